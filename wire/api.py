@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from importlib import import_module
-from typing import cast
+from typing import Any, cast
 
 from wire.declare import Request, Response
 from wire.versions import Versions, parse_versions
@@ -247,9 +247,9 @@ class Api:
         return self.key.name.lower()
 
     @cached_property
-    def request(self) -> type[Request]:
+    def request(self) -> type[Request[Any]]:
         """Return the class of the request, importing its module."""
-        return cast(type[Request], getattr(import_module(f"wire.messages.{self.module}"), f"{self.name}Request"))
+        return cast("type[Request[Any]]", getattr(import_module(f"wire.messages.{self.module}"), f"{self.name}Request"))
 
     @cached_property
     def response(self) -> type[Response]:

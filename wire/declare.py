@@ -10,7 +10,7 @@ as in Kafka: "3+", "3-13", "7" or "none".
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
@@ -80,8 +80,12 @@ class Message(Struct):
     elements_max: ClassVar[int] = REQUEST_ELEMENTS_MAX
 
 
-class Request(Message):
-    """The body of a request; `key` is its `ApiKey`."""
+Rsp_co = TypeVar("Rsp_co", covariant=True)
+"""The class of a response."""
+
+
+class Request(Message, Generic[Rsp_co]):
+    """The body of a request; `key` is its `ApiKey`. A subclass names the class of its response."""
 
     key: ClassVar[int]
 

@@ -22,7 +22,7 @@ LENGTH_BYTES = 4
 R = TypeVar("R", bound=Response)
 
 
-def encode_request(request: Request, version: int, correlation_id: int, client_id: str | None) -> bytes:
+def encode_request(request: Request[Any], version: int, correlation_id: int, client_id: str | None) -> bytes:
     """Return the frame of a request."""
     out: list[Any] = [encode_request_header(RequestHeader(request.key, version, correlation_id, client_id))]
     encoder(type(request), version)(request, out)
@@ -36,7 +36,7 @@ def encode_response(response: Response, version: int, correlation_id: int) -> by
     return _frame(out)
 
 
-def decode_request(frame: Buffer) -> tuple[RequestHeader, Request]:
+def decode_request(frame: Buffer) -> tuple[RequestHeader, Request[Any]]:
     """Return the header and the body of a request. DecodeError: malformed, or an unknown API or version."""
     header, pos = decode_request_header(frame, 0, len(frame))
     api = APIS[header.key]

@@ -41,7 +41,7 @@ async def create_topics(parts: Parts) -> None:
     ]
     if not topics:
         return
-    response = await parts.controller.create_topics(CreateTopicsRequest(topics=topics))
+    response = await parts.controller.ask(CreateTopicsRequest(topics=topics))
     for result in response.topics:
         if result.error_code:
             reason = result.error_message or ErrorCode(result.error_code).name

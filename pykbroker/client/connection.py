@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import trio
 
@@ -55,7 +55,7 @@ class BrokerConnection:
             raise UnsupportedVersion(f"the broker has no version of {ApiKey(key).name} that this client has")
         return min(ours.last, theirs.last)
 
-    async def call(self, request: Request, answer: type[R], version: int | None = None) -> R:
+    async def call(self, request: Request[Any], answer: type[R], version: int | None = None) -> R:
         """Send a request and return the response. Disconnected: no response will come."""
         if version is None:
             version = self.newest_version(request.key)

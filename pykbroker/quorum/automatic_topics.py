@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.world.rate_limited_warning import RateLimitedWarning
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -14,15 +14,15 @@ logger = logging.getLogger(__name__)
 
 
 class AutomaticTopics:
-    """Creates topics as `Controller` does. Many clients do not show why that was refused, and so the log says it."""
+    """A creator of topics that logs the controller's refusals, since many clients do not print them."""
 
-    def __init__(self, controller: Controller, ticks: Callable[[], int]) -> None:
+    def __init__(self, controller: ActiveController, ticks: Callable[[], int]) -> None:
         self._controller = controller
         self._refusal = RateLimitedWarning(logger, ticks)
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
-        """The topics serve when this returns. ApiError, as of `Controller.create_topics`."""
-        response = await self._controller.create_topics(request)
+        """Return once the topics serve. ApiError: as of `ActiveController.ask`."""
+        response = await self._controller.ask(request)
         for topic in response.topics:
             if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 self._refusal.warn(

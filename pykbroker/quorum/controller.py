@@ -17,33 +17,39 @@ from pykbroker.quorum.statistics import ControllerStatistics
 from pykbroker.world.turns import Turns
 from wire.declare import Request, Response
 from wire.error_codes import ErrorCode
-from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-from wire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
-from wire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
-from wire.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-)
-from wire.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
-)
-from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
-from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
-from wire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
-from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from wire.messages.broker_registration import BrokerRegistrationRequest
+from wire.messages.controller_registration import ControllerRegistrationRequest
+from wire.messages.create_partitions import CreatePartitionsRequest
+from wire.messages.create_topics import CreateTopicsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest
+from wire.messages.elect_leaders import ElectLeadersRequest
 
 Rsp = TypeVar("Rsp", bound=Response)
 
+COMMITTED = frozenset(
+    {
+        AllocateProducerIdsRequest,
+        BrokerRegistrationRequest,
+        BrokerHeartbeatRequest,
+        ControllerRegistrationRequest,
+        AssignReplicasToDirsRequest,
+    }
+)
+"""Requests of brokers, which are answered once they are committed."""
+TIMED = (
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    CreatePartitionsRequest,
+    ElectLeadersRequest,
+    AlterPartitionReassignmentsRequest,
+)
+"""Requests that fail with REQUEST_TIMED_OUT after their own timeout. The timeout of UpdateFeatures is ignored."""
 TIMEOUT_MS = 30_000
-"""For requests that do not say how long they wait."""
+"""The timeout of all other requests of clients."""
 
 
 class JournalFailed(StopError):
@@ -101,75 +107,21 @@ class Controller:
             len(self._uncommitted),
         )
 
-    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
-        """The topics serve when this returns."""
-        return await self._applied(request, CreateTopicsResponse, request.timeout_ms)
+    async def ask(self, request: Request[Rsp], /) -> Rsp:
+        """Return the response once the decision is committed and, for requests of clients, applied by this broker.
 
-    async def delete_topics(self, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-        """The topics are gone when this returns."""
-        return await self._applied(request, DeleteTopicsResponse, request.timeout_ms)
-
-    async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-        """The partitions serve when this returns."""
-        return await self._applied(request, CreatePartitionsResponse, request.timeout_ms)
-
-    async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
-        """The leaders that were elected lead when this returns."""
-        return await self._applied(request, ElectLeadersResponse, request.timeout_ms)
-
-    async def reassign_partitions(
-        self, request: AlterPartitionReassignmentsRequest
-    ) -> AlterPartitionReassignmentsResponse:
-        """What could be done at once is done when this returns; the rest goes on."""
-        return await self._applied(request, AlterPartitionReassignmentsResponse, request.timeout_ms)
-
-    async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
-        """Set anew what is set for resources; it holds here when this returns."""
-        return await self._applied(request, AlterConfigsResponse)
-
-    async def incremental_alter_configs(
-        self, request: IncrementalAlterConfigsRequest
-    ) -> IncrementalAlterConfigsResponse:
-        """Change what is set for resources; it holds here when this returns."""
-        return await self._applied(request, IncrementalAlterConfigsResponse)
-
-    async def alter_client_quotas(self, request: AlterClientQuotasRequest) -> AlterClientQuotasResponse:
-        """Change quotas; they can be described when this returns."""
-        return await self._applied(request, AlterClientQuotasResponse)
-
-    async def alter_user_scram_credentials(
-        self, request: AlterUserScramCredentialsRequest
-    ) -> AlterUserScramCredentialsResponse:
-        """Change credentials; they can be described when this returns."""
-        return await self._applied(request, AlterUserScramCredentialsResponse)
-
-    async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-        """Change the levels of features; clients are told the new ones when this returns. Its timeout is nobody's."""
-        return await self._applied(request, UpdateFeaturesResponse)
-
-    async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-        """Forget a broker."""
-        return await self._applied(request, UnregisterBrokerResponse)
-
-    async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
-        """A block of ids that nobody else has or will have."""
-        return (await self._committed(request, AllocateProducerIdsResponse))[0]
-
-    async def register_broker(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
-        """Register a broker, fenced."""
-        return (await self._committed(request, BrokerRegistrationResponse))[0]
-
-    async def heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
-        """Fence, unfence or shut down a broker as it wants."""
-        return (await self._committed(request, BrokerHeartbeatResponse))[0]
-
-    async def register_controller(self, request: ControllerRegistrationRequest) -> ControllerRegistrationResponse:
-        """Register a controller."""
-        return (await self._committed(request, ControllerRegistrationResponse))[0]
-
-    async def assign_directories(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
-        """Note in which log directories a broker keeps its replicas."""
-        return (await self._committed(request, AssignReplicasToDirsResponse))[0]
+        REQUEST_TIMED_OUT: the change may still be made later, unless the request's timeout was not positive.
+        NOT_CONTROLLER: the metadata log has failed.
+        """
+        if type(request) in COMMITTED:
+            return (await self._committed(request))[0]
+        timeout_ms = request.timeout_ms if isinstance(request, TIMED) else TIMEOUT_MS
+        if timeout_ms > 0:
+            with trio.move_on_after(timeout_ms / 1000):
+                response, offset = await self._committed(request)
+                await self.images.wait_for(offset)
+                return response
+        raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
 
     async def run(self) -> None:
         """Commit what is decided, until cancelled. `JournalFailed` when the log fails."""
@@ -184,28 +136,19 @@ class Controller:
         """Close the log, once `run` has ended."""
         await self._driver.close(failed=self._failure is not None)
 
-    async def _applied(self, request: Request, expected: type[Rsp], timeout_ms: int = TIMEOUT_MS) -> Rsp:
-        """REQUEST_TIMED_OUT: it may still be done, but never where there was no time for it from the start."""
-        if timeout_ms > 0:
-            with trio.move_on_after(timeout_ms / 1000):
-                response, offset = await self._committed(request, expected)
-                await self.images.wait_for(offset)
-                return response
-        raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
-
-    async def _committed(self, request: Request, expected: type[Rsp]) -> tuple[Rsp, int]:
-        """The response, and the offset that everything it rests on is not beyond."""
+    async def _committed(self, request: Request[Rsp]) -> tuple[Rsp, int]:
+        """Return the committed response, and the offset of the last record that it depends on."""
         caller = _Caller()
         async with self._deciding:
             if self._failure is not None:
                 raise ApiError(ErrorCode.NOT_CONTROLLER)
             await self._decide(request, caller)
         await caller.answered.wait()
-        if not isinstance(caller.response, expected):
+        if caller.response is None:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
-        return caller.response, caller.offset
+        return cast(Rsp, caller.response), caller.offset
 
-    async def _decide(self, request: Request, caller: _Caller) -> None:
+    async def _decide(self, request: Request[Response], caller: _Caller) -> None:
         outcome = await self._turns.through(self._machine.handle(request, caller, self._now()))
         if outcome.records:
             await self._write(outcome.records)

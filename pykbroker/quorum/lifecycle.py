@@ -33,7 +33,7 @@ class Lifecycle:
 
     async def register_controller(self, endpoints: Sequence[Endpoint]) -> None:
         """Say where the controller is reached, for what else reads the log; it may be nowhere."""
-        await self._controller.register_controller(
+        await self._controller.ask(
             ControllerRegistrationRequest(
                 controller_id=self._identity.node_id,
                 incarnation_id=self._incarnation_id,
@@ -56,7 +56,7 @@ class Lifecycle:
     async def register(self, endpoints: Sequence[Endpoint], rack: str | None, *, clean: bool) -> int:
         """Register, fenced; answers the broker epoch. `clean`: the last life ended with everything on disk."""
         last = self._controller.images.committed.cluster.brokers.get(self._identity.node_id)
-        response = await self._controller.register_broker(
+        response = await self._controller.ask(
             BrokerRegistrationRequest(
                 broker_id=self._identity.node_id,
                 cluster_id=self._identity.cluster_id,
@@ -98,7 +98,7 @@ class Lifecycle:
         directories: dict[bytes, dict[bytes, list[int]]] = {}
         for (topic_id, index), directory_id in placed.items():
             directories.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
-        await self._controller.assign_directories(
+        await self._controller.ask(
             AssignReplicasToDirsRequest(
                 broker_id=self._identity.node_id,
                 broker_epoch=self.broker_epoch,
@@ -124,7 +124,7 @@ class Lifecycle:
             pass
 
     async def _beat(self, *, want_fence: bool = True, want_shut_down: bool = False) -> BrokerHeartbeatResponse:
-        return await self._controller.heartbeat(
+        return await self._controller.ask(
             BrokerHeartbeatRequest(
                 broker_id=self._identity.node_id,
                 broker_epoch=self.broker_epoch,

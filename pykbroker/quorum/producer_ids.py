@@ -6,27 +6,20 @@ A block is durable in the metadata log before its first id is used, so no id is 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import trio
 
 from pykbroker.core.errors import ApiError
+from pykbroker.quorum.active_controller import ActiveController
 from wire.error_codes import ErrorCode
-from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
-
-
-class Allocator(Protocol):
-    """Where blocks come from (the controller)."""
-
-    async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
-        """A block of ids that nobody else gets."""
+from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
 
 class ProducerIds:
     """The block in hand of one broker, whose current epoch `broker_epoch` tells."""
 
-    def __init__(self, allocator: Allocator, node_id: int, broker_epoch: Callable[[], int]) -> None:
-        self._allocator, self._node_id, self._broker_epoch = allocator, node_id, broker_epoch
+    def __init__(self, controller: ActiveController, node_id: int, broker_epoch: Callable[[], int]) -> None:
+        self._controller, self._node_id, self._broker_epoch = controller, node_id, broker_epoch
         self._block = range(0)
         self._allocating = trio.Lock()
 
@@ -55,7 +48,7 @@ class ProducerIds:
                 return
             request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
             try:
-                response = await self._allocator.allocate_producer_ids(request)
+                response = await self._controller.ask(request)
             except ApiError as error:
                 raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from error
             if response.error_code:

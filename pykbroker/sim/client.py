@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import trio
 
@@ -91,7 +91,7 @@ class SimConnection:
             [version for version in self._versions[key] if version in ours and first <= version <= last]
         )
 
-    async def send(self, request: Request, version: int, *, answered: bool = True) -> None:
+    async def send(self, request: Request[Any], version: int, *, answered: bool = True) -> None:
         """Without waiting for the answer."""
         self._sent += 1
         if answered:
@@ -107,7 +107,7 @@ class SimConnection:
         assert correlation_id == expected, f"the answer to request {correlation_id} came where {expected} was due"
         return response
 
-    async def call(self, request: Request, answer: type[R], version: int) -> R:
+    async def call(self, request: Request[Any], answer: type[R], version: int) -> R:
         """Send, and wait for the answer."""
         await self.send(request, version)
         return await self.receive(answer)

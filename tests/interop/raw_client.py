@@ -39,7 +39,7 @@ class RawClient:
     def __exit__(self, *_: object) -> None:
         self.socket.close()
 
-    def call(self, response: type[R], request: Request, version: int) -> R:
+    def call(self, response: type[R], request: Request[Any], version: int) -> R:
         """Send a request and return its response."""
         self.socket.sendall(encode_request(request, version, 1, "raw"))
         return decode_response(response, version, self.frame())[1]

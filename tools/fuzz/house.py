@@ -206,7 +206,7 @@ class House:
         if used > MEMORY_FACTOR * len(data) + MEMORY_BYTES:
             raise Finding(f"{used} bytes of memory for {len(data)} bytes")
 
-    async def call(self, request: Request, version: int) -> Any:
+    async def call(self, request: Request[Any], version: int) -> Any:
         """Send a request of another peer, on a connection that lasts."""
         self._number += 1
         canary = self._canary
@@ -359,7 +359,7 @@ def questions(data: bytes) -> list[bytes]:
     return [frame for frame in frames(data) if getattr(parsed(frame), "acks", 1)]
 
 
-def parsed(frame: bytes) -> Request | None:
+def parsed(frame: bytes) -> Request[Any] | None:
     """Parse a request; None if it is not valid."""
     try:
         return decode_request(frame)[1]

@@ -133,7 +133,7 @@ class Maker:
     def __init__(self, dice: random.Random, topic_ids: tuple[bytes, ...]) -> None:
         self.dice, self._topic_ids = dice, (*topic_ids, *topic_ids, NIL, b"\xff" * 16)
 
-    def request(self, key: ApiKey, version: int) -> Request:
+    def request(self, key: ApiKey, version: int) -> Request[Any]:
         """Return a request of this API: valid in form, and mostly in its values."""
         made = self.struct(APIS[key].request, version)
         assert isinstance(made, Request)

@@ -9,7 +9,7 @@ from wire.api import ApiKey
 from wire.declare import Int16, Int32, Int64, Request, Response
 
 
-class AddOffsetsToTxnRequest(Request):
+class AddOffsetsToTxnRequest(Request["AddOffsetsToTxnResponse"]):
     key: ClassVar = ApiKey.ADD_OFFSETS_TO_TXN
     versions: ClassVar = "0-4"
     flexible: ClassVar = "3+"

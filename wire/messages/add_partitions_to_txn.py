@@ -25,7 +25,7 @@ class AddPartitionsToTxnTransaction(Struct):
     topics: Annotated[list[AddPartitionsToTxnTopic], V("4+")] = []
 
 
-class AddPartitionsToTxnRequest(Request):
+class AddPartitionsToTxnRequest(Request["AddPartitionsToTxnResponse"]):
     key: ClassVar = ApiKey.ADD_PARTITIONS_TO_TXN
     versions: ClassVar = "0-5"
     flexible: ClassVar = "3+"

@@ -15,7 +15,7 @@ class Listener(Struct):
     port: UInt16 = 0
 
 
-class AddRaftVoterRequest(Request):
+class AddRaftVoterRequest(Request["AddRaftVoterResponse"]):
     key: ClassVar = ApiKey.ADD_RAFT_VOTER
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"

@@ -6,7 +6,7 @@ from wire.api import ApiKey
 from wire.declare import Int16, Int32, Int64, Request, Response
 
 
-class AllocateProducerIdsRequest(Request):
+class AllocateProducerIdsRequest(Request["AllocateProducerIdsResponse"]):
     key: ClassVar = ApiKey.ALLOCATE_PRODUCER_IDS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -25,7 +25,7 @@ class AlterClientQuotasRequestEntryData(Struct):
     ops: list[OpData] = []
 
 
-class AlterClientQuotasRequest(Request):
+class AlterClientQuotasRequest(Request["AlterClientQuotasResponse"]):
     key: ClassVar = ApiKey.ALTER_CLIENT_QUOTAS
     versions: ClassVar = "0-1"
     flexible: ClassVar = "1+"

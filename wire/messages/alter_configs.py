@@ -20,7 +20,7 @@ class AlterConfigsResource(Struct):
     configs: list[AlterableConfig] = []
 
 
-class AlterConfigsRequest(Request):
+class AlterConfigsRequest(Request["AlterConfigsResponse"]):
     key: ClassVar = ApiKey.ALTER_CONFIGS
     versions: ClassVar = "0-2"
     flexible: ClassVar = "2+"

@@ -28,7 +28,7 @@ class AlterPartitionRequestTopicData(Struct):
     partitions: list[AlterPartitionRequestPartitionData] = []
 
 
-class AlterPartitionRequest(Request):
+class AlterPartitionRequest(Request["AlterPartitionResponse"]):
     key: ClassVar = ApiKey.ALTER_PARTITION
     versions: ClassVar = "2-3"
     flexible: ClassVar = "0+"

@@ -19,7 +19,7 @@ class ReassignableTopic(Struct):
     partitions: list[ReassignablePartition] = []
 
 
-class AlterPartitionReassignmentsRequest(Request):
+class AlterPartitionReassignmentsRequest(Request["AlterPartitionReassignmentsResponse"]):
     key: ClassVar = ApiKey.ALTER_PARTITION_REASSIGNMENTS
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"

@@ -19,7 +19,7 @@ class AlterReplicaLogDir(Struct):
     topics: list[AlterReplicaLogDirTopic] = []
 
 
-class AlterReplicaLogDirsRequest(Request):
+class AlterReplicaLogDirsRequest(Request["AlterReplicaLogDirsResponse"]):
     key: ClassVar = ApiKey.ALTER_REPLICA_LOG_DIRS
     versions: ClassVar = "1-2"
     flexible: ClassVar = "2+"

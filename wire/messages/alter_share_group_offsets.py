@@ -16,7 +16,7 @@ class AlterShareGroupOffsetsRequestTopic(Struct):
     partitions: list[AlterShareGroupOffsetsRequestPartition] = []
 
 
-class AlterShareGroupOffsetsRequest(Request):
+class AlterShareGroupOffsetsRequest(Request["AlterShareGroupOffsetsResponse"]):
     key: ClassVar = ApiKey.ALTER_SHARE_GROUP_OFFSETS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

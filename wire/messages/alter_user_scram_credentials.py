@@ -19,7 +19,7 @@ class ScramCredentialUpsertion(Struct):
     salted_password: bytes = b""
 
 
-class AlterUserScramCredentialsRequest(Request):
+class AlterUserScramCredentialsRequest(Request["AlterUserScramCredentialsResponse"]):
     key: ClassVar = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -11,7 +11,7 @@ from wire.api import ApiKey
 from wire.declare import Bool, Int16, Int32, Int64, Request, Response, Struct, V
 
 
-class ApiVersionsRequest(Request):
+class ApiVersionsRequest(Request["ApiVersionsResponse"]):
     key: ClassVar = ApiKey.API_VERSIONS
     versions: ClassVar = "0-4"
     flexible: ClassVar = "3+"

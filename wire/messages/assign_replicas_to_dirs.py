@@ -20,7 +20,7 @@ class AssignReplicasToDirsRequestDirectoryData(Struct):
     topics: list[AssignReplicasToDirsRequestTopicData] = []
 
 
-class AssignReplicasToDirsRequest(Request):
+class AssignReplicasToDirsRequest(Request["AssignReplicasToDirsResponse"]):
     key: ClassVar = ApiKey.ASSIGN_REPLICAS_TO_DIRS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -27,7 +27,7 @@ class LeaderEndpoint(Struct):
     port: Annotated[UInt16, V("1+")] = 0
 
 
-class BeginQuorumEpochRequest(Request):
+class BeginQuorumEpochRequest(Request["BeginQuorumEpochResponse"]):
     key: ClassVar = ApiKey.BEGIN_QUORUM_EPOCH
     versions: ClassVar = "0-1"
     flexible: ClassVar = "1+"

@@ -10,7 +10,7 @@ from wire.api import ApiKey
 from wire.declare import UUID, Bool, Int16, Int32, Int64, Request, Response, V
 
 
-class BrokerHeartbeatRequest(Request):
+class BrokerHeartbeatRequest(Request["BrokerHeartbeatResponse"]):
     key: ClassVar = ApiKey.BROKER_HEARTBEAT
     versions: ClassVar = "0-2"
     flexible: ClassVar = "0+"

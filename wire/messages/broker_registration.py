@@ -24,7 +24,7 @@ class Feature(Struct):
     max_supported_version: Int16 = 0
 
 
-class BrokerRegistrationRequest(Request):
+class BrokerRegistrationRequest(Request["BrokerRegistrationResponse"]):
     key: ClassVar = ApiKey.BROKER_REGISTRATION
     versions: ClassVar = "0-4"
     flexible: ClassVar = "0+"

@@ -11,7 +11,7 @@ from wire.api import ApiKey
 from wire.declare import NIL, UUID, Bool, Int8, Int16, Int32, Request, Response, Struct, V
 
 
-class ConsumerGroupDescribeRequest(Request):
+class ConsumerGroupDescribeRequest(Request["ConsumerGroupDescribeResponse"]):
     key: ClassVar = ApiKey.CONSUMER_GROUP_DESCRIBE
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"

@@ -14,7 +14,7 @@ class TopicPartitions(Struct):
     partitions: list[Int32] = []
 
 
-class ConsumerGroupHeartbeatRequest(Request):
+class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"]):
     key: ClassVar = ApiKey.CONSUMER_GROUP_HEARTBEAT
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"

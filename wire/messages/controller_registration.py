@@ -19,7 +19,7 @@ class Feature(Struct):
     max_supported_version: Int16 = 0
 
 
-class ControllerRegistrationRequest(Request):
+class ControllerRegistrationRequest(Request["ControllerRegistrationResponse"]):
     key: ClassVar = ApiKey.CONTROLLER_REGISTRATION
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -19,7 +19,7 @@ class AclCreation(Struct):
     permission_type: Int8 = 0
 
 
-class CreateAclsRequest(Request):
+class CreateAclsRequest(Request["CreateAclsResponse"]):
     key: ClassVar = ApiKey.CREATE_ACLS
     versions: ClassVar = "1-3"
     flexible: ClassVar = "2+"

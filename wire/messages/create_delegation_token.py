@@ -16,7 +16,7 @@ class CreatableRenewers(Struct):
     principal_name: str = ""
 
 
-class CreateDelegationTokenRequest(Request):
+class CreateDelegationTokenRequest(Request["CreateDelegationTokenResponse"]):
     key: ClassVar = ApiKey.CREATE_DELEGATION_TOKEN
     versions: ClassVar = "1-3"
     flexible: ClassVar = "2+"

@@ -19,7 +19,7 @@ class CreatePartitionsTopic(Struct):
     assignments: Annotated[list[CreatePartitionsAssignment] | None, V(nullable="0+")] = []
 
 
-class CreatePartitionsRequest(Request):
+class CreatePartitionsRequest(Request["CreatePartitionsResponse"]):
     key: ClassVar = ApiKey.CREATE_PARTITIONS
     versions: ClassVar = "0-3"
     flexible: ClassVar = "2+"

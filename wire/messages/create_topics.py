@@ -28,7 +28,7 @@ class CreatableTopic(Struct):
     configs: list[CreatableTopicConfig] = []
 
 
-class CreateTopicsRequest(Request):
+class CreateTopicsRequest(Request["CreateTopicsResponse"]):
     key: ClassVar = ApiKey.CREATE_TOPICS
     versions: ClassVar = "2-7"
     flexible: ClassVar = "5+"

@@ -19,7 +19,7 @@ class DeleteAclsFilter(Struct):
     permission_type: Int8 = 0
 
 
-class DeleteAclsRequest(Request):
+class DeleteAclsRequest(Request["DeleteAclsResponse"]):
     key: ClassVar = ApiKey.DELETE_ACLS
     versions: ClassVar = "1-3"
     flexible: ClassVar = "2+"

@@ -9,7 +9,7 @@ from wire.api import ApiKey
 from wire.declare import Int16, Int32, Request, Response, Struct
 
 
-class DeleteGroupsRequest(Request):
+class DeleteGroupsRequest(Request["DeleteGroupsResponse"]):
     key: ClassVar = ApiKey.DELETE_GROUPS
     versions: ClassVar = "0-2"
     flexible: ClassVar = "2+"

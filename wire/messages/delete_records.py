@@ -19,7 +19,7 @@ class DeleteRecordsTopic(Struct):
     partitions: list[DeleteRecordsPartition] = []
 
 
-class DeleteRecordsRequest(Request):
+class DeleteRecordsRequest(Request["DeleteRecordsResponse"]):
     key: ClassVar = ApiKey.DELETE_RECORDS
     versions: ClassVar = "0-2"
     flexible: ClassVar = "2+"

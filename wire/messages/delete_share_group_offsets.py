@@ -10,7 +10,7 @@ class DeleteShareGroupOffsetsRequestTopic(Struct):
     topic_name: str = ""
 
 
-class DeleteShareGroupOffsetsRequest(Request):
+class DeleteShareGroupOffsetsRequest(Request["DeleteShareGroupOffsetsResponse"]):
     key: ClassVar = ApiKey.DELETE_SHARE_GROUP_OFFSETS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

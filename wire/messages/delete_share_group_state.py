@@ -15,7 +15,7 @@ class DeleteStateData(Struct):
     partitions: list[PartitionData] = []
 
 
-class DeleteShareGroupStateRequest(Request):
+class DeleteShareGroupStateRequest(Request["DeleteShareGroupStateResponse"]):
     key: ClassVar = ApiKey.DELETE_SHARE_GROUP_STATE
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

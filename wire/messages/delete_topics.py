@@ -16,7 +16,7 @@ class DeleteTopicState(Struct):
     topic_id: Annotated[UUID, V("6+")] = NIL
 
 
-class DeleteTopicsRequest(Request):
+class DeleteTopicsRequest(Request["DeleteTopicsResponse"]):
     key: ClassVar = ApiKey.DELETE_TOPICS
     versions: ClassVar = "1-6"
     flexible: ClassVar = "4+"

@@ -9,7 +9,7 @@ from wire.api import ApiKey
 from wire.declare import Int8, Int16, Int32, Request, Response, Struct, V
 
 
-class DescribeAclsRequest(Request):
+class DescribeAclsRequest(Request["DescribeAclsResponse"]):
     key: ClassVar = ApiKey.DESCRIBE_ACLS
     versions: ClassVar = "1-3"
     flexible: ClassVar = "2+"

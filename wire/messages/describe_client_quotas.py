@@ -15,7 +15,7 @@ class ComponentData(Struct):
     match: Annotated[str | None, V(nullable="0+")] = ""
 
 
-class DescribeClientQuotasRequest(Request):
+class DescribeClientQuotasRequest(Request["DescribeClientQuotasResponse"]):
     key: ClassVar = ApiKey.DESCRIBE_CLIENT_QUOTAS
     versions: ClassVar = "0-1"
     flexible: ClassVar = "1+"

@@ -10,7 +10,7 @@ from wire.api import ApiKey
 from wire.declare import Bool, Int8, Int16, Int32, Request, Response, Struct, V
 
 
-class DescribeClusterRequest(Request):
+class DescribeClusterRequest(Request["DescribeClusterResponse"]):
     key: ClassVar = ApiKey.DESCRIBE_CLUSTER
     versions: ClassVar = "0-2"
     flexible: ClassVar = "0+"

@@ -16,7 +16,7 @@ class DescribeConfigsResource(Struct):
     configuration_keys: Annotated[list[str] | None, V(nullable="0+")] = []
 
 
-class DescribeConfigsRequest(Request):
+class DescribeConfigsRequest(Request["DescribeConfigsResponse"]):
     key: ClassVar = ApiKey.DESCRIBE_CONFIGS
     versions: ClassVar = "1-4"
     flexible: ClassVar = "4+"

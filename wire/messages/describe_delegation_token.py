@@ -15,7 +15,7 @@ class DescribeDelegationTokenOwner(Struct):
     principal_name: str = ""
 
 
-class DescribeDelegationTokenRequest(Request):
+class DescribeDelegationTokenRequest(Request["DescribeDelegationTokenResponse"]):
     key: ClassVar = ApiKey.DESCRIBE_DELEGATION_TOKEN
     versions: ClassVar = "1-3"
     flexible: ClassVar = "2+"

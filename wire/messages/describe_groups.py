@@ -13,7 +13,7 @@ from wire.api import ApiKey
 from wire.declare import Bool, Int16, Int32, Request, Response, Struct, V
 
 
-class DescribeGroupsRequest(Request):
+class DescribeGroupsRequest(Request["DescribeGroupsResponse"]):
     key: ClassVar = ApiKey.DESCRIBE_GROUPS
     versions: ClassVar = "0-6"
     flexible: ClassVar = "5+"

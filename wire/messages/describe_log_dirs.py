@@ -17,7 +17,7 @@ class DescribableLogDirTopic(Struct):
     partitions: list[Int32] = []
 
 
-class DescribeLogDirsRequest(Request):
+class DescribeLogDirsRequest(Request["DescribeLogDirsResponse"]):
     key: ClassVar = ApiKey.DESCRIBE_LOG_DIRS
     versions: ClassVar = "1-5"
     flexible: ClassVar = "2+"

@@ -11,7 +11,7 @@ class TopicRequest(Struct):
     partition_indexes: list[Int32] = []
 
 
-class DescribeProducersRequest(Request):
+class DescribeProducersRequest(Request["DescribeProducersResponse"]):
     key: ClassVar = ApiKey.DESCRIBE_PRODUCERS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

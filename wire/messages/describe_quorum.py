@@ -19,7 +19,7 @@ class DescribeQuorumRequestTopicData(Struct):
     partitions: list[DescribeQuorumRequestPartitionData] = []
 
 
-class DescribeQuorumRequest(Request):
+class DescribeQuorumRequest(Request["DescribeQuorumResponse"]):
     key: ClassVar = ApiKey.DESCRIBE_QUORUM
     versions: ClassVar = "0-2"
     flexible: ClassVar = "0+"

@@ -19,7 +19,7 @@ class DescribeShareGroupOffsetsRequestGroup(Struct):
     topics: Annotated[list[DescribeShareGroupOffsetsRequestTopic] | None, V(nullable="0+")] = []
 
 
-class DescribeShareGroupOffsetsRequest(Request):
+class DescribeShareGroupOffsetsRequest(Request["DescribeShareGroupOffsetsResponse"]):
     key: ClassVar = ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"

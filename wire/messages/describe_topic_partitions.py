@@ -15,7 +15,7 @@ class Cursor(Struct):
     partition_index: Int32 = 0
 
 
-class DescribeTopicPartitionsRequest(Request):
+class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"]):
     key: ClassVar = ApiKey.DESCRIBE_TOPIC_PARTITIONS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -6,7 +6,7 @@ from wire.api import ApiKey
 from wire.declare import Int16, Int32, Int64, Request, Response, Struct
 
 
-class DescribeTransactionsRequest(Request):
+class DescribeTransactionsRequest(Request["DescribeTransactionsResponse"]):
     key: ClassVar = ApiKey.DESCRIBE_TRANSACTIONS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -10,7 +10,7 @@ class UserName(Struct):
     name: str = ""
 
 
-class DescribeUserScramCredentialsRequest(Request):
+class DescribeUserScramCredentialsRequest(Request["DescribeUserScramCredentialsResponse"]):
     key: ClassVar = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -15,7 +15,7 @@ class TopicPartitions(Struct):
     partitions: list[Int32] = []
 
 
-class ElectLeadersRequest(Request):
+class ElectLeadersRequest(Request["ElectLeadersResponse"]):
     key: ClassVar = ApiKey.ELECT_LEADERS
     versions: ClassVar = "0-2"
     flexible: ClassVar = "2+"

@@ -34,7 +34,7 @@ class LeaderEndpoint(Struct):
     port: Annotated[UInt16, V("1+")] = 0
 
 
-class EndQuorumEpochRequest(Request):
+class EndQuorumEpochRequest(Request["EndQuorumEpochResponse"]):
     key: ClassVar = ApiKey.END_QUORUM_EPOCH
     versions: ClassVar = "0-1"
     flexible: ClassVar = "1+"

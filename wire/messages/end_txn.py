@@ -10,7 +10,7 @@ from wire.api import ApiKey
 from wire.declare import Bool, Int16, Int32, Int64, Request, Response, V
 
 
-class EndTxnRequest(Request):
+class EndTxnRequest(Request["EndTxnResponse"]):
     key: ClassVar = ApiKey.END_TXN
     versions: ClassVar = "0-5"
     flexible: ClassVar = "3+"

@@ -6,7 +6,7 @@ from wire.api import ApiKey
 from wire.declare import Int16, Request, Response, V
 
 
-class EnvelopeRequest(Request):
+class EnvelopeRequest(Request["EnvelopeResponse"]):
     key: ClassVar = ApiKey.ENVELOPE
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -46,7 +46,7 @@ class ForgottenTopic(Struct):
     partitions: Annotated[list[Int32], V("7+")] = []
 
 
-class FetchRequest(Request):
+class FetchRequest(Request["FetchResponse"]):
     key: ClassVar = ApiKey.FETCH
     versions: ClassVar = "4-18"
     flexible: ClassVar = "12+"

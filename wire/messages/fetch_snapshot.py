@@ -27,7 +27,7 @@ class FetchSnapshotRequestTopicSnapshot(Struct):
     partitions: list[FetchSnapshotRequestPartitionSnapshot] = []
 
 
-class FetchSnapshotRequest(Request):
+class FetchSnapshotRequest(Request["FetchSnapshotResponse"]):
     key: ClassVar = ApiKey.FETCH_SNAPSHOT
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"

@@ -11,7 +11,7 @@ from wire.api import ApiKey
 from wire.declare import Int8, Int16, Int32, Request, Response, Struct, V
 
 
-class FindCoordinatorRequest(Request):
+class FindCoordinatorRequest(Request["FindCoordinatorResponse"]):
     key: ClassVar = ApiKey.FIND_COORDINATOR
     versions: ClassVar = "0-6"
     flexible: ClassVar = "3+"

@@ -6,7 +6,7 @@ from wire.api import ApiKey
 from wire.declare import NIL, UUID, Bool, Int8, Int16, Int32, Request, Response
 
 
-class GetTelemetrySubscriptionsRequest(Request):
+class GetTelemetrySubscriptionsRequest(Request["GetTelemetrySubscriptionsResponse"]):
     key: ClassVar = ApiKey.GET_TELEMETRY_SUBSCRIPTIONS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

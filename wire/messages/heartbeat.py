@@ -11,7 +11,7 @@ from wire.api import ApiKey
 from wire.declare import Int16, Int32, Request, Response, V
 
 
-class HeartbeatRequest(Request):
+class HeartbeatRequest(Request["HeartbeatResponse"]):
     key: ClassVar = ApiKey.HEARTBEAT
     versions: ClassVar = "0-4"
     flexible: ClassVar = "4+"

@@ -21,7 +21,7 @@ class AlterConfigsResource(Struct):
     configs: list[AlterableConfig] = []
 
 
-class IncrementalAlterConfigsRequest(Request):
+class IncrementalAlterConfigsRequest(Request["IncrementalAlterConfigsResponse"]):
     key: ClassVar = ApiKey.INCREMENTAL_ALTER_CONFIGS
     versions: ClassVar = "0-1"
     flexible: ClassVar = "1+"

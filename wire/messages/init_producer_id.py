@@ -11,7 +11,7 @@ from wire.api import ApiKey
 from wire.declare import Bool, Int16, Int32, Int64, Request, Response, V
 
 
-class InitProducerIdRequest(Request):
+class InitProducerIdRequest(Request["InitProducerIdResponse"]):
     key: ClassVar = ApiKey.INIT_PRODUCER_ID
     versions: ClassVar = "0-6"
     flexible: ClassVar = "2+"

@@ -17,7 +17,7 @@ class InitializeStateData(Struct):
     partitions: list[PartitionData] = []
 
 
-class InitializeShareGroupStateRequest(Request):
+class InitializeShareGroupStateRequest(Request["InitializeShareGroupStateResponse"]):
     key: ClassVar = ApiKey.INITIALIZE_SHARE_GROUP_STATE
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

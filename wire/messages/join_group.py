@@ -20,7 +20,7 @@ class JoinGroupRequestProtocol(Struct):
     metadata: bytes = b""
 
 
-class JoinGroupRequest(Request):
+class JoinGroupRequest(Request["JoinGroupResponse"]):
     key: ClassVar = ApiKey.JOIN_GROUP
     versions: ClassVar = "0-9"
     flexible: ClassVar = "6+"

@@ -18,7 +18,7 @@ class MemberIdentity(Struct):
     reason: Annotated[str | None, V("5+", nullable="5+", ignorable=True)] = None
 
 
-class LeaveGroupRequest(Request):
+class LeaveGroupRequest(Request["LeaveGroupResponse"]):
     key: ClassVar = ApiKey.LEAVE_GROUP
     versions: ClassVar = "0-5"
     flexible: ClassVar = "4+"

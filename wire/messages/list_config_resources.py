@@ -9,7 +9,7 @@ from wire.api import ApiKey
 from wire.declare import Int8, Int16, Int32, Request, Response, Struct, V
 
 
-class ListConfigResourcesRequest(Request):
+class ListConfigResourcesRequest(Request["ListConfigResourcesResponse"]):
     key: ClassVar = ApiKey.LIST_CONFIG_RESOURCES
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"

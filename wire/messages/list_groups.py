@@ -12,7 +12,7 @@ from wire.api import ApiKey
 from wire.declare import Int16, Int32, Request, Response, Struct, V
 
 
-class ListGroupsRequest(Request):
+class ListGroupsRequest(Request["ListGroupsResponse"]):
     key: ClassVar = ApiKey.LIST_GROUPS
     versions: ClassVar = "0-5"
     flexible: ClassVar = "3+"

@@ -23,7 +23,7 @@ class ListOffsetsTopic(Struct):
     partitions: list[ListOffsetsPartition] = []
 
 
-class ListOffsetsRequest(Request):
+class ListOffsetsRequest(Request["ListOffsetsResponse"]):
     key: ClassVar = ApiKey.LIST_OFFSETS
     versions: ClassVar = "1-11"
     flexible: ClassVar = "6+"

@@ -11,7 +11,7 @@ class ListPartitionReassignmentsTopics(Struct):
     partition_indexes: list[Int32] = []
 
 
-class ListPartitionReassignmentsRequest(Request):
+class ListPartitionReassignmentsRequest(Request["ListPartitionReassignmentsResponse"]):
     key: ClassVar = ApiKey.LIST_PARTITION_REASSIGNMENTS
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

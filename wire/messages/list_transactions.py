@@ -10,7 +10,7 @@ from wire.api import ApiKey
 from wire.declare import Int16, Int32, Int64, Request, Response, Struct, V
 
 
-class ListTransactionsRequest(Request):
+class ListTransactionsRequest(Request["ListTransactionsResponse"]):
     key: ClassVar = ApiKey.LIST_TRANSACTIONS
     versions: ClassVar = "0-2"
     flexible: ClassVar = "0+"

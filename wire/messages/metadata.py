@@ -26,7 +26,7 @@ class MetadataRequestTopic(Struct):
     name: Annotated[str | None, V(nullable="10+")] = ""
 
 
-class MetadataRequest(Request):
+class MetadataRequest(Request["MetadataResponse"]):
     key: ClassVar = ApiKey.METADATA
     versions: ClassVar = "0-13"
     flexible: ClassVar = "9+"

@@ -27,7 +27,7 @@ class OffsetCommitRequestTopic(Struct):
     partitions: list[OffsetCommitRequestPartition] = []
 
 
-class OffsetCommitRequest(Request):
+class OffsetCommitRequest(Request["OffsetCommitResponse"]):
     key: ClassVar = ApiKey.OFFSET_COMMIT
     versions: ClassVar = "2-10"
     flexible: ClassVar = "8+"

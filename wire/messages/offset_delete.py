@@ -15,7 +15,7 @@ class OffsetDeleteRequestTopic(Struct):
     partitions: list[OffsetDeleteRequestPartition] = []
 
 
-class OffsetDeleteRequest(Request):
+class OffsetDeleteRequest(Request["OffsetDeleteResponse"]):
     key: ClassVar = ApiKey.OFFSET_DELETE
     versions: ClassVar = "0"
     flexible: ClassVar = "none"

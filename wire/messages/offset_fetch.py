@@ -34,7 +34,7 @@ class OffsetFetchRequestGroup(Struct):
     topics: Annotated[list[OffsetFetchRequestTopics] | None, V("8+", nullable="8+")] = []
 
 
-class OffsetFetchRequest(Request):
+class OffsetFetchRequest(Request["OffsetFetchResponse"]):
     key: ClassVar = ApiKey.OFFSET_FETCH
     versions: ClassVar = "1-10"
     flexible: ClassVar = "6+"

@@ -21,7 +21,7 @@ class OffsetForLeaderTopic(Struct):
     partitions: list[OffsetForLeaderPartition] = []
 
 
-class OffsetForLeaderEpochRequest(Request):
+class OffsetForLeaderEpochRequest(Request["OffsetForLeaderEpochResponse"]):
     key: ClassVar = ApiKey.OFFSET_FOR_LEADER_EPOCH
     versions: ClassVar = "2-4"
     flexible: ClassVar = "4+"

@@ -24,7 +24,7 @@ class TopicProduceData(Struct):
     partition_data: list[PartitionProduceData] = []
 
 
-class ProduceRequest(Request):
+class ProduceRequest(Request["ProduceResponse"]):
     key: ClassVar = ApiKey.PRODUCE
     versions: ClassVar = "3-13"
     flexible: ClassVar = "9+"

@@ -6,7 +6,7 @@ from wire.api import ApiKey
 from wire.declare import NIL, UUID, Bool, Int8, Int16, Int32, Request, Response
 
 
-class PushTelemetryRequest(Request):
+class PushTelemetryRequest(Request["PushTelemetryResponse"]):
     key: ClassVar = ApiKey.PUSH_TELEMETRY
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

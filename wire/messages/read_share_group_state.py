@@ -16,7 +16,7 @@ class ReadStateData(Struct):
     partitions: list[PartitionData] = []
 
 
-class ReadShareGroupStateRequest(Request):
+class ReadShareGroupStateRequest(Request["ReadShareGroupStateResponse"]):
     key: ClassVar = ApiKey.READ_SHARE_GROUP_STATE
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

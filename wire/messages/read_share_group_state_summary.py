@@ -19,7 +19,7 @@ class ReadStateSummaryData(Struct):
     partitions: list[PartitionData] = []
 
 
-class ReadShareGroupStateSummaryRequest(Request):
+class ReadShareGroupStateSummaryRequest(Request["ReadShareGroupStateSummaryResponse"]):
     key: ClassVar = ApiKey.READ_SHARE_GROUP_STATE_SUMMARY
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"

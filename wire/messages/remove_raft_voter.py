@@ -6,7 +6,7 @@ from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int16, Int32, Request, Response, V
 
 
-class RemoveRaftVoterRequest(Request):
+class RemoveRaftVoterRequest(Request["RemoveRaftVoterResponse"]):
     key: ClassVar = ApiKey.REMOVE_RAFT_VOTER
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

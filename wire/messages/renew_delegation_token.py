@@ -9,7 +9,7 @@ from wire.api import ApiKey
 from wire.declare import Int16, Int32, Int64, Request, Response
 
 
-class RenewDelegationTokenRequest(Request):
+class RenewDelegationTokenRequest(Request["RenewDelegationTokenResponse"]):
     key: ClassVar = ApiKey.RENEW_DELEGATION_TOKEN
     versions: ClassVar = "1-2"
     flexible: ClassVar = "2+"

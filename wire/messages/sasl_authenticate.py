@@ -10,7 +10,7 @@ from wire.api import ApiKey
 from wire.declare import Int16, Int64, Request, Response, V
 
 
-class SaslAuthenticateRequest(Request):
+class SaslAuthenticateRequest(Request["SaslAuthenticateResponse"]):
     key: ClassVar = ApiKey.SASL_AUTHENTICATE
     versions: ClassVar = "0-2"
     flexible: ClassVar = "2+"

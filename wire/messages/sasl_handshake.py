@@ -6,7 +6,7 @@ from wire.api import ApiKey
 from wire.declare import Int16, Request, Response
 
 
-class SaslHandshakeRequest(Request):
+class SaslHandshakeRequest(Request["SaslHandshakeResponse"]):
     key: ClassVar = ApiKey.SASL_HANDSHAKE
     versions: ClassVar = "0-1"
     flexible: ClassVar = "none"

@@ -25,7 +25,7 @@ class AcknowledgeTopic(Struct):
     partitions: list[AcknowledgePartition] = []
 
 
-class ShareAcknowledgeRequest(Request):
+class ShareAcknowledgeRequest(Request["ShareAcknowledgeResponse"]):
     key: ClassVar = ApiKey.SHARE_ACKNOWLEDGE
     versions: ClassVar = "1-2"
     flexible: ClassVar = "0+"

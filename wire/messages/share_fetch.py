@@ -45,7 +45,7 @@ class ForgottenTopic(Struct):
     partitions: list[Int32] = []
 
 
-class ShareFetchRequest(Request):
+class ShareFetchRequest(Request["ShareFetchResponse"]):
     key: ClassVar = ApiKey.SHARE_FETCH
     versions: ClassVar = "1-2"
     flexible: ClassVar = "0+"

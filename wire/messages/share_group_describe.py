@@ -8,7 +8,7 @@ from wire.api import ApiKey
 from wire.declare import NIL, UUID, Bool, Int16, Int32, Request, Response, Struct, V
 
 
-class ShareGroupDescribeRequest(Request):
+class ShareGroupDescribeRequest(Request["ShareGroupDescribeResponse"]):
     key: ClassVar = ApiKey.SHARE_GROUP_DESCRIBE
     versions: ClassVar = "1"
     flexible: ClassVar = "0+"

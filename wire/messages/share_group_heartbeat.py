@@ -6,7 +6,7 @@ from wire.api import ApiKey
 from wire.declare import NIL, UUID, Int16, Int32, Request, Response, Struct, V
 
 
-class ShareGroupHeartbeatRequest(Request):
+class ShareGroupHeartbeatRequest(Request["ShareGroupHeartbeatResponse"]):
     key: ClassVar = ApiKey.SHARE_GROUP_HEARTBEAT
     versions: ClassVar = "1"
     flexible: ClassVar = "0+"

@@ -8,7 +8,7 @@ from wire.api import ApiKey
 from wire.declare import Bool, Int16, Int32, Int64, Request, Response, Struct, UInt16, V
 
 
-class StreamsGroupDescribeRequest(Request):
+class StreamsGroupDescribeRequest(Request["StreamsGroupDescribeResponse"]):
     key: ClassVar = ApiKey.STREAMS_GROUP_DESCRIBE
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -55,7 +55,7 @@ class TaskOffset(Struct):
     offset: Int64 = 0
 
 
-class StreamsGroupHeartbeatRequest(Request):
+class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"]):
     key: ClassVar = ApiKey.STREAMS_GROUP_HEARTBEAT
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -17,7 +17,7 @@ class SyncGroupRequestAssignment(Struct):
     assignment: bytes = b""
 
 
-class SyncGroupRequest(Request):
+class SyncGroupRequest(Request["SyncGroupResponse"]):
     key: ClassVar = ApiKey.SYNC_GROUP
     versions: ClassVar = "0-5"
     flexible: ClassVar = "4+"

@@ -22,7 +22,7 @@ class TxnOffsetCommitRequestTopic(Struct):
     partitions: list[TxnOffsetCommitRequestPartition] = []
 
 
-class TxnOffsetCommitRequest(Request):
+class TxnOffsetCommitRequest(Request["TxnOffsetCommitResponse"]):
     key: ClassVar = ApiKey.TXN_OFFSET_COMMIT
     versions: ClassVar = "0-5"
     flexible: ClassVar = "3+"

@@ -6,7 +6,7 @@ from wire.api import ApiKey
 from wire.declare import Int16, Int32, Request, Response, V
 
 
-class UnregisterBrokerRequest(Request):
+class UnregisterBrokerRequest(Request["UnregisterBrokerResponse"]):
     key: ClassVar = ApiKey.UNREGISTER_BROKER
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

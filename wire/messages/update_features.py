@@ -17,7 +17,7 @@ class FeatureUpdateKey(Struct):
     upgrade_type: Annotated[Int8, V("1+")] = 1
 
 
-class UpdateFeaturesRequest(Request):
+class UpdateFeaturesRequest(Request["UpdateFeaturesResponse"]):
     key: ClassVar = ApiKey.UPDATE_FEATURES
     versions: ClassVar = "0-2"
     flexible: ClassVar = "0+"

@@ -17,7 +17,7 @@ class KRaftVersionFeature(FrozenStruct, frozen=True):
     max_supported_version: Int16 = 0
 
 
-class UpdateRaftVoterRequest(Request):
+class UpdateRaftVoterRequest(Request["UpdateRaftVoterResponse"]):
     key: ClassVar = ApiKey.UPDATE_RAFT_VOTER
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

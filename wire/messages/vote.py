@@ -26,7 +26,7 @@ class VoteRequestTopicData(Struct):
     partitions: list[VoteRequestPartitionData] = []
 
 
-class VoteRequest(Request):
+class VoteRequest(Request["VoteResponse"]):
     key: ClassVar = ApiKey.VOTE
     versions: ClassVar = "0-2"
     flexible: ClassVar = "0+"

@@ -30,7 +30,7 @@ class WriteStateData(Struct):
     partitions: list[PartitionData] = []
 
 
-class WriteShareGroupStateRequest(Request):
+class WriteShareGroupStateRequest(Request["WriteShareGroupStateResponse"]):
     key: ClassVar = ApiKey.WRITE_SHARE_GROUP_STATE
     versions: ClassVar = "0-1"
     flexible: ClassVar = "0+"

@@ -23,7 +23,7 @@ class WritableTxnMarker(Struct):
     transaction_version: Annotated[Int8, V("2+", ignorable=True)] = 0
 
 
-class WriteTxnMarkersRequest(Request):
+class WriteTxnMarkersRequest(Request["WriteTxnMarkersResponse"]):
     key: ClassVar = ApiKey.WRITE_TXN_MARKERS
     versions: ClassVar = "1-2"
     flexible: ClassVar = "1+"

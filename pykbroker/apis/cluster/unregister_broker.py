@@ -9,7 +9,7 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -21,7 +21,7 @@ class UnregisterBroker(Handler, msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.UNREGISTER_BROKER
     versions: ClassVar[str] = "0"
-    controller: Controller
+    controller: ActiveController
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: UnregisterBrokerRequest) -> Later:
@@ -31,6 +31,6 @@ class UnregisterBroker(Handler, msgspec.Struct, frozen=True):
         if not permitted(self.authorizer, context.principal, self.key):
             return UnregisterBrokerResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
         try:
-            return await self.controller.unregister_broker(request)
+            return await self.controller.ask(request)
         except ApiError as error:
             return UnregisterBrokerResponse(error_code=error.code, error_message=error.message)

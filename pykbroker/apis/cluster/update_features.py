@@ -12,7 +12,7 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -26,7 +26,7 @@ class UpdateFeatures(Handler, msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.UPDATE_FEATURES
     versions: ClassVar[str] = "0-2"
-    controller: Controller
+    controller: ActiveController
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: UpdateFeaturesRequest) -> Later:
@@ -36,7 +36,7 @@ class UpdateFeatures(Handler, msgspec.Struct, frozen=True):
         if not permitted(self.authorizer, context.principal, self.key):
             return UpdateFeaturesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
         try:
-            response = await self.controller.update_features(request)
+            response = await self.controller.ask(request)
         except ApiError as error:
             return UpdateFeaturesResponse(error_code=error.code, error_message=error.message)
         if context.version > RESULTS_VERSION_LAST:

@@ -13,7 +13,7 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -30,13 +30,13 @@ class AlterClientQuotas(Handler, msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.ALTER_CLIENT_QUOTAS
     versions: ClassVar[str] = "0-1"
-    controller: Controller
+    controller: ActiveController
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: AlterClientQuotasRequest) -> Later:
         if not permitted(self.authorizer, context.principal, self.key):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return Later(self.controller.alter_client_quotas(request), holds_connection=True)
+        return Later(self.controller.ask(request), holds_connection=True)
 
     def refuse(self, request: AlterClientQuotasRequest, code: ErrorCode) -> AlterClientQuotasResponse:
         """Return `code` for every entity."""

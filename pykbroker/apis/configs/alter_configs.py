@@ -14,7 +14,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.config_rights import check_config_right
 from pykbroker.core.security.operation import Operation
-from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -34,7 +34,7 @@ class AlterConfigs(Handler, msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.ALTER_CONFIGS
     versions: ClassVar[str] = "0-2"
-    controller: Controller
+    controller: ActiveController
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: AlterConfigsRequest) -> Later:
@@ -49,7 +49,7 @@ class AlterConfigs(Handler, msgspec.Struct, frozen=True):
             except ApiError as error:
                 answers[named(resource)] = failed(resource, error.code)
         request.resources = allowed
-        response = await self.controller.alter_configs(request)
+        response = await self.controller.ask(request)
         answers.update({named(answer): answer for answer in response.responses})
         response.responses = [answers[named(resource)] for resource in resources]
         return response

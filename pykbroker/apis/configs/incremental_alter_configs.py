@@ -19,7 +19,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.config_rights import check_config_right
 from pykbroker.core.security.operation import Operation
 from pykbroker.core.steps import Steps, each
-from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
 from pykbroker.server.log_levels import alter_levels
 from pykbroker.storage.files.portions import AT_ONCE_MAX
@@ -42,7 +42,7 @@ class IncrementalAlterConfigs(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.INCREMENTAL_ALTER_CONFIGS
     versions: ClassVar[str] = "0-1"
     node_id: int
-    controller: Controller
+    controller: ActiveController
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> Later:
@@ -64,7 +64,7 @@ class IncrementalAlterConfigs(Handler, msgspec.Struct, frozen=True):
             except ApiError as error:
                 answers[named(resource)] = answered(resource, error.code, error.message)
         request.resources = allowed
-        response = await self.controller.incremental_alter_configs(request)
+        response = await self.controller.ask(request)
         return now_or_later(in_order(resources, answers, response))
 
     def refuse(self, request: IncrementalAlterConfigsRequest, code: ErrorCode) -> IncrementalAlterConfigsResponse:

@@ -12,7 +12,7 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -28,13 +28,13 @@ class AlterUserScramCredentials(Handler, msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
     versions: ClassVar[str] = "0"
-    controller: Controller
+    controller: ActiveController
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: AlterUserScramCredentialsRequest) -> Later:
         if not permitted(self.authorizer, context.principal, self.key):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
-        return Later(self.controller.alter_user_scram_credentials(request), holds_connection=True)
+        return Later(self.controller.ask(request), holds_connection=True)
 
     def refuse(self, request: AlterUserScramCredentialsRequest, code: ErrorCode) -> AlterUserScramCredentialsResponse:
         """Return `code` for every user."""

@@ -12,7 +12,7 @@ import msgspec
 
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -29,7 +29,7 @@ class AlterPartitionReassignments(Handler, msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.ALTER_PARTITION_REASSIGNMENTS
     versions: ClassVar[str] = "0-1"
-    controller: Controller
+    controller: ActiveController
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: AlterPartitionReassignmentsRequest) -> Later:
@@ -42,7 +42,7 @@ class AlterPartitionReassignments(Handler, msgspec.Struct, frozen=True):
             return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if not request.topics:
             return AlterPartitionReassignmentsResponse()
-        return await self.controller.reassign_partitions(request)
+        return await self.controller.ask(request)
 
     def refuse(
         self, request: AlterPartitionReassignmentsRequest, code: ErrorCode

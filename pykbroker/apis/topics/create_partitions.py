@@ -12,7 +12,7 @@ import msgspec
 
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -28,7 +28,7 @@ class CreatePartitions(Handler, msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.CREATE_PARTITIONS
     versions: ClassVar[str] = "0-3"
-    controller: Controller
+    controller: ActiveController
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: CreatePartitionsRequest) -> Later:
@@ -38,7 +38,7 @@ class CreatePartitions(Handler, msgspec.Struct, frozen=True):
         names = dict.fromkeys(topic.name for topic in request.topics)
         refused = {name for name in names if not self._allowed(context, name)}
         request.topics = [topic for topic in request.topics if topic.name not in refused]
-        response = await self.controller.create_partitions(request)
+        response = await self.controller.ask(request)
         response.results += failed(sorted(refused), ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         return response
 

@@ -13,7 +13,7 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -25,7 +25,7 @@ class CreateTopics(Handler, msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.CREATE_TOPICS
     versions: ClassVar[str] = "2-7"
-    controller: Controller
+    controller: ActiveController
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: CreateTopicsRequest) -> Later:
@@ -36,7 +36,7 @@ class CreateTopics(Handler, msgspec.Struct, frozen=True):
         refused = {name: None for name in names if not self._allowed(context, name)}
         request.topics = [topic for topic in request.topics if topic.name not in refused]
         try:
-            response = await self.controller.create_topics(request)
+            response = await self.controller.ask(request)
         except ApiError as error:
             response = self.refuse(request, error.code, error.message)
         response.topics += failed([*refused], ErrorCode.TOPIC_AUTHORIZATION_FAILED, None)

@@ -15,7 +15,7 @@ import trio
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from pykbroker.storage.files.portions import portions
 from wire.api import ApiKey
@@ -36,7 +36,7 @@ class DeleteTopics(Handler, msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.DELETE_TOPICS
     versions: ClassVar[str] = "1-6"
-    controller: Controller
+    controller: ActiveController
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
     enabled: bool
@@ -59,7 +59,7 @@ class DeleteTopics(Handler, msgspec.Struct, frozen=True):
                 (allowed if self._allowed(context, topic) else refused).append(topic)
             await trio.lowlevel.checkpoint()
         request.topics = allowed
-        response = await self.controller.delete_topics(request)
+        response = await self.controller.ask(request)
         response.responses += [result(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED) for topic in refused]
         return response
 

@@ -13,7 +13,7 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
-from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.failure import fitted
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
@@ -32,7 +32,7 @@ class ElectLeaders(Handler, msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.ELECT_LEADERS
     versions: ClassVar[str] = "0-2"
-    controller: Controller
+    controller: ActiveController
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: ElectLeadersRequest) -> Later:
@@ -44,7 +44,7 @@ class ElectLeaders(Handler, msgspec.Struct, frozen=True):
         if request.topic_partitions == []:
             return ElectLeadersResponse()
         try:
-            return await self.controller.elect_leaders(request)
+            return await self.controller.ask(request)
         except ApiError as error:
             return fitted(self.refuse(request, error.code, error.message), context.version)
 

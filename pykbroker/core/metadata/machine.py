@@ -124,7 +124,7 @@ class ControllerMachine:
         """Return an empty outcome: there are no timers to start."""
         return Outcome()
 
-    def handle(self, request: Request, token: Token, now: Now) -> Steps[MetadataOutcome]:
+    def handle(self, request: Request[Response], token: Token, now: Now) -> Steps[MetadataOutcome]:
         """Decide a request in short steps; ApiError refuses it as a whole."""
         context = ControllerContext(self._draft, self.next_offset, self._settings, self._configs, self._randomness)
         decide = DECIDE.get(type(request))

@@ -42,7 +42,7 @@ class Client:
         self._number = 0
         self._data = b""
 
-    async def send(self, request: Request, version: int, client_id: str | None = "test") -> None:
+    async def send(self, request: Request[Any], version: int, client_id: str | None = "test") -> None:
         self._number += 1
         self._sent.append((self._number, APIS[request.key].response, version))
         await self.stream.send_all(encode_request(request, version, self._number, client_id))
@@ -54,7 +54,7 @@ class Client:
         assert correlation_id == number
         return response
 
-    async def call(self, request: Request, version: int, client_id: str | None = "test") -> Any:
+    async def call(self, request: Request[Any], version: int, client_id: str | None = "test") -> Any:
         await self.send(request, version, client_id)
         return await self.receive()
 

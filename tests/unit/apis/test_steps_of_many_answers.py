@@ -206,7 +206,7 @@ async def test_topics_to_delete_are_authorised_in_portions(version: int) -> None
         assert [topic.name for topic in request.topics] == NAMES
         return DeleteTopicsResponse()
 
-    controller: Any = SimpleNamespace(delete_topics=delete)
+    controller: Any = SimpleNamespace(ask=delete)
     asked = (
         DeleteTopicsRequest(topic_names=list(NAMES))
         if version == 5
@@ -225,7 +225,7 @@ async def test_resources_are_authorised_in_portions_and_answered_one_a_step() ->
             ]
         )
 
-    controller: Any = SimpleNamespace(incremental_alter_configs=alter)
+    controller: Any = SimpleNamespace(ask=alter)
     held = IncrementalAlterConfigs(1, controller, Denies())(
         context(1), IncrementalAlterConfigsRequest(resources=[AlterConfigsResource(2, name) for name in NAMES])
     )

@@ -45,7 +45,7 @@ ANY_ACL = DeleteAclsFilter(
 ACL = AclCreation(resource_type=2, resource_name="a", principal="User:b", host="*", operation=3, permission_type=3)
 NO_AUTHORIZER = "No Authorizer is configured."
 
-ANSWERS: list[tuple[Request, Response]] = [
+ANSWERS: list[tuple[Request[Any], Response]] = [
     (
         DescribeAclsRequest(resource_type_filter=1, operation=1, permission_type=1),
         DescribeAclsResponse(error_code=DISABLED, error_message="No Authorizer is configured on the broker"),
@@ -92,7 +92,9 @@ def every_version() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("version", "request_", "response"), list(every_version()))
-async def test_every_version_is_answered(client: Client, version: int, request_: Request, response: Response) -> None:
+async def test_every_version_is_answered(
+    client: Client, version: int, request_: Request[Any], response: Response
+) -> None:
     assert await client.call(request_, version) == response
     assert (await client.fetch("a", 0)).error_code == 0  # the connection is still usable
 

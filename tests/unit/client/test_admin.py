@@ -33,7 +33,7 @@ class Broker:
     def newest_version(self, key: int) -> int:
         return self.version
 
-    async def call(self, request: Request, answer: type[Response], version: int | None = None) -> Response:
+    async def call(self, request: Request[Any], answer: type[Response], version: int | None = None) -> Response:
         assert isinstance(self.answer, answer)
         self.asked = request
         return self.answer

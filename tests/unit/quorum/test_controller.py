@@ -36,18 +36,16 @@ async def test_a_topic_is_created_committed_and_applied(tmp_path: Path) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(controller.run)
         nursery.start_soon(follow, controller)
-        response = await controller.create_topics(creating("a", "b"))
+        response = await controller.ask(creating("a", "b"))
         assert [result.error_code for result in response.topics] == [0, 0]
         assert set(controller.images.current.topics.by_name) == {"a", "b"}
         assert controller.images.current.offset == journal.log_end_offset - 1
         grown = CreatePartitionsTopic(name="a", count=2, assignments=None)
         assert (
-            not (await controller.create_partitions(CreatePartitionsRequest(topics=[grown], timeout_ms=1000)))
-            .results[0]
-            .error_code
+            not (await controller.ask(CreatePartitionsRequest(topics=[grown], timeout_ms=1000))).results[0].error_code
         )
         assert len(controller.images.current.topics.by_name["a"].partitions) == 2
-        await controller.delete_topics(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000))
+        await controller.ask(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000))
         assert set(controller.images.current.topics.by_name) == {"b"}
         nursery.cancel_scope.cancel()
     await controller.close()
@@ -60,7 +58,7 @@ async def test_requests_that_come_together_share_a_flush_and_see_each_other(tmp_
     answers: list[CreateTopicsResponse] = []
 
     async def ask(*names: str) -> None:
-        answers.append(await controller.create_topics(creating(*names)))
+        answers.append(await controller.ask(creating(*names)))
 
     journal.gate = trio.Event()
     async with trio.open_nursery() as nursery:
@@ -88,7 +86,7 @@ async def test_an_answer_without_records_waits_for_what_it_rests_on(tmp_path: Pa
     answers: list[CreateTopicsResponse] = []
 
     async def ask() -> None:
-        answers.append(await controller.create_topics(creating("a")))
+        answers.append(await controller.ask(creating("a")))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(controller.run)
@@ -109,7 +107,7 @@ async def test_what_writes_nothing_costs_no_flush(tmp_path: Path) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(controller.run)
         nursery.start_soon(follow, controller)
-        await controller.create_topics(CreateTopicsRequest(topics=[topic("a")], validate_only=True))
+        await controller.ask(CreateTopicsRequest(topics=[topic("a")], validate_only=True))
         nursery.cancel_scope.cancel()
     assert (journal.flushes, journal.batches) == (0, [])
 
@@ -122,11 +120,11 @@ async def test_a_batch_that_is_too_large_is_refused_before_anything_happens(tmp_
         nursery.start_soon(controller.run)
         nursery.start_soon(follow, controller)
         with pytest.raises(ApiError) as refused:
-            await controller.create_topics(
+            await controller.ask(
                 CreateTopicsRequest(topics=[topic(f"t{number}", cleanup_policy=long) for number in range(300)])
             )
         assert refused.value.code is ErrorCode.POLICY_VIOLATION
-        assert not (await controller.create_topics(creating("t0"))).topics[0].error_code
+        assert not (await controller.ask(creating("t0"))).topics[0].error_code
         nursery.cancel_scope.cancel()
     assert len(journal.batches) == 1
 
@@ -139,7 +137,7 @@ async def test_a_subscriber_that_does_not_follow_is_waited_for_no_longer_than_as
         nursery.start_soon(controller.run)
         started = trio.current_time()
         with pytest.raises(ApiError) as refused:
-            await controller.create_topics(creating("a", timeout_ms=5000))
+            await controller.ask(creating("a", timeout_ms=5000))
         assert refused.value.code is ErrorCode.REQUEST_TIMED_OUT
         assert trio.current_time() - started == 5
         assert "a" in controller.images.committed.topics.by_name
@@ -163,13 +161,13 @@ async def test_a_failed_flush_ends_everything_and_answers_nobody_as_if_it_had_no
     controller = in_memory(journal, disk_at(tmp_path))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(expect_the_end, controller)
-        nursery.start_soon(refused, partial(controller.create_topics, creating("a")))
+        nursery.start_soon(refused, partial(controller.ask, creating("a")))
         await trio.testing.wait_all_tasks_blocked()
-        nursery.start_soon(refused, partial(controller.create_topics, creating("b")))
+        nursery.start_soon(refused, partial(controller.ask, creating("b")))
         await trio.testing.wait_all_tasks_blocked()
         journal.flush_error = OSError("gone")
         journal.gate.set()
-    await refused(partial(controller.create_topics, creating("c")))
+    await refused(partial(controller.ask, creating("c")))
     assert "a" not in controller.images.committed.topics.by_name
 
 
@@ -180,13 +178,13 @@ async def test_a_failed_append_ends_everything_but_what_is_being_committed(tmp_p
     with trio.move_on_after(10) as patience:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(follow, controller)
-            nursery.start_soon(controller.create_topics, creating("a"))
+            nursery.start_soon(controller.ask, creating("a"))
             nursery.start_soon(expect_the_end, controller)
             await trio.testing.wait_all_tasks_blocked()
-            nursery.start_soon(refused, partial(controller.create_topics, creating("b")))
+            nursery.start_soon(refused, partial(controller.ask, creating("b")))
             await trio.testing.wait_all_tasks_blocked()
             journal.append_error = OSError("full")
-            await refused(partial(controller.create_topics, creating("c")))
+            await refused(partial(controller.ask, creating("c")))
             journal.gate.set()
             await controller.images.wait_for(controller.images.committed.offset + 1)
             await trio.testing.wait_all_tasks_blocked()
@@ -200,10 +198,10 @@ async def test_blocks_of_producer_ids_need_no_subscriber(tmp_path: Path) -> None
     epoch = controller.images.committed.cluster.brokers[1].epoch
     async with trio.open_nursery() as nursery:
         nursery.start_soon(controller.run)
-        response = await controller.allocate_producer_ids(AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch))
+        response = await controller.ask(AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch))
         assert (response.producer_id_start, response.producer_id_len) == (0, 1000)
         with pytest.raises(ApiError, match="Expected broker epoch"):
-            await controller.allocate_producer_ids(AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch + 1))
+            await controller.ask(AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch + 1))
         nursery.cancel_scope.cancel()
 
 
@@ -216,11 +214,11 @@ async def test_a_full_disk_refuses_a_change_and_takes_the_next_one_when_there_is
         end = journal.log_end_offset
         journal.append_error = OSError(errno.ENOSPC, "No space left on device")
         with pytest.raises(ApiError) as refused:
-            await controller.create_topics(creating("a"))
+            await controller.ask(creating("a"))
         assert refused.value.code == ErrorCode.KAFKA_STORAGE_ERROR
         assert journal.log_end_offset == end
         journal.append_error = None
-        response = await controller.create_topics(creating("a"))
+        response = await controller.ask(creating("a"))
         assert [result.error_code for result in response.topics] == [0]
         nursery.cancel_scope.cancel()
     await controller.close()
@@ -242,7 +240,7 @@ async def test_what_a_failure_leaves_half_replayed_is_not_published(
 
     async def fail() -> None:
         with pytest.raises(ZeroDivisionError):
-            await controller.create_topics(creating(*(f"t{number}" for number in range(100))))
+            await controller.ask(creating(*(f"t{number}" for number in range(100))))
 
     monkeypatch.setattr(controller._machine, "replay", broken)
     async with trio.open_nursery() as nursery:

@@ -35,7 +35,7 @@ async def recorded() -> Recording[Known]:
             for number in range(TOPICS_OF_A_LIFE):
                 name = f"t{life}-{number}"
                 recording.note((known, frozenset({name})))
-                await controller.create_topics(CreateTopicsRequest(topics=[topic(name)], timeout_ms=60_000))
+                await controller.ask(CreateTopicsRequest(topics=[topic(name)], timeout_ms=60_000))
                 known |= {name}
                 recording.note((known, frozenset()))
                 if number % 3 == 2:
@@ -47,7 +47,7 @@ async def deleted(
     controller: Controller, recording: Recording[Known], known: frozenset[str], name: str
 ) -> frozenset[str]:
     recording.note((known - {name}, frozenset({name})))
-    await controller.delete_topics(DeleteTopicsRequest(topic_names=[name], timeout_ms=60_000))
+    await controller.ask(DeleteTopicsRequest(topic_names=[name], timeout_ms=60_000))
     recording.note((known - {name}, frozenset()))
     return known - {name}
 

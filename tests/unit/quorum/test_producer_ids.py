@@ -14,7 +14,7 @@ class Controller:
     def __init__(self, *answers):
         self.answers = list(answers)
 
-    async def allocate_producer_ids(self, request):
+    async def ask(self, request):
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer

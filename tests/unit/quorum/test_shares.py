@@ -67,10 +67,10 @@ Ask = Callable[[Controller], Awaitable[object]]
 @pytest.mark.parametrize(
     ("ask", "passes"),
     [
-        (lambda controller: controller.create_topics(creation(MANY)), 3),
-        (lambda controller: controller.reassign_partitions(REASSIGNMENT), 1),
-        (lambda controller: controller.elect_leaders(ELECTION), 1),
-        (lambda controller: controller.incremental_alter_configs(CONFIGS), 1),
+        (lambda controller: controller.ask(creation(MANY)), 3),
+        (lambda controller: controller.ask(REASSIGNMENT), 1),
+        (lambda controller: controller.ask(ELECTION), 1),
+        (lambda controller: controller.ask(CONFIGS), 1),
     ],
     ids=["CreateTopics", "AlterPartitionReassignments", "ElectLeaders", "IncrementalAlterConfigs"],
 )
@@ -93,7 +93,7 @@ async def test_no_image_holds_a_part_of_a_topic(tmp_path: Path) -> None:
 
     async with living(disk_at(tmp_path), tick_ns=SLOW) as controller, trio.open_nursery() as nursery:
         nursery.start_soon(look, controller)
-        await controller.create_topics(creation(MANY))
+        await controller.ask(creation(MANY))
         assert seen | {made(controller)} == {0, MANY}
         nursery.cancel_scope.cancel()
 
@@ -104,8 +104,8 @@ async def test_a_caller_who_gives_up_leaves_all_of_it_or_nothing(tmp_path: Path,
         nursery.start_soon((bystander := Bystander()).run)
         with trio.CancelScope() as scope:
             nursery.start_soon(_cancel_after, bystander, turns, scope)
-            await controller.create_topics(creation(MANY))
-        await controller.create_topics(
+            await controller.ask(creation(MANY))
+        await controller.ask(
             CreateTopicsRequest(topics=[CreatableTopic(name="next", num_partitions=1, replication_factor=1)])
         )
         assert made(controller) in (0, MANY)

@@ -36,7 +36,7 @@ HOUR_S = 3600
 
 async def create(controller: Controller, *names: str) -> None:
     for name in names:
-        await controller.create_topics(CreateTopicsRequest(topics=[topic(name)], timeout_ms=60_000))
+        await controller.ask(CreateTopicsRequest(topics=[topic(name)], timeout_ms=60_000))
         await wait_all_tasks_blocked()
 
 

@@ -46,7 +46,7 @@ class Life:
                 await lifecycle.unfence()
                 assert lifecycle.broker_epoch == controller.images.current.cluster.brokers[1].epoch
                 if topics:
-                    await controller.create_topics(CreateTopicsRequest(topics=[topic(name) for name in topics]))
+                    await controller.ask(CreateTopicsRequest(topics=[topic(name) for name in topics]))
                 self.serving = controller.images.current
                 if not self.kill:
                     await lifecycle.shut_down()

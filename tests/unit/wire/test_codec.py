@@ -79,7 +79,7 @@ class Item(Struct):
     since: Annotated[Int8, V("1+")] = 5
 
 
-class Mixed(Request):
+class Mixed(Request[Any]):
     """A message that is not flexible in version 0, and flexible in versions 1 and 2."""
 
     key: ClassVar = 0
@@ -324,7 +324,7 @@ def test_bytes_after_a_message() -> None:
         decode(Exact, 0, "00 00")
 
 
-class Carrier(Request):
+class Carrier(Request[Any]):
     key: ClassVar = 0
     versions: ClassVar = "0-1"
     flexible: ClassVar = "1+"

@@ -82,7 +82,7 @@ class Inner(Struct):
     numbers: list[Int8] = []
 
 
-class Outer(Request):
+class Outer(Request[Any]):
     key: ClassVar = 0
     versions: ClassVar = "0-1"
     flexible: ClassVar = "1+"

@@ -156,15 +156,13 @@ async def test_changes_survive_a_restart(tmp_path: Path) -> None:
 class Answers:
     """A controller that accepts every change."""
 
-    async def alter_configs(self, request: Any) -> Any:
+    async def ask(self, request: Any) -> Any:
         return whole.AlterConfigsResponse(
             responses=[
                 whole.AlterConfigsResourceResponse(0, None, one.resource_type, one.resource_name)
                 for one in request.resources
             ]
         )
-
-    incremental_alter_configs = alter_configs
 
 
 CONTROLLER: Any = Answers()

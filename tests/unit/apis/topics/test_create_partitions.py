@@ -112,7 +112,7 @@ async def test_new_partitions_survive_a_restart(tmp_path: Path) -> None:
 
 async def test_an_unauthorized_topic_does_not_affect_the_others() -> None:
     class Grows:
-        async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+        async def ask(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
             assert request.topics == []
             return CreatePartitionsResponse()
 

@@ -89,7 +89,7 @@ async def test_a_client_without_alter_on_the_cluster_is_refused() -> None:
 
 async def test_the_controllers_error_message_is_returned() -> None:
     class Refuses:
-        async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
+        async def ask(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "elsewhere")
 
     controller: Any = Refuses()

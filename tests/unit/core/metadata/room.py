@@ -69,7 +69,7 @@ class Room:
             self.log.append(entry)
             self.machine.replay(entry)
 
-    def ask(self, request: Request) -> Any:
+    def ask(self, request: Request[Any]) -> Any:
         token = object()
         outcome = finish(self.machine.handle(request, token, Now(0, NOW_MS)))
         self.decided = outcome.records
