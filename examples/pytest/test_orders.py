@@ -4,7 +4,7 @@ from kafka import KafkaConsumer, KafkaProducer
 
 
 def place(bootstrap, topic, order):
-    """The code under test: send an order, and return its offset."""
+    """Send an order and return its offset: the code under test."""
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     try:
         return producer.send(topic, order.encode()).get(timeout=10).offset

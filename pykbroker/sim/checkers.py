@@ -31,9 +31,9 @@ class Logs(NamedTuple):
 
 
 def check(history: History, final: Iterable[PollResult]) -> list[Anomaly]:
-    """Every anomaly. `final`: partitions read from their first offset to their last, after all was calm.
+    """Return every anomaly. `final`: each partition read from its first to its last offset, after the faults ended.
 
-    What only such a reading can tell is not asked of a partition that has none.
+    A partition without such a reading is not checked for what only the reading can show.
     """
     logs = _logs(history, final)
     return [

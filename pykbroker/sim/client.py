@@ -41,7 +41,7 @@ TEMPORARY = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-"""What was asked may go well later. Some of these leave open whether it has been done."""
+"""Retriable errors. Some of them leave open whether the request was carried out."""
 ANSWER_S = 8.0
 METADATA_VERSION, COORDINATOR_VERSION = 12, 4
 GROUP, TRANSACTION = 0, 1
@@ -77,15 +77,15 @@ class SimConnection:
         self.topic_names = {topic_id: name for name, topic_id in self.topic_ids.items()}
 
     def topic_id(self, topic: str) -> bytes:
-        """The id of a topic of `negotiate`, NIL if it was not there."""
+        """Return the id of a topic as of `negotiate`, NIL if the topic did not exist."""
         return self.topic_ids.get(topic, NIL)
 
     def topic_named(self, topic: str, topic_id: bytes) -> str:
-        """The name of a topic that an answer names or, in newer versions, gives the id of."""
+        """Return the name of a topic that a response names, or identifies by its id in newer versions."""
         return topic or self.topic_names.get(topic_id, "")
 
     def any_version(self, key: ApiKey, first: int = 0, last: int = VERSION_MAX) -> int:
-        """One of those that both sides have, and that are in this range."""
+        """Return a random version in this range that both sides support."""
         ours = APIS[key].accepted
         return self.dice.choice(
             [version for version in self._versions[key] if version in ours and first <= version <= last]
@@ -99,7 +99,7 @@ class SimConnection:
         await self._stream.send_all(encode_request(request, version, self._sent, self._client_id))
 
     async def receive(self, answer: type[R]) -> R:
-        """The answer to the oldest request that has none yet. LOST, also when it takes too long."""
+        """Return the response to the oldest unanswered request. LOST: the connection ended, or it took too long."""
         expected, version = self._awaited.popleft()
         with trio.fail_after(ANSWER_S):
             frame = await self._frame()
@@ -139,7 +139,7 @@ class SimConnection:
 
 @dataclass(frozen=True)
 class Dialer:
-    """How a client gets at its broker."""
+    """A client's way to its broker."""
 
     network: Network
     process: Process
@@ -150,7 +150,7 @@ class Dialer:
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[SimConnection]:
-        """A connection that knows its broker. LOST."""
+        """Open a connection that has negotiated versions and topics. LOST."""
         with trio.fail_after(ANSWER_S):
             stream = await connect(self.network, self.process, self.host, *self.broker)
         try:

@@ -1,6 +1,6 @@
-"""What a reader of committed data makes of the bytes of a Fetch: it drops what the answer calls aborted.
+"""Reading committed data: the records of a Fetch response without those of aborted transactions.
 
-A transaction of a producer is aborted from the first offset that the answer names to the producer's next marker.
+A producer's transaction is aborted from the first offset that the response names to the producer's next marker.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from pykbroker.sim.volume import Directory, Inode, Volume, failure
 from pykbroker.world.disk import Buffer, Locked, NotCached
 
 STALL = 100
-"""How many times longer a stalled operation takes, but no longer than WAIT_S_MAX."""
+"""The factor by which a stalled operation takes longer, up to WAIT_S_MAX."""
 WAIT_S_MAX = 10.0
 TEBIBYTE = 1 << 40
 

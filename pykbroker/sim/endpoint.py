@@ -18,7 +18,7 @@ HostPort = tuple[str, int]
 
 
 def broken(code: int) -> OSError:
-    """The kernel's error of a socket."""
+    """Return the kernel's error of a broken socket."""
     return OSError(code, os.strerror(code))
 
 
@@ -27,10 +27,10 @@ def unheeded() -> None:
 
 
 class Path(Protocol):
-    """What lies between two endpoints."""
+    """The network between two endpoints."""
 
     def cut_short(self, size: int) -> int:
-        """How many of `size` bytes are moved at once."""
+        """Return how many of `size` bytes are moved at once."""
 
     def post(self, sender: SimEndpoint) -> None:
         """Call `sender.arrive` when its newest segment is at the peer."""
@@ -39,7 +39,7 @@ class Path(Protocol):
         """Tell the peer, in a while, that the connection is reset."""
 
     def trace(self, endpoint: SimEndpoint, segment: bytes) -> None:
-        """A segment has come to `endpoint`."""
+        """Trace the arrival of a segment at `endpoint`."""
 
 
 class SimEndpoint:
@@ -75,12 +75,12 @@ class SimEndpoint:
         self.sent = 0
         """Segments."""
         self.arrives_s = 0.0
-        """When the newest segment does."""
+        """The arrival time of the newest segment."""
 
     # ---- as a socket
 
     def fileno(self) -> int:
-        """Its number among all endpoints."""
+        """Return the endpoint's number among all endpoints."""
         return self.number
 
     def send(self, data: Buffer, _flags: int = 0) -> int:
@@ -112,7 +112,7 @@ class SimEndpoint:
         return data
 
     def recv_into(self, buffer: memoryview) -> int:
-        """As `recv`."""
+        """Receive like `recv`, into a buffer."""
         data = self.recv(len(buffer))
         buffer[: len(data)] = data
         return len(data)
@@ -159,12 +159,12 @@ class SimEndpoint:
     # ---- what happens to it
 
     def arrive(self) -> None:
-        """The oldest segment on its way is there: whatever held it up, none overtakes it."""
+        """Deliver the oldest segment in flight. No segment overtakes a delayed one."""
         if self._segments and self.peer is not None:
             self.peer.take(self._segments.popleft())
 
     def take(self, segment: bytes) -> None:
-        """A segment has come; who is closed answers with a reset."""
+        """Receive a segment. A closed endpoint answers with a reset."""
         self._path.trace(self, segment)
         if self.closed or self.failed:
             if segment != FIN:
@@ -177,12 +177,12 @@ class SimEndpoint:
         self.notice()
 
     def window_opens(self, size: int) -> None:
-        """The peer has read so many bytes."""
+        """Record that the peer has read `size` bytes."""
         self._in_flight -= size
         self.notice()
 
     def fail(self, code: int) -> None:
-        """The connection is broken."""
+        """Break the connection with an errno."""
         if not self.failed and not self.closed:
             self._error = broken(code)
             self._segments.clear()
@@ -202,7 +202,7 @@ class SimEndpoint:
             self._post(FIN)
 
     def vanish(self) -> None:
-        """Its host has lost power: nobody is told."""
+        """Drop the connection without notice, as a host does that loses power."""
         self.closed = True
         self._segments.clear()
 

@@ -1,4 +1,4 @@
-"""What clients did and were told, in the order in which they were told it."""
+"""The actions of clients and the responses they got, in the order of the responses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 UNKNOWN_OFFSET = -1
 CONTROL = b""
-"""Where a transaction's marker stands."""
+"""A marker of a transaction, in the place of a value."""
 Place = tuple[str, int]
 """A topic and a partition."""
 
@@ -32,9 +32,9 @@ class Send(msgspec.Struct):
 
 
 class PollResult(msgspec.Struct):
-    """What a consumer found from an offset on, up to `next_offset`. `high_watermark` as told; times in seconds.
+    """The records that a consumer found from an offset up to `next_offset`. Times in seconds.
 
-    With `committed`, only what is of no aborted transaction; else with a CONTROL where a record is for no consumer.
+    With `committed`, records of aborted transactions are left out; otherwise CONTROL stands for a control record.
     """
 
     consumer: str

@@ -1,10 +1,10 @@
-"""What must hold of a log after a crash, whatever the disk has kept.
+"""The invariants of a log after a crash, for whatever the disk has kept.
 
-1. It is a beginning of what was written, and holds all that was synced; nothing torn is in it. What was deleted may be
+1. The log is a prefix of what was written and has everything that was synced. No batch is torn. Deleted records may be
    missing at its start.
-2. Producers, leader epochs and open transactions are those of the batches in it. A producer may be known by batches
-   that were deleted, or without them.
-3. It goes on: a batch that comes again is known, and the next one stands right behind the last.
+2. Producers, leader epochs and open transactions match the batches in the log. A producer of deleted batches may be
+   known or not.
+3. The log can be appended to: a duplicate batch is recognized, and the next batch follows the last one.
 """
 
 from __future__ import annotations
@@ -32,8 +32,10 @@ NONE = -1
 
 @dataclass(frozen=True)
 class Known:
-    """What may be in the log, as it stores it, and what must be: all from `deleted`, where its start was moved, or is
-    about to be, to `synced`. The rest is as on disk: both checkpoints, and whether the log was closed in order.
+    """The batches that may be in the log, as stored, and those that must be: from `deleted` to `synced`.
+
+    `deleted` is the log start, also if it is about to move there. Both checkpoints, and whether the log was closed
+    cleanly, are as on disk.
     """
 
     written: tuple[bytes, ...] = ()

@@ -1,4 +1,4 @@
-"""What goes wrong while clients work: each seed has its own mix of faults, and its own pace."""
+"""The faults of a simulation: each seed has its own mix and its own pace."""
 
 from __future__ import annotations
 

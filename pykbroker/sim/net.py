@@ -34,7 +34,7 @@ class Watchable(Protocol):
 
     @property
     def failed(self) -> bool:
-        """It is broken."""
+        """Whether the socket is broken."""
 
 
 class SimPoll:
@@ -52,7 +52,7 @@ class SimPoll:
         raise broken(errno.EBADF)
 
     def add(self, socket: Watchable) -> None:
-        """One that will be watched."""
+        """Add a socket that will be watched."""
         number = socket.number
         self._sockets[number] = socket
         socket.notice = lambda: self._notice(number)
@@ -62,12 +62,12 @@ class SimPoll:
         self._changed.set()
 
     def watch(self, fd: int, reads: bool, writes: bool) -> None:
-        """As the kernel's, level-triggered."""
+        """Watch a descriptor, level-triggered as epoll does."""
         self._watched[fd] = (reads, writes)
         self._notice(fd)
 
     def forget(self, fd: int) -> None:
-        """As the kernel's."""
+        """Stop watching a descriptor."""
         self._watched.pop(fd, None)
         self._sockets.pop(fd, None)
 
@@ -82,7 +82,7 @@ class SimPoll:
         return [(number, 0) for number in numbers]
 
     async def wait(self) -> None:
-        """Until one is ready."""
+        """Wait until a socket is ready."""
         while not any(map(self._is_ready, self._noticed)):
             self._noticed.clear()
             self._changed = trio.Event()
@@ -125,7 +125,7 @@ class SimListener:
         self.host, self.port = self.backlog.address
 
     def listen(self) -> None:
-        """Who connects from now on waits to be accepted."""
+        """Let connections wait in the backlog from now on."""
         self.backlog.listens = True
         self._net.watch(self)
 
@@ -141,7 +141,7 @@ class SimListener:
                 pump.start(connection)
 
     def close(self) -> None:
-        """Who waits is refused."""
+        """Refuse the connections in the backlog."""
         self._net.poll.forget(self.backlog.number)
         self._network.unlisten(self.backlog)
 
@@ -166,7 +166,7 @@ class SimNet:
         self.poll.watch(listener.backlog.number, True, False)
 
     def pump(self, endpoint: SimEndpoint) -> SocketPump:
-        """The pump of a connection that was just accepted."""
+        """Return the pump of a connection that was just accepted."""
         self.poll.add(endpoint)
         return SimPump(cast("Any", endpoint), self.poll, self._pumps)
 

@@ -1,6 +1,6 @@
-"""What lies between named hosts: every segment is late, some are lost and sent again, links are cut one way or both.
+"""A network between named hosts: each segment is delayed, some are lost and retransmitted, links are cut one or both ways.
 
-TCP keeps its promise: what arrives of a connection arrives in order. All else is open, also whether it arrives.
+TCP's promise holds: the bytes of a connection arrive in order, if they arrive.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from pykbroker.sim.simulation import Simulation
 RETRANSMIT_S = 0.2
 LOSSES_MAX = 6
 GIVE_UP_S = 60.0
-"""How long TCP tries to get a segment over a link that is cut."""
+"""The time for which TCP retransmits a segment over a link that is cut."""
 LATE = 50
-"""How many times longer a late segment takes."""
+"""The factor by which a late segment takes longer."""
 FIRST_PORT = 40_000
 Link = tuple[str, str]
 
 
 @dataclass(slots=True)
 class NetFaults:
-    """What goes wrong from now on: chances from 0 to 1 per segment, and times in seconds."""
+    """The network's faults from now on: chances from 0 to 1 for each segment, and times in seconds."""
 
     delay_s: float = 0.0005
     late: float = 0.01
     lost: float = 0.0
     reset: float = 0.0
     short: float = 0.1
-    """Of reads and writes: cut short."""
+    """The chance that a read or write moves only a part."""
     happened: dict[str, int] = field(default_factory=dict)
 
     def count(self, kind: str) -> None:
-        """One more."""
+        """Count a fault."""
         self.happened[kind] = self.happened.get(kind, 0) + 1
 
 
@@ -85,7 +85,7 @@ class Network:
         return backlog
 
     def unlisten(self, backlog: Backlog) -> None:
-        """Who waits in the backlog is refused."""
+        """Refuse the connections in the backlog."""
         if self._backlogs.get(backlog.address) is backlog:
             del self._backlogs[backlog.address]
         for endpoint in backlog.waiting:
@@ -93,7 +93,7 @@ class Network:
         backlog.waiting.clear()
 
     def begin_connect(self, process: Process, host: str, remote: HostPort) -> SimEndpoint:
-        """The client's end, whose `notice` is called when it is established or has failed."""
+        """Return the client's endpoint; its `notice` is called when it is connected or has failed."""
         ours = self._endpoint(process, (host, self._free_port()), remote)
         self._send_word((host, remote[0]), lambda: self._syn(ours))
         return ours
@@ -140,13 +140,13 @@ class Network:
         self._clock.call_at(sender.arrives_s, self._arrive, sender, sender.sent)
 
     def refuse(self, endpoint: SimEndpoint) -> None:
-        """Its peer hears that the connection is reset."""
+        """Reset the connection at its peer."""
         peer = endpoint.peer
         if peer is not None:
             self._send_word((endpoint.local[0], endpoint.remote[0]), lambda: peer.fail(errno.ECONNRESET))
 
     def trace(self, endpoint: SimEndpoint, segment: bytes) -> None:
-        """A segment has come."""
+        """Trace the arrival of a segment."""
         self._simulation.trace(endpoint.remote, endpoint.local, len(segment), crc32(segment))
 
     def _send_word(self, link: Link, deliver: Callable[[], None]) -> None:
@@ -190,18 +190,18 @@ class Network:
         self._cut[source, target] = None
 
     def stall(self, host: str, seconds: float) -> None:
-        """What it sends on the connections that it has now comes late; those that it makes later are quick."""
+        """Delay what a host sends on its present connections. Later connections are not delayed."""
         for endpoint in self._endpoints.values():
             if endpoint.local[0] == host:
                 endpoint.arrives_s = max(endpoint.arrives_s, self._clock.now + seconds)
 
     def heal(self) -> None:
-        """All links are whole again."""
+        """Repair all links."""
         self._cut.clear()
         self._release()
 
     def kill(self, process: Process) -> None:
-        """The process is dead, its host lives: peers see their connections end, and nobody listens any more."""
+        """Close the connections and listeners of a dead process whose host lives."""
         for backlog in [each for each in self._backlogs.values() if each.process is process]:
             self.unlisten(backlog)
         for endpoint in self._endpoints.values():
@@ -209,7 +209,7 @@ class Network:
                 endpoint.end(reset=self._dice.random() < 0.5)
 
     def host_down(self, host: str) -> None:
-        """Its power is gone: its connections vanish without a word."""
+        """Cut the power of a host: its connections vanish without notice."""
         self._down[host] = None
         for backlog in [each for each in self._backlogs.values() if each.address[0] == host]:
             del self._backlogs[backlog.address]
@@ -218,7 +218,7 @@ class Network:
                 endpoint.vanish()
 
     def host_up(self, host: str) -> None:
-        """What was sent to it meanwhile finds nobody, and is told so."""
+        """Start a host again: segments that were sent to it meanwhile are answered with a reset."""
         self._down.pop(host, None)
         self._release()
 

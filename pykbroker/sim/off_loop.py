@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class InlineOffLoop:
-    """Each call takes `wait_s` on average; 0: it does not wait at all, and needs no loop."""
+    """Work off the loop, run inline. Each call takes `wait_s` on average; with 0 it does not wait and needs no loop."""
 
     def __init__(self, dice: Random | None = None, wait_s: float = 0.0) -> None:
         self._dice, self._wait_s = dice or Random(0), wait_s

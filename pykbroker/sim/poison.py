@@ -1,4 +1,4 @@
-"""What would make two runs differ raises while a simulation runs: the machine's clocks, dice, names and threads."""
+"""Sources of nondeterminism raise while a simulation runs: the machine's clocks, random numbers, names and threads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ OTHERS: tuple[tuple[Any, str], ...] = (
     (trio.to_thread, "run_sync"),
 )
 WALL_S = 1_700_000_000
-"""Where the wall clock of every simulated machine begins, in seconds since 1970."""
+"""The time at which the wall clocks of simulated machines begin, in seconds since 1970."""
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""What a file system holds after the power went: of each change that no sync has covered, what luck leaves.
+"""The content of a file system after a power failure: of each change that no sync covered, a random part survives.
 
-A write survives sector by sector, in any order with others, or all is there up to some point as if written in order. A
-file may have grown though its new bytes are zeros. Changes of names go in the order of their directory or in any.
+A write survives sector by sector in any order, or up to some point as if written in order. A file may have grown
+although its new bytes are zeros. Changes of names survive in the order of their directory, or in any order.
 """
 
 from __future__ import annotations

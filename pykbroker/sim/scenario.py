@@ -53,16 +53,16 @@ COMPACTED = {
     "delete.retention.ms": "1000",
     "internal.segment.bytes": "10000",
 }
-"""Of the topics of coordinators, so that they are compacted all the while, too."""
+"""Configs for topics of coordinators, so that they are compacted all the time."""
 SCRUB = {"pykbroker.scrub.interval.ms": "3000", "pykbroker.scrub.bytes.per.second": "1000000"}
 CONFIGS: Mapping[str, str] = {**GROUP_CONFIGS, **TRANSACTION_CONFIGS, **SCRUB}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to simulate. `fsync`: with `pykbroker.flush.before.ack`, and the power may go.
+    """The plan of a simulation. `fsync`: with `pykbroker.flush.before.ack`, and power failures are allowed.
 
-    `compacted`: all the while logs are compacted. Every record has a key of its own, so that none may be missed.
+    `compacted`: logs are compacted all the time, and each record has a key of its own, so that none may be missing.
     """
 
     seconds: float = 30.0

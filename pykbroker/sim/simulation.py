@@ -111,9 +111,10 @@ class TaskTrace(trio.abc.Instrument):
 
 
 def simulate(seed: int, main: Callable[[Simulation], Awaitable[T]], *, kept: list[str] | None = None) -> tuple[T, str]:
-    """What `main` returns, and the digest. `kept` takes every traced line. Stuck: nothing will ever happen again.
+    """Return the result of `main` and the digest of the run. `kept` receives every traced line.
 
-    Not in a process that has threads or uses Hypothesis: the machine is poisoned, and trio's order of tasks seeded.
+    Stuck: nothing can happen any more. The process must have no threads and not import Hypothesis: the machine is
+    poisoned, and trio's order of tasks is seeded.
     """
     simulation = Simulation(seed, kept)
     gc.collect()

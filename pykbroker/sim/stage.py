@@ -1,4 +1,4 @@
-"""What all clients of one run share: the way to the broker, the time, and a list of what should never happen."""
+"""The stage that all clients of a run share: the way to the broker, the time, and a list of oddities."""
 
 from __future__ import annotations
 

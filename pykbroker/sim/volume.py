@@ -1,7 +1,7 @@
-"""What a file system holds: what processes see, what is durable, and the changes in between that no sync has covered.
+"""A file system: the content that processes see, the durable content, and the unsynced changes in between.
 
-Every change is one call with plain arguments, files named by number, so that a list of calls is a recording: played
-again on a volume like the first, it makes a volume like the last. Paths are relative, with "/"; "" is the root.
+Each change is one call with plain arguments that names files by number. A list of calls is therefore a recording:
+replayed on an equal volume, it makes an equal volume. Paths are relative, with "/"; "" is the root.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a scenario gives its clients to do: a workload works under faults, settles when it is calm, and is judged."""
+"""The work of a scenario's clients: a workload runs under faults, settles after them, and is checked."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class ClassicSimMember:
 
     @property
     def who(self) -> Committer:
-        """The member as OffsetCommit names it."""
+        """Return the member as OffsetCommit names it."""
         return Committer(self._member_id, self._generation, self._instance_id)
 
     def forget(self, *, forgotten: bool) -> None:

@@ -1,4 +1,4 @@
-"""What members of groups did and were told. Times in seconds; inf for what was never answered."""
+"""The actions of group members and the responses they got. Times in seconds; inf for a missing response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What both kinds of members of a group have in common, for whoever works with them."""
+"""The interface that members of both group protocols share."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class SimMember(Protocol):
 
     @property
     def group(self) -> str:
-        """Whose member it is."""
+        """Return the member's group id."""
 
     @property
     def owned(self) -> tuple[Place, ...]:
-        """What it works on."""
+        """Return the partitions that the member owns."""
 
     @property
     def who(self) -> Committer:
-        """As coordinators know it."""
+        """Return the member as coordinators know it."""
 
     @property
     def lives_until_s(self) -> float:
@@ -48,4 +48,4 @@ class SimMember(Protocol):
         """Go by itself. LOST."""
 
     def forget(self, *, forgotten: bool) -> None:
-        """It is no member any more; `forgotten`: nor is it known by its id."""
+        """End the membership. `forgotten`: the coordinator does not know the member id any more either."""

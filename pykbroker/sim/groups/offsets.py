@@ -32,12 +32,12 @@ from wire.messages.offset_fetch import (
 INSTANCE_VERSION_FIRST, EPOCH_VERSION_FIRST = 7, 9
 EVERYTHING_VERSION_FIRST, STABLE_VERSION_FIRST, GROUPS_VERSION_FIRST = 2, 7, 8
 EVERYTHING = 0.2
-"""How often all is asked for. Where nothing holds yet, that does not tell of what is pending."""
+"""The chance that all offsets of a group are requested. Such a response omits partitions with pending offsets."""
 NO_OFFSET = -1
 
 
 class Committer(msgspec.Struct, frozen=True):
-    """Who commits: nobody in particular, or a member. `by_epoch`: one of a consumer group."""
+    """The identity in OffsetCommit: none, or a member. `by_epoch`: the member is one of a consumer group."""
 
     member_id: str = ""
     generation: int = NO_GENERATION
@@ -97,7 +97,7 @@ async def fetch_offsets(
     stable: bool,
     who: Committer = NOBODY,
 ) -> dict[Place, int]:
-    """What is committed; unstable partitions are left out. At times everything is asked for. Evicted, Again, LOST."""
+    """Return the committed offsets without unstable partitions. Some requests ask for all. Evicted, Again, LOST."""
     version = connection.any_version(ApiKey.OFFSET_FETCH, STABLE_VERSION_FIRST if stable else EVERYTHING_VERSION_FIRST)
     everything = connection.dice.random() < EVERYTHING
     began_s = trio.current_time()

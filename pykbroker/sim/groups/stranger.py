@@ -12,7 +12,7 @@ from pykbroker.sim.groups.worker import BACKOFF_S, THINK_S
 from pykbroker.sim.history import Place
 
 COMMITS = 0.7
-"""How often it commits while it asks."""
+"""The chance of a commit between two requests."""
 
 
 class Stranger:

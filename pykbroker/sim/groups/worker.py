@@ -15,7 +15,7 @@ from wire.error_codes import ErrorCode
 THINK_S, THINK_S_MAX = 0.2, 1.0
 BACKOFF_S = 0.3
 GONE, SILENT = 0.02, 0.03
-"""How often it leaves, and how often it says nothing for a while, instead of going on."""
+"""The chances that a member leaves, and that it pauses without a heartbeat."""
 AWAY_S_MAX = 2 * SESSION_S
 
 

@@ -17,14 +17,14 @@ from pykbroker.sim.transactions.copier import SOURCE
 from pykbroker.sim.transactions.history import Decision, Deed, SentTransaction, Takeover, TransactionHistory
 
 NOWHERE: Place = ("", -1)
-"""Where an anomaly is not of one partition."""
+"""The place of an anomaly that belongs to no partition."""
 View = Mapping[Place, Mapping[int, bytes]]
 
 
 def check_transactions(history: TransactionHistory, final: Iterable[PollResult], settled_s: float) -> list[Anomaly]:
-    """Every anomaly. `final`: all partitions read with isolation read_committed, after `settled_s`, when all was calm.
+    """Return every anomaly. `final`: all partitions read with read_committed after `settled_s`, without faults.
 
-    It settles the outcome of the offsets that transactions have committed.
+    Sets the outcome of the offsets that transactions have committed.
     """
     view = {poll.place: dict(poll.found) for poll in final}
     anomalies = [

@@ -23,7 +23,7 @@ ABORTS, SILENT = 0.1, 0.03
 AWAY_S_MAX = 2 * SESSION_S
 PARTITION_BYTES_MAX = (1000, 50_000)
 SOURCE = b"|"
-"""What follows says which attempt it was."""
+"""The prefix of a copied value; the number of the attempt follows."""
 
 
 class Copier:

@@ -1,4 +1,4 @@
-"""What transactional producers did and were told. Times in seconds; inf for what never came."""
+"""The actions of transactional producers and the responses they got. Times in seconds; inf for a missing response."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import errno
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """The disk is full for now."""
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
-"""This process, or the machine, has too many open files: the call did nothing."""
+"""Errors for too many open files of the process or the machine: the call did nothing."""
 OF_THE_CALL = frozenset(
     (
         None,

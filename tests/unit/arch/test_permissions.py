@@ -22,7 +22,7 @@ FOR_PARTS: dict[str, set[tuple[str, str]]] = {
     "offset_fetch": {("DESCRIBE", "TOPIC")},
     "txn_offset_commit": {("READ", "GROUP"), ("READ", "TOPIC")},
 }
-"""What some ask for parts of a request: the topics of a group, say, or what a follower needs."""
+"""Rights that an API requires for parts of a request, such as the topics of a group or the requests of a follower."""
 
 
 def unmatched(files: Iterable[str], rows: Iterable[ApiKey]) -> set[str]:

@@ -1,4 +1,4 @@
-"""What the documents list is what there is: options of the command, APIs and versions, configs without effect."""
+"""The documents list exactly what exists: options of the command, APIs and versions, configs without effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What brokers with a planted bug are put through."""
+"""The scenarios for brokers with a planted bug."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each anomaly is named, a clean history is clean, and a long one is judged in seconds."""
+"""Anomalies are named, a clean history has none, and a long history is checked in seconds."""
 
 from __future__ import annotations
 

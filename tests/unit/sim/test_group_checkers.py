@@ -1,4 +1,4 @@
-"""Each anomaly of groups has its name, and what is only late or unanswered is none."""
+"""Anomalies of groups are named; late or missing responses are none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each anomaly of transactions has its name, and what may be is none."""
+"""Anomalies of transactions are named; allowed outcomes are none."""
 
 from __future__ import annotations
 
