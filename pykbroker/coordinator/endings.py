@@ -1,4 +1,4 @@
-"""The ends of transactions, written where the transactions wrote: into partitions that this broker leads."""
+"""Transaction markers in partitions that this broker leads."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class AppendedMarker(Protocol):
     """A marker that is appended."""
 
     async def wait(self) -> Any:
-        """Until it is committed. ApiError: it may not be in the log, and must be written again."""
+        """Wait until the marker is committed. ApiError: it may not be in the log, and must be written again."""
 
 
 class Endings:
-    """`append` for one partition. A group's pending offsets appear with the marker, so its coordinator writes that."""
+    """A writer of markers. The group coordinator appends the markers of `__consumer_offsets`."""
 
     def __init__(
         self, log_of: Callable[[str, int], CoordinatorJournal], groups: Runtime, wall_ms: Callable[[], int]
@@ -27,7 +27,7 @@ class Endings:
         self._log_of, self._groups, self._wall_ms = log_of, groups, wall_ms
 
     def append(self, topic: str, index: int, marker: Marker) -> AppendedMarker:
-        """Append the marker, for its caller to wait for. ApiError: it is refused."""
+        """Append the marker and return an object to wait on. ApiError: the log refuses the marker."""
         log = self._log_of(topic, index)
         if topic == GROUP_METADATA_TOPIC:
             return self._groups.ask_at(index, marker)

@@ -1,4 +1,4 @@
-"""One partition's machine: loaded from the log, asked, and thrown away when the log cannot be written."""
+"""The machine of one partition: loaded from the log, asked, and discarded when the log cannot be written."""
 
 from __future__ import annotations
 
@@ -30,24 +30,24 @@ from wire.stored.framing import RecordRun
 logger = logging.getLogger(__name__)
 
 LOAD_BYTES = 256 << 10
-"""Read at once while loading."""
+"""Bytes that one read of the log returns while a machine loads."""
 LOAD_RECORDS_MAX = 200
-"""Records replayed before others have their turn, those in runs not counted. They take 1 ms."""
+"""Records that are replayed, in 1 ms, before other tasks run. Records in runs are not counted."""
 RUN_RECORDS = 8
-"""As many records in a run take the time of one outside of a run, at least."""
+"""Records in a run that take at least the time of one record outside of a run."""
 RELOAD_S = 1
-"""After a failure, before the log is read again."""
+"""The pause after a failure before the log is read again."""
 LOST = frozenset((ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER))
-"""After these it is not known what the log holds, or another broker's machine may know better."""
+"""Errors after which the contents of the log are unknown, or another broker leads the partition."""
 CALLS_MAX = 100_000
-"""Parked or waiting for a commit, of one partition."""
+"""Callers of one partition that may be parked or wait for a commit."""
 
 
 class Hosted:
-    """`ask` from the start on: while the log is read, callers are told so. `run` does all that takes time.
+    """The shell of one machine. `run` loads and serves the machine; `ask` refuses callers while the log is being read.
 
-    Of requests, notices and ticks one is decided, written and replayed after the other. What is done within a share of
-    the loop is done before `ask` returns; what takes longer goes on in shares, and whatever comes then waits behind it.
+    Requests, notices and ticks are decided, written and replayed one after the other. Work that fits in one time slice
+    is done before `ask` returns. Longer work continues in further slices, and later requests queue behind it.
     """
 
     def __init__(
@@ -92,13 +92,13 @@ class Hosted:
         return call
 
     def notify(self, notice: Any) -> None:
-        """Tell the machine something that it does not answer; one that is not there will not miss it."""
+        """Pass on a notice that has no reply. It is dropped while there is no machine."""
         if self._machine is not None:
             self._do(self._handled(self._machine, notice))
             self._wake_earlier()
 
     def _do(self, steps: Steps[None]) -> None:
-        """Do at once what one share of the loop is enough for, if nothing is under way: else it is done in its turn."""
+        """Run the steps for one time slice. Queue them if other work is under way or if they need longer."""
         if self._under_way or self._turns.begin(steps) is Unfinished.UNFINISHED:
             if not self._under_way:
                 self._rested = trio.Event()
@@ -146,9 +146,9 @@ class Hosted:
         asked: Call | None = None,
         verification: Verification | None = None,
     ) -> Steps[None]:
-        """Append, replay, and answer those who may be answered: the others when all that was replayed is committed.
+        """Append and replay the records, then reply once all replayed records are committed.
 
-        What the log refuses changes nothing, and those who would have been answered are told.
+        If the log refuses the records, nothing has changed, and every caller of the outcome receives the error.
         """
         if outcome.records:
             try:
@@ -165,7 +165,7 @@ class Hosted:
     def _write(
         self, machine: CoordinatorMachine, outcome: CoordinatorOutcome, wall_ms: int, verification: Verification | None
     ) -> Steps[None]:
-        """Append all at once, then replay it. Who gives up between two steps has to unload the machine."""
+        """Append all records at once, then replay them. A caller that stops halfway must unload the machine."""
         bytes_max = self._journal.batch_bytes_max
         written = yield from self._framing.write(outcome.records, wall_ms, bytes_max, split=not outcome.replies)
         for batch, _ in written:
@@ -183,7 +183,10 @@ class Hosted:
             self._replayed = end
 
     def _append(self, batch: bytes | Marker, wall_ms: int, verification: Verification | None, *, is_first: bool) -> int:
-        """The offset after it. ApiError: it is refused, and if it is not the first the machine is unloaded."""
+        """Return the offset after the batch. ApiError: the log refuses the batch.
+
+        The machine is unloaded if the error is one of `LOST`, or if an earlier batch of the same outcome was appended.
+        """
         try:
             return self._journal.append_own(batch, wall_ms, verification)
         except ApiError as error:
@@ -193,7 +196,7 @@ class Hosted:
             raise not_coordinator() from error
 
     def _tell(self, call: Call, response: Any) -> None:
-        """Now, if all that was replayed is committed, and else when it is."""
+        """Settle the call now if all replayed records are committed; otherwise once they are."""
         journal = self._journal
         if self._machine is not None and (
             self._uncommitted or journal.high_watermark < self._replayed or journal.flush_due
@@ -214,7 +217,7 @@ class Hosted:
     # ---- the life of a machine
 
     async def run(self) -> None:
-        """Load and serve, and again after each failure, until cancelled."""
+        """Load the machine and serve it, and load it again after each failure, until cancelled."""
         try:
             while True:
                 if self._machine is None:
@@ -235,13 +238,13 @@ class Hosted:
             nursery.cancel_scope.cancel()
 
     def _give_up(self, error: ApiError) -> None:
-        """What the log holds, or who leads it, is not known any more."""
+        """Unload the machine: the contents of the log, or its leader, are unknown."""
         if self._journal.is_leader:  # else who took it away has said why
             logger.error("%s is given up and loaded again: %s", self._name, error)
         self._unload()
 
     def _unload(self) -> None:
-        """Forget the machine: every caller must look for another one."""
+        """Discard the machine and send every caller NOT_COORDINATOR."""
         self._machine = None
         self._under_way.clear()
         self._failed.set()
@@ -251,7 +254,7 @@ class Hosted:
             call.settle(not_coordinator())
 
     def _begin(self, machine: CoordinatorMachine, replayed: int) -> None:
-        """All of the log is replayed: requests may come."""
+        """Accept requests: the whole log has been replayed."""
         self._machine, self._replayed = machine, replayed
         self._due, self._work, self._sooner, self._failed = (trio.Event() for _ in range(4))
         self._alarm_ms = inf
@@ -260,7 +263,7 @@ class Hosted:
         self._wake_earlier()
 
     async def _load(self) -> None:
-        """Replay the log. Where it cannot be read there is no machine, and a line that says why."""
+        """Replay the log. If it cannot be read, log the reason and leave the partition without a machine."""
         machine = self._new_machine()
         try:
             offset = self._journal.log_start_offset
@@ -275,7 +278,7 @@ class Hosted:
             self._begin(machine, offset)
 
     async def _replay_some(self, machine: CoordinatorMachine, offset: int) -> int:
-        """Replay what one read finds, in small steps; the offset after it. One machine of all at a time does so."""
+        """Replay one read in small steps and return the offset after it. Only one machine of all replays at a time."""
         found = deque(batches(await self._journal.read_stored(offset, LOAD_BYTES)))
         async with self._replaying:
             while found:
@@ -289,13 +292,13 @@ class Hosted:
         return offset
 
     async def _open(self, found: Collection[Batch]) -> list[bytes | DecodeError]:
-        """The contents of the first batches, decompressed off the loop."""
+        """Return the contents of the first batches, decompressed off the loop."""
         if any(batch.codec for batch in found):
             return await self._off_loop(opened, tuple(found))
         return opened(found)
 
     async def _replay_batch(self, machine: CoordinatorMachine, batch: Batch, data: bytes, offset: int) -> None:
-        """Replay what a batch has from `offset` on. Small batches share a step."""
+        """Replay the records of a batch from `offset` on. Small batches share a step."""
         for entry in self._framing.read(batch, data, offset):
             machine.replay(entry)
             self._steps += 1 + (entry.value.count // RUN_RECORDS if isinstance(entry.value, RecordRun) else 0)
@@ -304,7 +307,7 @@ class Hosted:
                 await trio.lowlevel.checkpoint()
 
     async def _tick(self, machine: CoordinatorMachine) -> None:
-        """Let the machine do what falls due, one thing after the other."""
+        """Call the machine's `tick` at each deadline, one after the other."""
         while True:
             while self._under_way:
                 await self._rested.wait()
@@ -330,7 +333,7 @@ class Hosted:
         yield from self._carry_out(machine, machine.tick(now), now.wall_ms)
 
     async def _work_off(self) -> None:
-        """Go on with what one share was not enough for, and with what has come behind it."""
+        """Finish work that needs more than one time slice, and the work that is queued behind it."""
         while True:
             await self._work.wait()
             self._work = trio.Event()
@@ -346,7 +349,7 @@ class Hosted:
             self._wake_earlier()
 
     async def _commit(self) -> None:
-        """Answer those whose records are committed: one flush and one wait for all who came before it."""
+        """Reply to callers whose records are committed. One flush and one wait serve all waiting callers."""
         while True:
             await self._due.wait()
             self._due = trio.Event()

@@ -1,4 +1,4 @@
-"""Carries out what transaction coordinators decide: writes the markers, then says that they are written."""
+"""The writer of transaction markers, which tells the coordinator when all markers of a transaction are written."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from wire.error_codes import ErrorCode
 logger = logging.getLogger(__name__)
 
 RETRY_S = 0.1
-"""Before a partition is tried again that did not take its marker, or a machine that is not loaded is asked again."""
+"""The pause before a failed partition is retried, or a machine that is not loaded is asked again."""
 AT_ONCE_MAX = 100
 """Markers that are appended or waited for in one step of the loop."""
 SORTED_AT_ONCE_MAX = 4096
 """Partitions that are sorted in one step, which takes 2 ms."""
 ENDED_OTHERWISE = ErrorCode.INVALID_PRODUCER_EPOCH
-"""A newer epoch of the producer has ended what was open there."""
+"""The error of a partition where a newer epoch of the producer has already ended the transaction."""
 
 
 class MarkerWriter:
-    """One task for each partition of the log of transactions that is led here, and one for each slow transaction.
+    """A task for each led partition of `__transaction_state`, and one for each decided transaction.
 
-    `exists` says whether a partition is known: one that was deleted needs no marker.
+    `exists` returns whether a partition exists: a deleted partition needs no marker.
     """
 
     def __init__(self, transactions: Runtime, endings: Endings, exists: Callable[[str, int], bool]) -> None:
@@ -45,12 +45,12 @@ class MarkerWriter:
         self._changed = trio.Event()
 
     def follow(self, led: Mapping[int, CoordinatorJournal]) -> None:
-        """These partitions are led here now."""
+        """Serve the partitions of `__transaction_state` that this broker leads now."""
         self._led = {index: journal.leader_epoch for index, journal in led.items()}
         self._changed.set()
 
     async def run(self) -> None:
-        """Write what is decided, until cancelled."""
+        """Write markers until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
                 self._changed = trio.Event()
@@ -66,7 +66,7 @@ class MarkerWriter:
                 await self._changed.wait()
 
     async def _serve(self, scope: trio.CancelScope, index: int, epoch: int) -> None:
-        """Take what one machine decides, as long as it is this epoch's."""
+        """Write the markers of one machine's decided transactions while this leader epoch lasts."""
         with scope:
             async with trio.open_nursery() as nursery:
                 while True:
@@ -79,7 +79,7 @@ class MarkerWriter:
                         nursery.start_soon(self._end, decided, epoch)
 
     async def _end(self, decided: Transaction, coordinator_epoch: int) -> None:
-        """Write the markers of one transaction and complete it. What cannot be written now is tried again."""
+        """Write the markers of one transaction and complete it. Failed partitions are retried."""
         marker = Marker(
             decided.producer_id,
             decided.epoch,
@@ -98,7 +98,7 @@ class MarkerWriter:
             logger.warning("%s: %s is not noted as complete: %s", decided.transactional_id, marker, error)
 
     async def _write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
-        """Append to all of them, then wait for all; answers those that must be tried again."""
+        """Append to all partitions, then wait for all of them; return the partitions to retry."""
         appended, again = [], []
         for count, place in enumerate(await in_order(partitions), 1):
             if count % AT_ONCE_MAX == 0:
@@ -126,7 +126,7 @@ class MarkerWriter:
 
 
 async def in_order(partitions: frozenset[TopicPartition]) -> Iterable[TopicPartition]:
-    """Return the partitions sorted: in runs, between which others have their turn, that are merged as they are read."""
+    """Return the sorted partitions, merged lazily from sorted runs. Other tasks run between two runs."""
     runs: list[list[TopicPartition]] = []
     for few in portions(partitions, SORTED_AT_ONCE_MAX):
         if runs:

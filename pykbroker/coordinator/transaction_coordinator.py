@@ -1,4 +1,4 @@
-"""A broker's whole part in the coordination of transactions, built and run together."""
+"""The transaction coordinator of a broker, built and run as one part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ from wire.stored.transaction_log import TRANSACTION_RECORDS
 
 
 class TransactionCoordinator:
-    """`transactions` and `endings` are what the APIs ask. `log_of`: a partition that is led here, or ApiError."""
+    """The coordinator of transactions. APIs ask `transactions` and `endings`.
+
+    `log_of` returns the log of a partition that this broker leads, or raises ApiError.
+    """
 
     def __init__(
         self,
@@ -54,7 +57,7 @@ class TransactionCoordinator:
         )
 
     def follow(self, partitions: int, led: Mapping[int, CoordinatorJournal]) -> None:
-        """The log of transactions has so many partitions, and these are led here now."""
+        """Serve these partitions of `__transaction_state`, which has `partitions` partitions in total."""
         self._runtime.follow(partitions, led)
         self._writer.follow(led)
 
