@@ -1,4 +1,4 @@
-"""The shell around the controller machine: takes requests, makes decisions durable, delivers the answers."""
+"""The shell of the controller machine: it takes requests, makes decisions durable, and delivers the responses."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ TIMEOUT_MS = 30_000
 
 
 class JournalFailed(StopError):
-    """The metadata log could not be written. What it holds is not known, and so the broker must stop."""
+    """The metadata log could not be written. Its contents are unknown, and the broker must stop."""
 
     def __init__(self, directory: str, failure: BaseException | None) -> None:
         super().__init__(
@@ -63,7 +63,7 @@ class JournalFailed(StopError):
 
 
 class _Caller:
-    """One request under way; the token that stands for it is the object itself."""
+    """A request that waits for its response, and its own token."""
 
     __slots__ = ("answered", "offset", "response")
 
@@ -74,10 +74,10 @@ class _Caller:
 
 
 class Controller:
-    """The active controller. `run` must be under way for anything to be answered, `snapshotter.run` beside it.
+    """The active controller. It answers only while `run` runs; `snapshotter.run` must run beside it.
 
-    Requests are decided, written and replayed one after the other, each in shares of the loop. An image is made only
-    between two of them.
+    Requests are decided, written and replayed one after the other, each in time slices. An image is taken only between
+    two requests.
     """
 
     def __init__(
@@ -92,11 +92,11 @@ class Controller:
 
     @property
     def epoch(self) -> int:
-        """The epoch in which this controller leads the quorum."""
+        """Return the epoch in which this controller leads the quorum."""
         return self._driver.epoch
 
     def statistics(self) -> ControllerStatistics:
-        """As it is now."""
+        """Return the current statistics."""
         image = self.images.current
         return ControllerStatistics(
             self.epoch,
@@ -124,7 +124,7 @@ class Controller:
         raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
 
     async def run(self) -> None:
-        """Commit what is decided, until cancelled. `JournalFailed` when the log fails."""
+        """Commit decisions until cancelled. JournalFailed: the log could not be written."""
         while True:
             await self._work.wait()
             self._work = trio.Event()
@@ -162,7 +162,7 @@ class Controller:
         return Now(trio.current_time() * 1000, self._wall_ms())
 
     async def _write(self, records: tuple[Record, ...]) -> None:
-        """Append the records and replay them to the end, even if the caller is cancelled meanwhile."""
+        """Append the records and replay them to the end, even if the caller is cancelled."""
         now_ms = self._wall_ms()
         batches = await self._turns.through(self._driver.batches(records, now_ms))
         try:
@@ -178,7 +178,7 @@ class Controller:
             raise
 
     async def _commit(self) -> None:
-        """One fsync for all that was decided before it."""
+        """Commit all earlier decisions with one fsync."""
         async with self._deciding:
             if self._failure is not None:
                 return  # what was half replayed is no image
@@ -197,7 +197,7 @@ class Controller:
             caller.answered.set()
 
     def _fail(self, error: Exception) -> None:
-        """Nothing more is decided, and what was not committed is not answered."""
+        """Refuse further requests, and all callers that wait for a commit, with NOT_CONTROLLER."""
         self._failure = error
         for caller in self._uncommitted:
             caller.response = None

@@ -1,4 +1,4 @@
-"""Writes the metadata log as its only voter: what is durable here is committed."""
+"""The writer of the metadata log, as its only voter: durable records are committed."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Driver:
-    """The log and the machine that its records go through, under one epoch.
+    """The metadata log and its machine, in one epoch.
 
-    Any OSError of `write` and `commit` is final: it is not known what the log holds. `time_ms` is when the last batch
-    was appended, `log_bytes` how much was since the snapshot that this start began with.
+    Any OSError of `write` and `commit` is final: the contents of the log are unknown. `time_ms` is the append time of
+    the last batch; `log_bytes` counts the bytes that were appended since the snapshot of this start.
     """
 
     def __init__(
@@ -48,17 +48,17 @@ class Driver:
 
     @property
     def directory(self) -> str:
-        """The log directory that the log lies in."""
+        """Return the log directory that holds the log."""
         return self._disk.path
 
     @property
     def epoch(self) -> int:
-        """The epoch in which this voter leads."""
+        """Return the epoch in which this voter leads."""
         return self._state.leader_epoch
 
     @property
     def journal_bytes(self) -> int:
-        """The size of the log, as far as it is still there."""
+        """Return the size of the log in bytes, without deleted segments."""
         return self._journal.size_bytes
 
     async def begin_epoch(self, now_ms: int) -> None:
@@ -72,9 +72,9 @@ class Driver:
         self.machine.skip(self._journal.log_end_offset - 1)
 
     def batches(self, records: Sequence[Record], now_ms: int) -> Steps[list[bytes]]:
-        """Return the records as they go into the log: up to `RECORDS_MAX` in one batch, which is all or nothing.
+        """Return the records as batches of up to `RECORDS_MAX` records. Each batch is written as a whole or not at all.
 
-        `ApiError` POLICY_VIOLATION when one would be too large; nothing has been written then.
+        ApiError POLICY_VIOLATION: a batch would be too large, and nothing has been written.
         """
         level = self.machine.features.get(METADATA_FEATURE, 0)
         batches = []
@@ -89,10 +89,10 @@ class Driver:
         return batches
 
     def write(self, batches: Sequence[bytes], records: Sequence[Record], now_ms: int) -> Steps[None]:
-        """Append the batches of these records at once, and replay the records, one a step: up to the last of them the
-        machine is in no state that may be read, and the steps must not be given up.
+        """Append the batches at once, then replay one record a step.
 
-        `ApiError` KAFKA_STORAGE_ERROR: the disk is full, and nothing was written. Any other failure is final.
+        The state of the machine is incomplete until the last step, so the steps must be run to their end.
+        ApiError KAFKA_STORAGE_ERROR: the disk is full, and nothing was written. Any other failure is final.
         """
         offset = self._journal.log_end_offset
         for batch in batches:
@@ -112,11 +112,11 @@ class Driver:
         self.log_bytes += len(batch)
 
     def freeze(self) -> Delta:
-        """An image of all that was written, and what has changed since the last one."""
+        """Return an image of all written records, and the changes since the last image."""
         return self.machine.freeze(self.epoch, self.time_ms)
 
     async def commit(self) -> None:
-        """Make durable all that was written before the call."""
+        """Make all records durable that were written before the call."""
         await self._journal.flush()
 
     async def begin_at(self, offset: int, now_ms: int) -> None:
@@ -131,13 +131,13 @@ class Driver:
             self._disk.remove(path)
 
     async def close(self, *, failed: bool) -> None:
-        """Close the log; one that has not failed is all on disk then, and known to be."""
+        """Close the log. If it has not failed, flush it first and note that it is durable."""
         if not failed:
             await self._journal.flush()
             await self.note_synced(self._journal.log_end_offset)
         await self._journal.close()
 
     async def note_synced(self, offset: int) -> None:
-        """All below `offset` is durable: from now on what is missing or damaged there is no torn tail."""
+        """Note that all records below `offset` are durable: damage there is not a torn tail."""
         self._state = msgspec.structs.replace(self._state, applied_offset=offset)
         await write_state(self._disk, self._state)

@@ -1,6 +1,6 @@
-"""Producer ids for idempotent producers, from blocks that the controller gives out.
+"""Producer ids for idempotent producers, from blocks that the controller allocates.
 
-A block is durable in the metadata log before its first id is used, so no id is given twice, over restarts too.
+A block is durable in the metadata log before its first id is used, so no id is used twice, even after a restart.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
 
 class ProducerIds:
-    """The block in hand of one broker, whose current epoch `broker_epoch` tells."""
+    """The block of producer ids of one broker. `broker_epoch` returns the broker's current epoch."""
 
     def __init__(self, controller: ActiveController, node_id: int, broker_epoch: Callable[[], int]) -> None:
         self._controller, self._node_id, self._broker_epoch = controller, node_id, broker_epoch
@@ -25,24 +25,24 @@ class ProducerIds:
 
     @property
     def in_hand(self) -> bool:
-        """Whether `next_nowait` has one."""
+        """Whether `next_nowait` has an id."""
         return bool(self._block)
 
     def next_nowait(self) -> int | None:
-        """The next id; None when a new block is needed first."""
+        """Return the next id, or None if a new block must be allocated first."""
         if not self._block:
             return None
         producer_id, self._block = self._block[0], self._block[1:]
         return producer_id
 
     async def next(self) -> int:
-        """The next id, from a new block where needed. COORDINATOR_LOAD_IN_PROGRESS: ask again."""
+        """Return the next id, from a new block if needed. COORDINATOR_LOAD_IN_PROGRESS: ask again."""
         while (producer_id := self.next_nowait()) is None:
             await self.refill()
         return producer_id
 
     async def refill(self) -> None:
-        """Have an id in hand, from a new block where needed. COORDINATOR_LOAD_IN_PROGRESS: ask again."""
+        """Allocate a new block if the last one is used up. COORDINATOR_LOAD_IN_PROGRESS: ask again."""
         async with self._allocating:
             if self._block:
                 return
