@@ -1,4 +1,4 @@
-"""A network between named hosts: each segment is delayed, some are lost and retransmitted, links are cut one or both ways.
+"""A network between named hosts: segments are delayed, lost and retransmitted, and links are cut one or both ways.
 
 TCP's promise holds: the bytes of a connection arrive in order, if they arrive.
 """
