@@ -10,9 +10,9 @@ from wire.error_codes import ErrorCode
 
 
 class Admission:
-    """Of one request of one producer: what its batches show to their logs (`shown`), or why not (`refused`).
+    """The verifications of one request of one producer: `shown` for its batches' logs, or `refused` with the reason.
 
-    `adds`: the partitions come to take part by being asked about, as transaction version 2 has it; else they must.
+    `adds`: verification adds a partition to the transaction (transaction version 2); otherwise it must have been added.
     """
 
     def __init__(self, producer_id: int, epoch: int, *, adds: bool, now_ms: int) -> None:
@@ -22,7 +22,7 @@ class Admission:
         self.refused: dict[TopicPartition, ErrorCode] = {}
 
     def begin(self, place: TopicPartition, log: Producers, sequence: int) -> None:
-        """A batch is to be written there. Where the transaction is open already, nobody needs to be asked."""
+        """Note that a batch will be appended to this log. An open transaction in the log needs no verification."""
         shown = log.begin_verification(self._producer_id, self._epoch, sequence, self._now_ms, from_zero=self._adds)
         if shown is not None:
             self._first[place], self.shown[place] = (log, sequence), shown

@@ -66,7 +66,7 @@ def opened(found: Iterable[Batch]) -> list[bytes | DecodeError]:
 
 
 class Batches:
-    """How one topic's records are framed. Kafka's group coordinator numbers its batches from 0, others do not."""
+    """The framing of one topic's records. `base_sequence` is 0 in batches of Kafka's group coordinator, otherwise -1."""
 
     def __init__(
         self, catalogue: Catalogue, base_sequence: int = -1, codec: Codec = Codec.NONE, read_run: RunReader = no_runs

@@ -26,7 +26,7 @@ class Call:
         self._event: trio.Event | None = None
 
     def settle(self, response: Any) -> None:
-        """This is the answer; an ApiError refuses."""
+        """Set the response, or the ApiError that refuses the call."""
         if self.settled:
             return
         self.settled = True
@@ -38,30 +38,30 @@ class Call:
             self._event.set()
 
     def result(self) -> Any:
-        """What the caller is told, once it is settled. ApiError: refused."""
+        """Return the response of a settled call. ApiError: the call was refused."""
         assert self.settled
         if self._error is not None:
             raise self._error
         return self._response
 
     async def wait_settled(self) -> None:
-        """Until there is a result."""
+        """Wait until the call is settled."""
         if not self.settled:
             self._event = self._event or trio.Event()
             await self._event.wait()
 
     async def wait(self) -> Any:
-        """As `result`, once there is one."""
+        """Wait until the call is settled, and return its `result`."""
         await self.wait_settled()
         return self.result()
 
     def answer(self) -> Response | Coroutine[Any, Any, Response]:
-        """The result, or a coroutine that waits for it."""
+        """Return the result, or a coroutine that waits for it."""
         return when_settled([self], self.result)
 
 
 def when_settled(calls: Iterable[Call], answer: Callable[[], R]) -> R | Coroutine[Any, Any, R]:
-    """What `answer` makes of the calls' results, or a coroutine that waits for them first."""
+    """Return `answer()`, or a coroutine that first waits until all calls are settled."""
     unsettled = [call for call in calls if not call.settled]
     return _later(unsettled, answer) if unsettled else answer()
 
@@ -73,12 +73,12 @@ async def _later(calls: list[Call], answer: Callable[[], R]) -> R:
 
 
 def refused(error: ApiError) -> Call:
-    """A call that is settled before it was asked."""
+    """Return a call that is refused without asking a machine."""
     call = Call()
     call.settle(error)
     return call
 
 
 def not_coordinator() -> ApiError:
-    """What a caller is told whose machine is gone: ask who coordinates now."""
+    """Return the error for callers of a machine that was unloaded: they look for the coordinator again."""
     return ApiError(ErrorCode.NOT_COORDINATOR)

@@ -14,11 +14,11 @@ class CoordinatorJournal(Protocol):
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch in which this broker leads, or another one does."""
+        """Return the epoch of the partition's leader, this broker or another."""
 
     @property
     def high_watermark(self) -> int:
-        """All below is committed."""
+        """Return the offset below which everything is committed."""
 
     @property
     def is_leader(self) -> bool:
@@ -26,15 +26,15 @@ class CoordinatorJournal(Protocol):
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset that is still there."""
+        """Return the first offset of the log."""
 
     @property
     def log_end_offset(self) -> int:
-        """The offset of the next record."""
+        """Return the offset of the next record."""
 
     @property
     def batch_bytes_max(self) -> int:
-        """The largest batch that is taken."""
+        """Return the size of the largest batch that can be appended."""
 
     @property
     def flush_due(self) -> bool:
@@ -50,7 +50,7 @@ class CoordinatorJournal(Protocol):
         """Make all that was appended durable."""
 
     async def wait_committed(self, offset: int) -> None:
-        """Until the high watermark has reached `offset`."""
+        """Wait until the high watermark has reached `offset`."""
 
     async def read_stored(self, offset: int, bytes_max: int) -> Buffer:
         """Whole batches from the one that holds `offset`, at least one, of all that is in the log."""

@@ -39,7 +39,7 @@ class Runtime:
         self._changed, self._replaying = trio.Event(), trio.Lock()
 
     def partition_of(self, name: str) -> int:
-        """Where a group or transactional id belongs. ApiError NOT_COORDINATOR: the topic is not there."""
+        """Return the partition of a group or transactional id. ApiError NOT_COORDINATOR: the topic does not exist."""
         if not self._partitions:
             raise not_coordinator()
         return partition_of(name, self._partitions)
@@ -72,7 +72,7 @@ class Runtime:
             hosted.notify(notice)
 
     def follow(self, partitions: int, led: Mapping[int, CoordinatorJournal]) -> None:
-        """The topic has so many partitions, and these are led here now, in the epochs that they have."""
+        """Set the topic's number of partitions, and the partitions that this broker leads in their present epochs."""
         self._partitions = partitions
         for index in [
             index

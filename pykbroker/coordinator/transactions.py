@@ -1,4 +1,4 @@
-"""What the APIs ask of the transaction coordinators of this broker."""
+"""Requests to the transaction coordinators of this broker, for the handlers of APIs."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ TOLD: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""What clients are told of what befell the log of transactions."""
+"""The errors that clients get for errors of the transaction log."""
 
 
 class ProducerIdAllocator(ProducerIdSource, Protocol):
-    """Where the machines take new producer ids from, and how there come to be some."""
+    """A source of producer ids that the machines take from, and that is refilled from the controller."""
 
     @property
     def in_hand(self) -> bool:
@@ -62,7 +62,7 @@ class TransactionRequests:
         self._runtime, self._producer_ids, self._patience_ms = runtime, producer_ids, patience_ms
 
     def ask(self, request: TransactionRequest, respond: Callable[[Reply], T]) -> T | Coroutine[Any, Any, T]:
-        """What `respond` makes of the reply to a client; a coroutine where that has to wait."""
+        """Return the response to a client, made by `respond` from the reply; a coroutine if the reply is awaited."""
         if not request.transactional_id:
             return respond(TransactionAnswer(ErrorCode.INVALID_REQUEST))
         if self._lacks_producer_id(request):
@@ -82,7 +82,7 @@ class TransactionRequests:
         return respond(reply)
 
     async def asked(self, request: TransactionRequest) -> Reply:
-        """The reply to the broker itself, which does not wait by itself."""
+        """Return the reply to a request of the broker itself, which does not wait for other transactions."""
         if not request.transactional_id:
             return TransactionAnswer(ErrorCode.INVALID_REQUEST)
         if self._lacks_producer_id(request):
@@ -97,11 +97,11 @@ class TransactionRequests:
         return isinstance(request, InitProducer | EndTransaction) and not self._producer_ids.in_hand
 
     async def wait_ended(self, transactional_id: str) -> None:
-        """Until no markers of its last transaction are under way, or patience ends."""
+        """Wait until the markers of the last transaction are written, or patience ends."""
         await self._runtime.ask(transactional_id, AwaitEnd(transactional_id, self._patience_ms)).wait_settled()
 
     async def listed(self, wanted: Callable[[Transaction], bool]) -> list[Transaction]:
-        """All transactions of this broker's that are wanted. ApiError COORDINATOR_LOAD_IN_PROGRESS."""
+        """Return the transactions of this broker for which `wanted` is true. ApiError COORDINATOR_LOAD_IN_PROGRESS."""
         found: list[Transaction] = []
         for call in self._runtime.ask_all(FindTransactions(wanted)):
             reply = await call.wait()
@@ -112,9 +112,9 @@ class TransactionRequests:
     async def admit(
         self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[TopicPartition], *, add: bool
     ) -> dict[TopicPartition, ErrorCode]:
-        """Which of these partitions may not be written to in this transaction, and why. `add`: they come to take part.
+        """Return the partitions that the transaction may not write to, with their errors. `add`: add them to it.
 
-        Use an `Admission`, which asks again where that makes sense.
+        Callers use an `Admission`, which repeats the request where that helps.
         """
         request: TransactionRequest = (
             AddPartitions(transactional_id, producer_id, epoch, partitions, EPOCH_BUMP_VERSION)
@@ -134,7 +134,7 @@ async def _waited(call: Call) -> Reply:
 
 
 def _result(call: Call) -> Reply:
-    """What the machine has said; a refusal is an answer, too."""
+    """Return the machine's reply; a refusal becomes an answer too."""
     try:
         reply: Reply = call.result()
     except ApiError as error:
@@ -143,12 +143,12 @@ def _result(call: Call) -> Reply:
 
 
 def refused(error: ApiError) -> TransactionAnswer:
-    """The answer of a request that failed as a whole."""
+    """Return the answer of a request that failed as a whole."""
     return TransactionAnswer(TOLD.get(error.code, error.code))
 
 
 def spoken(code: ErrorCode, version: int, fenced_version_first: int) -> ErrorCode:
-    """The error as clients of this version know it: before PRODUCER_FENCED there was INVALID_PRODUCER_EPOCH."""
+    """Return the error code for this version: INVALID_PRODUCER_EPOCH before the version that has PRODUCER_FENCED."""
     if code is ErrorCode.PRODUCER_FENCED and version < fenced_version_first:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return code

@@ -12,10 +12,10 @@ BOOTSTRAP_FILE = "bootstrap.checkpoint"
 
 
 def bootstrap_content(formatted: Sequence[Record], now_ms: int) -> bytes:
-    """The file: a snapshot of these records."""
+    """Return the content of the file: a snapshot of these records."""
     return b"".join(encode_snapshot([write_record(record, 0) for record in formatted], 0, 0, now_ms))
 
 
 def read_bootstrap(content: Buffer) -> list[Record]:
-    """The records of the file; `DecodeError` when it is damaged."""
+    """Return the records of the file. DecodeError: the file is damaged."""
     return [read_record(value) for value in decode_snapshot(content).values]

@@ -120,9 +120,9 @@ class Driver:
         await self._journal.flush()
 
     async def begin_at(self, offset: int, now_ms: int) -> None:
-        """A snapshot holds all before `offset`: let go of the segments that hold nothing else.
+        """Delete the segments that only hold records below `offset`, which a snapshot contains.
 
-        Not before the names of those that stay are durable: a log without any would begin anew.
+        The names of the remaining segments are made durable first: a log without any segment would start anew.
         """
         await self._journal.flush()
         self._journal.delete_records(offset)

@@ -1,7 +1,7 @@
-"""Who this node is: the cluster, the node and the directories, as `meta.properties` in each directory says.
+"""The identity of this node: cluster, node and directories, as `meta.properties` of each directory has them.
 
-An empty directory is formatted, for an existing cluster if another directory belongs to one. Anything that does not
-fit together is refused, with a word on what to do: served from the wrong directory, data would seem to be lost.
+An empty directory is formatted, for the cluster of another directory if there is one. Directories that contradict each
+other are refused with what to do: served from the wrong directory, data would seem to be lost.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ HARMLESS = {
     f"{BOOTSTRAP_FILE}.tmp",
     f"{META_PROPERTIES}.tmp",
 }
-"""What may lie in a directory that counts as empty: formatting may have been cut short."""
+"""Files that may be in a directory that counts as empty, because formatting was interrupted."""
 
 
 class BrokerIdentity(msgspec.Struct, frozen=True):
@@ -98,7 +98,7 @@ def _decoded(disk: Disk, content: bytes) -> MetaProperties:
 def _agree(
     disks: Sequence[Disk], found: Sequence[MetaProperties | None], node_id: int, cluster_id: str | None
 ) -> str | None:
-    """The cluster that all directories belong to; None when there is none yet."""
+    """Return the cluster id that all directories share, or None if no directory has one."""
     ids = set()
     for disk, properties in zip(disks, found, strict=True):
         if properties is not None:

@@ -20,29 +20,29 @@ class Images:
         self._applied = trio.Event()
 
     def publish(self, delta: Delta) -> None:
-        """A commit. It is merged with one that the subscriber has not taken yet."""
+        """Publish a commit. It is merged with a delta that the subscriber has not taken yet."""
         self.committed = delta.image
         self._pending = delta if self._pending is None else self._pending.then(delta)
         self._changed.set()
 
     def updates(self) -> AsyncIterator[Delta]:
-        """For the subscriber, once. The first delta goes from nothing to what the start found."""
+        """Yield every delta, to one subscriber. The first delta leads from the empty image to that of the start."""
         return _Updates(self)
 
     async def wait_for(self, offset: int) -> None:
-        """Until an image that contains `offset` has been applied."""
+        """Wait until an image that contains `offset` has been applied."""
         while self.current.offset < offset:
             await self._applied.wait()
 
     async def take(self) -> Delta:
-        """What was committed since the last call, when there is something."""
+        """Return the changes since the last call, waiting until there are some."""
         while self._pending is None:
             await self._changed.wait()
         delta, self._pending, self._changed = self._pending, None, trio.Event()
         return delta
 
     def apply(self, image: MetadataImage) -> None:
-        """The subscriber has acted on all of it."""
+        """Record that the subscriber has applied the whole image."""
         self.current = image
         self._applied.set()
         self._applied = trio.Event()

@@ -8,10 +8,10 @@ from pykbroker.core.names import CLUSTER_METADATA_TOPIC
 from pykbroker.world.disk import Buffer, FileSlice
 
 METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
-"""Where the metadata log lies, in the first log directory."""
+"""The directory of the metadata log, in the first log directory."""
 
 BATCH_BYTES_MAX = 8 << 20
-"""What Kafka's voters take in one batch."""
+"""The largest batch that Kafka's voters accept."""
 
 
 class MetadataJournal(Protocol):
@@ -19,11 +19,11 @@ class MetadataJournal(Protocol):
 
     @property
     def log_start_offset(self) -> int:
-        """The first offset that is still there; what came before is in a snapshot."""
+        """Return the first offset of the log. A snapshot contains everything before it."""
 
     @property
     def log_end_offset(self) -> int:
-        """The offset of the next record."""
+        """Return the offset of the next record."""
 
     def append_as_leader(self, data: Buffer, leader_epoch: int, /) -> Any:
         """Append one batch at the end, under this epoch: all of it or nothing."""
@@ -41,16 +41,16 @@ class MetadataJournal(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """Of all batches that are still there."""
+        """Return the size of all batches in the log."""
 
     def delete_records(self, offset: int, /) -> int:
-        """The log starts at `offset` from now on."""
+        """Move the log start to `offset` and return the new log start offset."""
 
     async def retain(self, now_ms: int, high_watermark: int, /) -> None:
         """Let go of the segments that lie below the start of the log."""
 
     def take_doomed(self) -> list[str]:
-        """The files that were let go since the last call, for the caller to remove."""
+        """Return the files of segments deleted since the last call, for the caller to remove."""
 
     async def close(self) -> None:
         """Flush and close the files."""

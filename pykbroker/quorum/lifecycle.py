@@ -1,4 +1,4 @@
-"""This broker's place in its cluster: registered, unfenced, shut down."""
+"""The life of this broker in its cluster: registered, unfenced, shut down."""
 
 from __future__ import annotations
 

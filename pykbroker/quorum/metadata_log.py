@@ -19,7 +19,7 @@ METADATA_TOPIC_ID = UNASSIGNED
 
 
 async def open_metadata_log(disk: Disk, off_loop: OffLoop, rules: LogRules) -> Log:
-    """The log, with a torn tail cut. `StartError` for damage where it is known to have been synced."""
+    """Open the log and cut a torn tail. StartError: the log is damaged below its recovery point."""
     if not disk.exists(METADATA_DIRECTORY):
         disk.make_directory(METADATA_DIRECTORY)
         await disk.sync_directory("")

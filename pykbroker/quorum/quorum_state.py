@@ -39,7 +39,7 @@ class QuorumState(msgspec.Struct, frozen=True):
     version: int = 0
 
     def to_text(self) -> str:
-        """The file as Kafka writes it, without a newline."""
+        """Return the file as Kafka writes it, without a newline."""
         if self.version:
             fields: dict[str, Any] = {
                 "leaderId": self.leader_id,
@@ -90,5 +90,5 @@ async def read_state(disk: Disk) -> QuorumState | None:
 
 
 async def write_state(disk: Disk, state: QuorumState) -> None:
-    """The file is on disk when this returns."""
+    """Write the file durably."""
     await replace_durably(disk, QUORUM_STATE, state.to_text().encode())

@@ -26,7 +26,7 @@ READ_BYTES = 1 << 20
 
 
 class Recovered(msgspec.Struct):
-    """What was found: the state, the newest epoch, when the last record was appended, how much was read of the log.
+    """The result of a recovery: the state, the newest epoch, the time of the last record, and the bytes read.
 
     `quorum` has the last record of each kind that the log holds about its own voters.
     """
@@ -39,13 +39,13 @@ class Recovered(msgspec.Struct):
 
     @property
     def voters(self) -> set[int]:
-        """Where they stand in the log; none where the configuration names them."""
+        """Return the voters of the log; an empty set if the configuration names them."""
         record = self.quorum.get(VotersRecord)
         return {voter.voter_id for voter in record.voters} if isinstance(record, VotersRecord) else set()
 
     @property
     def kraft_version(self) -> int:
-        """The level of `kraft.version`."""
+        """Return the level of `kraft.version`."""
         record = self.quorum.get(KRaftVersionRecord)
         return record.kraft_version if isinstance(record, KRaftVersionRecord) else 0
 
@@ -70,7 +70,7 @@ async def recover(
 
 
 def _usable(journal: MetadataJournal, ids: list[SnapshotId]) -> list[SnapshotId]:
-    """The snapshots that the log goes on from, the oldest first."""
+    """Return the snapshots that the log continues, the oldest first."""
     start, end = journal.log_start_offset, journal.log_end_offset
     newest = ids[-1].end_offset if ids else 0
     if not start <= newest <= end:
@@ -83,7 +83,7 @@ def _usable(journal: MetadataJournal, ids: list[SnapshotId]) -> list[SnapshotId]
 async def _newest(
     snapshots: Snapshots, usable: list[SnapshotId], new_machine: Callable[[MetadataImage], ControllerMachine]
 ) -> tuple[Recovered | None, list[tuple[SnapshotId, Exception]]]:
-    """The state in the newest snapshot that holds, and what is wrong with younger ones."""
+    """Return the machine loaded from the newest undamaged snapshot, and the damage of younger ones."""
     damaged: list[tuple[SnapshotId, Exception]] = []
     for snapshot in reversed(usable):
         try:

@@ -1,4 +1,4 @@
-"""How the metadata log is kept, by Kafka's metadata.* configs."""
+"""The retention and the snapshots of the metadata log, from Kafka's metadata.* configs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class LogRules(msgspec.Struct, frozen=True):
     retention_bytes: int = 100 << 20
     retention_ms: int = 604_800_000
     snapshot_bytes: int = 20 << 20
-    """Of records in the log since the last snapshot, that ask for the next one."""
+    """The bytes of records since the last snapshot that cause the next one."""
     snapshot_interval_ms: int = 3_600_000
     """Since the last snapshot, after which anything new asks for one; 0: never."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> LogRules:
-        """As a broker is configured."""
+        """Return the rules of a broker's config."""
         values = {
             "segment_bytes": config.get("internal.metadata.log.segment.bytes")
             or config.get("metadata.log.segment.bytes"),

@@ -27,7 +27,7 @@ NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
 QuorumRecord = KRaftVersionRecord | VotersRecord
-"""What a log says about its own quorum."""
+"""A record of a log about its own quorum."""
 
 
 class SnapshotId(msgspec.Struct, frozen=True, order=True):
@@ -38,7 +38,7 @@ class SnapshotId(msgspec.Struct, frozen=True, order=True):
 
     @property
     def name(self) -> str:
-        """Of the file."""
+        """Return the file's name."""
         return f"{self.end_offset:020}-{self.epoch:010}.checkpoint"
 
     @classmethod
@@ -49,7 +49,7 @@ class SnapshotId(msgspec.Struct, frozen=True, order=True):
 
 
 class Content(msgspec.Struct, frozen=True):
-    """What a file holds: the time of the last record contained, the state of the quorum, and the values of records."""
+    """The content of a file: the time of the last contained record, the quorum's state, and the values of records."""
 
     time_ms: int
     quorum: tuple[QuorumRecord, ...]
@@ -59,7 +59,7 @@ class Content(msgspec.Struct, frozen=True):
 def encode_snapshot(
     values: Iterable[bytes], epoch: int, time_ms: int, now_ms: int, quorum: Sequence[QuorumRecord] = ()
 ) -> list[bytes]:
-    """The batches of the file. `time_ms`: of the last record contained."""
+    """Return the batches of the file. `time_ms` is the time of the last contained record."""
     header: list[KRaftValue] = [SnapshotHeaderRecord(last_contained_log_timestamp=time_ms), *quorum]
     parts = [kraft_batch(header, base_offset=0, leader_epoch=epoch, timestamp=now_ms)]
     offset = len(header)

@@ -27,17 +27,17 @@ NO_TIME = -1
 
 
 class Snapshots:
-    """Those of one directory. Errors of the disk are OSError."""
+    """The snapshots of one directory. A failing disk raises OSError."""
 
     def __init__(self, disk: Disk, off_loop: OffLoop, directory: str = METADATA_DIRECTORY) -> None:
         self._disk, self._off_loop, self._directory = disk, off_loop, directory
 
     def ids(self) -> list[SnapshotId]:
-        """All, the oldest first."""
+        """Return the ids of all snapshots, the oldest first."""
         return sorted(found for name in self._disk.names(self._directory) if (found := SnapshotId.parse(name)))
 
     def path(self, snapshot: SnapshotId) -> str:
-        """Of the file, below the log directory."""
+        """Return the file's path below the log directory."""
         return f"{self._directory}/{snapshot.name}"
 
     def size(self, snapshot: SnapshotId) -> int:
@@ -45,11 +45,11 @@ class Snapshots:
         return self._disk.size(self.path(snapshot))
 
     async def read(self, snapshot: SnapshotId) -> Content:
-        """All of it, checked. DecodeError: damaged."""
+        """Read and verify a whole snapshot. DecodeError: it is damaged."""
         return await self._off_loop(decode_snapshot, await self._bytes(snapshot, None))
 
     async def time_ms(self, snapshot: SnapshotId) -> int:
-        """When the last record in it was appended to the log; -1 where its header does not say."""
+        """Return when the last contained record was appended to the log; -1 if the header does not say."""
         try:
             header = next(control_records(Batch.read(await self._bytes(snapshot, HEADER_BYTES_MAX)))).value
         except (DecodeError, StopIteration):
@@ -64,7 +64,7 @@ class Snapshots:
             file.close()
 
     async def write(self, snapshot: SnapshotId, parts: list[bytes]) -> None:
-        """The snapshot is there, and durable, when this returns."""
+        """Write a snapshot durably."""
         part = self.path(snapshot).removesuffix(SUFFIX) + PART
         if self._disk.exists(part):
             self._disk.remove(part)
@@ -80,11 +80,11 @@ class Snapshots:
         await self._disk.sync_directory(self._directory)
 
     def remove(self, snapshot: SnapshotId) -> None:
-        """It is superfluous."""
+        """Remove a snapshot."""
         self._disk.remove(self.path(snapshot))
 
     def set_aside(self, snapshot: SnapshotId, why: Exception) -> None:
-        """It does not hold: keep it for whoever wants to look, under a name that nobody reads."""
+        """Rename a damaged snapshot to a name that nothing reads, so that an operator can examine it."""
         path = self.path(snapshot)
         logger.error(
             "%s/%s is damaged (%s) and is not used; it is now %s", self._disk.path, path, why, snapshot.name + DAMAGED
@@ -92,7 +92,7 @@ class Snapshots:
         self._disk.rename(path, path + DAMAGED)
 
     def remove_parts(self) -> None:
-        """What was being written when the last broker here died."""
+        """Remove snapshots that were being written when the last broker here died."""
         for name in self._disk.names(self._directory):
             if name.endswith(PART):
                 self._disk.remove(f"{self._directory}/{name}")

@@ -57,7 +57,7 @@ class Snapshotter:
             self._enough.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Write and remove snapshots until cancelled."""
         self._wait_anew()
         self.committed()
         while True:
@@ -96,7 +96,7 @@ class Snapshotter:
         )
 
     async def _let_go(self) -> None:
-        """Of the oldest snapshot and of the log before the next one, as long as one of the limits is passed."""
+        """Delete the oldest snapshot, and the log before the next one, while a retention limit is exceeded."""
         while len(found := self._snapshots.ids()) > 1 and (why := await self._superfluous(found)):
             oldest, following = found[:2]
             try:
@@ -121,7 +121,7 @@ class Snapshotter:
 
 
 def encoded(image: MetadataImage, now_ms: int, quorum: Sequence[QuorumRecord]) -> list[bytes]:
-    """The batches of a snapshot of this image."""
+    """Return the batches of a snapshot of this image."""
     level = image.features.level(METADATA_FEATURE)
     values = (write_record(record, level) for record in snapshot_records(image))
     return encode_snapshot(values, image.epoch, image.time_ms, now_ms, quorum)

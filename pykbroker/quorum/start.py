@@ -1,4 +1,4 @@
-"""How a controller starts: the log replayed, a new epoch begun, and the first records of a new cluster written."""
+"""The start of a controller: replay the log, begin a new epoch, and write the first records of a new cluster."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _write(driver: Driver, records: Sequence[Record], now_ms: int) -> None:
 
 
 async def _next_state(disk: Disk, settings: ControllerSettings, found: Recovered) -> QuorumState:
-    """A new epoch, of which this node is the leader."""
+    """Return the state of a new epoch that this node leads."""
     state = await read_state(disk) or QuorumState(version=int(bool(found.voters)))
     _check(disk, settings, state, found)
     return msgspec.structs.replace(
@@ -121,7 +121,7 @@ def _check(disk: Disk, settings: ControllerSettings, state: QuorumState, found: 
 
 
 async def _formatted(disk: Disk) -> list[Record]:
-    """What the cluster was formatted with, else what Kafka would have formatted it with."""
+    """Return the records that the cluster was formatted with, or else those that Kafka would format it with."""
     if not disk.exists(BOOTSTRAP_FILE):
         return [*feature_records(NEW_CLUSTER)]
     try:

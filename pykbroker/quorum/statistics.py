@@ -1,4 +1,4 @@
-"""What the controller tells of itself: frozen, and made only when somebody asks."""
+"""A frozen snapshot of the controller's counters, made on demand."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ class ControllerStatistics:
 
     epoch: int
     offset: int
-    """Of the last record that is in the current image."""
+    """The offset of the last record in the current image."""
     brokers: int
     topics: int
     partitions: int

@@ -17,7 +17,7 @@ RECEIVE_BYTES = 65536
 
 @dataclass(frozen=True)
 class Load:
-    """What a run gave: requests answered, the seconds it took, and every latency in seconds, sorted."""
+    """The result of a run: answered requests, the seconds they took, and every latency in seconds, sorted."""
 
     requests: int
     seconds: float

@@ -141,7 +141,7 @@ def wait_until_serving(child: Child, port: int) -> None:
 
 
 def need(program: str) -> str:
-    """The path of a program, or an error that says who needs it."""
+    """Return the path of a program. RuntimeError: the program is missing, and who needs it."""
     path = shutil.which(program)
     if path is None:
         raise RuntimeError(f"{program} is needed to fetch or run this peer")
@@ -162,7 +162,7 @@ def fetch_kfake() -> None:
 
 
 def java(main: str, *arguments: str) -> list[str]:
-    """A command that runs one of Kafka's main classes."""
+    """Return a command that runs one of Kafka's main classes."""
     return [need("java"), *JVM_OPTIONS, "-cp", f"{kafka_jars.JARS}/*", main, *arguments]
 
 
@@ -182,7 +182,7 @@ def prepare_kafka(directory: Path, port: int, names: Sequence[str] = ("data",)) 
 
 
 def prepare_nothing(directory: Path, port: int) -> None:
-    """For a broker that needs no format: only removes what an earlier run left."""
+    """Remove the leftovers of an earlier run, for a broker that needs no formatting."""
     shutil.rmtree(directory / "data", ignore_errors=True)
 
 
@@ -197,12 +197,12 @@ def kfake_command(directory: Path, port: int) -> list[str]:
 
 
 def pykbroker_command(directory: Path, port: int) -> list[str]:
-    """This broker, from the source tree."""
+    """Return the command for this broker, run from the source tree."""
     return [*PYKBROKER, "start", "--listen", f"127.0.0.1:{port}", "--data-dir", str(directory / "data")]
 
 
 def fetch_nothing() -> None:
-    """For a peer that is here already."""
+    """Do nothing: the peer is installed already."""
 
 
 PEERS = {

@@ -33,18 +33,18 @@ class Line:
 
     @property
     def figure(self) -> Figure:
-        """What is measured."""
+        """Return the figure of this line."""
         return self.row.figures[self.key]
 
     def ratio(self) -> float | None:
-        """How many times better than Kafka: the median of the pairs' ratios; None without both, or beside a zero."""
+        """Return how many times better than Kafka: the median ratio of pairs; None without both, or beside a zero."""
         pairs = zip(self.values.get("pykbroker", ()), self.values.get("kafka", ()), strict=False)
         quotients = [ours / theirs for ours, theirs in pairs if ours and theirs]
         ratios = quotients if self.figure.more_is_better else [1 / quotient for quotient in quotients]
         return median(ratios) if ratios else None
 
     def markdown(self) -> str:
-        """This line of the table."""
+        """Return this line of the table."""
         ratio = self.ratio()
         runs = max(map(len, self.values.values()), default=0)
         cells = [self.row.name, self.figure.title, self._cell("pykbroker"), self._cell("kafka")]
@@ -66,7 +66,7 @@ class Line:
 
 
 def machine() -> str:
-    """What was measured on, in one line."""
+    """Return a description of the machine in one line."""
     cpu = next(
         (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")),
         platform.processor(),

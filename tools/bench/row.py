@@ -1,4 +1,4 @@
-"""What a row of the table is: a name, its figures with their units, and a function that measures one broker once."""
+"""A row of the table: a name, its figures with their units, and a function that measures one broker once."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Stage:
-    """What a row may use: the peer, its warm broker, and a directory for brokers that it starts itself."""
+    """The resources of a row: the peer, its warm broker, and a directory for brokers that the row starts itself."""
 
     peer: Peer
     broker: Broker
     scratch: Path
 
     def directory(self) -> Path:
-        """A directory that does not exist yet."""
+        """Return a directory that does not exist yet."""
         return self.scratch / f"{self.peer.name}-{uuid.uuid4().hex[:8]}"
 
 

@@ -26,7 +26,7 @@ WARM_REQUESTS_S = 4
 
 
 def warm(broker: Broker) -> None:
-    """A million messages in and out, and seconds of small requests."""
+    """Send a million messages in and out, and small requests for seconds."""
     with Topic(broker) as topic:
         volume.produce(broker, topic, WARM_MESSAGES, bytes(100))
         volume.consume(broker, topic, WARM_MESSAGES)
@@ -37,7 +37,7 @@ def warm(broker: Broker) -> None:
 
 @contextlib.contextmanager
 def stages(peers: Sequence[Peer], scratch: Path, *, cold: bool) -> Iterator[list[Stage]]:
-    """All peers running at once, warm unless `cold`: an idle broker disturbs less than a cold one misleads."""
+    """Run all peers at once, warm unless `cold`: an idle broker disturbs less than a cold one misleads."""
     with contextlib.ExitStack() as running:
         made = []
         for peer in peers:

@@ -63,7 +63,7 @@ def produce(
 
 
 def consumer(bootstrap: str, assignment: Iterable[TopicPartition]) -> Consumer:
-    """A consumer without group membership, reading these partitions from the offsets that they carry."""
+    """Return a consumer outside of groups that reads these partitions from the offsets they carry."""
     made = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -96,7 +96,7 @@ def consume(broker: Broker, topic: Topic, count: int) -> float:
 
 
 def message_count(broker: Broker, topic: Topic) -> int:
-    """How many offsets the topic's partitions hold."""
+    """Return the number of offsets in the topic's partitions."""
     reading = consumer(broker.bootstrap, [])
     try:
         partitions = [TopicPartition(topic.name, index) for index in range(topic.partitions)]

@@ -43,7 +43,7 @@ def clean(stage: Stage) -> Mapping[str, float] | None:
 
 
 def latencies(broker: Broker) -> tuple[float, float]:
-    """The p99 in ms of one connection's small requests, before and while a log is compacted."""
+    """Return the p99 in ms of one connection's small requests, before and during a compaction."""
     with Topic(broker) as topic:
         request = frames.produce(topic.name, 0, frames.batch(VALUE))
         quiet = load.drive(broker.port, [request])
@@ -62,7 +62,7 @@ def wait(broker: Broker, begun: float) -> None:
 
 
 def fill(broker: Broker, name: str) -> None:
-    """Every key some times over; nothing is compacted yet."""
+    """Write every key several times; nothing is compacted yet."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     configs = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20), "min.cleanable.dirty.ratio": NEVER}
     for made in admin.create_topics([NewTopic(name, 1, 1, config=configs)]).values():
@@ -81,7 +81,7 @@ def fill(broker: Broker, name: str) -> None:
 
 
 def configure(broker: Broker, name: str) -> None:
-    """From now on the log is due."""
+    """Make the log due for compaction."""
     entry = ConfigEntry("min.cleanable.dirty.ratio", SOON, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
@@ -90,12 +90,12 @@ def configure(broker: Broker, name: str) -> None:
 
 
 def checkpoint(broker: Broker) -> Path:
-    """Where it says how far each log is clean."""
+    """Return the path of the cleaner's checkpoint."""
     return broker.directory / "data" / "cleaner-offset-checkpoint"
 
 
 def clean_up_to(broker: Broker, name: str) -> int:
-    """The offset below which the log is clean, 0 before it is so up to its active segment."""
+    """Return the offset below which the log is clean, or 0 while that is not its whole sealed part."""
     lines = checkpoint(broker).read_text().splitlines() if checkpoint(broker).exists() else []
     cleaned = next((int(line.split()[2]) for line in lines if line.startswith(f"{name} 0 ")), 0)
     active = max(int(path.stem) for path in (broker.directory / "data" / f"{name}-0").glob("*.log"))

@@ -1,4 +1,4 @@
-"""From a producer's call to a consumer in another process, at 1,000 messages a second, by stamps of one clock."""
+"""Latency from a producer's call to a consumer in another process, at 1,000 messages a second, by one clock."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ Join = Callable[[str, str, str], float | None]
 
 
 def first_assignment(stage: Stage, join: Join) -> Mapping[str, float] | None:
-    """From the making of a consumer until it has partitions, in a group that nobody has used, on an idle broker."""
+    """Measure the time from a consumer's creation to its assignment, in a new group on an idle broker."""
     with Topic(stage.broker) as topic, frames.Caller(stage.broker.port) as caller:
         caller.call(frames.produce(topic.name, 0, frames.batch(b"here")))
         settle(stage)
@@ -50,7 +50,7 @@ class Assigned(ConsumerRebalanceListener):  # type: ignore[misc]
         """Not of interest."""
 
     def on_partitions_assigned(self, assigned: object) -> None:
-        """They are."""
+        """Record the assignment."""
         self.at = time.perf_counter()
 
 

@@ -17,7 +17,7 @@ IDLE_CONNECTIONS = 2_000
 
 
 def watch(broker: Broker) -> Mapping[str, float]:
-    """Its memory now and its CPU over `WATCH_S` seconds."""
+    """Return the broker's memory and its CPU over `WATCH_S` seconds."""
     memory = broker.child.memory_bytes()
     cpu = CpuClock(broker)
     time.sleep(WATCH_S)
@@ -25,7 +25,7 @@ def watch(broker: Broker) -> Mapping[str, float]:
 
 
 def idle(stage: Stage) -> Mapping[str, float]:
-    """A broker that has just started."""
+    """Measure a broker that has just started."""
     broker = stage.peer.start(stage.directory())
     try:
         time.sleep(SETTLE_S)
@@ -35,7 +35,7 @@ def idle(stage: Stage) -> Mapping[str, float]:
 
 
 def parked(stage: Stage) -> Mapping[str, float]:
-    """A broker that has just started, with `PARKED_FETCHES` connections that each wait for a first message."""
+    """Measure a new broker with `PARKED_FETCHES` connections that each wait for a first message."""
     broker = stage.peer.start(stage.directory())
     try:
         with contextlib.ExitStack() as open_connections, Topic(broker) as topic:
@@ -50,7 +50,7 @@ def parked(stage: Stage) -> Mapping[str, float]:
 
 
 def idle_connections(stage: Stage) -> Mapping[str, float]:
-    """What each of `IDLE_CONNECTIONS` adds to the memory of the warm broker once it has been served one request."""
+    """Measure the memory that each of `IDLE_CONNECTIONS` adds to the warm broker after one request."""
     before = stage.broker.child.memory_bytes()
     with contextlib.ExitStack() as open_connections:
         for _ in range(IDLE_CONNECTIONS):
@@ -61,7 +61,7 @@ def idle_connections(stage: Stage) -> Mapping[str, float]:
 
 
 def loaded(stage: Stage) -> Mapping[str, float]:
-    """The warm broker's memory after everything that was measured before."""
+    """Measure the warm broker's memory after all earlier rows."""
     return {"memory": stage.broker.child.memory_bytes() / 1e6}
 
 

@@ -41,7 +41,7 @@ def load(stage: Stage) -> Mapping[str, float] | None:
 
 
 def commit(broker: Broker) -> Sequence[str]:
-    """Of each group an offset for each partition; the names of the groups."""
+    """Commit an offset of each partition for each group, and return the names of the groups."""
     topic = Topic(broker, PARTITIONS)
     topic.__enter__()
     groups.settle(Stage(broker.peer, broker, broker.directory))
@@ -59,12 +59,12 @@ def commit(broker: Broker) -> Sequence[str]:
 
 
 def one_of_each(names: Sequence[str]) -> list[str]:
-    """A group for each partition of `__consumer_offsets`."""
+    """Return one group for each partition of `__consumer_offsets`."""
     return list({java_hash(name) % COORDINATORS: name for name in names}.values())
 
 
 def java_hash(text: str) -> int:
-    """As `Utils.abs(text.hashCode())`, of ASCII."""
+    """Return `Utils.abs(text.hashCode())` of ASCII text."""
     hashed = 0
     for byte in text.encode():
         hashed = (31 * hashed + byte) & 0xFFFFFFFF
@@ -72,7 +72,7 @@ def java_hash(text: str) -> int:
 
 
 def wait_loaded(broker: Broker, names: list[str]) -> list[float]:
-    """Until each of these groups tells all its offsets; the seconds that a small request took meanwhile."""
+    """Wait until each group returns all its offsets; return the seconds of the small requests sent meanwhile."""
     waits, deadline = [0.0], time.monotonic() + LOADED_WITHIN_S
     with frames.Caller(broker.port) as caller, frames.Caller(broker.port) as beside:
         while names:

@@ -36,9 +36,9 @@ DIRECTORIES = ("data", "data2")
 
 
 def move(stage: Stage) -> Mapping[str, float] | None:
-    """How many partitions have arrived and how soon, what was produced meanwhile, and the longest step of the loop.
+    """Measure the moved partitions and their time, the messages produced meanwhile, and the longest step of the loop.
 
-    RuntimeError: an acknowledged record is missing, or stands at another offset.
+    RuntimeError: an acknowledged record is missing, or has another offset.
     """
     if not stage.peer.durable:
         return None
@@ -64,7 +64,7 @@ def move(stage: Stage) -> Mapping[str, float] | None:
 
 
 def with_two_directories(peer: Peer, console: int) -> Peer:
-    """The same broker on two log directories, with a retention that looks each second."""
+    """Return the same broker on two log directories, with retention checks every second."""
 
     def command(directory: Path, port: int) -> list[str]:
         if not peer.in_process:
@@ -164,7 +164,7 @@ def watch(broker: Broker) -> list[float]:
 
 
 def places(caller: frames.Caller) -> dict[int, str]:
-    """The directory of each partition."""
+    """Return the directory of each partition."""
     return log_dir_frames.places(caller.call(log_dir_frames.describe_log_dirs()), TOPIC)
 
 

@@ -17,7 +17,7 @@ from tools.bench.row import Figure, Row, Stage, Topic
 PARTITIONS = 1_000
 VALUE_BYTES = 32 << 10
 BATCHES = 32
-"""Of each partition: 1 MiB."""
+"""The batches of each partition: 1 MiB."""
 LOADED_PARTITIONS = 4
 LOADED_BYTES = 512 << 20
 """Above the recovery points, in all."""
@@ -93,7 +93,7 @@ def load(broker: Broker, topic: str, value_bytes: int) -> int:
 
 
 def first_offset(caller: frames.Caller, topic: str, partition: int) -> int:
-    """The end of a partition, as soon as it is led. RuntimeError: it is not led within `LED_WITHIN_S`."""
+    """Return the end offset of a partition once it has a leader. RuntimeError: no leader within `LED_WITHIN_S`."""
     request, deadline = frames.list_offsets(topic, partition), time.monotonic() + LED_WITHIN_S
     while frames.list_offsets_error(reply := caller.call(request)):
         if time.monotonic() > deadline:

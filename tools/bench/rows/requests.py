@@ -12,7 +12,7 @@ VALUE = bytes(100)
 
 
 def produce(stage: Stage, connections: int, in_flight: int) -> Mapping[str, float]:
-    """Each connection produces to one partition; all that was answered must be in the log."""
+    """Produce from each connection to one partition; all acknowledged records must be in the log."""
     with Topic(stage.broker) as topic:
         records = frames.batch(VALUE)
         requests = [frames.produce(topic.name, index % topic.partitions, records) for index in range(connections)]
@@ -25,7 +25,7 @@ def produce(stage: Stage, connections: int, in_flight: int) -> Mapping[str, floa
 
 
 def metadata(stage: Stage, connections: int) -> Mapping[str, float]:
-    """Each connection asks for one topic of four partitions."""
+    """Request one topic of four partitions from each connection."""
     with Topic(stage.broker) as topic:
         cpu = CpuClock(stage.broker)
         run = load.drive(stage.broker.port, [frames.metadata([topic.name])] * connections)

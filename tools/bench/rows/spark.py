@@ -24,7 +24,7 @@ MICRO_BATCHES = 10
 
 @functools.cache
 def session() -> SparkSession:
-    """One session for all rows and peers."""
+    """Return the session that all rows and peers share."""
     spark_session.fetch()
     return spark_session.open_session()
 

@@ -1,4 +1,4 @@
-"""From the spawn of a broker to its first Metadata answer that lists a broker."""
+"""The time from the spawn of a broker to its first Metadata response that lists a broker."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""How long a broker is away from those who wait: the steps of its loop under all loads, and what a bystander waits
-while another client sends the largest request of an API."""
+"""Steps of a broker's event loop under all loads, and the longest wait of a bystander beside the largest requests."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ COORDINATOR_TRIES_MAX, COORDINATOR_PAUSE_S = 300, 0.1
 
 
 def measure(stage: Stage) -> Mapping[str, float] | None:
-    """What a broker has counted that was given volume, small requests and a thousand topics, one after the other."""
+    """Return the counters of a broker after volume, small requests and a thousand topics, one after the other."""
     with watched(stage) as (broker, counts):
         if counts is None:
             return None
@@ -43,7 +42,7 @@ def measure(stage: Stage) -> Mapping[str, float] | None:
 
 @contextmanager
 def watched(stage: Stage) -> Iterator[tuple[Broker, Callable[[], dict[str, float]] | None]]:
-    """A broker that does nothing else, with what its console counts; a peer that has none is the one that runs."""
+    """Yield a broker of its own and a reader of its console; for a peer without console, its broker and None."""
     if not stage.peer.in_process:
         yield stage.broker, None
         return
@@ -56,14 +55,14 @@ def watched(stage: Stage) -> Iterator[tuple[Broker, Callable[[], dict[str, float
 
 
 def scraped(port: int) -> dict[str, float]:
-    """The plain numbers of a console, by their names without the broker's own prefix."""
+    """Return the plain numbers of a console by name, without the broker's own prefix."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         text = answer.read().decode()
     return {name: float(value) for name, value in re.findall(r"^pykbroker_(\w+) (\S+)$", text, re.MULTILINE)}
 
 
 def stand_by(stage: Stage) -> Mapping[str, float]:
-    """The longest that a bystander has waited while the largest requests were handled, in ms."""
+    """Measure the longest wait of a bystander while the largest requests are handled, in ms."""
     found = {}
     with frames.Caller(stage.broker.port, 600) as caller:
         caller.call(frames.find_coordinator("largest"))

@@ -39,7 +39,7 @@ def produce_json(stage: Stage, count: int, codec: str) -> Mapping[str, float]:
 
 
 def documents() -> list[bytes]:
-    """A thousand JSON objects of about 1 KiB, which compress to a third."""
+    """Return a thousand JSON objects of about 1 KiB, which compress to a third."""
     dice = random.Random(1)
     return [
         json.dumps({f"field_{i}": dice.choice((dice.random(), "blue", "green", i)) for i in range(40)}).encode()
