@@ -66,7 +66,7 @@ def opened(found: Iterable[Batch]) -> list[bytes | DecodeError]:
 
 
 class Batches:
-    """The framing of one topic's records. `base_sequence` is 0 in batches of Kafka's group coordinator, otherwise -1."""
+    """The framing of one topic's records. `base_sequence` is 0 for Kafka's group coordinator and -1 for others."""
 
     def __init__(
         self, catalogue: Catalogue, base_sequence: int = -1, codec: Codec = Codec.NONE, read_run: RunReader = no_runs
