@@ -17,7 +17,7 @@ PYKBROKER = (sys.executable, "-m", "pykbroker")
 
 
 def limited(limit: str) -> tuple[str, ...]:
-    """The program `pykbroker` under a limit of the shell's `ulimit`, as in `limited("-n 128")`, soft and hard."""
+    """Return the command `pykbroker` under a `ulimit`, soft and hard, as in `limited("-n 128")`."""
     return ("sh", "-c", f'ulimit {limit}; exec "$@"', "sh", *PYKBROKER)
 
 
@@ -35,12 +35,12 @@ class BrokerProcess:
 
     @property
     def address(self) -> str:
-        """What clients call their bootstrap servers."""
+        """Return the address for `bootstrap.servers`."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def pid(self) -> int:
-        """Of the running process."""
+        """Return the pid of the running process."""
         return self._running().pid
 
     def start(self) -> None:
@@ -87,7 +87,7 @@ class BrokerProcess:
         self.start()
 
     def said(self) -> str:
-        """All that it printed since its last start, and its log."""
+        """Return everything printed since the last start, and the log."""
         return self.stdout.read_text() + self.stderr.read_text()
 
     def _running(self) -> subprocess.Popen[bytes]:

@@ -46,7 +46,7 @@ Schema = dict[str, Any]
 
 
 class Row(NamedTuple):
-    """What one field of a message is."""
+    """The facts about one field of a message."""
 
     path: str
     type: str
@@ -66,7 +66,7 @@ def schemas() -> Iterator[Schema]:
 
 
 def declarations() -> dict[str, type[Message]]:
-    """Every declared message by the name of its class."""
+    """Return every declared message by the name of its class."""
     found: dict[str, type[Message]] = {}
     for api in APIS.values():
         found |= {cls.__name__: cls for cls in (api.request, api.response)}
@@ -78,7 +78,7 @@ def declarations() -> dict[str, type[Message]]:
 
 
 def compare(schema: Schema, cls: type[Message]) -> Iterator[str]:
-    """What the declaration has otherwise than the schema, a line for each."""
+    """Yield a line for each difference between a declaration and its schema."""
     name = schema["name"]
     for fact, value in (("validVersions", cls.versions), ("flexibleVersions", cls.flexible), ("apiKey", _key(cls))):
         if schema.get(fact) != value:
@@ -95,7 +95,7 @@ def compare(schema: Schema, cls: type[Message]) -> Iterator[str]:
 
 
 def differences() -> Iterator[str]:
-    """All that differs, between the sets of messages as well."""
+    """Yield all differences, also between the sets of messages."""
     declared, known = declarations(), {schema["name"]: schema for schema in schemas()}
     yield from (f"{name} is not declared" for name in sorted(known.keys() - declared.keys()))
     yield from (f"{name} is not in the schemas" for name in sorted(declared.keys() - known.keys()))
@@ -172,7 +172,7 @@ def _declared_rows(cls: type[msgspec.Struct], path: str) -> Iterator[Row]:
 
 
 def _nullable(field: Field) -> Versions:
-    """As declared; no version if the annotation says otherwise, which then shows as a difference."""
+    """Return the nullable versions as declared; none if the annotation contradicts, which shows as a difference."""
     says_none = field.optional or field.type.is_records
     consistent = says_none if field.nullable.last >= 0 or field.default is None else not field.optional
     return field.nullable if consistent else Versions(-1, -1)
@@ -189,7 +189,7 @@ def _type_name(of: Type) -> str:
 
 
 def _is_named(ours: str, kafkas: str, message: str) -> bool:
-    """A part bears the name of its message before its own where parts of two messages have one name."""
+    """Whether our name is Kafka's. The message's name may stand before it, where parts of two messages share a name."""
     array, bare = ours.startswith("[]"), kafkas.removeprefix("[]")
     names = {bare, message + bare, re.sub("(Key|Value)$", "", message) + bare}
     return array == kafkas.startswith("[]") and ours.removeprefix("[]") in names

@@ -114,5 +114,4 @@ def areas_missing(subjects: list[str]) -> Iterator[str]:
             yield f"commit {subject!r}: write `area: what changed`"
 
 
-RULES: list[Callable[[Source], Faults]] = []
-RULES_NOT_KEPT_YET: list[Callable[[Source], Faults]] = [riddle, coined, vague_help]
+RULES: list[Callable[[Source], Faults]] = [riddle, coined, vague_help]

@@ -260,11 +260,9 @@ def tree(root: Path) -> Iterator[Source]:
 
 
 def main() -> int:
-    """Print every finding and return the exit code: 1 if there was one. `--prose`: also by rules not kept yet."""
+    """Print every finding and return the exit code: 1 if there was one."""
     root = Path(__file__).parent.parent
     sources = list(tree(root))
-    if "--prose" in sys.argv:
-        PYTHON_RULES.extend(prose.RULES_NOT_KEPT_YET)
     found = [fault for source in sources for fault in faults(source)]
     parts = homeless((root / "pyproject.toml").read_text(), [source.path for source in sources])
     found += same_name(sources)

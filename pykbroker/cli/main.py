@@ -16,7 +16,7 @@ from pykbroker.core.version import VERSION
 @click.version_option(VERSION, message="%(prog)s %(version)s")
 @click.pass_context
 def pykbroker(context: click.Context) -> None:
-    """A Kafka broker in Python, for unmodified Kafka clients."""
+    """Run a Kafka broker in Python, for unmodified Kafka clients."""
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
 

@@ -325,7 +325,7 @@ def test_a_peer_that_never_reads_is_not_served_for_ever(target: Target) -> None:
 @in_default
 @only_ours
 def test_peers_that_do_not_read_hurt_nobody_else(target: Target, bystander: RawClient) -> None:
-    """Each peer requests far more than it reads, until the broker stops reading from it."""
+    """Every peer requests far more than it reads, until the broker stops reading from it."""
     frames = encode_request(ApiVersionsRequest(), 0, 1, "raw") * 100_000  # its answer depends on no topics
     with target.bounded(), contextlib.ExitStack() as connections:
         for _ in range(100):

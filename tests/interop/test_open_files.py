@@ -112,7 +112,7 @@ def test_so_many_clients_are_served_beside_so_many_partitions_and_more_wait(
 def test_readers_that_take_nothing_keep_no_more_segments_open_than_there_is_room_for(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
-    """Each reader requests another sealed segment, which exceeds its socket buffer and stays open while it is sent."""
+    """Every reader requests another sealed segment, which exceeds its socket buffer and stays open until it is sent."""
     broker = start_broker(program=FEW)
     builder = BatchBuilder()
     builder.append(b"k", bytes(900_000), timestamp=int(time.time() * 1000))

@@ -204,7 +204,7 @@ def test_assigned_partitions(kafka: Kafka) -> None:
 
 
 def test_a_batch_has_what_was_committed_and_is_decided(kafka: Kafka) -> None:
-    """Each partition has 10 committed records, a marker, 5 aborted, a marker, 10 more, a marker, 5 undecided."""
+    """A partition has 10 committed records, a marker, 5 aborted, a marker, 10 more, a marker, 5 undecided."""
     topic = kafka.topic()
     writer = kafka.transactional(topic)
     writer.write(topic, numbers(0, 20), "commit")

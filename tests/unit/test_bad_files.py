@@ -1,8 +1,8 @@
-"""Each kind of file of a log directory, harmed in each way, after an orderly stop and after a kill.
+"""Damage of every kind to every kind of file of a log directory, after a controlled shutdown and after a kill.
 
-What can be rebuilt is; else the partition is offline, or the broker does not start, and the log or the refusal names
-the file or its partition. Whatever happens, nothing wrong is served, and nothing is missing from what is; the other
-partitions are served whole.
+Files that can be rebuilt are rebuilt. Otherwise the partition is offline or the broker does not start, and the log or
+the refusal names the file or its partition. Nothing wrong is served, and no record of a served partition is missing.
+The other partitions are served whole.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HARMED = "t", 0
 CLEAN = ".kafka_cleanshutdown"
 
 PARTITION_OR_WHOLE, WHOLE, REFUSED_OR_WHOLE = "partition", "whole", "refused"
-"""What may become of the harmed partition, or of the start; WHOLE is served as if nothing had been."""
+"""Possible outcomes for a damaged partition or start; WHOLE: the partition is served as before the damage."""
 KINDS = {
     "t-0/00000000000000000000.log": PARTITION_OR_WHOLE,
     "t-0/00000000000000000000.index": WHOLE,
@@ -200,7 +200,7 @@ async def test_a_file_that_is_not_as_it_was(
 async def test_a_directory_in_the_place_of_a_file(
     directory: Path, whole: Path, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As a mount or a mistaken mkdir leaves it. It is not removed: something may lie in it."""
+    """A mount or a mistaken mkdir leaves such a directory. It is not removed, since it may hold something."""
     expected = await everything(Path(shutil.copytree(whole, tmp_path / "unharmed")))
     path = at(directory, kind)
     aside = path.read_bytes() if path.exists() else None

@@ -1,4 +1,4 @@
-"""Which Pythons run the broker, and what the others are told."""
+"""Python versions that run the broker, and the message to all others."""
 
 from __future__ import annotations
 

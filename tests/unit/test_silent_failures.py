@@ -255,7 +255,7 @@ async def test_a_disk_that_is_not_mounted_is_not_served_as_empty(
 async def test_a_directory_that_cannot_be_opened_is_offline_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Its mount point may be anything meanwhile, here a file."""
+    """The mount point may be anything meanwhile, here a file."""
     one, other, aside = tmp_path / "one", tmp_path / "other", tmp_path / "aside"
     moved = await spread(one, other)
     assert 0 < len(moved) < 6
@@ -364,7 +364,7 @@ WITNESSES = {
     "rolls-0/*.snapshot": "a producer snapshot",
     "rolls-0/leader-epoch-checkpoint": "a leader epoch",
 }
-"""What says how far a log reached, by the files that say it."""
+"""Evidence of how far a log reached, by the files that have it."""
 
 
 @pytest.mark.parametrize("left", [*WITNESSES, None])
@@ -401,7 +401,7 @@ async def test_a_directory_that_is_no_partition_is_left_alone(
 
 
 async def test_the_session_of_a_killed_broker_is_not_waited_for(tmp_path: Path) -> None:
-    """It would be over long after this test."""
+    """The session would end long after this test."""
     configs = {**golden_configs(), "broker.session.timeout.ms": "3600000"}
     async with serving(unpack("unclean", tmp_path), configs=configs) as client:
         assert (await client.fetch("rolls", 0)).error_code == 0

@@ -1,4 +1,4 @@
-"""What a broker counts of itself, and tells when somebody asks."""
+"""The statistics that a broker counts and returns on demand."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def main(seconds: float, seed: int, corpus: Path | None, file: IO[str] | None) -
 
 
 def summary(explorer: Explorer, *, found: bool) -> str:
-    """One line."""
+    """Return one line about the exploration."""
     judged = "a finding: play the lines on stdout again with --replay" if found else "all held"
     return f"{explorer.inputs} inputs, {len(explorer.edges.seen)} edges, {len(explorer.corpus)} in the corpus; {judged}"
 

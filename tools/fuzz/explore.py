@@ -103,7 +103,7 @@ class Explorer:
 
 
 async def replay(inputs: list[bytes]) -> None:
-    """All of them to one broker. Finding."""
+    """Send all inputs to one broker. Finding: one of them fails."""
     with TemporaryDirectory(prefix="fuzz-") as directory:
         async with house(Path(directory), 0) as running:
             for data in inputs:

@@ -26,7 +26,7 @@ CLIENT_ID = "fuzz"
 REPEATED = (2, 3, 100)
 OWN_ID = 1
 COORDINATED = {"__consumer_offsets", "__transaction_state"}
-"""Each of their partitions has tasks of its own, which are not left over; without them there is no coordinator."""
+"""Topics of coordinators. Their partitions have tasks of their own, which do not count as leaked."""
 PARTITIONS_CHEAP, PARTITIONS_MAX = 20, 10_000
 """Between them a broker is right to create them all, which takes its time."""
 WORDS = [

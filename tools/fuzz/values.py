@@ -118,10 +118,10 @@ HINTS: dict[str, tuple[Any, ...]] = {
     "max_version_level": (0, 1, 7, 30),
 }
 HINTED, NULL, DEFAULT = 0.85, 0.1, 0.25
-"""How often a value is one that means something, null where it may be, a tagged field's default."""
+"""The chances of a meaningful value, of null where allowed, and of a tagged field's default."""
 RECORDS_MAX = 5
 SHAPE_BYTES, LYING_BYTES_MAX = 16, 1 << 20
-"""Where lengths and counts are in a batch of small records; what such a batch has at most, decompressed."""
+"""The part of a small batch that has lengths and counts; the largest decompressed size of such a batch."""
 VALUES = (None, b"", *[b"v" * 50] * 20, bytes(50_000))
 """The last one makes a frame that gets a buffer of its own."""
 CONFIG_STRUCTS = ("CreatableTopicConfig", "AlterableConfig", "AlterConfigsConfig")

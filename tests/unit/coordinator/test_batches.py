@@ -1,4 +1,4 @@
-"""How the logs of coordinators are read: many committed offsets at once, with nothing of what they say changed."""
+"""Reading the logs of coordinators: many committed offsets at once, with the same result as one by one."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def other(key: CoordinatorKey, value: CoordinatorValue | None = None, version: i
 def batch_of(
     stored: list[Stored], deltas: list[int] | None = None, times: list[int] | None = None, **header: Any
 ) -> Batch:
-    """A batch of these records at base offset 1000; `deltas` has gaps, as compaction leaves them."""
+    """Return a batch of these records at base offset 1000. `deltas` has gaps, as compaction leaves them."""
     deltas = list(range(len(stored))) if deltas is None else deltas
     payload = b""
     for place, (key, value) in enumerate(stored):
@@ -77,7 +77,7 @@ def batch_of(
 
 
 def carrying(batch: Batch, payload: bytes) -> Batch:
-    """The batch with other records; what its header says of them stays."""
+    """Return the batch with other records and an unchanged header."""
     (changed,) = batches(sealed(batch, payload))
     return changed
 
@@ -96,7 +96,7 @@ def entries(framing: Batches, batch: Batch, start_offset: int = 0) -> Iterator[E
 
 
 def replayed(framing: Batches, *read: Batch, start_offset: int = 0) -> Any:
-    """The state after these batches; "damaged" where one cannot be read."""
+    """Return the state after these batches; "damaged" for a batch that cannot be read."""
     machine = GroupMachine(GroupSettings(), Random(1))
     try:
         for batch in read:
@@ -108,7 +108,7 @@ def replayed(framing: Batches, *read: Batch, start_offset: int = 0) -> Any:
 
 
 def runs(batch: Batch) -> list[int]:
-    """How many records each entry stands for."""
+    """Return the number of records of each entry."""
     return [entry.value.count if isinstance(entry.value, RecordRun) else 1 for entry in entries(IN_RUNS, batch)]
 
 
@@ -293,7 +293,7 @@ def drawn_batch(random: Random) -> Batch:
 
 
 def spoiled(random: Random, batch: Batch) -> Iterator[Batch]:
-    """The batch with one byte changed, or cut off, or with a byte more, a few times."""
+    """Yield the batch with one byte changed, cut off, or with a byte more, a few times."""
     payload = bytes(batch.payload)
     for _ in range(10):
         changed = bytearray(payload)

@@ -1,4 +1,4 @@
-"""From decision to completion: markers go where the transaction wrote, again and again until they are there."""
+"""Writing markers, from decision to completion: a marker is repeated until it is in its partition's log."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class House:
         return self.partitions[topic, index]
 
     async def begin(self, *places: tuple[str, int], version: int = 0) -> TransactionAnswer:
-        """A transaction over these partitions; its producer."""
+        """Begin a transaction over these partitions and return its producer."""
         producer = await self.transactions.asked(InitProducer(NAME, 60_000))
         assert isinstance(producer, TransactionAnswer)
         partitions = frozenset(TopicPartition(*place) for place in places)

@@ -269,7 +269,7 @@ async def test_callers_are_told_while_the_log_is_read_and_when_nobody_leads() ->
 
 
 class Passes(trio.abc.Instrument):
-    """How many records were replayed in each pass of the loop."""
+    """The number of records replayed in each pass of the loop."""
 
     def __init__(self) -> None:
         self.replayed = [0]

@@ -110,7 +110,7 @@ async def committed(runtime: Runtime) -> set[int]:
 
 
 async def turns_of_others(call: Call) -> int:
-    """How often others have the loop before the call is answered."""
+    """Count the turns of other tasks before the call is answered."""
     turns = 0
     while not call.settled:
         await trio.lowlevel.checkpoint()

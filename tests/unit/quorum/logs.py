@@ -100,7 +100,7 @@ class MemoryJournal:
 
 
 def in_memory(journal: MemoryJournal, disk: Disk) -> Controller:
-    """A controller of a cluster with one broker, on a log in memory; `disk` is for its state."""
+    """Return the controller of a cluster of one broker, on a log in memory; `disk` holds its state."""
     image = Room().open(1).freeze().image
     machine = ControllerMachine(ControllerSettings(1, CLUSTER), Configs(), random.Random(3), image)
     journal.log_end_offset = machine.next_offset
@@ -112,12 +112,12 @@ def in_memory(journal: MemoryJournal, disk: Disk) -> Controller:
 
 
 def disk_at(path: Path) -> SystemDisk:
-    """A log directory that is never synced."""
+    """Return a log directory that is never fsynced."""
     return SystemDisk(str(path), Inline(), durable=False)
 
 
 async def metadata_log(disk: Disk, rules: LogRules = RULES) -> Log:
-    """The metadata log of a directory."""
+    """Open the metadata log of a directory."""
     return await open_metadata_log(disk, Inline(), rules)
 
 
@@ -130,9 +130,9 @@ async def started(
     tick_ns: int = 0,
     **settings: Any,
 ) -> Controller:
-    """The controller of a directory; nothing is answered before its `run` is under way.
+    """Start the controller of a directory. It answers once its `run` runs.
 
-    Each look at the clock of shares finds it `tick_ns` later.
+    Each reading of the clock of shares is `tick_ns` later.
     """
     return await start_controller(
         await metadata_log(disk, rules),
@@ -149,7 +149,7 @@ async def started(
 
 @asynccontextmanager
 async def living(disk: Disk, **options: Any) -> AsyncIterator[Controller]:
-    """A controller that answers, with a broker registered, until the block ends in order."""
+    """Run a controller with a registered broker until the block ends."""
     controller = await started(disk, **options)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(controller.run)
@@ -170,7 +170,7 @@ async def follow(controller: Controller) -> None:
 
 
 def golden_directory(archive: str, root: str, into: Path) -> SystemDisk:
-    """A copy of a directory that Apache Kafka wrote."""
+    """Return a copy of a directory that Apache Kafka wrote."""
     with lzma.open(GOLDEN / f"logdir-{archive}.tar.xz") as unpacked, tarfile.open(fileobj=unpacked) as files:
         files.extractall(into, filter="data")
     return disk_at(into / root)

@@ -42,7 +42,7 @@ def test_a_damaged_state(text: str) -> None:
 
 
 def without_times(content: bytes) -> list[bytes]:
-    """The batches without checksum, base timestamp and largest timestamp."""
+    """Return the batches without checksum, base timestamp and largest timestamp."""
     found = [bytes(batch.buffer) for batch in batches(content, strict=True)]
     return [batch[:17] + batch[21:27] + batch[43:] for batch in found]
 

@@ -1,4 +1,4 @@
-"""Who a directory belongs to: formatted when empty, refused when it does not fit."""
+"""The owner of a directory: an empty directory is formatted, and another cluster's is refused."""
 
 from __future__ import annotations
 

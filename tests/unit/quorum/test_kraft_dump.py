@@ -39,14 +39,14 @@ CONTROL_NAMES = {
 
 @cache
 def dumped() -> dict[str, list[str]]:
-    """The lines for each file."""
+    """Return the dumped lines of each file."""
     text = lzma.decompress((GOLDEN / "kraft-dump.txt.xz").read_bytes()).decode()
     files = [part.splitlines() for part in text.split("### ")[1:]]
     return {lines[0].strip(): lines[1:] for lines in files}
 
 
 def content(name: str) -> bytes:
-    """The file that the dump calls so: the directories had other names then."""
+    """Return the file that has this name in the dump: the directories had other names then."""
     member = name.removeprefix("gx/").replace("k1-clean/", "clean/")
     return golden(ARCHIVES[member.split("/")[0]], member)
 

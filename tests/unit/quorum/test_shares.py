@@ -46,7 +46,7 @@ def creation(partitions: int) -> CreateTopicsRequest:
 
 
 def made(controller: Controller) -> int:
-    """The partitions of the topic that the newest image has."""
+    """Return the number of partitions of the topic in the newest image."""
     topic = controller.images.committed.topics.by_name.get("t")
     return 0 if topic is None else len(topic.partitions)
 

@@ -49,7 +49,7 @@ def metadata(disk: SystemDisk) -> Path:
 
 
 async def read_again(disk: SystemDisk) -> MetadataImage:
-    """What a start finds."""
+    """Return the image that a start finds."""
     controller = await started(disk)
     await controller.close()
     return controller.images.committed
@@ -267,7 +267,7 @@ async def test_nothing_is_cut_that_only_a_damaged_snapshot_holds(
 
 
 def flip(path: Path, position: int) -> None:
-    """One bit of a file is another."""
+    """Flip one bit of a file."""
     content = bytearray(path.read_bytes())
     content[position] ^= 1
     path.chmod(0o600)

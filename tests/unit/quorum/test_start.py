@@ -1,4 +1,4 @@
-"""How a controller starts: on nothing, on what it left, on what Apache Kafka left, and on damage."""
+"""The start of a controller: on an empty directory, on its own files, on Apache Kafka's, and on damaged ones."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def test_voters_that_stand_in_the_log_keep_the_form_of_the_state(tmp_path:
 
 
 async def snapshot_only(tmp_path: Path, name: str, end: int) -> SystemDisk:
-    """A directory whose log begins where a snapshot ends."""
+    """Return a directory whose log begins where a snapshot ends."""
     disk = disk_at(tmp_path)
     directory = tmp_path / METADATA_DIRECTORY
     directory.mkdir()
@@ -174,7 +174,7 @@ async def test_a_log_that_ends_before_its_snapshot_has_lost_something(tmp_path: 
 
 
 def flip(path: Path, position: int) -> None:
-    """One bit of a file is another."""
+    """Flip one bit of a file."""
     content = bytearray(path.read_bytes())
     content[position] ^= 1
     path.write_bytes(content)

@@ -68,7 +68,7 @@ class Host:
         await trio.lowlevel.checkpoint()
 
     async def finish_moves(self, partition: Partition) -> None:
-        """Until it lies somewhere else, if it is on its way."""
+        """Wait until the partition has moved, if it is being moved."""
         if any(list(self.replicas.moves.into(one)) for one in self.replicas.moves._places.directories):
             await self.move_away(partition)
 

@@ -49,7 +49,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
 
 
 async def committed(client: Client) -> int:
-    """The high watermark, as a consumer is told it, who gets nothing above it."""
+    """Return the high watermark that a consumer gets; it gets no record above it."""
     answer = await client.fetch("t", 0)
     assert bool(answer.records) == bool(answer.high_watermark)
     end: int = answer.high_watermark

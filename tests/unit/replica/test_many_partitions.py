@@ -39,7 +39,7 @@ async def serving() -> Replicas:
 
 
 async def turns_of_others(work: Awaitable[object]) -> int:
-    """How often others have the loop while it is done."""
+    """Count the turns of other tasks during the work."""
     turns = 0
 
     async def count() -> None:

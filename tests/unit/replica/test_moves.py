@@ -20,7 +20,7 @@ from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from wire.messages.describe_log_dirs import DescribeLogDirsRequest
 
 Held = dict[str, set[tuple[str, bool]]]
-"""By the name of a directory: partitions, and whether what lies there is a copy."""
+"""The partitions in each directory, and whether each is a copy."""
 
 
 class Pause:

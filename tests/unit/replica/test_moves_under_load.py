@@ -101,7 +101,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def offsets(partition: Partition) -> list[int]:
-    """Of all records; each value says the same."""
+    """Return the offsets of all records; each value repeats its offset."""
     assert partition.log is not None
     found = [record for one in await every_batch(partition.log) for record in records(one, 1 << 20)]
     assert [int.from_bytes((one.value or b"")[:8], "big") for one in found] == [one.offset for one in found]
@@ -109,7 +109,7 @@ async def offsets(partition: Partition) -> list[int]:
 
 
 async def test_a_move_becomes_level_though_the_copy_is_slower_than_producers(autojump_clock: object) -> None:
-    """Its disk takes 10 ms for each fsync, of one or two of which each segment of 100 kB needs some."""
+    """The copy's disk takes 10 ms for each fsync, and each segment of 100 kB needs one or two."""
     host, partition = await a_host()
     host.disks[1].faults.wait_s = 0.01
     producers = Producer(partition, 0.0005)
@@ -157,7 +157,7 @@ async def test_a_move_goes_on_from_the_new_start_of_the_log(autojump_clock: obje
 async def test_records_deleted_below_and_above_the_end_of_the_copy_do_not_stop_it(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each read of the log waits, and what it was to read is deleted meanwhile."""
+    """The records of each read are deleted while the read waits."""
     monkeypatch.setattr(moving, "STEP_BYTES_MAX", 1)
     host, partition = await a_host()
     await filled(partition, 60)
@@ -262,7 +262,7 @@ async def test_retention_of_a_log_that_a_copy_replaces_is_no_failure(
 
 @asynccontextmanager
 async def under_way_not_run(host: Host) -> AsyncIterator[Move]:
-    """A move to the second directory that nobody carries out."""
+    """Begin a move to the second directory that no task carries out."""
     await host.replicas.move(TopicPartition("t", 0), "two")
     (move,) = host.replicas.moves.into(host.directories[1])
     yield move
@@ -313,7 +313,7 @@ async def test_a_copy_is_nearly_level_when_a_round_copied_no_more_than_its_bound
 async def test_a_copy_is_flushed_within_its_bounds(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, segment_bytes: int
 ) -> None:
-    """It keeps no more sealed segments open, and no more dirty, than it may."""
+    """The copy keeps no more sealed segments open, and no more of them unsynced, than its bounds allow."""
     segments, sizes = [0], [0]
     flush = Log.flush
 

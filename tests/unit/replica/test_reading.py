@@ -27,7 +27,7 @@ LONG_MS = 50_000
 
 
 class Directory:
-    """What a partition asks of its log directory."""
+    """The part of a log directory that a partition uses."""
 
     failed: OSError | None = None
     path = "data"
@@ -81,7 +81,7 @@ class FakeLog:
 
 
 def located(*logs: FakeLog, offset: int = 0, told: int = -1) -> list[tuple[SessionPartition, Partition]]:
-    """A partition for each log, led in epoch 3, asked for from `offset`; `told` is the high watermark told last."""
+    """Return a partition for each log, led in epoch 3, read from `offset`; `told`: the last high watermark sent."""
     found = []
     for index, log in enumerate(logs):
         partition = Partition(TopicPartition("t", index), log, Directory())  # type: ignore[arg-type]
@@ -145,7 +145,7 @@ async def test_what_is_on_the_disk_is_waited_for():
 
 
 async def test_more_partitions_than_segments_may_be_open_are_read_one_after_the_other():
-    """Each answers when its segment is open, and the next one that is opened closes it."""
+    """Every partition responds when its segment is open, and opening the next segment closes it."""
     logs, opened = [FakeLog(2) for _ in range(100)], []
 
     def reader(log: FakeLog, read: Any) -> Any:

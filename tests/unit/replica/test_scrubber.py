@@ -53,7 +53,7 @@ class House:
         )
 
     def flip(self, index: int, at: int) -> None:
-        """A bit of the log's second segment."""
+        """Flip a bit of the log's second segment."""
         log = self.partitions[index].log
         base = log.segments.every()[1].base_offset
         inode = self.volume.find(f"t-{index}/{base:020d}.log")

@@ -15,7 +15,7 @@ from pykbroker.replica.topic_configs import DESCRIPTIONS_MAX, TopicConfigs
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Texts]:
-    """The overrides of each description that was made."""
+    """Return the overrides of each description that was made."""
     found = list[Texts]()
 
     def noted(config: BrokerConfig, overrides: Texts) -> Iterator[ConfigEntry]:

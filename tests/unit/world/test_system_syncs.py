@@ -72,7 +72,7 @@ async def test_a_cancelled_caller_waits_until_its_sync_has_ended() -> None:
 
 @pytest.mark.parametrize("refused", ["the thread", "a sync"])
 async def test_callers_get_an_error_when_a_sync_fails_or_cannot_run(refused: str) -> None:
-    """Each caller gets an error, and the next sync succeeds."""
+    """Every caller gets an error, and the next sync succeeds."""
     done: list[int] = []
     fails = True
 

@@ -117,7 +117,7 @@ async def test_a_batch_that_cannot_be_opened_is_returned_as_a_whole(disk: System
 
 
 async def test_a_batch_that_is_cut_off_is_corrupt_log(disk: SystemDisk) -> None:
-    """Its header claims more bytes than its segment has."""
+    """The batch's header claims more bytes than its segment has."""
     log = await open_log(disk)
     filled(log, 20)
     await log.flush()
