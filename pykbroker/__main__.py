@@ -7,7 +7,7 @@ PYTHON_MIN = (3, 11)
 
 
 def refusal() -> str:
-    """Why this Python cannot run the broker, or an empty string."""
+    """Return why this Python cannot run the broker, or an empty string."""
     if sys.version_info < PYTHON_MIN:
         needed, found = (".".join(map(str, version[:2])) for version in (PYTHON_MIN, sys.version_info))
         return "pykbroker needs Python {} or newer, and {} is {}".format(needed, sys.executable, found)  # noqa: UP032

@@ -57,7 +57,7 @@ class BrokerProcess:
         self.port = int(printed[1])
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """SIGTERM, as a service manager would, or another signal; the exit code."""
+        """Stop the broker with SIGTERM, as a service manager does, or another signal; return the exit code."""
         process = self._running()
         process.send_signal(number)
         try:
@@ -75,7 +75,7 @@ class BrokerProcess:
             raise RuntimeError(f"the broker runs on; it said:\n{self.said()}") from None
 
     def kill(self) -> None:
-        """SIGKILL: a crash of the process. Nothing happens where none runs."""
+        """Crash the process with SIGKILL. Nothing happens if none runs."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()

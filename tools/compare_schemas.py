@@ -58,7 +58,7 @@ class Row(NamedTuple):
 
 
 def schemas() -> Iterator[Schema]:
-    """Kafka's schema of each message that has a version."""
+    """Return Kafka's schema of each message that has a version."""
     for line in (PROTOCOL / "messages.jsonl").read_text().splitlines():
         schema = json.loads(line)
         if schema["validVersions"] != "none" and schema["name"] not in HEADERS:
@@ -110,7 +110,7 @@ def _key(cls: type[Message]) -> int | None:
 
 
 def snake(name: str) -> str:
-    """SomeName or someName as an attribute: some_name."""
+    """Return SomeName or someName as an attribute: some_name."""
     name = name.replace("KRaft", "Kraft")
     return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name[0].lower() + name[1:]).lower()
 

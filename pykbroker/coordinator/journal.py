@@ -53,4 +53,4 @@ class CoordinatorJournal(Protocol):
         """Wait until the high watermark has reached `offset`."""
 
     async def read_stored(self, offset: int, bytes_max: int) -> Buffer:
-        """Whole batches from the one that holds `offset`, at least one, of all that is in the log."""
+        """Return whole batches from the one that holds `offset`, at least one, also above the high watermark."""

@@ -67,7 +67,7 @@ class Runtime:
             yield self.ask_at(index, request)
 
     def notify(self, notice: Any) -> None:
-        """Tell every machine here something that is not answered."""
+        """Pass a notice to every machine here. It has no reply."""
         for hosted in self._hosted.values():
             hosted.notify(notice)
 

@@ -62,7 +62,7 @@ class TransactionCoordinator:
         self._writer.follow(led)
 
     async def run(self) -> None:
-        """Coordinate, until cancelled."""
+        """Run the coordinator until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._runtime.run)
             nursery.start_soon(self._writer.run)

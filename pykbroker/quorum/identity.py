@@ -122,7 +122,7 @@ def _agree(
 
 
 def _check_metadata(disks: Sequence[Disk], found: Sequence[MetaProperties | None]) -> None:
-    """Partitions without metadata would all be strangers."""
+    """Refuse partitions without metadata: all of them would be strays."""
     if _holds_metadata(disks[0]):
         return
     for disk, properties in zip(disks, found, strict=True):

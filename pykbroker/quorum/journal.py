@@ -34,7 +34,7 @@ class MetadataJournal(Protocol):
     async def read_slowly(
         self, offset: int, bytes_max: int, upper_offset: int, /, *, at_least_one: bool
     ) -> Buffer | FileSlice:
-        """Whole batches from the one that holds `offset`, ending below `upper_offset`."""
+        """Return whole batches from the one that holds `offset`, ending below `upper_offset`."""
 
     async def flush(self) -> None:
         """Make all that was appended durable."""

@@ -32,7 +32,7 @@ class Lifecycle:
         self.broker_epoch = NOT_REGISTERED
 
     async def register_controller(self, endpoints: Sequence[Endpoint]) -> None:
-        """Say where the controller is reached, for what else reads the log; it may be nowhere."""
+        """Register the controller's endpoints in the log for other readers; there may be none."""
         await self._controller.ask(
             ControllerRegistrationRequest(
                 controller_id=self._identity.node_id,
@@ -54,7 +54,7 @@ class Lifecycle:
         )
 
     async def register(self, endpoints: Sequence[Endpoint], rack: str | None, *, clean: bool) -> int:
-        """Register, fenced; answers the broker epoch. `clean`: the last life ended with everything on disk."""
+        """Register as a fenced broker and return the broker epoch. `clean`: the last broker here shut down cleanly."""
         last = self._controller.images.committed.cluster.brokers.get(self._identity.node_id)
         response = await self._controller.ask(
             BrokerRegistrationRequest(

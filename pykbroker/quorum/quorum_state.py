@@ -62,7 +62,7 @@ class QuorumState(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_text(cls, text: str) -> QuorumState:
-        """`DecodeError` for what is no such file."""
+        """Parse the file. DecodeError: it is not such a file."""
         try:
             fields = json.loads(text)
             return cls(

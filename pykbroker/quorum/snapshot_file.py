@@ -83,7 +83,7 @@ def _filled(values: Iterable[bytes], now_ms: int) -> Iterator[BatchBuilder]:
 
 
 def decode_snapshot(content: Buffer) -> Content:
-    """DecodeError: damaged, or cut off."""
+    """Parse the file. DecodeError: it is damaged or cut off."""
     found = list(batches(content, strict=True))
     _check(found)
     control = [record.value for batch in found if batch.is_control for record in control_records(batch)]
@@ -96,7 +96,7 @@ def decode_snapshot(content: Buffer) -> Content:
 
 
 def _check(found: Sequence[Batch]) -> None:
-    """Checksums, and offsets and epoch, which no checksum covers."""
+    """Check checksums, and offsets and epoch, which no checksum covers."""
     offset = 0
     for batch in found:
         if not batch.crc_ok():

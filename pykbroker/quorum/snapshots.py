@@ -41,7 +41,7 @@ class Snapshots:
         return f"{self._directory}/{snapshot.name}"
 
     def size(self, snapshot: SnapshotId) -> int:
-        """In bytes."""
+        """Return the file's size in bytes."""
         return self._disk.size(self.path(snapshot))
 
     async def read(self, snapshot: SnapshotId) -> Content:

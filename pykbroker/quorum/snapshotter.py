@@ -52,7 +52,7 @@ class Snapshotter:
         self._enough = trio.Event()
 
     def committed(self) -> None:
-        """There may be enough for a snapshot now."""
+        """Note a commit, after which a snapshot may be due."""
         if self._driver.log_bytes - self._bytes_before >= self._rules.snapshot_bytes:
             self._enough.set()
 
@@ -109,7 +109,7 @@ class Snapshotter:
             logger.info("the metadata log begins at offset %d: %s", following.end_offset, why)
 
     async def _superfluous(self, found: Sequence[SnapshotId]) -> str | None:
-        """Why the oldest of these may go."""
+        """Return why the oldest of these snapshots may be removed, or None."""
         rules = self._rules
         total = self._driver.journal_bytes + sum(map(self._snapshots.size, found))
         if 0 <= rules.retention_bytes < total:

@@ -92,7 +92,7 @@ class SimConnection:
         )
 
     async def send(self, request: Request[Any], version: int, *, answered: bool = True) -> None:
-        """Without waiting for the answer."""
+        """Send a request without waiting for its response."""
         self._sent += 1
         if answered:
             self._awaited.append((self._sent, version))

@@ -84,7 +84,7 @@ class SimEndpoint:
         return self.number
 
     def send(self, data: Buffer, _flags: int = 0) -> int:
-        """BlockingIOError when the window is full; TypeError for what is no buffer, before anything is sent of it."""
+        """Send bytes. BlockingIOError: the window is full. TypeError: no buffer, before anything is sent."""
         view = memoryview(data)
         self.process.step()
         self.check()
@@ -97,7 +97,7 @@ class SimEndpoint:
         return size
 
     def recv(self, size: int) -> bytes:
-        """BlockingIOError when nothing has come; empty when nothing will."""
+        """Receive bytes; b"" at the end of the stream. BlockingIOError: nothing has arrived."""
         self.process.step()
         if not self._inbox:
             self.check()
@@ -118,7 +118,7 @@ class SimEndpoint:
         return len(data)
 
     def close(self) -> None:
-        """With unread bytes the peer sees a reset. Those of a dead process were closed when it died."""
+        """Close the endpoint. Unread bytes reset the peer. A dead process's endpoints were closed when it died."""
         if not self.process.dead:
             self.end(reset=False)
 

@@ -171,11 +171,11 @@ class SimNet:
         return SimPump(cast("Any", endpoint), self.poll, self._pumps)
 
     async def addresses(self, host: str) -> tuple[str, ...]:
-        """Hosts have no names here."""
+        """Return no addresses: hosts have no names here."""
         raise broken(errno.EADDRNOTAVAIL)
 
     def statistics(self) -> NetStatistics:
-        """Virtual time does not pass while the loop works."""
+        """Return zeros: virtual time does not pass while the loop works."""
         return NetStatistics(0, 0, 0, 0, 0)
 
     async def run(self, accept: Accept) -> None:

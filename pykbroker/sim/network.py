@@ -77,7 +77,7 @@ class Network:
     # ---- connections
 
     def bind(self, process: Process, address: HostPort) -> Backlog:
-        """EADDRINUSE. Port 0 takes a free one."""
+        """Bind an address; port 0 takes a free one. EADDRINUSE."""
         backlog = Backlog(self._number(), process, (address[0], address[1] or self._free_port()))
         if backlog.address in self._backlogs:
             raise broken(errno.EADDRINUSE)
@@ -126,7 +126,7 @@ class Network:
     # ---- segments: matches `endpoint.Path`
 
     def cut_short(self, size: int) -> int:
-        """At times a read or a write moves less than it could."""
+        """Return how many bytes a read or write moves, which is at times fewer than it could."""
         return self._dice.randrange(1, size) if size > 1 and self._dice.random() < self.faults.short else size
 
     def post(self, sender: SimEndpoint) -> None:

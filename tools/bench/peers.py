@@ -149,12 +149,12 @@ def need(program: str) -> str:
 
 
 def fetch_kafka() -> None:
-    """Kafka's jars from Maven, once."""
+    """Fetch Kafka's jars from Maven, once."""
     kafka_jars.fetch()
 
 
 def fetch_kfake() -> None:
-    """kfake, built once from the versions that ``kfake/go.mod`` pins."""
+    """Build kfake, once, in the versions that ``kfake/go.mod`` pins."""
     if not KFAKE.exists():
         KFAKE.parent.mkdir(parents=True, exist_ok=True)
         source = Path(__file__).with_name("kfake")
@@ -187,12 +187,12 @@ def prepare_nothing(directory: Path, port: int) -> None:
 
 
 def kafka_command(directory: Path, port: int) -> list[str]:
-    """Apache Kafka."""
+    """Return the command for Apache Kafka."""
     return java("kafka.Kafka", str(directory / "server.properties"))
 
 
 def kfake_command(directory: Path, port: int) -> list[str]:
-    """franz-go's kfake, in memory."""
+    """Return the command for franz-go's kfake, in memory."""
     return [str(KFAKE), "-port", str(port)]
 
 

@@ -74,5 +74,5 @@ class CpuClock:
         self._begun = self._child.cpu_seconds()
 
     def seconds(self) -> float:
-        """Since the clock was made."""
+        """Return the seconds since the clock was made."""
         return self._child.cpu_seconds() - self._begun

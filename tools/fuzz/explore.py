@@ -58,7 +58,7 @@ class Edges:
 
 
 class Explorer:
-    """One evolving corpus. `history` are the inputs of the broker that runs now, the newest last."""
+    """One evolving corpus of inputs. `history` has the inputs of the running broker, the newest last."""
 
     def __init__(self, seed: int, corpus: Path | None) -> None:
         self.dice, self.edges, self.inputs = random.Random(seed), Edges(), 0
@@ -67,7 +67,7 @@ class Explorer:
         self.corpus = [path.read_bytes() for path in sorted(corpus.iterdir())] if corpus else []
 
     async def run(self, enough: Callable[[], bool]) -> None:
-        """Brokers, one after the other, until it is enough. Finding."""
+        """Fuzz one broker after the other until the limit. Finding."""
         while not enough():
             self.history.clear()
             with TemporaryDirectory(prefix="fuzz-") as directory:

@@ -17,7 +17,7 @@ class SimMember(Protocol):
 
     @property
     def name(self) -> str:
-        """Unlike its id, the same for ever."""
+        """Return a name that, unlike the member id, never changes."""
 
     @property
     def group(self) -> str:
@@ -39,13 +39,13 @@ class SimMember(Protocol):
         """
 
     async def enter(self, connection: SimConnection) -> None:
-        """Join, or go on on another connection. Evicted, LOST."""
+        """Join, or continue on another connection. Evicted, LOST."""
 
     async def beat(self, connection: SimConnection) -> None:
-        """Show that it lives. Evicted, LOST."""
+        """Send a heartbeat. Evicted, LOST."""
 
     async def leave(self, connection: SimConnection) -> None:
-        """Go by itself. LOST."""
+        """Leave the group. LOST."""
 
     def forget(self, *, forgotten: bool) -> None:
         """End the membership. `forgotten`: the coordinator does not know the member id any more either."""

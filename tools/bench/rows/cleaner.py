@@ -23,7 +23,7 @@ LOOK_S = 0.02
 
 
 def clean(stage: Stage) -> Mapping[str, float] | None:
-    """Records a second of one log, from when it is due until it is clean; of another, what clients notice."""
+    """Return the records a second of one log's compaction, and what clients notice during another's."""
     if not stage.peer.cleaning:
         return None
     broker = stage.peer.start(stage.directory(), options=stage.peer.cleaning)

@@ -55,7 +55,7 @@ class Assigned(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 def join_kafka_python(bootstrap: str, topic: str, group: str) -> float | None:
-    """With kafka-python; the message that is there ends its poll."""
+    """Join with kafka-python; the message in the topic ends its poll."""
     assigned = Assigned()
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest")
     try:
@@ -67,7 +67,7 @@ def join_kafka_python(bootstrap: str, topic: str, group: str) -> float | None:
 
 
 def join_confluent(bootstrap: str, topic: str, group: str, protocol: str) -> float | None:
-    """With confluent-kafka."""
+    """Join with confluent-kafka."""
     assigned: list[float] = []
     consumer = Consumer(
         {

@@ -50,7 +50,7 @@ def start(stage: Stage) -> Mapping[str, float] | None:
 
 
 def fill(broker: Broker) -> str:
-    """1 GiB in a topic; its name."""
+    """Write 1 GiB to a topic and return its name."""
     topic = Topic(broker, PARTITIONS)
     topic.__enter__()
     records = frames.batch(bytes(VALUE_BYTES))
@@ -103,7 +103,7 @@ def first_offset(caller: frames.Caller, topic: str, partition: int) -> int:
 
 
 def check(broker: Broker, topic: str) -> None:
-    """RuntimeError unless every partition ends where it should, once it is led."""
+    """Check that every partition ends where it should, once it has a leader. RuntimeError: it does not."""
     with frames.Caller(broker.port) as caller:
         for index in range(PARTITIONS):
             request, deadline = frames.list_offsets(topic, index), time.monotonic() + LED_WITHIN_S

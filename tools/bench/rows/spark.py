@@ -35,7 +35,7 @@ def _rows(stage: Stage, topic: Topic) -> DataFrame:
 
 
 def read(stage: Stage) -> Mapping[str, float] | None:
-    """Seconds to collect the rows of four partitions, the second of two reads."""
+    """Return the seconds to collect the rows of four partitions, in the second of two reads."""
     if not stage.peer.spark:
         return None
     with Topic(stage.broker) as topic:

@@ -91,7 +91,7 @@ def begin_transactions(caller: frames.Caller) -> tuple[str, tuple[int, int]]:
 
 @contextmanager
 def bystander(port: int) -> Iterator[list[float]]:
-    """Somebody who asks for next to nothing, again and again; how long each answer took, in ms."""
+    """Send tiny requests continuously and record how long each response took, in ms."""
     waits_ms: list[float] = []
     gone = threading.Event()
 
