@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 
+import msgspec
 import trio
 
 from pykbroker.broker.current_config import CurrentConfig
@@ -52,8 +52,7 @@ from pykbroker.world.world import World
 from wire.stored.group import GROUP_RECORDS
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Parts:
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
     """All parts of one broker. `refused_paths`: the entries of log.dirs that could not be opened."""
 
     settings: Settings
