@@ -99,7 +99,7 @@ class Move:
         """Copy the next batches, unless they are deleted before they are read."""
         log_start = log.log_start_offset
         try:
-            start, data = await self.partition.patiently(self._next)
+            start, data = await self.partition.reader.patiently(self._next)
         except ApiError:
             self._refusals += 1
             if self.partition.is_online and (log.log_start_offset > log_start or self._refusals < READ_TRIES_MAX):

@@ -75,7 +75,7 @@ class OwnLog:
         ApiError: the disk refuses the read, or the log is damaged and goes offline.
         """
         log: Log = self._partition.require_leader()
-        data = await self._partition.patiently(
+        data = await self._partition.reader.patiently(
             lambda: log.read(offset, bytes_max, log.log_end_offset, at_least_one=True)
         )
         try:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TypeVar
+from collections.abc import Callable
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.log.verification import Verification
 from pykbroker.core.partition.leadership import NO_EPOCH, Leadership
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.replica.partition_guard import PartitionGuard
+from pykbroker.replica.partition_reader import PartitionReader
 from pykbroker.replica.throttle import Throttle
 from pykbroker.replica.watch import Watch
 from pykbroker.storage.directory.log_directory import LogDirectory
-from pykbroker.storage.files.errors import CorruptLog, patiently
 from pykbroker.storage.log.appender import Appended
 from pykbroker.storage.log.log import Log
 from pykbroker.storage.log.rewrite import LongWork
 from pykbroker.storage.segments.config import LogConfig
 from pykbroker.storage.segments.scrub import Paced
-from pykbroker.world.disk import Buffer, FileSlice, NotCached, Shortened
-from wire.error_codes import ErrorCode
-
-logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
+from pykbroker.world.disk import Buffer
 
 
 class Partition:
@@ -35,13 +28,14 @@ class Partition:
     `throttle` limits clients' appends while the log is copied to another directory; otherwise it is None.
     """
 
-    __slots__ = ("_reported_errno", "directory", "index", "key", "leadership", "log", "throttle", "topic", "watches")
+    __slots__ = ("directory", "guard", "index", "key", "leadership", "log", "reader", "throttle", "topic", "watches")
 
     def __init__(self, key: TopicPartition, log: Log | None, directory: LogDirectory) -> None:
         self.key, self.log, self.directory = key, log, directory
         self.topic, self.index = key
         self.leadership = Leadership()
-        self._reported_errno: int | None = None
+        self.guard = PartitionGuard(self)
+        self.reader = PartitionReader(self)
         self.throttle: Throttle | None = None
         self.watches: set[Watch] = set()
 
@@ -95,7 +89,7 @@ class Partition:
         """Return the log, for a client with this leader epoch (-1: unknown). ApiError: offline, fenced, not leader."""
         log = self.log
         if log is None or log.flusher.failed is not None or self.directory.failed is not None:
-            raise self._offline()
+            raise self.guard.offline()
         self.leadership.require_leader(current_leader_epoch)
         return log
 
@@ -123,7 +117,7 @@ class Partition:
         except LongWork:
             return None
         except OSError as error:
-            raise self._refused(error) from error
+            raise self.guard.refused(error) from error
         if leadership.advance(log.state.log_end_offset, log.flusher.recovery_point) and self.watches:
             self._wake()
         return appended
@@ -156,7 +150,7 @@ class Partition:
         try:
             appended = append(*args)
         except OSError as error:
-            raise self._refused(error) from error
+            raise self.guard.refused(error) from error
         self._advance(log)
         return appended
 
@@ -186,7 +180,7 @@ class Partition:
             await self.throttle.wait()
         log = self.require_leader()
         try:
-            with self._guarded():
+            with self.guard.errors():
                 await log.flush()
         except ApiError:
             if log is self.log:
@@ -206,7 +200,7 @@ class Partition:
         log = self.log
         if self.is_online and log is not None:
             try:
-                with self._guarded():
+                with self.guard.errors():
                     await log.retain(now_ms, self.high_watermark)
             except ApiError:
                 if log is self.log:  # otherwise a move replaced the log meanwhile
@@ -215,68 +209,8 @@ class Partition:
     async def scrub(self, pace: Paced) -> None:
         """Check all stored batches. ApiError: one is damaged and the partition offline, or the disk failed."""
         if self.is_online and self.log is not None:
-            with self._guarded():
+            with self.guard.errors():
                 await self.log.scrub(pace)
-
-    def upper_offset(self, *, committed_only: bool) -> int:
-        """Return where a consumer's view ends: the high watermark, or with read_committed the last stable offset."""
-        high_watermark = self.leadership.high_watermark
-        if committed_only and self.log is not None:
-            return self.leadership.upper_offset(self.log.reader.last_stable_offset(high_watermark), committed_only=True)
-        return high_watermark
-
-    def read(self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool) -> Buffer | FileSlice:
-        """Return whole batches from the one that holds `offset`, below `upper_offset`. NotCached: `wait_cached`."""
-        assert self.log is not None
-        try:
-            return self.log.reader.read(offset, bytes_max, upper_offset, at_least_one=at_least_one)
-        except OSError as error:
-            raise self._refused(error) from error
-
-    async def wait_cached(self, missing: NotCached) -> None:
-        """Wait for the bytes that `read` needs."""
-        with self._guarded():
-            await missing.fetch()
-
-    def look_up(self, timestamp: int, upper_offset: int) -> tuple[int, int, int] | None:
-        """Return (timestamp, offset, leader epoch) of the first record since this time. NotCached: `patiently`."""
-        log = self.require_leader()
-        with self._guarded():
-            return log.offset_for_timestamp(timestamp, upper_offset)
-
-    def max_timestamp(self) -> tuple[int, int, int] | None:
-        """Return (timestamp, offset, leader epoch) of the record with the largest time. NotCached: `patiently`."""
-        log = self.require_leader()
-        with self._guarded():
-            return log.max_timestamp()
-
-    async def patiently(self, call: Callable[[], T]) -> T:
-        """Return the result of a call that reads this partition, repeated after each wait for bytes that it needs."""
-        with self._guarded():
-            return await patiently(call)
-
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Turn a disk's refusal into an ApiError, and take a damaged log offline, alone.
-
-        After a move, errors of the old log have no effect on the partition.
-        """
-        log = self.log
-        try:
-            yield
-        except (CorruptLog, OSError) as error:
-            if log is not self.log:
-                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from error
-            raise self._fallen(error) from error
-
-    def _fallen(self, error: CorruptLog | OSError) -> ApiError:
-        if not isinstance(error, (CorruptLog, Shortened)):
-            return self._refused(error)
-        logger.error("%s: going offline: %s", self.key, error)
-        self.log = None
-        self.directory.set_offline(self.key)
-        self.resign(self.leader_epoch)
-        return self._offline()
 
     async def wait_committed(self, offset: int) -> None:
         """Wait until the high watermark has reached `offset`, as acks=all does.
@@ -291,17 +225,6 @@ class Partition:
                 self.require_leader()
         finally:
             watch.close()
-
-    def _offline(self) -> ApiError:
-        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self.key} is offline")
-
-    def _refused(self, error: OSError) -> ApiError:
-        """Return the error for clients after a refusal of the disk, which may take the log directory offline."""
-        self.directory.fail(error)
-        if error.errno != self._reported_errno:
-            logger.warning("%s: the log directory %s refused a request: %s", self.key, self.directory.path, error)
-            self._reported_errno = error.errno
-        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory refused: {error.strerror}")
 
     def _advance(self, log: Log) -> None:
         if self.leadership.advance(log.state.log_end_offset, log.flusher.recovery_point) and self.watches:

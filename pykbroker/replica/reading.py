@@ -91,7 +91,7 @@ class Reading:
     async def wait_cached(self, partition: Partition, missing: NotCached) -> None:
         """Wait for the bytes that a partition needs. If its disk refuses, it is not read again for this answer."""
         try:
-            await partition.wait_cached(missing)
+            await partition.reader.wait_cached(missing)
         except ApiError as error:
             self._refused[partition] = error
 
@@ -122,7 +122,7 @@ class Reading:
                 log = partition.require_leader(asked.current_leader_epoch)
             except ApiError:
                 return True
-            upper, most = partition.upper_offset(committed_only=self._committed_only), asked.partition_max_bytes
+            upper, most = partition.reader.upper_offset(committed_only=self._committed_only), asked.partition_max_bytes
             size += min(log.reader.bytes_between(asked.fetch_offset, upper, most), most)
         return size >= self._bytes_min
 
@@ -145,7 +145,7 @@ class Reading:
             return data
         upper = stable if self._committed_only else high_watermark
         size = min(asked.partition_max_bytes, self._bytes_max - self._size)
-        data.records = records = partition.read(offset, size, upper, at_least_one=not self._size)
+        data.records = records = partition.reader.read(offset, size, upper, at_least_one=not self._size)
         if self._committed_only:
             aborted = log.reader.aborted_transactions(offset, records) if records else []
             data.aborted_transactions = [AbortedTransaction(one.producer_id, one.first_offset) for one in aborted]

@@ -16,7 +16,7 @@ from pykbroker.storage.directory.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
 
-MAKE_UP_INTERVAL_S = 5
+OPENING_RETRY_INTERVAL_S = 5
 COMMIT_INTERVAL_MS = 1000
 
 
@@ -43,14 +43,14 @@ class Upkeep:
             checkpoint_ms = self._config.replica_high_watermark_checkpoint_interval_ms
             nursery.start_soon(self._every, checkpoint_ms, self._checkpoint)
             nursery.start_soon(self._every, self._config.log_retention_check_interval_ms, self._retain)
-            nursery.start_soon(self._make_up)
+            nursery.start_soon(self._retry_unopened)
             if self._config.pykbroker_flush_before_ack:
                 nursery.start_soon(self._every, COMMIT_INTERVAL_MS, self._commit)
 
-    async def _make_up(self) -> None:
+    async def _retry_unopened(self) -> None:
         while True:
-            await trio.sleep(MAKE_UP_INTERVAL_S)
-            await self._replicas.make_up()
+            await trio.sleep(OPENING_RETRY_INTERVAL_S)
+            await self._replicas.retry_unopened()
 
     async def _every(self, interval_ms: int, chore: Callable[[LogDirectory], Awaitable[None]]) -> None:
         while True:

@@ -125,14 +125,14 @@ class _LookUp:
         """Complete the lookup, reading the disk off the loop."""
         try:
             partition = self._api.partition(self._context, self._topic, self._asked)
-            await partition.patiently(self._answer)
+            await partition.reader.patiently(self._answer)
         except ApiError as error:
             self.answer.error_code = error.code
 
     def _answer(self) -> None:
         partition = self._api.partition(self._context, self._topic, self._asked)
         timestamp, log = self._asked.timestamp, partition.require_leader()
-        upper = partition.upper_offset(committed_only=self._committed_only)
+        upper = partition.reader.upper_offset(committed_only=self._committed_only)
         if timestamp < 0 and self._context.version < FIRST_VERSION.get(timestamp, 1 << 15):
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if timestamp == LATEST:
@@ -141,10 +141,10 @@ class _LookUp:
             start_offset = log.log_start_offset
             self._found((-1, start_offset, log.epochs.epoch_of(start_offset)))
         elif timestamp == MAX_TIMESTAMP:
-            youngest = partition.max_timestamp()
+            youngest = partition.reader.max_timestamp()
             self._found(youngest if youngest and youngest[1] < upper else None)
         elif timestamp >= 0:
-            self._found(partition.look_up(timestamp, upper))
+            self._found(partition.reader.look_up(timestamp, upper))
 
     def _found(self, found: tuple[int, int, int] | None) -> None:
         """Store (timestamp, offset, leader epoch) in the result; versions before 4 have no leader epoch."""

@@ -100,13 +100,13 @@ async def test_a_damaged_log_goes_offline_alone_whoever_finds_out(
     try:
         match asked:
             case "look_up":
-                partition.look_up(NOW, 3)
+                partition.reader.look_up(NOW, 3)
             case "max_timestamp":
-                partition.max_timestamp()
+                partition.reader.max_timestamp()
             case "wait_cached":
-                await partition.wait_cached(Pending(refuse_slowly, "read"))
+                await partition.reader.wait_cached(Pending(refuse_slowly, "read"))
             case "patiently":
-                await partition.patiently(refuse)
+                await partition.reader.patiently(refuse)
             case "retain":
                 await partition.retain(NOW)
             case "flush":

@@ -59,7 +59,7 @@ async def test_a_partition_of_another_topic_of_that_name_is_left_where_it_is(tmp
 async def test_a_topic_that_was_created_on_a_full_disk_is_made_when_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "MAKE_UP_INTERVAL_S", 0.01)
+    monkeypatch.setattr(upkeep, "OPENING_RETRY_INTERVAL_S", 0.01)
     opened = SystemDisk.open
 
     def full(disk: SystemDisk, path: str, *, create: bool = False) -> SystemFile:
@@ -155,7 +155,7 @@ async def test_partitions_for_which_there_is_no_descriptor_are_served_when_there
 ) -> None:
     """128 leave 57; the topic that is read last has the partitions that stay closed."""
     caplog.set_level("INFO")
-    monkeypatch.setattr(upkeep, "MAKE_UP_INTERVAL_S", 0.01)
+    monkeypatch.setattr(upkeep, "OPENING_RETRY_INTERVAL_S", 0.01)
     async with serving(tmp_path) as house:
         client = await house.connect()
         ids = {await client.create(name, 30): name for name in ("t", "u")}

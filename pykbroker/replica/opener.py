@@ -1,0 +1,129 @@
+"""Opening the logs of the partitions that are assigned to this broker, and retrying those that could not be opened.
+
+At start, a partition that this broker had before may have no directory. It is lost, stays offline, and keeps its entry
+in the checkpoint, if the metadata assigns it to a log directory that is not here, if the metadata names no directory
+while one is not here, or if a checkpoint says that it had records. Any other partition was empty and is created anew.
+Records of the last `replica.high.watermark.checkpoint.interval.ms` before a kill are in no checkpoint.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from pykbroker.core.descriptors import Descriptors
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.replica.partition import Partition
+from pykbroker.replica.places import Places
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.files.errors import CorruptLog
+from pykbroker.storage.segments.config import LogConfig
+from wire.error_codes import ErrorCode
+
+logger = logging.getLogger(__name__)
+
+
+class PartitionOpener:
+    """Opens or creates the log of a partition in its log directory."""
+
+    def __init__(self, node_id: int, places: Places, descriptors: Descriptors) -> None:
+        self._node_id, self._places, self._descriptors = node_id, places, descriptors
+        self._lost: dict[TopicPartition, tuple[LogDirectory, str]] = {}
+        self._unopened: dict[TopicPartition, bytes] = {}
+        self._without_descriptor: list[TopicPartition] = []
+
+    def find_lost(self, metadata: MetadataImage) -> None:
+        """Find, at start, the partitions whose logs are lost and must not be created anew."""
+        last = metadata.cluster.brokers.get(self._node_id)
+        lost = last is not None and self._places.lost(last.directories)
+        for topic in metadata.topics.by_name.values():
+            for index, placed in topic.partitions.items():
+                if self._node_id in placed.replicas:
+                    key = TopicPartition(topic.name, index)
+                    missing = self._places.missing(key, placed.directory(self._node_id), lost=lost)
+                    if missing is not None:
+                        self._lost[key] = missing
+
+    def is_lost(self, key: TopicPartition) -> bool:
+        """Whether the log of this partition was lost before this start."""
+        return key in self._lost
+
+    def lost_high_watermarks(self, directory: LogDirectory) -> dict[TopicPartition, int]:
+        """Return the high watermarks of the lost partitions of a directory, as its checkpoint had them at start."""
+        return {key: one.high_watermark(key) for key, (one, _) in self._lost.items() if one is directory}
+
+    @property
+    def unopened(self) -> list[tuple[bytes, TopicPartition]]:
+        """Return the topic ids and keys of the partitions to retry, in order."""
+        return sorted((topic_id, key) for key, topic_id in self._unopened.items())
+
+    @property
+    def is_full(self) -> bool:
+        """Whether one more log would take a file descriptor that is reserved for clients."""
+        return self._places.open_logs >= self._descriptors.partitions_max
+
+    async def open(self, key: TopicPartition, topic_id: bytes, assigned: bytes, config: LogConfig) -> Partition:
+        """Return the partition with its log, opened or new. Without a log it is offline, and the reason is logged.
+
+        `assigned` is the id of the log directory that the metadata names.
+        """
+        if key in self._lost:
+            directory, why = self._lost[key]
+            logger.error("%s: staying offline in %s: %s", key, directory.path, why)
+            return Partition(key, None, directory)
+        directory, is_new = self._places.find(key, assigned)
+        if self.is_full:
+            return self._leave_closed(key, topic_id, directory, is_new)
+        try:
+            log = await (directory.create_log if is_new else directory.open_log)(key, topic_id, config)
+            if config.flush_before_ack:
+                await log.flush()
+        except (CorruptLog, OSError) as error:
+            if key not in self._unopened:
+                logger.error("%s: staying offline in %s: %s", key, directory.path, error)
+            if is_new:
+                self._places.forget(key)
+                self._unopened[key] = topic_id
+            return Partition(key, None, directory)
+        self._unopened.pop(key, None)
+        return Partition(key, log, directory)
+
+    def _leave_closed(self, key: TopicPartition, topic_id: bytes, directory: LogDirectory, is_new: bool) -> Partition:
+        """Return the partition, offline until a file descriptor is free. A log that needs recovery keeps needing it."""
+        self._without_descriptor.append(key)
+        self._unopened[key] = topic_id
+        if is_new:
+            self._places.forget(key)
+        elif not directory.clean:
+            directory.set_offline(key)
+        return Partition(key, None, directory)
+
+    def forget(self, key: TopicPartition) -> None:
+        """Forget a partition whose topic was deleted."""
+        self._places.forget(key)
+        self._lost.pop(key, None)
+        self._unopened.pop(key, None)
+
+    def log_without_descriptor(self) -> None:
+        """Log how many partitions found no file descriptor since the last call, if any did not."""
+        if self._without_descriptor:
+            logger.error(
+                "%d partitions, of which %s is the first, stay offline: %s; %d partitions fit."
+                " Raise the limit of open files (ulimit -n) and restart, or delete topics.",
+                len(self._without_descriptor),
+                self._without_descriptor[0],
+                self._descriptors.limit_text(),
+                self._descriptors.partitions_max,
+            )
+            self._without_descriptor.clear()
+
+    def check_room_for_copy(self, partition: Partition) -> None:
+        """Check that a file descriptor is free for the copy of a log. ApiError: KAFKA_STORAGE_ERROR."""
+        if self.is_full:
+            logger.warning(
+                "%s: not moving to another log directory, as no file descriptor is free for the copy: %s",
+                partition.key,
+                self._descriptors.limit_text(),
+            )
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)

@@ -1,0 +1,65 @@
+"""Errors of the disk, as clients see them: one ApiError each, and a partition or directory that goes offline."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pykbroker.core.errors import ApiError
+from pykbroker.storage.files.errors import CorruptLog
+from pykbroker.world.disk import Shortened
+from wire.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from pykbroker.replica.partition import Partition
+
+logger = logging.getLogger(__name__)
+
+
+class PartitionGuard:
+    """The errors of one partition's log and directory. A refusal that repeats is logged once."""
+
+    __slots__ = ("_partition", "_reported_errno")
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self._reported_errno: int | None = None
+
+    @contextmanager
+    def errors(self) -> Iterator[None]:
+        """Turn a disk's refusal into an ApiError, and take a damaged log offline, alone.
+
+        After a move, errors of the old log have no effect on the partition.
+        """
+        log = self._partition.log
+        try:
+            yield
+        except (CorruptLog, OSError) as error:
+            if log is not self._partition.log:
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from error
+            raise self._failed(error) from error
+
+    def _failed(self, error: CorruptLog | OSError) -> ApiError:
+        if not isinstance(error, (CorruptLog, Shortened)):
+            return self.refused(error)
+        partition = self._partition
+        logger.error("%s: going offline: %s", partition.key, error)
+        partition.log = None
+        partition.directory.set_offline(partition.key)
+        partition.resign(partition.leader_epoch)
+        return self.offline()
+
+    def offline(self) -> ApiError:
+        """Return the error for clients of a partition that is offline."""
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self._partition.key} is offline")
+
+    def refused(self, error: OSError) -> ApiError:
+        """Return the error for clients after a refusal of the disk, which may take the log directory offline."""
+        key, directory = self._partition.key, self._partition.directory
+        directory.fail(error)
+        if error.errno != self._reported_errno:
+            logger.warning("%s: the log directory %s refused a request: %s", key, directory.path, error)
+            self._reported_errno = error.errno
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory refused: {error.strerror}")

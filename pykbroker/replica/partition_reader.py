@@ -1,0 +1,62 @@
+"""Reads of one partition, as far as its leadership exposes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from pykbroker.storage.files.errors import patiently
+from pykbroker.world.disk import Buffer, FileSlice, NotCached
+
+if TYPE_CHECKING:
+    from pykbroker.replica.partition import Partition
+
+T = TypeVar("T")
+
+
+class PartitionReader:
+    """Reads the log of a partition, and turns errors of the disk into ApiErrors."""
+
+    __slots__ = ("_partition",)
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+
+    def upper_offset(self, *, committed_only: bool) -> int:
+        """Return where a consumer's view ends: the high watermark, or with read_committed the last stable offset."""
+        leadership, log = self._partition.leadership, self._partition.log
+        high_watermark = leadership.high_watermark
+        if committed_only and log is not None:
+            return leadership.upper_offset(log.reader.last_stable_offset(high_watermark), committed_only=True)
+        return high_watermark
+
+    def read(self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool) -> Buffer | FileSlice:
+        """Return whole batches from the one that holds `offset`, below `upper_offset`. NotCached: `wait_cached`."""
+        log = self._partition.log
+        assert log is not None
+        try:
+            return log.reader.read(offset, bytes_max, upper_offset, at_least_one=at_least_one)
+        except OSError as error:
+            raise self._partition.guard.refused(error) from error
+
+    async def wait_cached(self, missing: NotCached) -> None:
+        """Wait for the bytes that `read` needs."""
+        with self._partition.guard.errors():
+            await missing.fetch()
+
+    def look_up(self, timestamp: int, upper_offset: int) -> tuple[int, int, int] | None:
+        """Return (timestamp, offset, leader epoch) of the first record since this time. NotCached: `patiently`."""
+        log = self._partition.require_leader()
+        with self._partition.guard.errors():
+            return log.offset_for_timestamp(timestamp, upper_offset)
+
+    def max_timestamp(self) -> tuple[int, int, int] | None:
+        """Return (timestamp, offset, leader epoch) of the record with the largest time. NotCached: `patiently`."""
+        log = self._partition.require_leader()
+        with self._partition.guard.errors():
+            return log.max_timestamp()
+
+    async def patiently(self, call: Callable[[], T]) -> T:
+        """Return the result of a call that reads this partition, repeated after each wait for bytes that it needs."""
+        with self._partition.guard.errors():
+            return await patiently(call)
