@@ -184,7 +184,7 @@ class GroupScenarios:
             commit_all(members, 10)
             for end, count in ((broker.stop, 10), (broker.kill, 12)):
                 members.append(stack.enter_context(closing(self.member(broker.address, topic, group))))
-                assert not polled(members)
+                assert all(offset < count for _, offset in polled(members))  # a rebalance may repeat some
                 end()
                 broker.start()
                 assert retried(lambda: members[0].committed(1)) == count

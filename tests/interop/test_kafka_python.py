@@ -139,6 +139,7 @@ class KafkaPythonMember:
             heartbeat_interval_ms=200,
             **BACK_SOON,
         )
+        self._consumer.partitions_for_topic(topic)  # a leader that learns of them later may lose its own next join
         self._found: list[tuple[int, int]] = []
         self._thread = ThreadPoolExecutor(1)
         self._thread.submit(self._poll_on)
