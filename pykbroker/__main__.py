@@ -25,6 +25,11 @@ def main() -> None:
     reason = refusal()
     if reason:
         sys.exit(reason)
+    from pykbroker.world import shadowing
+
+    reason = shadowing.refusal()
+    if reason:
+        sys.exit("pykbroker: " + reason)
     from pykbroker.cli.main import pykbroker
 
     pykbroker(prog_name="pykbroker")

@@ -10,6 +10,8 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pykbroker.world.shadowing import require_ours
+
 if TYPE_CHECKING:
     import trio
 
@@ -32,6 +34,7 @@ def running_broker(
     `port` 0 selects a free port, `topics` maps topics to their numbers of partitions, `configs` maps Kafka's names of
     broker configs to values.
     """
+    require_ours()
     from pykbroker.core.config.config import BrokerConfig
     from pykbroker.core.config.table import ONE_BROKER
     from pykbroker.core.settings import Settings

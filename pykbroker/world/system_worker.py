@@ -49,7 +49,7 @@ class SystemWorkers:
     @asynccontextmanager
     async def start(self, machine: type[ByteMachine]) -> AsyncIterator[SystemWorker]:
         """Start a worker process. It ends with this process, even if this process is killed. WorkerGone."""
-        command = [sys.executable, "-m", PROGRAM, machine.__module__, machine.__qualname__]
+        command = [sys.executable, "-P", "-m", PROGRAM, machine.__module__, machine.__qualname__]
         try:
             process = await trio.lowlevel.open_process(
                 command,
