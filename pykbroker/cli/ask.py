@@ -16,7 +16,10 @@ ANSWER_S_MAX = 30
 CLIENT_ID = "pykbroker-cli"
 
 bootstrap_option = click.option(
+    "-b",
     "--bootstrap",
+    envvar="PYKBROKER_BOOTSTRAP",
+    show_envvar=True,
     type=address,
     metavar="HOST:PORT",
     default="127.0.0.1:9092",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -107,14 +106,13 @@ def check_names(kind: str, names: Iterable[str]) -> None:
     A broker would accept the name as the config of a plugin, without any warning.
     """
     from pykbroker.core.config.config import known
+    from pykbroker.core.config.names import nearest
     from pykbroker.core.config.table import BROKER, TOPIC
 
     table = TOPIC if kind == "topic" else BROKER
     for name in names:
         if name not in table and not (kind == "broker" and known(name)):
-            nearest = difflib.get_close_matches(name, table, n=1)
-            hint = f"; did you mean {nearest[0]}?" if nearest else ""
-            raise click.UsageError(f"there is no {kind} config {name}{hint}")
+            raise click.UsageError(f"there is no {kind} config {name}{nearest(name, table)}")
 
 
 def row(found: DescribeConfigsResourceResult) -> tuple[str, str, str]:

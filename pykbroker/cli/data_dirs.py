@@ -27,4 +27,7 @@ def make_data_dir(path: str) -> None:
     except OSError as error:
         raise StartError(f"cannot create the data directory {path} ({error.strerror}): {OTHERWISE}") from None
     if not os.access(path, os.R_OK | os.W_OK | os.X_OK):
-        raise StartError(f"this user cannot write the data directory {path}: {OTHERWISE}")
+        user = os.getuid()
+        raise StartError(
+            f"the user {user} cannot write the data directory {path}: make it writable for this user, {OTHERWISE}"
+        )

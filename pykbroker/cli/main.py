@@ -9,6 +9,7 @@ from pykbroker.cli.dump_log import dump_log
 from pykbroker.cli.log_dirs import log_dirs
 from pykbroker.cli.start import start
 from pykbroker.cli.topics import topics
+from pykbroker.cli.wait import wait
 from pykbroker.core.version import VERSION
 
 
@@ -21,5 +22,5 @@ def pykbroker(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (start, topics, configs, log_dirs, dump_log):
+for command in (start, wait, topics, configs, log_dirs, dump_log):
     pykbroker.add_command(command)

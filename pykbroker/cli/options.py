@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,19 +10,23 @@ from functools import cached_property
 import click
 
 from pykbroker.cli.data_dirs import default_data_dir
+from pykbroker.cli.environment import EnvironmentConfigs, container_configs, own_configs
 from pykbroker.cli.parameters import Address
 from pykbroker.cli.server_properties import ServerProperties, advertised_address, listening_address, read_properties
 from pykbroker.core.config.config import BrokerConfig, known
-from pykbroker.core.config.table import BROKER, ONE_BROKER, TOPIC_SYNONYMS
+from pykbroker.core.config.names import unknown_config
+from pykbroker.core.config.table import ONE_BROKER
 from pykbroker.core.errors import ApiError
 from pykbroker.core.settings import Settings
 
 DEFAULT_ADDRESS = Address("127.0.0.1", 9092)
+CONTAINER = {"listeners": "PLAINTEXT://0.0.0.0:9092", "advertised.listeners": "PLAINTEXT://localhost:9092"}
+"""The listener of a container whose variables name none, as in Apache Kafka's image."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of `pykbroker start`, as given."""
+    """The options of `pykbroker start`, as given, and the environment variables."""
 
     listen: Address | None = None
     advertise: Address | None = None
@@ -32,6 +35,8 @@ class Options:
     topics: tuple[tuple[str, int], ...] = ()
     configs: Mapping[str, str] = field(default_factory=dict)
     file: str | None = None
+    container: bool = False
+    environ: Mapping[str, str] = field(default_factory=dict)
 
     def settings(self, temporary_dir: str | None = None) -> Settings:
         """Return the settings of the broker. `temporary_dir` holds the data with --memory.
@@ -63,26 +68,39 @@ class Options:
         )
 
     def without_effect(self) -> Iterator[str]:
-        """Yield a sentence for each unknown config in the file. They do not prevent a start, as in Kafka."""
-        for name in self._file.texts:
-            if not known(name):
-                yield f"{self._file.place(name)}: {unknown_config(name)} It has no effect."
+        """Yield a sentence for each unknown config in the file or the environment, which Kafka starts with, too."""
+        for source in (self._file, self._environment):
+            for name in source.texts:
+                if not known(name):
+                    yield f"{source.place(name)}: {unknown_config(name)} It has no effect."
+
+    def passed_over(self) -> tuple[str, ...]:
+        """Return the environment variables of Kafka's container image that a broker without a JVM does not need."""
+        return self._environment.passed_over
 
     @cached_property
     def _file(self) -> ServerProperties:
         return read_properties(self.file) if self.file else ServerProperties()
 
+    @cached_property
+    def _environment(self) -> EnvironmentConfigs:
+        return container_configs(self.environ) if self.container else own_configs(self.environ)
+
     def _blamed(self, reason: str) -> str:
-        """Return the reason, preceded by FILE:LINE if it names a config of the file."""
+        """Return the reason, preceded by the variable or by FILE:LINE if it names a config that is set there."""
         words = reason.replace(":", " ").split()
-        named = [name for name in self._file.texts if name not in self.configs and name in words]
-        return f"{self._file.place(named[0])}: {reason}" if named else reason
+        for source in (self._environment, self._file):
+            for name in source.texts:
+                if name not in self.configs and name in words:
+                    return f"{source.place(name)}: {reason}"
+        return reason
 
     def _texts(self) -> dict[str, str]:
         for name in self.configs:
             if not known(name):
                 raise click.BadParameter(unknown_config(name), param_hint="'--set'")
-        return {**(self._file.texts if self.file else ONE_BROKER), **self.configs}
+        texts = {**(self._file.texts if self.file else ONE_BROKER), **self._environment.texts, **self.configs}
+        return {**CONTAINER, **texts} if self.container and "listeners" not in texts else texts
 
     def _data_dirs(self, texts: Mapping[str, str], temporary_dir: str | None) -> tuple[str, ...]:
         if self.memory:
@@ -97,11 +115,3 @@ class Options:
         if named:
             return tuple(os.path.abspath(each.strip()) for each in named.split(",") if each.strip())
         return (default_data_dir(),)
-
-
-def unknown_config(name: str) -> str:
-    """Return a sentence that suggests the nearest known name."""
-    if name in TOPIC_SYNONYMS:
-        return f"{name} is a config of topics; for all topics of this broker it is called {TOPIC_SYNONYMS[name][0]}."
-    nearest = difflib.get_close_matches(name, BROKER, n=1)
-    return f"There is no broker config {name}" + (f"; did you mean {nearest[0]}?" if nearest else ".")

@@ -45,6 +45,8 @@ def run(options: Options, log_level: str, log_format: str, console: Address | No
             raise click.ClickException(str(error)) from None
         for sentence in options.without_effect():
             logger.warning("%s", sentence)
+        if options.passed_over():
+            logger.info("Environment variables that pykbroker has no use for: %s", ", ".join(options.passed_over()))
         serve(settings, bound, noted)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from pykbroker.cli.parameters import Address, address, config, topic
@@ -13,18 +15,24 @@ LOG_FORMATS = ("text", "json")
 @click.command()
 @click.option(
     "--listen",
+    envvar="PYKBROKER_LISTEN",
+    show_envvar=True,
     type=address,
     metavar="HOST:PORT",
     help="The address that clients connect to; port 0 selects a free one. [default: 127.0.0.1:9092, this machine only]",
 )
 @click.option(
     "--advertise",
+    envvar="PYKBROKER_ADVERTISE",
+    show_envvar=True,
     type=address,
     metavar="HOST:PORT",
     help="The address that clients are told to use, for port forwarding or NAT. [default: the one each client used]",
 )
 @click.option(
     "--data-dir",
+    envvar="PYKBROKER_DATA_DIR",
+    show_envvar=True,
     type=click.Path(file_okay=False),
     metavar="DIR",
     help="The directory for all data. [default: a directory of your user: $XDG_DATA_HOME/pykbroker, else "
@@ -32,6 +40,8 @@ LOG_FORMATS = ("text", "json")
 )
 @click.option(
     "--memory",
+    envvar="PYKBROKER_MEMORY",
+    show_envvar=True,
     is_flag=True,
     help="Keep no data: use a temporary directory that is never flushed to the device, and removed at exit.",
 )
@@ -54,18 +64,30 @@ LOG_FORMATS = ("text", "json")
 @click.option(
     "--config",
     "file",
+    envvar="PYKBROKER_CONFIG",
+    show_envvar=True,
     type=click.Path(exists=True, dir_okay=False),
     metavar="FILE",
     help="Read configs from a server.properties of Kafka. Other options take precedence.",
 )
 @click.option(
+    "--container",
+    is_flag=True,
+    help="Read configs from KAFKA_* variables, such as KAFKA_NUM_PARTITIONS, and listen on 0.0.0.0:9092 unless they "
+    "name listeners, as Apache Kafka's container image does.",
+)
+@click.option(
     "--console",
+    envvar="PYKBROKER_CONSOLE",
+    show_envvar=True,
     type=address,
     metavar="HOST:PORT",
     help="Serve metrics to Prometheus at /metrics. Requires pip install 'pykbroker[console]'.",
 )
 @click.option(
     "--log-level",
+    envvar="PYKBROKER_LOG_LEVEL",
+    show_envvar=True,
     type=click.Choice(LOG_LEVELS),
     default="info",
     show_default=True,
@@ -73,6 +95,8 @@ LOG_FORMATS = ("text", "json")
 )
 @click.option(
     "--log-format",
+    envvar="PYKBROKER_LOG_FORMAT",
+    show_envvar=True,
     type=click.Choice(LOG_FORMATS),
     default="text",
     show_default=True,
@@ -86,13 +110,15 @@ def start(
     topics: tuple[tuple[str, int], ...],
     configs: tuple[tuple[str, str], ...],
     file: str | None,
+    container: bool,
     console: Address | None,
     log_level: str,
     log_format: str,
 ) -> None:
     """Start a broker and run until Ctrl-C or SIGTERM.
 
-    The first line on stdout reports the address once clients can connect.
+    The first line on stdout reports the address once clients can connect. A variable such as PYKBROKER_NUM_PARTITIONS
+    sets a config; --set takes precedence.
     """
     from pykbroker.cli.signals import noted_signals
 
@@ -103,5 +129,7 @@ def start(
             from pykbroker.cli.options import Options
             from pykbroker.cli.run import run
 
-            options = Options(listen, advertise, data_dir, memory, topics, dict(configs), file)
+            options = Options(
+                listen, advertise, data_dir, memory, topics, dict(configs), file, container, dict(os.environ)
+            )
             run(options, log_level, log_format, console, noted)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,36 @@ def test_other_languages_read_greetings(shared_broker, directory, prepare, run):
     lines(directory, *prepare)
     printed = lines(directory, *(word.format(shared_broker.address) for word in run))
     assert [line for line in printed if line in GREETINGS] == GREETINGS
+
+
+def test_the_broker_of_the_workflow_answers(tmp_path):
+    workflow = (EXAMPLES / "github-actions" / "kafka.yml").read_text()
+    start, wait = re.findall(r"- run: (pykbroker .*)", workflow)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    environ = {**os.environ, "PYKBROKER_LISTEN": address, "PYKBROKER_BOOTSTRAP": address}
+    environ["PATH"] = f"{Path(sys.executable).parent}:{environ['PATH']}"
+    steps = f"{start}\n{wait}\npykbroker topics list\nkill $!\nwait $!"
+    done = subprocess.run(["bash", "-ec", steps], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0, done.stderr
+    assert f"The broker on {address} answers." in done.stdout
+    assert re.search(r"^orders +3 ", done.stdout, re.MULTILINE)
+
+
+def test_the_unit_of_systemd_starts_a_broker(start_broker, tmp_path):
+    unit = (EXAMPLES / "systemd" / "pykbroker.service").read_text()
+    (command,) = (line.split() for line in re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE))
+    assert command[1:5] == ["start", "--listen", "127.0.0.1:9092", "--data-dir"]
+    assert start_broker("--data-dir", str(tmp_path / "pykbroker")).stop() == 0
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed: the unit is not verified")
+    program = tmp_path / "bin" / "pykbroker"
+    program.parent.mkdir()
+    program.symlink_to("/bin/true")
+    copy = tmp_path / "pykbroker.service"
+    copy.write_text(unit.replace("/opt/pykbroker/bin", str(program.parent)))
+    verified = subprocess.run(["systemd-analyze", "verify", copy], capture_output=True, text=True, timeout=50)
+    assert "pykbroker" not in verified.stderr
 
 
 def test_every_example_is_listed():

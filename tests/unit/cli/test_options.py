@@ -156,7 +156,7 @@ def test_a_data_directory_that_cannot_be_created_or_written_is_refused(
     with pytest.raises(StartError, match=r"cannot create .*file/d.* --data-dir"):
         make_data_dir(str(tmp_path / "file/d"))
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    with pytest.raises(StartError, match="this user cannot write"):
+    with pytest.raises(StartError, match=f"the user {os.getuid()} cannot write"):
         make_data_dir(str(tmp_path))
 
 

@@ -1,0 +1,58 @@
+"""`pykbroker wait`: waits until a broker answers. For scripts, and for the health check of a container."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from pykbroker.cli.ask import bootstrap_option, converse
+from pykbroker.cli.parameters import Address
+
+if TYPE_CHECKING:
+    from pykbroker.client.admin import Admin
+
+RETRY_S = 0.1
+
+
+@click.command()
+@bootstrap_option
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0),
+    default=30,
+    show_default=True,
+    metavar="SECONDS",
+    help="The longest wait.",
+)
+def wait(bootstrap: Address, timeout: float) -> None:
+    """Wait until a broker answers; exit with 1 if none does in time."""
+    import trio
+
+    reason = trio.run(answered, bootstrap, timeout)
+    if reason is not None:
+        raise click.ClickException(f"no broker has answered on {bootstrap} within {timeout:g} s: {reason}")
+    click.echo(f"The broker on {bootstrap} answers.")
+
+
+async def answered(bootstrap: Address, timeout: float) -> str | None:
+    """Ask for metadata until the broker answers. Return the last failure after `timeout` seconds, otherwise None."""
+    import trio
+
+    from pykbroker.client.connection import Disconnected
+
+    reason = "it accepts connections, but is silent"
+    with trio.move_on_after(timeout):
+        while True:
+            try:
+                await converse(bootstrap, ask_metadata)
+                return None
+            except (OSError, Disconnected) as failure:
+                reason = str(failure)
+            await trio.sleep(RETRY_S)
+    return reason
+
+
+async def ask_metadata(admin: Admin) -> None:
+    """Ask for the metadata of no topic."""
+    await admin.topics([])

@@ -1,0 +1,24 @@
+"""Sentences about names that are no configs, with the nearest name that is one."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from pykbroker.core.config.table import BROKER, TOPIC_SYNONYMS
+
+SIMILARITY_MIN = 0.75
+"""The least similarity, between 0 and 1, of a name that is suggested."""
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return "; did you mean NAME?", or an empty string if no name is near."""
+    found = difflib.get_close_matches(name, names, n=1, cutoff=SIMILARITY_MIN)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+def unknown_config(name: str) -> str:
+    """Return a sentence about a name that is no broker config."""
+    if name in TOPIC_SYNONYMS:
+        return f"{name} is a config of topics; for all topics of this broker it is called {TOPIC_SYNONYMS[name][0]}."
+    return f"There is no broker config {name}" + (nearest(name, BROKER) or ".")

@@ -1,0 +1,125 @@
+"""Tests of configs and options in environment variables."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from pykbroker.cli.environment import config_name
+from pykbroker.cli.main import pykbroker
+from pykbroker.cli.options import Options
+from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.errors import StartError
+
+JVM = {
+    "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
+    "KAFKA_HEAP_OPTS": "-Xmx1g",
+    "KAFKA_JMX_PORT": "9101",
+    "KAFKA_LOG4J_ROOT_LOGLEVEL": "INFO",
+    "KAFKA_OPTS": "-javaagent:/x.jar",
+    "KAFKA_PORT": "tcp://10.0.0.7:9092",
+    "KAFKA_PORT_9092_TCP_ADDR": "10.0.0.7",
+    "KAFKA_SERVICE_HOST": "10.0.0.7",
+    "KAFKA_SERVICE_PORT_CLIENTS": "9092",
+}
+
+
+def config(container: bool = False, **environ: str) -> BrokerConfig:
+    return Options(container=container, environ=environ).settings().config
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"), [("NUM_PARTITIONS", "num.partitions"), ("A__B", "a_b"), ("A___B", "a-b"), ("A", "a")]
+)
+def test_underscores_stand_for_dots_underscores_and_hyphens(variable: str, name: str) -> None:
+    assert config_name(variable) == name
+
+
+def test_own_variables_set_configs_below_options_and_above_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("num.partitions=2\nmessage.max.bytes=2000\n")
+    environ = {"PYKBROKER_NUM_PARTITIONS": "3", "PYKBROKER_LOG_RETENTION_MS": "3000"}
+    settings = Options(file=str(file), environ=environ, configs={"log.retention.ms": "4000"}).settings()
+    assert (settings.config.num_partitions, settings.config.get("log.retention.ms")) == (3, 4000)
+    assert settings.config.get("message.max.bytes") == 2000
+
+
+def test_a_config_of_pykbroker_needs_its_prefix_once() -> None:
+    assert config(PYKBROKER_FLUSH_BEFORE_ACK="true").pykbroker_flush_before_ack is True
+
+
+def test_a_variable_that_is_no_config_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(StartError, match="PYKBROKER_NUM_PARTITION: .* did you mean num.partitions"):
+        config(PYKBROKER_NUM_PARTITION="3")
+
+
+def test_an_invalid_value_is_reported_with_its_variable() -> None:
+    with pytest.raises(click.UsageError, match=r"^PYKBROKER_NUM_PARTITIONS: "):
+        config(PYKBROKER_NUM_PARTITIONS="many")
+
+
+def test_variables_of_options_and_of_tests_are_no_configs() -> None:
+    config(PYKBROKER_BOOTSTRAP="a:1", PYKBROKER_DATA_DIR="/d", PYKBROKER_TEST_ALL_EXAMPLES="1")
+
+
+def test_variables_of_kafka_have_an_effect_in_a_container_only() -> None:
+    assert config(KAFKA_NUM_PARTITIONS="7").num_partitions == 1
+    assert config(container=True, KAFKA_NUM_PARTITIONS="7").num_partitions == 7
+    assert config(container=True, KAFKA_NUM_PARTITIONS="7", PYKBROKER_NUM_PARTITIONS="8").num_partitions == 8
+
+
+def test_variables_for_a_jvm_or_from_kubernetes_are_passed_over() -> None:
+    options = Options(container=True, environ={**JVM, "KAFKA_NUM_PARTITIONS": "7"})
+    assert options.passed_over() == tuple(sorted(JVM))
+    assert list(options.without_effect()) == []
+    assert options.settings().config.num_partitions == 7
+
+
+def test_a_variable_of_kafka_that_is_no_config_has_no_effect() -> None:
+    options = Options(container=True, environ={"KAFKA_NUM_PARTITION": "7"})
+    assert list(options.without_effect()) == [
+        "KAFKA_NUM_PARTITION: There is no broker config num.partition; did you mean num.partitions? It has no effect."
+    ]
+
+
+def test_a_container_listens_on_all_interfaces_and_advertises_localhost() -> None:
+    settings = Options(container=True).settings()
+    assert settings.config.get("listeners") == ("PLAINTEXT://0.0.0.0:9092",)
+    assert settings.config.get("advertised.listeners") == ("PLAINTEXT://localhost:9092",)
+    settings = Options(container=True, environ={"KAFKA_LISTENERS": "PLAINTEXT://:19092"}).settings()
+    assert settings.config.get("listeners") == ("PLAINTEXT://0.0.0.0:19092",)
+    assert settings.advertise_host is None
+
+
+def test_options_are_read_from_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr("pykbroker.cli.run.run", lambda *arguments: seen.append(arguments))
+    environ = {
+        "PYKBROKER_LISTEN": "127.0.0.1:19092",
+        "PYKBROKER_MEMORY": "1",
+        "PYKBROKER_LOG_FORMAT": "json",
+        "PYKBROKER_CONSOLE": "127.0.0.1:9308",
+    }
+    assert CliRunner().invoke(pykbroker, ["start"], env=environ).exit_code == 0
+    ((options, _, log_format, console, _),) = seen
+    assert (str(options.listen), options.memory, log_format) == ("127.0.0.1:19092", True, "json")
+    assert str(console) == "127.0.0.1:9308"
+
+
+def test_an_invalid_variable_of_an_option_is_named() -> None:
+    ended = CliRunner().invoke(pykbroker, ["start"], env={"PYKBROKER_LISTEN": "nowhere"})
+    assert ended.exit_code == 2
+    assert "PYKBROKER_LISTEN" in ended.stderr
+    assert "'nowhere' is not HOST:PORT" in ended.stderr
+
+
+def test_passed_over_variables_are_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykbroker.cli.run.serve", lambda *_: None)
+    caplog.set_level(logging.INFO)
+    ended = CliRunner().invoke(pykbroker, ["start", "--memory", "--container"], env={"KAFKA_OPTS": "-Dx=y"})
+    assert ended.exit_code == 0
+    assert "pykbroker has no use for: KAFKA_OPTS" in caplog.text
