@@ -8,13 +8,14 @@ from typing import Any
 import trio
 
 from pykbroker.coordinator.batches import Batches
-from pykbroker.coordinator.call import Call, not_coordinator, refused
-from pykbroker.coordinator.hosted import Hosted
 from pykbroker.coordinator.journal import CoordinatorJournal
+from pykbroker.coordinator.log import CoordinatorLog, not_coordinator
 from pykbroker.coordinator.machine import CoordinatorMachine
+from pykbroker.coordinator.partition import CoordinatorPartition
 from pykbroker.core.coordinator.key import partition_of
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.verification import Verification
+from pykbroker.machines.call import Call, refused
 from pykbroker.world.off_loop import OffLoop
 from pykbroker.world.turns import Turns
 
@@ -34,7 +35,7 @@ class Runtime:
         self._topic, self._new_machine, self._framing = topic, new_machine, framing
         self._wall_ms, self._off_loop = wall_ms, off_loop
         self._partitions, self._turns = 0, turns
-        self._hosted: dict[int, Hosted] = {}
+        self._led: dict[int, CoordinatorPartition] = {}
         self._scopes: dict[int, trio.CancelScope] = {}
         self._changed, self._replaying = trio.Event(), trio.Lock()
 
@@ -56,44 +57,38 @@ class Runtime:
 
         `verification`: what lets the machine's records begin a transaction.
         """
-        hosted = self._hosted.get(index)
-        if hosted is None:
+        partition = self._led.get(index)
+        if partition is None:
             raise not_coordinator()
-        return hosted.ask(request, verification)
+        return partition.ask(request, verification)
 
     def ask_all(self, request: Any) -> Iterator[Call]:
         """Ask every machine here. ApiError as `ask_at`."""
-        for index in sorted(self._hosted):
+        for index in sorted(self._led):
             yield self.ask_at(index, request)
 
     def notify(self, notice: Any) -> None:
         """Pass a notice to every machine here. It has no reply."""
-        for hosted in self._hosted.values():
-            hosted.notify(notice)
+        for partition in self._led.values():
+            partition.notify(notice)
 
     def follow(self, partitions: int, led: Mapping[int, CoordinatorJournal]) -> None:
         """Set the topic's number of partitions, and the partitions that this broker leads in their present epochs."""
         self._partitions = partitions
         for index in [
             index
-            for index, hosted in self._hosted.items()
-            if index not in led or led[index].leader_epoch != hosted.leader_epoch
+            for index, partition in self._led.items()
+            if index not in led or led[index].leader_epoch != partition.leader_epoch
         ]:
-            del self._hosted[index]
+            del self._led[index]
             scope = self._scopes.pop(index, None)
             if scope is not None:
                 scope.cancel()
         for index, journal in led.items():
-            if index not in self._hosted:
-                self._hosted[index] = Hosted(
-                    f"{self._topic}-{index}",
-                    journal,
-                    self._new_machine,
-                    self._framing,
-                    self._wall_ms,
-                    self._off_loop,
-                    self._replaying,
-                    self._turns,
+            if index not in self._led:
+                log = CoordinatorLog(journal, self._framing, self._off_loop)
+                self._led[index] = CoordinatorPartition(
+                    f"{self._topic}-{index}", log, self._new_machine, self._wall_ms, self._turns, self._replaying
                 )
                 self._changed.set()
 
@@ -102,13 +97,13 @@ class Runtime:
         async with trio.open_nursery() as nursery:
             while True:
                 self._changed = trio.Event()
-                for index, hosted in self._hosted.items():
+                for index, partition in self._led.items():
                     if index not in self._scopes:
                         self._scopes[index] = scope = trio.CancelScope()
-                        nursery.start_soon(_within, scope, hosted)
+                        nursery.start_soon(_within, scope, partition)
                 await self._changed.wait()
 
 
-async def _within(scope: trio.CancelScope, hosted: Hosted) -> None:
+async def _within(scope: trio.CancelScope, partition: CoordinatorPartition) -> None:
     with scope:
-        await hosted.run()
+        await partition.run()

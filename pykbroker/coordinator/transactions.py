@@ -7,7 +7,6 @@ from typing import Any, Protocol, TypeVar
 
 import trio
 
-from pykbroker.coordinator.call import Call
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
@@ -25,6 +24,7 @@ from pykbroker.core.txn.requests import (
     VerifyPartitions,
 )
 from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION, Transaction
+from pykbroker.machines.call import Call
 from wire.error_codes import ErrorCode
 
 T = TypeVar("T")

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from pykbroker.coordinator.call import Call, refused, when_settled
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
 from pykbroker.core.security.authorizer import Authorizer, authorized_operations
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.steps import Steps, each
+from pykbroker.machines.call import Call, refused, when_settled
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode

@@ -11,7 +11,6 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.coordinator.admission import Admission
-from pykbroker.coordinator.call import when_settled
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.coordinator.transactions import TransactionRequests
 from pykbroker.core.errors import ApiError
@@ -24,6 +23,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.machines.call import when_settled
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
 from wire.api import ApiKey

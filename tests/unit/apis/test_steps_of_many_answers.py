@@ -17,10 +17,10 @@ from pykbroker.apis.records.describe_producers import DescribeProducers
 from pykbroker.apis.topics.delete_topics import DeleteTopics
 from pykbroker.apis.topics.list_partition_reassignments import ListPartitionReassignments
 from pykbroker.apis.transactions.write_txn_markers import AT_ONCE_MAX, WriteTxnMarkers
-from pykbroker.coordinator.call import Call, refused
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Producers
 from pykbroker.core.metadata.delete_topics import delete_topics
+from pykbroker.machines.call import Call, refused
 from pykbroker.storage.files import portions
 from tests.unit.apis.calling import Denies, context
 from tests.unit.apis.test_steps_of_many_partitions import IMAGE, counted, others_turns

@@ -12,9 +12,7 @@ import pytest
 import trio
 import trio.testing
 
-from pykbroker.coordinator import hosted
 from pykbroker.coordinator.batches import Batches
-from pykbroker.coordinator.call import Call
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
@@ -24,6 +22,8 @@ from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.now import Now
 from pykbroker.core.outcome import Outcome
+from pykbroker.machines import loader
+from pykbroker.machines.call import Call
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.world.off_loop import OffLoop
 from pykbroker.world.turns import Turns
@@ -302,7 +302,7 @@ async def test_machines_that_load_take_turns(
                 ),
             ).result()
     passes = Passes()
-    monkeypatch.setattr(hosted, "LOAD_RECORDS_MAX", step_max)  # of 100 records the first run has 64
+    monkeypatch.setattr(loader, "LOAD_RECORDS_MAX", step_max)  # of 100 records the first run has 64
     replay = GroupMachine.replay
 
     def noted(machine: GroupMachine, entry: Any) -> None:
@@ -436,7 +436,7 @@ async def test_a_bug_costs_a_machine_and_no_more(autojump_clock: object) -> None
 
 
 async def test_callers_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykbroker.coordinator.hosted.CALLS_MAX", 2)
+    monkeypatch.setattr("pykbroker.machines.shell.CALLS_MAX", 2)
     log = MemoryLog(held=True)
     async with hosting(log) as runtime:
         waiting = [commit(runtime), commit(runtime)]

@@ -11,10 +11,11 @@ import pytest
 import trio
 import trio.testing
 
-from pykbroker.coordinator.call import Call
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
+from pykbroker.core.outcome import Outcome
+from pykbroker.machines.call import Call
 from pykbroker.world.turns import SHARE_NS, STEPS_A_LOOK, Turns
 from tests.unit.coordinator.memory_log import MemoryLog
 from tests.unit.coordinator.test_runtime import runtime_of
@@ -195,16 +196,17 @@ async def test_a_bug_in_a_later_share_costs_the_machine_and_answers_all(
     log = MemoryLog()
     async with hosting(log) as runtime:
         await commit(runtime, 1, partitions=1).wait()
-        hosted: Any = runtime._hosted[0]
+        partition: Any = runtime._led[0]
 
         def broken(entry: object) -> None:
             raise ZeroDivisionError
 
-        monkeypatch.setattr(hosted._machine, "replay", broken)
+        monkeypatch.setattr(partition._shell._machine, "replay", broken)
         for call in commit(runtime, 2), fetch(runtime):
             with pytest.raises(ApiError) as refused:
                 await call.wait()
             assert refused.value.code == ErrorCode.NOT_COORDINATOR
+        await trio.testing.wait_all_tasks_blocked()
         assert "is given up and loaded again" in caplog.text
         await trio.sleep(5)
         assert await committed(runtime) == {2}
@@ -221,6 +223,7 @@ async def test_a_log_that_fails_under_a_large_request_costs_the_machine_and_answ
             with pytest.raises(ApiError) as refused:
                 await call.wait()
             assert refused.value.code == ErrorCode.NOT_COORDINATOR
+        await trio.testing.wait_all_tasks_blocked()
         assert "is given up and loaded again" in caplog.text
         log.error = None
         await trio.sleep(5)
@@ -237,9 +240,14 @@ async def test_ticks_go_on_after_a_large_request_that_comes_before_all_else(
         call = commit(runtime, 1)
         nursery.start_soon(runtime.run)
         await call.wait()
-        hosted: Any = runtime._hosted[0]
+        partition: Any = runtime._led[0]
         ticked = trio.Event()
-        monkeypatch.setattr(hosted, "_tick_once", lambda *_: ticked.set())
+
+        def tick(_now: object) -> Outcome[Any, Any]:
+            ticked.set()
+            return Outcome()
+
+        monkeypatch.setattr(partition._shell._machine, "tick", tick)
         with trio.fail_after(24 * 60 * 60):
             await ticked.wait()
         nursery.cancel_scope.cancel()
@@ -249,8 +257,8 @@ async def test_a_tick_that_had_to_wait_until_its_machine_was_lost_is_not_done(au
     log = MemoryLog()
     async with hosting(log) as runtime:
         await commit(runtime, 1).wait()
-        hosted: Any = runtime._hosted[0]
-        async with hosted._replaying:
+        partition: Any = runtime._led[0]
+        async with partition._shell._ticking:
             runtime.notify(ForgetTopics(frozenset("t")))
             await trio.testing.wait_all_tasks_blocked()
             log.error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -259,5 +267,5 @@ async def test_a_tick_that_had_to_wait_until_its_machine_was_lost_is_not_done(au
         await trio.lowlevel.checkpoint()
         log.error = None
         await trio.sleep(5)
-        assert not hosted._under_way
+        assert not partition._shell._work.under_way
         assert commit(runtime, 3, partitions=1).settled

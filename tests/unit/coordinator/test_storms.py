@@ -10,10 +10,10 @@ import pytest
 import trio
 import trio.testing
 
-from pykbroker.coordinator.call import Call
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
+from pykbroker.machines.call import Call
 from pykbroker.world.turns import SHARE_NS, Turns
 from tests.unit.coordinator.memory_log import MemoryLog
 from tests.unit.coordinator.test_runtime import IN_RUNS, runtime_of
@@ -82,8 +82,8 @@ async def storm(runtime: Runtime, log: MemoryLog, dice: Random) -> list[Call]:
 
 
 def offsets(runtime: Runtime) -> Any:
-    hosted: Any = runtime._hosted[0]
-    return hosted._machine._shard.offsets._groups
+    partition: Any = runtime._led[0]
+    return partition._shell._machine._shard.offsets._groups
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -108,6 +108,6 @@ async def test_a_storm_leaves_no_caller_waiting_and_a_machine_as_its_log_says(
         nursery.start_soon(again.run)
         await trio.testing.wait_all_tasks_blocked()
         assert offsets(runtime) == offsets(again)
-        hosted: Any = runtime._hosted[0]
-        assert hosted._machine.deadline_ms > trio.current_time() * 1000, "what fell due was done"
+        partition: Any = runtime._led[0]
+        assert partition._shell._machine.deadline_ms > trio.current_time() * 1000, "what fell due was done"
         nursery.cancel_scope.cancel()

@@ -10,7 +10,6 @@ from typing import Any, cast
 import pytest
 
 from pykbroker.coordinator.endings import Endings
-from pykbroker.coordinator.hosted import Hosted
 from pykbroker.coordinator.markers import MarkerWriter
 from pykbroker.core.group import commit
 from pykbroker.core.group.classic.group import ClassicGroup
@@ -21,6 +20,8 @@ from pykbroker.core.log.transactions import OpenTransactions
 from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.txn import ending
 from pykbroker.core.txn.transaction import Transaction
+from pykbroker.machines.loader import Loader
+from pykbroker.machines.shell import MachineShell
 from pykbroker.sim.scenario import Plan, run_scenario
 from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.log.reader import LogReader
@@ -45,18 +46,18 @@ async def in_transactions(simulation: Simulation, *kinds: str) -> list[str]:
     return await found(simulation, "transactions", kinds)
 
 
-tell = Hosted._tell
+reply = MachineShell._reply
 
 
 async def offsets_are_shown_before_they_are_durable(simulation: Simulation) -> list[str]:
-    def hasty(hosted, call, response):
-        (Hosted._settle if isinstance(response, OffsetFetchResponseGroup) else tell)(hosted, call, response)
+    def hasty(shell, call, response):
+        (MachineShell._settle if isinstance(response, OffsetFetchResponseGroup) else reply)(shell, call, response)
 
-    Hosted._tell = hasty
+    MachineShell._reply = hasty
     return await in_groups(simulation, "fail_syncs", "lose_power_midstep")
 
 
-replay_some = Hosted._replay_some
+load_some = Loader.load_some
 
 
 async def a_log_is_replayed_in_the_wrong_order(simulation: Simulation) -> list[str]:
@@ -67,14 +68,14 @@ async def a_log_is_replayed_in_the_wrong_order(simulation: Simulation) -> list[s
         def replay(self, entry: Any):
             self.entries.append(entry)
 
-    async def backwards(hosted, machine, offset):
+    async def backwards(loader, machine, offset):
         collected = Backwards(machine)
-        offset = await replay_some(hosted, cast(Any, collected), offset)
+        offset = await load_some(loader, cast(Any, collected), offset)
         for entry in reversed(collected.entries):
             machine.replay(entry)
         return offset
 
-    Hosted._replay_some = backwards
+    Loader.load_some = backwards
     return await in_groups(simulation, "kill")
 
 

@@ -6,25 +6,20 @@ from math import inf
 
 import pytest
 
-from pykbroker.coordinator import hosted
-from pykbroker.coordinator.hosted import Hosted
+from pykbroker.coordinator import log
 from pykbroker.core.group import commit
 from pykbroker.core.group.classic import heartbeat
 from pykbroker.core.group.consumer import membership
 from pykbroker.core.group.consumer.deadlines import CONSUMER_SESSION
 from pykbroker.core.group.shard import Due
+from pykbroker.machines.loader import Loader
 from pykbroker.sim.simulation import Simulation
 from tests.unit.sim.planted import SEEDS_MAX, found
 
 
 async def a_coordinator_loads_what_one_read_finds(simulation: Simulation) -> list[str]:
-    async def load(coordinator):
-        machine = coordinator._new_machine()
-        end = await coordinator._replay_some(machine, coordinator._journal.log_start_offset)
-        coordinator._begin(machine, end)
-
-    hosted.LOAD_BYTES = 10_000
-    Hosted._load = load
+    log.LOAD_BYTES = 10_000
+    Loader.load = Loader.load_some
     return await found(simulation, "groups", "kill")
 
 

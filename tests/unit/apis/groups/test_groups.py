@@ -21,12 +21,12 @@ from pykbroker.apis.groups.offset_commit import OffsetCommit
 from pykbroker.apis.groups.offset_delete import OffsetDelete
 from pykbroker.apis.groups.offset_fetch import OffsetFetch
 from pykbroker.apis.groups.sync_group import SyncGroup
-from pykbroker.coordinator.call import Call
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.coordinator.topic import groups_topic
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.machines.call import Call
 from tests.unit.apis.calling import Denies, context, gone_through
 from tests.unit.apis.conftest import Client, serving
 from wire.error_codes import ErrorCode

@@ -8,12 +8,12 @@ from typing import Any
 import trio
 
 from pykbroker.apis.transactions.list_transactions import ListTransactions
-from pykbroker.coordinator.call import Call
 from pykbroker.coordinator.transactions import TransactionRequests
 from pykbroker.core.name_pattern import SHARE_STEPS_MAX, compiled
 from pykbroker.core.security.authorizer import AllowAll
 from pykbroker.core.txn.requests import FoundTransactions
 from pykbroker.core.txn.transaction import Transaction
+from pykbroker.machines.call import Call
 from pykbroker.server.handler import RequestContext
 from pykbroker.world.net import Peer
 from tests.unit.apis.calling import gone_through, work_of

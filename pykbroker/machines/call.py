@@ -1,4 +1,4 @@
-"""One caller of a machine: the token that stands for it, and what it is told in the end."""
+"""A caller of a machine: the token that stands for the request, and later its response."""
 
 from __future__ import annotations
 
@@ -9,36 +9,46 @@ import trio
 
 from pykbroker.core.errors import ApiError
 from wire.declare import Response
-from wire.error_codes import ErrorCode
 
 R = TypeVar("R")
 
 
 class Call:
-    """Settled once, with a response or a refusal. Most are at once, so an event is made only for one who waits."""
+    """A request that is settled once, with a response or an error. Most are at once, so the event is made on demand.
 
-    __slots__ = ("_error", "_event", "_response", "settled")
+    `offset` is the end of the records that the response depends on.
+    """
+
+    __slots__ = ("_error", "_event", "_response", "offset", "settled")
 
     def __init__(self) -> None:
         self.settled = False
+        self.offset = -1
         self._response: Any = None
-        self._error: ApiError | None = None
+        self._error: Exception | None = None
         self._event: trio.Event | None = None
 
     def settle(self, response: Any) -> None:
-        """Set the response, or the ApiError that refuses the call."""
-        if self.settled:
-            return
-        self.settled = True
+        """Set the response, or the ApiError that refuses the call. A settled call stays as it is."""
         if isinstance(response, ApiError):
-            self._error = response
-        else:
+            self.fail(response)
+        elif not self.settled:
             self._response = response
+            self._end()
+
+    def fail(self, error: Exception) -> None:
+        """Set the error that `result` raises. A settled call stays as it is."""
+        if not self.settled:
+            self._error = error
+            self._end()
+
+    def _end(self) -> None:
+        self.settled = True
         if self._event is not None:
             self._event.set()
 
     def result(self) -> Any:
-        """Return the response of a settled call. ApiError: the call was refused."""
+        """Return the response of a settled call, or raise its error."""
         assert self.settled
         if self._error is not None:
             raise self._error
@@ -77,8 +87,3 @@ def refused(error: ApiError) -> Call:
     call = Call()
     call.settle(error)
     return call
-
-
-def not_coordinator() -> ApiError:
-    """Return the error for callers of a machine that was unloaded: they look for the coordinator again."""
-    return ApiError(ErrorCode.NOT_COORDINATOR)

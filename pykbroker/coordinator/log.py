@@ -1,0 +1,114 @@
+"""The log of a coordinator's machine: one partition, written in the epoch in which this broker leads it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any
+
+from pykbroker.coordinator.batches import Batches, FramedBatch, opened
+from pykbroker.coordinator.journal import CoordinatorJournal
+from pykbroker.core.coordinator.record import LogRecord, StoredRecord
+from pykbroker.core.errors import ApiError
+from pykbroker.core.log.producers import Marker
+from pykbroker.core.log.verification import Verification
+from pykbroker.core.outcome import Entry
+from pykbroker.core.steps import Steps
+from pykbroker.machines.log import BetweenRequests, LogLost
+from pykbroker.world.off_loop import OffLoop
+from wire.error_codes import ErrorCode
+from wire.errors import DecodeError
+from wire.records.batch import Batch, batches
+
+LOAD_BYTES = 256 << 10
+"""Bytes that one read of the log returns while a machine loads."""
+LOST = frozenset((ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+"""Errors after which the contents of the log are unknown, or another broker leads the partition."""
+
+
+class CoordinatorLog:
+    """Frames records as batches of a partition. Matches `machines.log.MachineLog` and `machines.loader.StoredLog`."""
+
+    def __init__(self, journal: CoordinatorJournal, framing: Batches, off_loop: OffLoop) -> None:
+        self._journal, self._framing, self._off_loop = journal, framing, off_loop
+        self.leader_epoch = journal.leader_epoch
+        self.closed = False
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this broker leads the partition."""
+        return self._journal.is_leader
+
+    @property
+    def log_start_offset(self) -> int:
+        """Return the first offset of the log."""
+        return self._journal.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """Return the offset of the next record."""
+        return self._journal.log_end_offset
+
+    def require_open(self) -> None:
+        """Check that this broker leads the partition in its epoch. ApiError NOT_COORDINATOR."""
+        if self.closed or not self._journal.is_leader or self._journal.leader_epoch != self.leader_epoch:
+            raise not_coordinator()
+
+    def frame(self, records: Sequence[LogRecord], wall_ms: int, *, split: bool) -> Steps[list[FramedBatch]]:
+        """Return the records as batches; with `split` none is larger than needed. ApiError: one would be too large."""
+        bytes_max = self._journal.batch_bytes_max
+        framed = yield from self._framing.write(records, wall_ms, bytes_max, split=split)
+        for batch, _ in framed:
+            if isinstance(batch, bytes) and len(batch) > bytes_max:
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"records of one request exceed {bytes_max} bytes")
+        return framed
+
+    def append(self, batch: bytes | Marker, wall_ms: int, verification: Verification | None, *, is_first: bool) -> int:
+        """Return the offset after the batch. ApiError: the log refuses it.
+
+        LogLost: the error is one of `LOST`, or an earlier batch of the same outcome was appended.
+        """
+        try:
+            return self._journal.append_own(batch, wall_ms, verification)
+        except ApiError as error:
+            if error.code not in LOST and is_first:
+                raise
+            raise LogLost(str(error)) from error
+
+    def entries(self, records: Sequence[LogRecord], end_offset: int) -> Iterator[Entry[StoredRecord]]:
+        """Yield the records of a batch that ends at `end_offset`."""
+        for offset, record in enumerate(records, end_offset - len(records)):
+            yield Entry(offset, record, record.producer_id, record.producer_epoch)
+
+    def is_committed(self, offset: int) -> bool:
+        """Whether everything below `offset` is committed, and no flush is due before it may be acknowledged."""
+        return self._journal.high_watermark >= offset and not self._journal.flush_due
+
+    async def commit(self, offset: int, replayed: int, between: BetweenRequests[Any]) -> int:
+        """Flush if that is due, and wait for the high watermark. LogLost: the disk failed, or the leadership ended."""
+        try:
+            if self._journal.flush_due:
+                await self._journal.flush()
+            await self._journal.wait_committed(offset)
+        except ApiError as error:
+            raise LogLost(str(error)) from error
+        return min(replayed, self._journal.high_watermark)
+
+    async def read_batches(self, offset: int) -> Collection[Batch]:
+        """Return batches from the one that holds `offset`."""
+        return deque(batches(await self._journal.read_stored(offset, LOAD_BYTES)))
+
+    async def open(self, found: Collection[Batch]) -> list[bytes | DecodeError]:
+        """Return the contents of the first batches, decompressed off the loop."""
+        if any(batch.codec for batch in found):
+            return await self._off_loop(opened, tuple(found))
+        return opened(found)
+
+    def read_entries(self, batch: Batch, data: bytes, offset: int) -> Iterator[Entry[StoredRecord]]:
+        """Yield the records of a batch from `offset` on. DecodeError: the batch is damaged."""
+        return self._framing.read(batch, data, offset)
+
+
+def not_coordinator() -> ApiError:
+    """Return the error for callers of a machine that is not here: they look for the coordinator again."""
+    return ApiError(ErrorCode.NOT_COORDINATOR)

@@ -1,0 +1,102 @@
+"""The machine of one partition: loaded from the log, served, and loaded again after each failure."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import trio
+
+from pykbroker.coordinator.log import CoordinatorLog
+from pykbroker.coordinator.machine import CoordinatorMachine
+from pykbroker.core.coordinator.record import LogRecord
+from pykbroker.core.errors import ApiError
+from pykbroker.core.log.verification import Verification
+from pykbroker.machines.call import Call
+from pykbroker.machines.loader import Loader
+from pykbroker.machines.log import LogLost
+from pykbroker.machines.shell import MachineShell, ShellRules
+from pykbroker.world.turns import Turns
+from wire.error_codes import ErrorCode
+from wire.errors import DecodeError
+
+logger = logging.getLogger(__name__)
+
+RELOAD_S = 1
+"""The pause after a failure before the log is read again."""
+RULES = ShellRules(
+    gone=ErrorCode.NOT_COORDINATOR,
+    loading=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    busy=ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    survives_bugs=False,
+)
+
+
+class CoordinatorPartition:
+    """A partition that this broker leads, with its machine. `run` loads and serves the machine.
+
+    `replaying` is held during a replay or a tick, by one partition of all at a time.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        log: CoordinatorLog,
+        new_machine: Callable[[], CoordinatorMachine],
+        wall_ms: Callable[[], int],
+        turns: Turns,
+        replaying: trio.Lock,
+    ) -> None:
+        self._name, self._log, self._new_machine = name, log, new_machine
+        self._loader = Loader(log, replaying)
+        self._shell: MachineShell[LogRecord] = MachineShell(log, RULES, wall_ms, turns, replaying)
+        if log.log_start_offset == log.log_end_offset:
+            self._shell.begin(new_machine(), log.log_end_offset)
+
+    @property
+    def leader_epoch(self) -> int:
+        """Return the epoch in which this broker leads the partition."""
+        return self._log.leader_epoch
+
+    def ask(self, request: Any, verification: Verification | None = None) -> Call:
+        """Ask the machine. ApiError: it is loaded now, or the partition is led elsewhere."""
+        return self._shell.ask(request, verification)
+
+    def notify(self, notice: Any) -> None:
+        """Pass on a notice that has no reply. It is dropped while there is no machine."""
+        self._shell.notify(notice)
+
+    async def run(self) -> None:
+        """Load the machine and serve it, and load it again after each failure, until cancelled."""
+        try:
+            while True:
+                if not self._shell.has_machine:
+                    await self._load()
+                if self._shell.has_machine:
+                    await self._shell.run()
+                    self._log_failure()
+                await trio.sleep(RELOAD_S)
+        finally:
+            self._log.closed = True
+            self._shell.give_up()
+
+    async def _load(self) -> None:
+        """Replay the log. If it cannot be read, log the reason and leave the partition without a machine."""
+        machine = self._new_machine()
+        try:
+            offset = await self._loader.load(machine, self._log.log_start_offset)
+        except (ApiError, DecodeError) as error:
+            if self._log.is_leader:
+                logger.error("%s cannot be loaded: %s", self._name, error)
+        except Exception:
+            logger.exception("%s cannot be loaded", self._name)
+        else:
+            self._shell.begin(machine, offset)
+
+    def _log_failure(self) -> None:
+        failure = self._shell.failure
+        if not isinstance(failure, LogLost):
+            logger.error("%s is given up and loaded again", self._name, exc_info=failure)
+        elif self._log.is_leader:  # otherwise the reason was logged when the leadership ended
+            logger.error("%s is given up and loaded again: %s", self._name, failure)

@@ -1,0 +1,279 @@
+"""The shell of one machine: decides, appends and replays one request after the other, and answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import trio
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.log.verification import Verification
+from pykbroker.core.now import Now
+from pykbroker.core.outcome import Machine, Outcome
+from pykbroker.core.steps import Steps, finish
+from pykbroker.machines.alarm import Alarm
+from pykbroker.machines.call import Call
+from pykbroker.machines.log import LogLost, MachineLog
+from pykbroker.machines.replies import Replies
+from pykbroker.machines.work import Work
+from pykbroker.world.turns import Turns
+from wire.error_codes import ErrorCode
+
+Rec = TypeVar("Rec")
+T = TypeVar("T")
+
+CALLS_MAX = 100_000
+"""Callers of one machine that may be parked or wait for a commit."""
+
+
+class ShellRules(NamedTuple):
+    """The errors of callers whose machine is given up, is being loaded, or has too many callers.
+
+    `survives_bugs`: an exception of `handle` leaves no trace in the machine, and fails its caller alone.
+    """
+
+    gone: ErrorCode
+    loading: ErrorCode
+    busy: ErrorCode
+    survives_bugs: bool
+
+
+class MachineShell(Generic[Rec]):
+    """One machine, from `begin` until `give_up`. `run` must run: it does what takes more than a time slice.
+
+    `ticking` is held during a tick: machines that share it tick one after the other, as each may take a whole share of
+    the loop. `failure` is the reason of the last `give_up`.
+    """
+
+    def __init__(
+        self, log: MachineLog[Rec], rules: ShellRules, wall_ms: Callable[[], int], turns: Turns, ticking: trio.Lock
+    ) -> None:
+        self._log, self._rules, self._wall_ms = log, rules, wall_ms
+        self._turns, self._ticking = turns, ticking
+        self._machine: Machine[Any, Rec, Any, Any] | None = None
+        self._calls: dict[Call, None] = {}
+        self._replayed = 0  # all below this offset was
+        self._work = Work(turns, self.give_up)
+        self._replies = Replies(log, self._settle)
+        self._alarm, self._gone = Alarm(), trio.Event()
+        self.failure: Exception | None = None
+
+    @property
+    def has_machine(self) -> bool:
+        """Whether requests are accepted."""
+        return self._machine is not None
+
+    @property
+    def uncommitted(self) -> int:
+        """Return the number of replies that wait for a commit."""
+        return len(self._replies)
+
+    # ---- asking
+
+    def ask(self, request: Any, verification: Verification | None = None) -> Call:
+        """Ask the machine; the call may be settled already. ApiError: no machine.
+
+        `verification` lets the records begin a transaction in the log.
+        """
+        machine = self._require_machine()
+        if len(self._calls) >= CALLS_MAX:
+            raise ApiError(self._rules.busy)
+        call = Call()
+        self._work.do(self._asked(machine, request, call, verification))
+        if not call.settled:
+            self._calls[call] = None
+        self._look()
+        return call
+
+    def notify(self, notice: Any) -> None:
+        """Pass on a notice that has no reply. It is dropped while there is no machine."""
+        if self._machine is not None:
+            self._work.do(self._noticed(self._machine, notice))
+            self._look()
+
+    async def between(self, function: Callable[[], T]) -> T:
+        """Run a function between two requests, and return its result. LogLost: the machine is given up."""
+        call = Call()
+        self._work.do(_one_step(function, call))
+        if not call.settled:
+            self._calls[call] = None
+        await call.wait_settled()
+        self._calls.pop(call, None)
+        try:
+            result: T = call.result()
+        except ApiError as error:
+            raise LogLost("the machine was given up") from error
+        return result
+
+    def abandon(self, call: Call) -> None:
+        """Forget a caller that no longer waits. A request that has not begun is not handled."""
+        self._settle(call, ApiError(self._rules.gone))
+
+    def _asked(
+        self, machine: Machine[Any, Rec, Any, Any], request: Any, call: Call, verification: Verification | None
+    ) -> Steps[None]:
+        if call.settled:
+            return  # its caller has gone
+        now = self._now()
+        try:
+            outcome = yield from _decided(machine, request, call, now)
+        except ApiError as error:
+            self._reply(call, error)
+            return
+        except Exception as error:
+            if not self._rules.survives_bugs:
+                self.give_up(error)  # what a bug has left of its state is nothing to go on from
+                raise
+            self._calls.pop(call, None)
+            call.fail(error)
+            return
+        try:
+            yield from self._carry_out(machine, outcome, now.wall_ms, call, verification)
+        except Exception as error:
+            self.give_up(error)
+            raise
+
+    def _noticed(self, machine: Machine[Any, Rec, Any, Any], notice: Any) -> Steps[None]:
+        now = self._now()
+        outcome = yield from _decided(machine, notice, None, now)
+        yield from self._carry_out(machine, outcome, now.wall_ms)
+
+    def _now(self) -> Now:
+        return Now(trio.current_time() * 1000, self._wall_ms())
+
+    def _require_machine(self) -> Machine[Any, Rec, Any, Any]:
+        self._log.require_open()
+        if self._machine is None:
+            raise ApiError(self._rules.loading)
+        return self._machine
+
+    def _carry_out(
+        self,
+        machine: Machine[Any, Rec, Any, Any],
+        outcome: Outcome[Rec, Any],
+        wall_ms: int,
+        asked: Call | None = None,
+        verification: Verification | None = None,
+    ) -> Steps[None]:
+        """Append and replay the records, then reply once all replayed records are committed.
+
+        If the log refuses the records, nothing has changed, and every caller of the outcome receives the error.
+        """
+        if outcome.records:
+            try:
+                yield from self._write(machine, outcome, wall_ms, verification)
+            except ApiError as refused:
+                for call in {**dict.fromkeys(token for token, _ in outcome.replies), asked: None}:
+                    if isinstance(call, Call):
+                        self._reply(call, refused)
+                return
+        for token, response in outcome.replies:
+            if isinstance(token, Call):
+                self._reply(token, response)
+
+    def _write(
+        self,
+        machine: Machine[Any, Rec, Any, Any],
+        outcome: Outcome[Rec, Any],
+        wall_ms: int,
+        verification: Verification | None,
+    ) -> Steps[None]:
+        """Append all records at once, then replay them. A caller that stops halfway must give the machine up."""
+        framed = yield from self._log.frame(outcome.records, wall_ms, split=not outcome.replies)
+        self._log.require_open()
+        if machine is not self._machine:
+            raise ApiError(self._rules.gone)
+        try:
+            ends = [
+                self._log.append(batch, wall_ms, verification, is_first=not place)
+                for place, (batch, _) in enumerate(framed)
+            ]
+        except LogLost as error:
+            self.give_up(error)
+            raise ApiError(self._rules.gone) from error
+        for end, (_, records) in zip(ends, framed, strict=True):
+            for entry in self._log.entries(records, end):
+                machine.replay(entry)
+                yield
+            self._replayed = end
+
+    def _reply(self, call: Call, response: Any) -> None:
+        if self._machine is None:
+            self._settle(call, response)
+        else:
+            self._replies.add(call, response, self._replayed)
+
+    def _settle(self, call: Call, response: Any) -> None:
+        self._calls.pop(call, None)
+        call.settle(response)
+
+    def _look(self) -> None:
+        if self._machine is not None:
+            self._alarm.look(self._machine.deadline_ms)
+
+    # ---- the life of a machine
+
+    def begin(self, machine: Machine[Any, Rec, Any, Any], replayed: int) -> None:
+        """Accept requests: everything below `replayed`, the whole log, has been replayed."""
+        self._machine, self._replayed = machine, replayed
+        self._work, self._replies = Work(self._turns, self.give_up), Replies(self._log, self._settle)
+        self._alarm, self._gone, self.failure = Alarm(), trio.Event(), None
+        now = self._now()
+        finish(self._carry_out(machine, machine.loaded(now), now.wall_ms))
+        self._look()
+
+    async def run(self) -> None:
+        """Serve the machine until it is given up."""
+        machine = self._require_machine()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._alarm.run, lambda: machine.deadline_ms, self._work.wait_rested, self._tick)
+            nursery.start_soon(self._work_on)
+            nursery.start_soon(self._commit)
+            await self._gone.wait()
+            nursery.cancel_scope.cancel()
+
+    def give_up(self, error: Exception | None = None) -> None:
+        """Discard the machine and refuse every caller."""
+        self._machine, self.failure = None, error
+        self._work.clear()
+        self._replies.clear()
+        self._gone.set()
+        calls, self._calls = self._calls, {}
+        for call in calls:
+            call.settle(ApiError(self._rules.gone))
+
+    async def _tick(self, alarm_ms: float) -> None:
+        async with self._ticking:
+            if self._machine is None:
+                return  # it was given up while others ticked
+            try:
+                self._work.do(self._ticked(self._machine, alarm_ms))
+            except Exception as error:  # noqa: BLE001 - the owner of the shell logs it
+                self.give_up(error)
+
+    def _ticked(self, machine: Machine[Any, Rec, Any, Any], alarm_ms: float) -> Steps[None]:
+        now = Now(max(trio.current_time() * 1000, alarm_ms), self._wall_ms())
+        yield from self._carry_out(machine, machine.tick(now), now.wall_ms)
+
+    async def _work_on(self) -> None:
+        """Continue work that takes more than a time slice. Its deadlines are new at its end."""
+        await self._work.run(self._look)
+
+    async def _commit(self) -> None:
+        try:
+            await self._replies.run(lambda: self._replayed, self.between)
+        except LogLost as error:
+            self.give_up(error)
+
+
+def _decided(
+    machine: Machine[Any, Rec, Any, Any], request: Any, call: Call | None, now: Now
+) -> Steps[Outcome[Rec, Any]]:
+    decided = machine.handle(request, call, now)
+    return decided if isinstance(decided, Outcome) else (yield from decided)
+
+
+def _one_step(function: Callable[[], Any], call: Call) -> Steps[None]:
+    yield
+    call.settle(function())
