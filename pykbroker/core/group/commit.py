@@ -39,13 +39,13 @@ def commit(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps[None]:
         if generation >= 0:
             newer = asked.version >= GROUP_ID_NOT_FOUND_VERSION_FIRST
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if newer else ErrorCode.ILLEGAL_GENERATION)
+    elif isinstance(group, ConsumerGroup):
+        check_consumer(shard, group, request, generation, asked.version)
     elif isinstance(group, ClassicGroup):
         check_classic(group, request.member_id, request.group_instance_id, generation, transactional=False)
         member = group.members.get(request.member_id)
         if member is not None and group.state in (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE):
             expect(shard, group, member.id, member.session_timeout_ms, step)
-    else:
-        check_consumer(shard, group, request, generation, asked.version)
     retention_ms = request.retention_time_ms
     expire_ms = -1 if retention_ms == NO_RETENTION else min(step.wall_ms + retention_ms, TIME_MS_MAX)
     response = plain.OffsetCommitResponse()
@@ -71,7 +71,9 @@ def commit_in_transaction(shard: Shard, asked: Asked, token: Token, step: Step) 
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
     elif isinstance(group, ClassicGroup):
         check_classic(group, request.member_id, request.group_instance_id, request.generation_id, transactional=True)
-    elif request.generation_id >= 0 or request.member_id or request.group_instance_id is not None:
+    elif isinstance(group, ConsumerGroup) and (
+        request.generation_id >= 0 or request.member_id or request.group_instance_id is not None
+    ):
         check_consumer(shard, group, request, request.generation_id)
     response = txn.TxnOffsetCommitResponse()
     for topic in request.topics:

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from pykbroker.core.group.asked import Asked
-from pykbroker.core.group.classic.group import ClassicGroup
-from pykbroker.core.group.classic.state import DEAD, ClassicGroupState
-from pykbroker.core.group.shard import Group, Shard
+from pykbroker.core.group.classic.state import DEAD
+from pykbroker.core.group.shard import Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
 from wire.error_codes import ErrorCode
-from wire.messages.describe_groups import (
-    DescribedGroup,
-    DescribedGroupMember,
-    DescribeGroupsRequest,
-    DescribeGroupsResponse,
-)
-from wire.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
+from wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 CLASSIC, CONSUMER = "classic", "consumer"
 CONSUMER_PROTOCOL_TYPE = "consumer"
@@ -27,7 +21,7 @@ def list_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     request: ListGroupsRequest = asked.message
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
-    listed = map(_listed, shard.groups.values())
+    listed = [group.listed() for group in shard.groups.values()]
     step.reply(
         token,
         ListGroupsResponse(
@@ -41,12 +35,6 @@ def list_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     )
 
 
-def _listed(group: Group) -> ListedGroup:
-    if isinstance(group, ClassicGroup):
-        return ListedGroup(group.id, group.protocol_type, group.state, CLASSIC)
-    return ListedGroup(group.id, CONSUMER_PROTOCOL_TYPE, group.state, CONSUMER)
-
-
 def describe_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     """Describe the groups. A missing group is Dead; newer versions also return GROUP_ID_NOT_FOUND."""
     request: DescribeGroupsRequest = asked.message
@@ -58,30 +46,12 @@ def describe_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> Non
 
 def _described(shard: Shard, group_id: str, version: int) -> DescribedGroup:
     group = shard.groups.get(group_id)
-    if isinstance(group, ClassicGroup):
-        stable = group.state is ClassicGroupState.STABLE
-        members = [
-            DescribedGroupMember(
-                member.id,
-                member.instance_id,
-                member.client_id,
-                member.client_host,
-                member.metadata(group.protocol) if stable else b"",
-                member.assignment,
+    described = group.described() if group is not None else None
+    if described is None:
+        described = DescribedGroup(group_id=group_id, group_state=DEAD)
+        if version >= GROUP_ID_NOT_FOUND_VERSION_FIRST:
+            described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
+            described.error_message = (
+                f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
             )
-            for member in group.members.values()
-        ]
-        return DescribedGroup(
-            group_id=group_id,
-            group_state=group.state,
-            protocol_type=group.protocol_type,
-            protocol_data=(group.protocol or "") if stable else "",
-            members=members,
-        )
-    described = DescribedGroup(group_id=group_id, group_state=DEAD)
-    if version >= GROUP_ID_NOT_FOUND_VERSION_FIRST:
-        described.error_code = ErrorCode.GROUP_ID_NOT_FOUND
-        described.error_message = (
-            f"Group {group_id} not found." if group is None else f"Group {group_id} is not a classic group."
-        )
     return described

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import FetchOffsets
-from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.offsets import Committed
 from pykbroker.core.group.shard import Shard
 from pykbroker.core.group.step import Step
@@ -28,7 +26,9 @@ def fetch_offsets(shard: Shard, asked: FetchOffsets, token: Token, step: Step) -
     With `require_stable`, a partition with an offset in an open transaction gets UNSTABLE_OFFSET_COMMIT.
     """
     group_id, topics = asked.group.group_id, asked.group.topics
-    _check(shard, asked)
+    group = shard.groups.get(group_id)
+    if group is not None:
+        group.check_fetch(asked.group.member_id, asked.group.member_epoch)
     if topics is None:
         topics = [
             OffsetFetchRequestTopics(name=name, partition_indexes=list(partitions))
@@ -44,22 +44,6 @@ def fetch_offsets(shard: Shard, asked: FetchOffsets, token: Token, step: Step) -
             yield
         response.topics.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, answers))
     step.reply(token, response)
-
-
-def _check(shard: Shard, asked: FetchOffsets) -> None:
-    """Raise ApiError if a consumer group's member is not in its current epoch. Requests without a member always pass.
-
-    Members that use the classic protocol know their epoch as a generation.
-    """
-    group = shard.groups.get(asked.group.group_id)
-    if isinstance(group, ConsumerGroup) and (asked.group.member_id is not None or asked.group.member_epoch >= 0):
-        member_id = asked.group.member_id or ""
-        member = group.members.get(member_id)
-        if member is None:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        if group.member_epoch(member_id) != asked.group.member_epoch:
-            is_classic = member.classic_member_metadata is not None
-            raise ApiError(ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH)
 
 
 def _answer(partition: int, topic_id: bytes, held: Committed | None, unstable: bool) -> OffsetFetchResponsePartitions:

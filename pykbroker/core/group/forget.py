@@ -5,12 +5,9 @@ from __future__ import annotations
 from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked, ForgetTopics
-from pykbroker.core.group.classic import stored
-from pykbroker.core.group.classic.group import CONSUMER, ClassicGroup
-from pykbroker.core.group.classic.state import ANSWERS, ClassicGroupState
-from pykbroker.core.group.consumer import stored as consumer_stored
+from pykbroker.core.group.group import Group
 from pykbroker.core.group.offsets import NEVER, Committed
-from pykbroker.core.group.shard import Due, Group, Shard
+from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
 from pykbroker.core.steps import Steps
@@ -36,12 +33,8 @@ def delete_offsets(shard: Shard, asked: Asked, token: Token, step: Step) -> Step
     group = shard.groups.get(request.group_id)
     if group is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
-    if (
-        isinstance(group, ClassicGroup)
-        and group.state is not ClassicGroupState.EMPTY
-        and group.protocol_type != CONSUMER
-    ):
-        raise ApiError(ErrorCode.NON_EMPTY_GROUP)
+    if group.offset_delete_error:
+        raise ApiError(group.offset_delete_error)
     response = OffsetDeleteResponse()
     for topic in request.topics:
         read = group.subscribes(topic.name) and bool(group.members)
@@ -66,7 +59,7 @@ def delete_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps
     response = DeleteGroupsResponse()
     for group_id in dict.fromkeys(request.groups_names):
         group = shard.groups.get(group_id)
-        code = ErrorCode.GROUP_ID_NOT_FOUND if group is None else _deletable(group)
+        code = ErrorCode.GROUP_ID_NOT_FOUND if group is None else group.delete_error
         response.results.append(DeletableGroupResult(group_id, code))
         if group is not None and not code:
             for topic, partition in shard.offsets.partitions(group_id):
@@ -126,40 +119,21 @@ def _expire(shard: Shard, group: Group, step: Step) -> int:
                 kept += 1
             else:
                 step.write(tombstone(group.id, topic, partition))
-    if not kept and not shard.offsets.has_pending(group.id) and not _deletable(group) and not _is_awaited(group):
+    if not kept and not shard.offsets.has_pending(group.id) and not group.delete_error and not group.is_awaited:
         _delete(group, step)
     return looked
 
 
-def _is_awaited(group: Group) -> bool:
-    """Whether a client has an unused member id and is about to join."""
-    return isinstance(group, ClassicGroup) and bool(group.pending)
-
-
 def _has_expired(group: Group, committed: Committed, retention_ms: int, wall_ms: int) -> bool:
-    """Whether the offset's retention has passed since its commit, or since a classic group became empty.
-
-    A classic group with members keeps all offsets unless it is Stable and its subscriptions are known.
-    """
+    """Whether the offset's own expiry, or the retention of the broker, has passed."""
     if committed.expire_ms != NEVER:
         return wall_ms >= committed.expire_ms
-    since_ms = committed.commit_ms
-    if isinstance(group, ClassicGroup) and group.protocol_type:
-        if group.state is ClassicGroupState.EMPTY:
-            since_ms = group.state_ms if group.state_ms >= 0 else since_ms
-        elif group.protocol_type != CONSUMER or group.topics is None or group.state is not ClassicGroupState.STABLE:
-            return False
-    return wall_ms - since_ms >= retention_ms
-
-
-def _deletable(group: Group) -> ErrorCode:
-    if isinstance(group, ClassicGroup):
-        return ANSWERS[group.state].delete
-    return ErrorCode.NON_EMPTY_GROUP if group.members else ErrorCode.NONE
+    since_ms = group.retained_since_ms(committed.commit_ms)
+    return since_ms is not None and wall_ms - since_ms >= retention_ms
 
 
 def _delete(group: Group, step: Step) -> None:
-    for record in [stored.deleted(group.id)] if isinstance(group, ClassicGroup) else consumer_stored.deleted(group):
+    for record in group.tombstones():
         step.write(record)
 
 

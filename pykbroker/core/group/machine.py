@@ -13,14 +13,12 @@ from pykbroker.core.coordinator.record import LogRecord, StoredRecord
 from pykbroker.core.group import commit, describe, forget
 from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
 from pykbroker.core.group.classic import rebalance
-from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.classic.heartbeat import heartbeat
 from pykbroker.core.group.classic.join import join
 from pykbroker.core.group.classic.leave import leave
 from pykbroker.core.group.classic.sync import sync
 from pykbroker.core.group.consumer import classic_join, classic_member, deadlines, departure, matching
 from pykbroker.core.group.consumer.describe import describe as consumer_describe
-from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.consumer.heartbeat import heartbeat as consumer_heartbeat
 from pykbroker.core.group.fetch_offsets import fetch_offsets
 from pykbroker.core.group.replay import replay
@@ -55,8 +53,8 @@ def by_group(to_classic: GroupRequestHandler, to_consumer: GroupRequestHandler) 
     """Return a handler of a classic request, which may also come from a member of a consumer group."""
 
     def handle(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
-        group = shard.groups.get(asked.message.group_id)
-        serves = to_consumer if isinstance(group, ConsumerGroup) and group.members else to_classic
+        group = shard.find_consumer(asked.message.group_id)
+        serves = to_consumer if group is not None and group.members else to_classic
         serves(shard, asked, token, step)
 
     return handle
@@ -124,14 +122,11 @@ class GroupMachine:
         """Restart every member's session. A group above the maximum size rebalances."""
         shard, step = self._shard, Step(now)
         shard.timers.set(Due(forget.EXPIRY), now.monotonic_ms + shard.settings.offsets_retention_check_interval_ms)
-        for group in list(shard.groups.values()):
-            if isinstance(group, ClassicGroup):
-                for member in group.members.values():
-                    rebalance.expect(shard, group, member.id, member.session_timeout_ms, step)
-                if group.must_begin or len(group.members) > shard.settings.group_max_size:
-                    rebalance.prepare(shard, group, step)
-            else:
-                departure.resume(shard, group, step)
+        for group_id in list(shard.groups):
+            if (group := shard.find_classic(group_id)) is not None:
+                rebalance.resume(shard, group, step)
+            elif (consumer_group := shard.find_consumer(group_id)) is not None:
+                departure.resume(shard, consumer_group, step)
         return step.outcome()
 
     def handle(self, request: Question, token: Token, now: Now) -> GroupOutcome | Steps[GroupOutcome]:

@@ -64,13 +64,13 @@ def _offsets(shard: Shard, group_id: str, topic: str, committed: Partitions, pro
 
 
 def _classic(shard: Shard, key: GroupMetadataKey, value: GroupMetadataValue | None, _: Entry[StoredRecord]) -> None:
-    group = shard.groups.get(key.group)
+    group = shard.find_classic(key.group)
     if value is None:
-        if isinstance(group, ClassicGroup):
+        if group is not None:
             forget_timers(shard, group)
             del shard.groups[key.group]
         return
-    if not isinstance(group, ClassicGroup):
+    if group is None:
         group = shard.groups[key.group] = ClassicGroup(key.group, value.current_state_timestamp)
     group.must_begin = key.group == shard.downgraded and bool(value.members)
     shard.downgraded = ""
@@ -86,15 +86,15 @@ def forget_timers(shard: Shard, group: ClassicGroup) -> None:
 
 
 def _consumer(shard: Shard, key: Any, value: CoordinatorValue | None, _: Entry[StoredRecord]) -> None:
-    group = shard.groups.get(key.group_id)
-    if value is None and not isinstance(group, ConsumerGroup):
+    group = shard.find_consumer(key.group_id)
+    if value is None and group is None:
         return
     if isinstance(key, ConsumerGroupMetadataKey) and value is None:
         del shard.groups[key.group_id]
         shard.searches.pop(key.group_id, None)
         shard.downgraded = key.group_id
         return
-    if not isinstance(group, ConsumerGroup):
+    if group is None:
         group = shard.groups[key.group_id] = ConsumerGroup(key.group_id)
     consumer.REPLAY[type(key)](group, key, value)
     if isinstance(key, ConsumerGroupMemberMetadataKey) and value is None:

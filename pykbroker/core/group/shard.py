@@ -10,14 +10,13 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.consumer.search import TopicSearch
+from pykbroker.core.group.group import Group
 from pykbroker.core.group.offsets import GroupOffsets
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import TopicsImage
 from pykbroker.core.timers import Timers
 from wire.error_codes import ErrorCode
-
-Group = ClassicGroup | ConsumerGroup
 
 
 class Due(NamedTuple):
@@ -51,9 +50,19 @@ class Shard:
         self.deleted_topics: frozenset[str] = frozenset()  # deleted topics whose offsets are being deleted
         self.groups_to_clean: list[str] = []  # groups not yet searched for offsets of deleted topics
 
+    def find_classic(self, group_id: str) -> ClassicGroup | None:
+        """Return a classic group; None if no group has this id, or one of the consumer protocol."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ClassicGroup) else None
+
+    def find_consumer(self, group_id: str) -> ConsumerGroup | None:
+        """Return a group of the consumer protocol; None if no group has this id, or a classic one."""
+        group = self.groups.get(group_id)
+        return group if isinstance(group, ConsumerGroup) else None
+
     def classic(self, group_id: str) -> ClassicGroup:
         """Return a classic group. ApiError UNKNOWN_MEMBER_ID: it does not exist."""
-        group = self.groups.get(group_id)
-        if not isinstance(group, ClassicGroup):
+        group = self.find_classic(group_id)
+        if group is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         return group

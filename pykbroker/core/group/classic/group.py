@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from math import inf
 
+from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.classic.member import ClassicMember, Protocols
-from pykbroker.core.group.classic.state import MAY_FOLLOW, ClassicGroupState
+from pykbroker.core.group.classic.state import ANSWERS, MAY_FOLLOW, ClassicGroupState
 from pykbroker.core.group.classic.subscription import subscribed_topics
 from pykbroker.core.outcome import Token
 from wire.error_codes import ErrorCode
+from wire.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from wire.messages.list_groups import ListedGroup
+from wire.stored.classic_group import GroupMetadataKey
 
 CONSUMER = "consumer"
 """The protocol type of groups whose members subscribe to topics."""
@@ -180,3 +184,65 @@ class ClassicGroup:
     def subscribes(self, topic: str) -> bool:
         """Whether a member may read the topic. If a consumer group's subscriptions are unknown, any topic counts."""
         return self.protocol_type == CONSUMER if self.topics is None else topic in self.topics
+
+    # As any group
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a client has an unused member id and is about to join."""
+        return bool(self.pending)
+
+    @property
+    def delete_error(self) -> ErrorCode:
+        """Return why the group cannot be deleted, or NONE."""
+        return ANSWERS[self.state].delete
+
+    @property
+    def offset_delete_error(self) -> ErrorCode:
+        """Return NON_EMPTY_GROUP for a group with members that do not subscribe to topics."""
+        opaque = self.state is not ClassicGroupState.EMPTY and self.protocol_type != CONSUMER
+        return ErrorCode.NON_EMPTY_GROUP if opaque else ErrorCode.NONE
+
+    def listed(self) -> ListedGroup:
+        """Return the group as ListGroups lists it."""
+        return ListedGroup(self.id, self.protocol_type, self.state, "classic")
+
+    def described(self) -> DescribedGroup:
+        """Return the group as DescribeGroups describes it. The protocol is hidden unless the group is Stable."""
+        stable = self.state is ClassicGroupState.STABLE
+        return DescribedGroup(
+            group_id=self.id,
+            group_state=self.state,
+            protocol_type=self.protocol_type,
+            protocol_data=(self.protocol or "") if stable else "",
+            members=[
+                DescribedGroupMember(
+                    member.id,
+                    member.instance_id,
+                    member.client_id,
+                    member.client_host,
+                    member.metadata(self.protocol) if stable else b"",
+                    member.assignment,
+                )
+                for member in self.members.values()
+            ],
+        )
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Let every client fetch offsets."""
+
+    def retained_since_ms(self, commit_ms: int) -> int | None:
+        """Return the time of the commit, or that at which the group became empty.
+
+        A group with members keeps all offsets unless it is Stable and its subscriptions are known.
+        """
+        if not self.protocol_type:
+            return commit_ms
+        if self.state is ClassicGroupState.EMPTY:
+            return self.state_ms if self.state_ms >= 0 else commit_ms
+        known = self.protocol_type == CONSUMER and self.topics is not None and self.state is ClassicGroupState.STABLE
+        return commit_ms if known else None
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """Return the record that deletes the group."""
+        return [CoordinatorRecord(GroupMetadataKey(group=self.id), None)]

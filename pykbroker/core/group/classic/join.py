@@ -8,7 +8,6 @@ from pykbroker.core.group.classic import rebalance, stored
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.classic.member import ClassicMember, Protocols
 from pykbroker.core.group.classic.state import ClassicGroupState
-from pykbroker.core.group.consumer import stored as consumer_stored
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.metadata.ids import new_id
@@ -66,13 +65,14 @@ def check_member(shard: Shard, request: JoinGroupRequest) -> None:
 
 def _group(shard: Shard, request: JoinGroupRequest, step: Step) -> tuple[ClassicGroup, bool]:
     """Return the group and whether it is new. A new member replaces an empty consumer group by a classic one."""
-    group = shard.groups.get(request.group_id)
-    if isinstance(group, ClassicGroup):
+    group = shard.find_classic(request.group_id)
+    if group is not None:
         return group, False
     if request.member_id:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-    if group is not None:
-        for record in consumer_stored.deleted(group):
+    replaced = shard.groups.get(request.group_id)
+    if replaced is not None:
+        for record in replaced.tombstones():
             step.write(record)
     return ClassicGroup(request.group_id, step.wall_ms), True
 

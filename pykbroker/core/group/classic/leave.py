@@ -22,8 +22,8 @@ def leave(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     identities = leaving(request, asked.version)
-    group = shard.groups.get(request.group_id)
-    if isinstance(group, ClassicGroup):
+    group = shard.find_classic(request.group_id)
+    if group is not None:
         codes = [_leave(shard, group, identity, step) for identity in identities]
         if not all(codes):
             _rebalance(shard, group, step)

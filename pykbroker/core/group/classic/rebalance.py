@@ -81,10 +81,18 @@ def prepare(shard: Shard, group: ClassicGroup, step: Step) -> None:
         shard.timers.set(Due(JOIN, group.id), step.now_ms + group.rebalance_timeout_ms)
 
 
+def resume(shard: Shard, group: ClassicGroup, step: Step) -> None:
+    """Restart the sessions of a loaded group. One that was converted, or is above the maximum size, rebalances."""
+    for member in group.members.values():
+        expect(shard, group, member.id, member.session_timeout_ms, step)
+    if group.must_begin or len(group.members) > shard.settings.group_max_size:
+        prepare(shard, group, step)
+
+
 def begin_due(shard: Shard, due: Due, step: Step) -> None:
     """Start a rebalance, unless one is in progress or the group has been deleted."""
-    group = shard.groups.get(due.group_id)
-    if isinstance(group, ClassicGroup) and group.state is ClassicGroupState.STABLE:
+    group = shard.find_classic(due.group_id)
+    if group is not None and group.state is ClassicGroupState.STABLE:
         prepare(shard, group, step)
 
 
@@ -138,8 +146,8 @@ def session_due(shard: Shard, due: Due, step: Step) -> None:
 
     A new member has no heartbeats yet, and its parked connection may be dead: it is removed and may join again.
     """
-    group = shard.groups.get(due.group_id)
-    if not isinstance(group, ClassicGroup):
+    group = shard.find_classic(due.group_id)
+    if group is None:
         return
     member = group.members.get(due.member_id)
     if due.member_id in group.pending:

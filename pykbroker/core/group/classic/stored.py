@@ -14,11 +14,6 @@ VALUE_VERSION = 3
 """The version that Kafka 4.3.1 writes. Version 4 is for newer readers."""
 
 
-def deleted(group_id: str) -> CoordinatorRecord:
-    """Return the record that deletes the group."""
-    return CoordinatorRecord(GroupMetadataKey(group=group_id), None)
-
-
 def empty(group: ClassicGroup, generation: int, wall_ms: int) -> CoordinatorRecord:
     """Return the record of the group without members."""
     value = GroupMetadataValue(

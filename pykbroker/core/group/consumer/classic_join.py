@@ -40,8 +40,8 @@ def join(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     If a static member replaces the last one that used the consumer protocol, the group becomes a classic one.
     """
     request: JoinGroupRequest = asked.message
-    group = shard.groups[request.group_id]
-    assert isinstance(group, ConsumerGroup)
+    group = shard.find_consumer(request.group_id)
+    assert group is not None
     check_member(shard, request)
     member_id = request.member_id or id_text(new_id(shard.randomness))
     if _check(shard, group, request, member_id, asked.version):

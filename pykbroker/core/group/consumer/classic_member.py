@@ -70,8 +70,8 @@ def leave(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     Members of either protocol may leave this way.
     """
     request: LeaveGroupRequest = asked.message
-    group = shard.groups[request.group_id]
-    assert isinstance(group, ConsumerGroup)
+    group = shard.find_consumer(request.group_id)
+    assert group is not None
     gone: dict[str, None] = {}
     codes, identities = [], leaving(request, asked.version)
     for identity in identities:
@@ -104,8 +104,8 @@ def _member(
 
     ApiError: it is unknown, uses the consumer protocol, or is in another generation.
     """
-    group = shard.groups[request.group_id]
-    assert isinstance(group, ConsumerGroup)
+    group = shard.find_consumer(request.group_id)
+    assert group is not None
     if request.group_instance_id is not None:
         check_instance(group, request.group_instance_id, request.member_id)
     stored_member = group.members.get(request.member_id)

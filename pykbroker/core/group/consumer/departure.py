@@ -10,7 +10,6 @@ from collections.abc import Collection
 from msgspec.structs import replace
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.consumer import stored
 from pykbroker.core.group.consumer.assignment import NOTHING, each
 from pykbroker.core.group.consumer.check import LEAVING_FOR_NOW
@@ -20,6 +19,7 @@ from pykbroker.core.group.consumer.draft import GroupDraft
 from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.consumer.reconcile import Current, MemberState
 from pykbroker.core.group.consumer.topics import hash_of, names_of_all
+from pykbroker.core.group.group import Group
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
@@ -32,9 +32,9 @@ RETRY_MS = 1000
 
 def leave(shard: Shard, request: ConsumerGroupHeartbeatRequest, token: Token, step: Step) -> None:
     """Remove the member, or mark a static one as away, and reply with the request's member epoch."""
-    group = shard.groups.get(request.group_id)
-    if not isinstance(group, ConsumerGroup):
-        raise no_consumer_group(group, request.group_id)
+    group = shard.find_consumer(request.group_id)
+    if group is None:
+        raise no_consumer_group(shard.groups.get(request.group_id), request.group_id)
     member_id = request.member_id
     if request.instance_id is not None:
         check_instance(group, request.instance_id, member_id)
@@ -61,7 +61,7 @@ def check_instance(group: ConsumerGroup, instance_id: str, member_id: str) -> No
         )
 
 
-def no_consumer_group(group: ClassicGroup | None, group_id: str, kind: str = "Group") -> ApiError:
+def no_consumer_group(group: Group | None, group_id: str, kind: str = "Group") -> ApiError:
     """Return the error for a group that is missing or a classic one. `kind` begins the message about a missing one."""
     why = f"{kind} {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, why)
@@ -107,15 +107,15 @@ def resume(shard: Shard, group: ConsumerGroup, step: Step) -> None:
 
 def session_due(shard: Shard, due: Due, step: Step) -> None:
     """Remove a member whose session, or deadline to rejoin or to fetch its assignment, has passed."""
-    group = shard.groups.get(due.group_id)
-    if isinstance(group, ConsumerGroup) and due.member_id in group.members:
+    group = shard.find_consumer(due.group_id)
+    if group is not None and due.member_id in group.members:
         _remove_overdue(shard, group, due, step)
 
 
 def revocation_due(shard: Shard, due: Due, step: Step) -> None:
     """Remove a member that has not revoked its partitions in time."""
-    group = shard.groups.get(due.group_id)
-    if isinstance(group, ConsumerGroup):
+    group = shard.find_consumer(due.group_id)
+    if group is not None:
         has = group.current.get(due.member_id)
         if has is not None and has.state is MemberState.UNREVOKED_PARTITIONS:
             _remove_overdue(shard, group, due, step)

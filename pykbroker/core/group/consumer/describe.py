@@ -27,9 +27,9 @@ def describe(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
 
 
 def _described(shard: Shard, group_id: str) -> wire.DescribedGroup:
-    group, topics = shard.groups.get(group_id), shard.topics()
-    if not isinstance(group, ConsumerGroup):
-        why = "not found" if group is None else "is not a consumer group"
+    group, topics = shard.find_consumer(group_id), shard.topics()
+    if group is None:
+        why = "is not a consumer group" if group_id in shard.groups else "not found"
         return wire.DescribedGroup(
             error_code=ErrorCode.GROUP_ID_NOT_FOUND, group_id=group_id, error_message=f"Group {group_id} {why}."
         )

@@ -13,7 +13,6 @@ from pykbroker.core.group.classic import stored as classic_stored
 from pykbroker.core.group.classic.group import CONSUMER, ClassicGroup
 from pykbroker.core.group.classic.member import ClassicMember
 from pykbroker.core.group.classic.rebalance import BEGIN, SESSION
-from pykbroker.core.group.consumer import stored
 from pykbroker.core.group.consumer.assignment import Assignment, joined
 from pykbroker.core.group.consumer.draft import GroupDraft
 from pykbroker.core.group.consumer.embedded import assignment
@@ -49,7 +48,7 @@ def downgrade(
         member.id: assignment(_held(group, member.id), topics, member.metadata(classic.protocol))
         for member in classic.members.values()
     }
-    for record in stored.deleted(group):
+    for record in group.tombstones():
         step.write(record)
     step.write(classic_stored.assigned(classic, given))
     if rebalances:

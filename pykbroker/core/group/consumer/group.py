@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pykbroker.core.coordinator.record import CoordinatorRecord
+from pykbroker.core.errors import ApiError
 from pykbroker.core.group.consumer.assignment import NOTHING, Assignment, TopicIdPartition, each, joined
 from pykbroker.core.group.consumer.reconcile import Current, MemberState
 from pykbroker.core.metadata.image import TopicsImage
+from wire.error_codes import ErrorCode
+from wire.messages.list_groups import ListedGroup
 from wire.stored import consumer_group as stored
+from wire.stored.framing import CoordinatorKey
 
 StoredMember = stored.ConsumerGroupMemberMetadataValue
 FIRST_EPOCH = 1
@@ -111,3 +116,62 @@ class ConsumerGroup:
     def target_of(self, member_id: str) -> Assignment:
         """Return the member's target assignment."""
         return self.target.get(member_id, NOTHING)
+
+    # As any group
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a client is about to join: members join with their first heartbeat."""
+        return False
+
+    @property
+    def delete_error(self) -> ErrorCode:
+        """Return why the group cannot be deleted, or NONE."""
+        return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE
+
+    @property
+    def offset_delete_error(self) -> ErrorCode:
+        """Return NONE: subscriptions are always known."""
+        return ErrorCode.NONE
+
+    def listed(self) -> ListedGroup:
+        """Return the group as ListGroups lists it."""
+        return ListedGroup(self.id, "consumer", self.state, "consumer")
+
+    def described(self) -> None:
+        """Return None: ConsumerGroupDescribe describes the group."""
+
+    def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
+        """Check that a member is in its current epoch. Requests without a member always pass.
+
+        Members that use the classic protocol know their epoch as a generation.
+        """
+        if member_id is None and member_epoch < 0:
+            return
+        member = self.members.get(member_id or "")
+        if member is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
+        if self.member_epoch(member_id or "") != member_epoch:
+            is_classic = member.classic_member_metadata is not None
+            raise ApiError(ErrorCode.ILLEGAL_GENERATION if is_classic else ErrorCode.STALE_MEMBER_EPOCH)
+
+    def retained_since_ms(self, commit_ms: int) -> int | None:
+        """Return the time of the commit."""
+        return commit_ms
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """Return the records that delete the group and its members, and its topics as stored by brokers before 4.0."""
+        group_id, ids = self.id, self.members
+        keys: list[CoordinatorKey] = [
+            *(stored.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=one) for one in ids),
+            *(stored.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=one) for one in ids),
+            stored.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
+            *(stored.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=one) for one in ids),
+            *(
+                stored.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=one)
+                for one in self.regexes
+            ),
+            stored.ConsumerGroupPartitionMetadataKey(group_id=group_id),
+            stored.ConsumerGroupMetadataKey(group_id=group_id),
+        ]
+        return [CoordinatorRecord(key, None) for key in keys]

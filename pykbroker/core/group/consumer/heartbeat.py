@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.asked import Asked
-from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.consumer import assignment
 from pykbroker.core.group.consumer.assignment import without
 from pykbroker.core.group.consumer.check import JOINING, LEAVING, LEAVING_FOR_NOW, check, full
@@ -40,19 +39,19 @@ def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     if request.member_epoch in (LEAVING, LEAVING_FOR_NOW):
         leave(shard, request, token, step)
         return
-    draft, group = _draft(shard, request, step), shard.groups.get(request.group_id)
+    draft, upgraded = _draft(shard, request, step), shard.find_classic(request.group_id)
     member_id = request.member_id or id_text(new_id(shard.randomness))
     _check_member(shard, draft.group, request, member_id)
     if request.subscribed_topic_regex:
         compiled(request.subscribed_topic_regex)
     before = take_place(draft, member_id, request.instance_id)
     changed = update_member(draft, member_id, before, _updated_member(asked, before)) or (
-        isinstance(group, ClassicGroup) and group.is_rebalancing
+        upgraded is not None and upgraded.is_rebalancing
     )  # assignments of a rebalancing group are incomplete
     owned = None if request.topic_partitions is None else assignment.of(request.topic_partitions)
     has, following = advance(draft, shard, member_id, owned, changed=changed)
-    if isinstance(group, ClassicGroup):
-        answer_members(shard, group, draft)
+    if upgraded is not None:
+        answer_members(shard, upgraded, draft)
     is_full = (
         request.rebalance_timeout_ms != -1
         and owned is not None
@@ -76,14 +75,15 @@ def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
 
 def _draft(shard: Shard, request: ConsumerGroupHeartbeatRequest, step: Step) -> GroupDraft:
     """Return a draft of the group, or of a new group for its first member. A classic group is upgraded."""
-    group = shard.groups.get(request.group_id)
-    if isinstance(group, ConsumerGroup):
+    group = shard.find_consumer(request.group_id)
+    if group is not None:
         return GroupDraft(group, step)
     if request.member_epoch != JOINING:
-        raise no_consumer_group(group, request.group_id, "Consumer group")
+        raise no_consumer_group(shard.groups.get(request.group_id), request.group_id, "Consumer group")
     draft = GroupDraft(ConsumerGroup(request.group_id), step)
-    if group is not None:
-        upgrade(draft, shard, group)
+    upgraded = shard.find_classic(request.group_id)
+    if upgraded is not None:
+        upgrade(draft, shard, upgraded)
     return draft
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, KeysView, Mapping
 
-from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.consumer.search import TopicSearch
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
@@ -34,8 +33,8 @@ def search(
     known.advance()
     if not known.is_finished:
         shard.timers.set(Due(MATCHING, group_id), step.now_ms)
-        group = shard.groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
+        group = shard.find_consumer(group_id)
+        if group is not None:
             group.seen = None  # makes the next heartbeat read the results
     return known.found
 
@@ -47,7 +46,7 @@ def is_finished(shard: Shard, group_id: str) -> bool:
 
 def matching_due(shard: Shard, due: Due, step: Step) -> None:
     """Search for another share."""
-    if not isinstance(shard.groups.get(due.group_id), ConsumerGroup):
+    if shard.find_consumer(due.group_id) is None:
         shard.searches.pop(due.group_id, None)
     elif not is_finished(shard, due.group_id):
         shard.searches[due.group_id].advance()

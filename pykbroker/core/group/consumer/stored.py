@@ -8,10 +8,9 @@ from itertools import repeat
 from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.group.consumer import assignment
 from pykbroker.core.group.consumer.assignment import Assignment, TopicIdPartition
-from pykbroker.core.group.consumer.group import ConsumerGroup, StoredMember
+from pykbroker.core.group.consumer.group import StoredMember
 from pykbroker.core.group.consumer.reconcile import Current, MemberState
 from wire.stored import consumer_group as stored
-from wire.stored.framing import CoordinatorKey
 
 
 def member(group_id: str, member_id: str, stored_member: StoredMember | None) -> CoordinatorRecord:
@@ -100,18 +99,3 @@ def _partitions(given: Assignment, since: Mapping[TopicIdPartition, int]) -> lis
         stored.TopicPartitions(topic_id, (ordered := sorted(partitions)), [since[topic_id, one] for one in ordered])
         for topic_id, partitions in given.items()
     ]
-
-
-def deleted(group: ConsumerGroup) -> list[CoordinatorRecord]:
-    """Return the records that delete the group and its members, and its topics as stored by brokers before 4.0."""
-    group_id, ids = group.id, group.members
-    keys: list[CoordinatorKey] = [
-        *(stored.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=one) for one in ids),
-        *(stored.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=one) for one in ids),
-        stored.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id),
-        *(stored.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=one) for one in ids),
-        *(stored.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=one) for one in group.regexes),
-        stored.ConsumerGroupPartitionMetadataKey(group_id=group_id),
-        stored.ConsumerGroupMetadataKey(group_id=group_id),
-    ]
-    return [CoordinatorRecord(key, None) for key in keys]

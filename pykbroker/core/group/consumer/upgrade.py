@@ -8,7 +8,6 @@ from __future__ import annotations
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.classic import stored as classic_stored
 from pykbroker.core.group.classic.group import CONSUMER, ClassicGroup
 from pykbroker.core.group.classic.member import ClassicMember
 from pykbroker.core.group.classic.rebalance import refuse_parked
@@ -41,12 +40,14 @@ def upgrade(draft: GroupDraft, shard: Shard, group: ClassicGroup) -> None:
     ApiError GROUP_ID_NOT_FOUND: it cannot be converted.
     """
     if group.state is ClassicGroupState.EMPTY:
-        draft.step.write(classic_stored.deleted(group.id))
+        for record in group.tombstones():
+            draft.step.write(record)
         return
     _check_allowed(shard, group)
     topics, generation = shard.topics(), group.generation
     members = _converted(group, topics)
-    draft.step.write(classic_stored.deleted(group.id))
+    for record in group.tombstones():
+        draft.step.write(record)
     for one in members:
         draft.write(stored.member(group.id, one.id, one.stored_member))
     names = {name for one in members for name in one.stored_member.subscribed_topic_names}

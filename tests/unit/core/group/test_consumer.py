@@ -262,7 +262,9 @@ def test_a_partition_that_is_assigned_again_counts_from_that_epoch() -> None:
     room.say("b", member_epoch=LEAVING)
     assert room.say("a", owned={"t": [0, 1]}).member_epoch == 4
     assert room.has["a"] == {"t": [0, 1, 2, 3]}
-    since = {place[1]: epoch for place, epoch in room.machine._shard.groups["g"].current["a"].since.items()}
+    group = room.machine._shard.find_consumer("g")
+    assert group is not None
+    since = {place[1]: epoch for place, epoch in group.current["a"].since.items()}
     assert since == {0: 2, 1: 2, 2: 4, 3: 4}
     before = JoinGroupResponse(generation_id=2, member_id="a")
     assert room.commit(1, before, partition=0) == 0

@@ -14,7 +14,7 @@ from pykbroker.core.outcome import Entry
 from tests.unit.core.group.talk import subscription
 from tests.unit.core.group.test_consumer import Room, topics
 from tests.unit.core.group.test_migration import assigned, owning
-from tests.unit.core.group.test_random_migration import told
+from tests.unit.core.group.test_random_migration import stored_state
 from wire.api import APIS, ApiKey
 from wire.error_codes import ErrorCode
 from wire.frame import encode_response
@@ -287,7 +287,8 @@ def test_any_request_is_answered_once_and_the_records_define_the_state(seed: int
             again = decode_versioned(type(record.value), encode_versioned(record.value, record.version))
             assert encode_versioned(again, record.version) == encode_versioned(record.value, record.version)
     known, rebuilt = (
-        {name: told(group) for name, group in machine._shard.groups.items()} for machine in (room.machine, shadow)
+        {name: stored_state(group) for name, group in machine._shard.groups.items()}
+        for machine in (room.machine, shadow)
     )
     assert {name: what for name, what in known.items() if what} == {
         name: what for name, what in rebuilt.items() if known.get(name) is not None

@@ -17,6 +17,7 @@ from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.classic.state import ClassicGroupState
 from pykbroker.core.group.consumer.assignment import each, joined
 from pykbroker.core.group.consumer.group import ConsumerGroup
+from pykbroker.core.group.group import Group
 from pykbroker.core.outcome import Entry
 from tests.unit.core.group.talk import SESSION_MS
 from tests.unit.core.group.test_consumer import Room, topics
@@ -256,7 +257,7 @@ class MixedLife:
             self.shadow.replay(Entry(self.seen, entry))
             self.seen += 1
         known, rebuilt = (
-            {name: told(group) for name, group in machine._shard.groups.items()}
+            {name: stored_state(group) for name, group in machine._shard.groups.items()}
             for machine in (self.room.machine, self.shadow)
         )
         assert {name: what for name, what in known.items() if what} == {
@@ -282,13 +283,14 @@ class MixedLife:
         assert owned == Counter(everything if self.members else [])
 
 
-def told(group: ClassicGroup | ConsumerGroup) -> Any:
+def stored_state(group: Group) -> Any:
     """Return the group's stored state; None for a classic group during a rebalance."""
     if isinstance(group, ConsumerGroup):
         assert Counter(group.owners.values()) == Counter(
             {name: len(list(each(joined(has.assigned, has.revoking)))) for name, has in group.current.items()}
         )
         return {name: value for name, value in vars(group).items() if name != "seen"}
+    assert isinstance(group, ClassicGroup)
     if (
         group.state in (ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.COMPLETING_REBALANCE)
         or not group.protocol_type
