@@ -30,7 +30,8 @@ CALLS_MAX = 100_000
 class ShellRules(NamedTuple):
     """The errors of callers whose machine is given up, is being loaded, or has too many callers.
 
-    `survives_bugs`: an exception of `handle` leaves no trace in the machine, and fails its caller alone.
+    An exception fails its own caller with itself, and all others with `gone`. `survives_bugs`: one that `handle` raises
+    leaves no trace in the machine, so that the others go on.
     """
 
     gone: ErrorCode
@@ -121,18 +122,16 @@ class MachineShell(Generic[Rec]):
         except ApiError as error:
             self._reply(call, error)
             return
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the caller raises it
+            self._fail(call, error)
             if not self._rules.survives_bugs:
                 self.give_up(error)  # what a bug has left of its state is nothing to go on from
-                raise
-            self._calls.pop(call, None)
-            call.fail(error)
             return
         try:
             yield from self._carry_out(machine, outcome, now.wall_ms, call, verification)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the caller raises it
+            self._fail(call, error)
             self.give_up(error)
-            raise
 
     def _noticed(self, machine: Machine[Any, Rec, Any, Any], notice: Any) -> Steps[None]:
         now = self._now()
@@ -208,6 +207,10 @@ class MachineShell(Generic[Rec]):
         self._calls.pop(call, None)
         call.settle(response)
 
+    def _fail(self, call: Call, error: Exception) -> None:
+        self._calls.pop(call, None)
+        call.fail(error)
+
     def _look(self) -> None:
         if self._machine is not None:
             self._alarm.look(self._machine.deadline_ms)
@@ -225,7 +228,8 @@ class MachineShell(Generic[Rec]):
 
     async def run(self) -> None:
         """Serve the machine until it is given up."""
-        machine = self._require_machine()
+        machine = self._machine
+        assert machine is not None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._alarm.run, lambda: machine.deadline_ms, self._work.wait_rested, self._tick)
             nursery.start_soon(self._work_on)

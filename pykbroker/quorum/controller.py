@@ -1,4 +1,4 @@
-"""The shell of the controller machine: it takes requests, makes decisions durable, and delivers the responses."""
+"""The active controller: asks its machine, and answers once decisions are committed and applied."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import trio
 
 from pykbroker.core.errors import ApiError, StopError
 from pykbroker.core.metadata.record import Record
-from pykbroker.core.now import Now
+from pykbroker.machines.shell import MachineShell, ShellRules
+from pykbroker.quorum.controller_log import ControllerLog
 from pykbroker.quorum.driver import Driver
 from pykbroker.quorum.images import Images
 from pykbroker.quorum.snapshotter import Snapshotter
@@ -50,6 +51,12 @@ TIMED = (
 """Requests that fail with REQUEST_TIMED_OUT after their own timeout. The timeout of UpdateFeatures is ignored."""
 TIMEOUT_MS = 30_000
 """The timeout of all other requests of clients."""
+RULES = ShellRules(
+    gone=ErrorCode.NOT_CONTROLLER,
+    loading=ErrorCode.NOT_CONTROLLER,
+    busy=ErrorCode.REQUEST_TIMED_OUT,
+    survives_bugs=True,
+)
 
 
 class JournalFailed(StopError):
@@ -62,33 +69,17 @@ class JournalFailed(StopError):
         )
 
 
-class _Caller:
-    """A request that waits for its response, and its own token."""
-
-    __slots__ = ("answered", "offset", "response")
-
-    def __init__(self) -> None:
-        self.answered = trio.Event()
-        self.offset = -1
-        self.response: Response | None = None
-
-
 class Controller:
-    """The active controller. It answers only while `run` runs; `snapshotter.run` must run beside it.
-
-    Requests are decided, written and replayed one after the other, each in time slices. An image is taken only between
-    two requests.
-    """
+    """The active controller. It answers only while `run` runs; `snapshotter.run` must run beside it."""
 
     def __init__(
         self, driver: Driver, images: Images, wall_ms: Callable[[], int], snapshotter: Snapshotter, turns: Turns
     ) -> None:
-        self._machine, self._driver, self._wall_ms = driver.machine, driver, wall_ms
+        self._driver = driver
         self.images, self.snapshotter = images, snapshotter
-        self._turns, self._deciding = turns, trio.Lock()
-        self._uncommitted: list[_Caller] = []
-        self._work = trio.Event()
-        self._failure: Exception | None = None
+        log = ControllerLog(driver, images, snapshotter)
+        self._shell: MachineShell[Record] = MachineShell(log, RULES, wall_ms, turns, trio.Lock())
+        self._shell.begin(driver.machine, driver.machine.next_offset)
 
     @property
     def epoch(self) -> int:
@@ -104,7 +95,7 @@ class Controller:
             len(image.cluster.brokers),
             len(image.topics),
             sum(len(topic.partitions) for topic in image.topics.by_name.values()),
-            len(self._uncommitted),
+            self._shell.uncommitted,
         )
 
     async def ask(self, request: Request[Rsp], /) -> Rsp:
@@ -118,88 +109,28 @@ class Controller:
         timeout_ms = request.timeout_ms if isinstance(request, TIMED) else TIMEOUT_MS
         if timeout_ms > 0:
             with trio.move_on_after(timeout_ms / 1000):
-                response, offset = await self._committed(request)
-                await self.images.wait_for(offset)
+                response, end_offset = await self._committed(request)
+                await self.images.wait_for(end_offset - 1)
                 return response
         raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
 
     async def run(self) -> None:
         """Commit decisions until cancelled. JournalFailed: the log could not be written."""
-        while True:
-            await self._work.wait()
-            self._work = trio.Event()
-            if self._failure is not None:
-                raise JournalFailed(self._driver.directory, self._failure) from self._failure
-            await self._commit()
+        try:
+            await self._shell.run()
+        finally:
+            failure = self._shell.failure
+            self._shell.give_up(failure)
+        raise JournalFailed(self._driver.directory, failure) from failure
 
     async def close(self) -> None:
         """Close the log, once `run` has ended."""
-        await self._driver.close(failed=self._failure is not None)
+        await self._driver.close(failed=self._shell.failure is not None)
 
     async def _committed(self, request: Request[Rsp]) -> tuple[Rsp, int]:
-        """Return the committed response, and the offset of the last record that it depends on."""
-        caller = _Caller()
-        async with self._deciding:
-            if self._failure is not None:
-                raise ApiError(ErrorCode.NOT_CONTROLLER)
-            await self._decide(request, caller)
-        await caller.answered.wait()
-        if caller.response is None:
-            raise ApiError(ErrorCode.NOT_CONTROLLER)
-        return cast(Rsp, caller.response), caller.offset
-
-    async def _decide(self, request: Request[Response], caller: _Caller) -> None:
-        outcome = await self._turns.through(self._machine.handle(request, caller, self._now()))
-        if outcome.records:
-            await self._write(outcome.records)
-        for token, response in outcome.replies:
-            waiting = cast(_Caller, token)
-            waiting.response, waiting.offset = response, self._machine.next_offset - 1
-            self._uncommitted.append(waiting)
-        self._work.set()
-
-    def _now(self) -> Now:
-        return Now(trio.current_time() * 1000, self._wall_ms())
-
-    async def _write(self, records: tuple[Record, ...]) -> None:
-        """Append the records and replay them to the end, even if the caller is cancelled."""
-        now_ms = self._wall_ms()
-        batches = await self._turns.through(self._driver.batches(records, now_ms))
+        """Return the committed response, and the end of the records that it depends on."""
+        call = self._shell.ask(request)
         try:
-            with trio.CancelScope(shield=True):
-                await self._turns.through(self._driver.write(batches, records, now_ms))
-        except ApiError:
-            raise
-        except OSError as error:
-            self._fail(error)
-            raise ApiError(ErrorCode.NOT_CONTROLLER, f"the metadata log cannot be written: {error}") from error
-        except Exception as error:
-            self._fail(error)
-            raise
-
-    async def _commit(self) -> None:
-        """Commit all earlier decisions with one fsync."""
-        async with self._deciding:
-            if self._failure is not None:
-                return  # what was half replayed is no image
-            callers, self._uncommitted = self._uncommitted, []
-            delta = self._driver.freeze()
-        try:
-            if delta.image.offset > self.images.committed.offset:
-                await self._driver.commit()
-                self.images.publish(delta)
-                self.snapshotter.committed()
-        except OSError as error:
-            for caller in callers:
-                caller.response = None
-            self._fail(error)
-        for caller in callers:
-            caller.answered.set()
-
-    def _fail(self, error: Exception) -> None:
-        """Refuse further requests, and all callers that wait for a commit, with NOT_CONTROLLER."""
-        self._failure = error
-        for caller in self._uncommitted:
-            caller.response = None
-            caller.answered.set()
-        self._work.set()
+            return cast(Rsp, await call.wait()), call.offset
+        finally:
+            self._shell.abandon(call)

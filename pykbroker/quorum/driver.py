@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import errno
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import METADATA_FEATURE, RECORDS_MAX, excessive
 from pykbroker.core.metadata.image import Delta
 from pykbroker.core.metadata.machine import ControllerMachine
@@ -17,19 +15,17 @@ from pykbroker.core.steps import Steps
 from pykbroker.quorum.journal import BATCH_BYTES_MAX, MetadataJournal
 from pykbroker.quorum.quorum_state import QuorumState, write_state
 from pykbroker.world.disk import Disk
-from wire.error_codes import ErrorCode
 from wire.records.builder import BatchBuilder
 from wire.records.control import kraft_batch
 from wire.stored.control import LeaderChangeMessage, LeaderChangeMessageVoter
-
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Driver:
     """The metadata log and its machine, in one epoch.
 
-    Any OSError of `write` and `commit` is final: the contents of the log are unknown. `time_ms` is the append time of
-    the last batch; `log_bytes` counts the bytes that were appended since the snapshot of this start.
+    Any OSError of `append` and `commit` but that of a full disk is final: the contents of the log are unknown.
+    `time_ms` is the append time of the last batch; `log_bytes` counts the bytes that were appended since the snapshot
+    of this start.
     """
 
     def __init__(
@@ -68,48 +64,36 @@ class Driver:
         voters = [LeaderChangeMessageVoter(voter_id=self._state.leader_id)]
         message = LeaderChangeMessage(leader_id=self._state.leader_id, voters=voters, granting_voters=voters)
         self._journal.become_leader(self.epoch)
-        self._append(kraft_batch([message], base_offset=0, leader_epoch=self.epoch, timestamp=now_ms), now_ms)
+        self.append(kraft_batch([message], base_offset=0, leader_epoch=self.epoch, timestamp=now_ms), now_ms)
         self.machine.skip(self._journal.log_end_offset - 1)
 
-    def batches(self, records: Sequence[Record], now_ms: int) -> Steps[list[bytes]]:
+    def frame(self, records: Sequence[Record], now_ms: int) -> Steps[list[tuple[bytes, Sequence[Record]]]]:
         """Return the records as batches of up to `RECORDS_MAX` records. Each batch is written as a whole or not at all.
 
         ApiError POLICY_VIOLATION: a batch would be too large, and nothing has been written.
         """
         level = self.machine.features.get(METADATA_FEATURE, 0)
-        batches = []
+        framed = []
         for start in range(0, len(records), RECORDS_MAX):
-            builder = BatchBuilder()
-            for record in records[start : start + RECORDS_MAX]:
+            builder, held = BatchBuilder(), records[start : start + RECORDS_MAX]
+            for record in held:
                 builder.append(None, write_record(record, level), timestamp=now_ms)
                 yield
-            batches.append(builder.build())
-        if any(len(batch) > BATCH_BYTES_MAX for batch in batches):
+            framed.append((builder.build(), held))
+        if any(len(batch) > BATCH_BYTES_MAX for batch, _ in framed):
             raise excessive()
-        return batches
+        return framed
 
-    def write(self, batches: Sequence[bytes], records: Sequence[Record], now_ms: int) -> Steps[None]:
-        """Append the batches at once, then replay one record a step.
-
-        The state of the machine is incomplete until the last step, so the steps must be run to their end.
-        ApiError KAFKA_STORAGE_ERROR: the disk is full, and nothing was written. Any other failure is final.
-        """
-        offset = self._journal.log_end_offset
-        for batch in batches:
-            try:
-                self._append(batch, now_ms)
-            except OSError as error:
-                if error.errno in DISK_FULL and self._journal.log_end_offset == offset:
-                    raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk of the metadata log is full") from error
-                raise
-        for place, record in enumerate(records, offset):
-            self.machine.replay(Entry(place, record))
-            yield
-
-    def _append(self, batch: bytes, now_ms: int) -> None:
+    def append(self, batch: bytes, now_ms: int) -> int:
+        """Append a batch of `frame` and return the offset after it."""
         self._journal.append_as_leader(batch, self.epoch)
         self.time_ms = now_ms
         self.log_bytes += len(batch)
+        return self._journal.log_end_offset
+
+    def entries(self, records: Sequence[Record], end_offset: int) -> Iterator[Entry[Record]]:
+        """Yield the records of an appended batch that ends at `end_offset`, for the machine to replay."""
+        return (Entry(offset, record) for offset, record in enumerate(records, end_offset - len(records)))
 
     def freeze(self) -> Delta:
         """Return an image of all written records, and the changes since the last image."""

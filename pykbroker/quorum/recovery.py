@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 
 import msgspec
+import trio
 
 from pykbroker.core.metadata.image import EMPTY, MetadataImage
 from pykbroker.core.metadata.machine import ControllerMachine
+from pykbroker.core.metadata.record import Record as MetadataRecord
 from pykbroker.core.metadata.record import read_record
 from pykbroker.core.metadata.replay import DamagedMetadata
 from pykbroker.core.metadata.snapshot import image_of
 from pykbroker.core.outcome import Entry
+from pykbroker.machines.loader import Loader
 from pykbroker.quorum.journal import BATCH_BYTES_MAX, MetadataJournal
 from pykbroker.quorum.snapshot_file import QuorumRecord, SnapshotId
 from pykbroker.quorum.snapshots import Snapshots
@@ -19,7 +22,7 @@ from pykbroker.world.disk import Buffer, FileSlice
 from wire.errors import DecodeError
 from wire.records.batch import Batch, batches
 from wire.records.control import control_records
-from wire.records.record import records
+from wire.records.record import RecordCursor, content
 from wire.stored.control import KRaftVersionRecord, VotersRecord
 
 READ_BYTES = 1 << 20
@@ -98,35 +101,54 @@ async def _newest(
 
 
 async def _replay_log(journal: MetadataJournal, found: Recovered) -> None:
-    machine = found.machine
-    offset = machine.next_offset
-    while offset < journal.log_end_offset:
-        data = await journal.read_slowly(offset, READ_BYTES, journal.log_end_offset, at_least_one=True)
-        for batch in batches(await _in_memory(data), strict=True):
-            _replay_batch(batch, found)
-        if machine.next_offset <= offset:
-            raise DamagedMetadata(
-                f"nothing can be read at offset {offset}, and the log ends at {journal.log_end_offset}"
-            )
-        offset = machine.next_offset
+    await Loader(StoredMetadata(journal, found), trio.Lock()).load(found.machine, found.machine.next_offset)
+
+
+class StoredMetadata:
+    """The metadata log, as the loader reads it. What batches say about the log itself goes to `found`."""
+
+    def __init__(self, journal: MetadataJournal, found: Recovered) -> None:
+        self._journal, self._found = journal, found
+
+    @property
+    def log_end_offset(self) -> int:
+        """Return the offset of the next record."""
+        return self._journal.log_end_offset
+
+    async def read_batches(self, offset: int) -> list[Batch]:
+        """Return batches from the one that holds `offset`. DamagedMetadata: nothing can be read there."""
+        data = await self._journal.read_slowly(offset, READ_BYTES, self.log_end_offset, at_least_one=True)
+        found = list(batches(await _in_memory(data), strict=True))
+        if not found or found[-1].last_offset < offset:
+            raise DamagedMetadata(f"nothing can be read at offset {offset}, and the log ends at {self.log_end_offset}")
+        return found
+
+    async def open(self, found: Collection[Batch]) -> list[bytes | DecodeError]:
+        """Return the decompressed records of the first batch. DamagedMetadata: its checksum does not match."""
+        batch = next(iter(found))
+        if not batch.crc_ok():
+            raise DamagedMetadata(f"the batch at offset {batch.base_offset} does not match its checksum")
+        return [b"" if batch.is_control else content(batch, BATCH_BYTES_MAX)]
+
+    def read_entries(self, batch: Batch, data: bytes, offset: int) -> Iterator[Entry[MetadataRecord]]:
+        """Yield the records of a batch from `offset` on, and note what else it says."""
+        found = self._found
+        found.epoch = max(found.epoch, batch.leader_epoch)
+        found.time_ms = batch.max_timestamp
+        found.log_bytes += batch.size
+        if batch.is_control:
+            for control in control_records(batch):
+                if isinstance(control.value, VotersRecord | KRaftVersionRecord):
+                    found.quorum[type(control.value)] = control.value
+        else:
+            cursor = RecordCursor(batch, data)
+            while cursor.left:
+                record = cursor.take()
+                if record.offset >= offset:
+                    yield Entry(record.offset, read_record(record.value))
+            cursor.finish()
+        found.machine.skip(batch.last_offset)
 
 
 async def _in_memory(data: Buffer | FileSlice) -> Buffer:
     return await data.file.read(data.offset, data.size) if isinstance(data, FileSlice) else data
-
-
-def _replay_batch(batch: Batch, found: Recovered) -> None:
-    if not batch.crc_ok():
-        raise DamagedMetadata(f"the batch at offset {batch.base_offset} does not match its checksum")
-    found.epoch = max(found.epoch, batch.leader_epoch)
-    found.time_ms = batch.max_timestamp
-    found.log_bytes += batch.size
-    if batch.is_control:
-        for control in control_records(batch):
-            if isinstance(control.value, VotersRecord | KRaftVersionRecord):
-                found.quorum[type(control.value)] = control.value
-    else:
-        for record in records(batch, BATCH_BYTES_MAX):
-            if record.offset >= found.machine.next_offset:
-                found.machine.replay(Entry(record.offset, read_record(record.value)))
-    found.machine.skip(batch.last_offset)

@@ -89,7 +89,9 @@ async def _recovered(
 
 
 def _write(driver: Driver, records: Sequence[Record], now_ms: int) -> None:
-    finish(driver.write(finish(driver.batches(records, now_ms)), records, now_ms))
+    for batch, held in finish(driver.frame(records, now_ms)):
+        for entry in driver.entries(held, driver.append(batch, now_ms)):
+            driver.machine.replay(entry)
 
 
 async def _next_state(disk: Disk, settings: ControllerSettings, found: Recovered) -> QuorumState:

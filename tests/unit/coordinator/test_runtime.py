@@ -429,7 +429,7 @@ async def test_a_bug_costs_a_machine_and_no_more(autojump_clock: object) -> None
         await trio.sleep(5)
         assert offset(fetch(runtime).result()) == 5
         with pytest.raises(ZeroDivisionError):
-            runtime.ask_at(0, None)
+            runtime.ask_at(0, None).result()
         await trio.sleep(5)
         assert offset(fetch(runtime).result()) == 5
         nursery.cancel_scope.cancel()

@@ -202,10 +202,12 @@ async def test_a_bug_in_a_later_share_costs_the_machine_and_answers_all(
             raise ZeroDivisionError
 
         monkeypatch.setattr(partition._shell._machine, "replay", broken)
-        for call in commit(runtime, 2), fetch(runtime):
-            with pytest.raises(ApiError) as refused:
-                await call.wait()
-            assert refused.value.code == ErrorCode.NOT_COORDINATOR
+        failing, other = commit(runtime, 2), fetch(runtime)
+        with pytest.raises(ZeroDivisionError):
+            await failing.wait()
+        with pytest.raises(ApiError) as refused:
+            await other.wait()
+        assert refused.value.code == ErrorCode.NOT_COORDINATOR
         await trio.testing.wait_all_tasks_blocked()
         assert "is given up and loaded again" in caplog.text
         await trio.sleep(5)

@@ -88,7 +88,7 @@ async def test_no_image_holds_a_part_of_a_topic(tmp_path: Path) -> None:
     async def look(controller: Controller) -> None:
         while True:
             await trio.lowlevel.checkpoint()
-            controller._work.set()  # a commit is due at any time
+            controller._shell._replies._due.set()  # a commit is due at any time
             seen.add(made(controller))
 
     async with living(disk_at(tmp_path), tick_ns=SLOW) as controller, trio.open_nursery() as nursery:
