@@ -119,7 +119,7 @@ def _expire(shard: Shard, group: Group, step: Step) -> int:
                 kept += 1
             else:
                 step.write(tombstone(group.id, topic, partition))
-    if not kept and not shard.offsets.has_pending(group.id) and not group.delete_error and not group.is_awaited:
+    if not kept and not shard.offsets.has_pending(group.id) and not group.delete_error and not group.pending:
         _delete(group, step)
     return looked
 

@@ -21,8 +21,8 @@ class Group(Protocol):
         """Return the ids of the members."""
 
     @property
-    def is_awaited(self) -> bool:
-        """Whether a client has an unused member id and is about to join."""
+    def pending(self) -> Collection[str]:
+        """Return member ids that were given out and have not joined yet."""
 
     @property
     def delete_error(self) -> ErrorCode:

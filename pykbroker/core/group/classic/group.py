@@ -188,11 +188,6 @@ class ClassicGroup:
     # As any group
 
     @property
-    def is_awaited(self) -> bool:
-        """Whether a client has an unused member id and is about to join."""
-        return bool(self.pending)
-
-    @property
     def delete_error(self) -> ErrorCode:
         """Return why the group cannot be deleted, or NONE."""
         return ANSWERS[self.state].delete

@@ -120,9 +120,9 @@ class ConsumerGroup:
     # As any group
 
     @property
-    def is_awaited(self) -> bool:
-        """Whether a client is about to join: members join with their first heartbeat."""
-        return False
+    def pending(self) -> frozenset[str]:
+        """Return no member ids: members join with their first heartbeat."""
+        return frozenset()
 
     @property
     def delete_error(self) -> ErrorCode:
