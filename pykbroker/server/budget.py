@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from pykbroker.core.security.session import Session
 from pykbroker.server.ending import ConnectionEnding
-from pykbroker.world.net import Peer
 
 
 class Holder(Protocol):
     """A connection as the budget and the idle check see it."""
 
-    peer: Peer
+    session: Session
     moved_at: int
     """The time at which bytes last came or went."""
     begun_at: int | None

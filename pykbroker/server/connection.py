@@ -10,6 +10,7 @@ import logging
 from functools import partial
 from struct import Struct
 
+from pykbroker.core.security.session import Session
 from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.failure import failure
 from pykbroker.server.frames import FrameReader
@@ -21,7 +22,7 @@ from pykbroker.server.shared import Shared
 from pykbroker.server.slot import Slot
 from pykbroker.server.work import first_share, read_on, response_of
 from pykbroker.world.disk import Buffer
-from pykbroker.world.net import Peer, Pump
+from pykbroker.world.net import Pump
 from pykbroker.world.turns import Unfinished
 from wire.api import ApiKey
 from wire.declare import Response
@@ -58,21 +59,20 @@ class Connection:
         "ended",
         "ending",
         "moved_at",
-        "opened_at",
         "out",
-        "peer",
         "replies",
         "room",
+        "session",
         "wants_input",
     )
 
-    def __init__(self, peer: Peer, pump: Pump, shared: Shared) -> None:
-        self.peer, self._pump, self._shared, self._ticks = peer, pump, shared, shared.turns.ticks
-        self.opened_at = self.came_at = self.moved_at = now = shared.turns.ticks()
-        """The times at which the connection was opened, bytes last came, and bytes last came or went."""
+    def __init__(self, session: Session, pump: Pump, shared: Shared) -> None:
+        self.session, self._pump, self._shared, self._ticks = session, pump, shared, shared.turns.ticks
+        self.came_at = self.moved_at = session.opened_at
+        """The times at which bytes last came, and bytes last came or went; first that of the connection."""
         self._table = shared.table
         self._frames = FrameReader(shared.request_bytes_max, shared.pool)
-        self.replies = ReplyQueue(now)
+        self.replies = ReplyQueue(session.opened_at)
         self.out, self.room = self.replies.out, self._frames.room
         self.wants_input = True
         self.ended = self.behind = False
@@ -233,7 +233,7 @@ class Connection:
         replies = self.replies
         if replies.slots and route.key != FETCH:
             replies.hurry()  # the client of a parked Fetch waits for another response now
-        context = RequestContext(route.version, self._client_id, self.peer)
+        context = RequestContext(route.version, self._client_id, self.session)
         if size < LARGE_FRAME_BYTES:
             request = route.decode(data, pos, end)
         else:
@@ -371,7 +371,7 @@ class Connection:
             self.ending = (
                 ConnectionEnding.BAD_REQUEST if isinstance(error, DecodeError) else ConnectionEnding.REFUSED_REQUEST
             )
-            logger.warning("closing the connection of %s: %s", self.peer, error)
+            logger.warning("closing the connection of %s: %s", self.session, error)
         else:
             self.ending = ConnectionEnding.FAULT
-            logger.error("closing the connection of %s: a fault of this broker", self.peer, exc_info=error)
+            logger.error("closing the connection of %s: a fault of this broker", self.session, exc_info=error)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.world.net import Peer
+from pykbroker.core.security.session import Session
 
 LOOPBACK = ("127.", "::1", "::ffff:127.")
 
@@ -35,22 +35,22 @@ class BrokerEndpoints:
         self._node_id, self._image, self._advertised = node_id, image, advertised
         self._warned = False
 
-    def own(self, peer: Peer) -> BrokerEndpoint:
+    def own(self, session: Session) -> BrokerEndpoint:
         """Return the endpoint of this broker for this client."""
         broker = self._image().cluster.brokers.get(self._node_id)
-        return BrokerEndpoint(self._node_id, *self.address(peer), None if broker is None else broker.rack)
+        return BrokerEndpoint(self._node_id, *self.address(session), None if broker is None else broker.rack)
 
-    def address(self, peer: Peer) -> tuple[str, int]:
+    def address(self, session: Session) -> tuple[str, int]:
         """Return this broker's (host, port) for this client. The first client from another machine is logged."""
         if self._advertised is not None:
             return self._advertised
-        if not self._warned and not peer.host.startswith(LOOPBACK):
+        if not self._warned and not session.client_host.startswith(LOOPBACK):
             self._warned = True
             logger.warning(
                 "%s comes from another machine and is told to use %s:%s. If it cannot reach that address"
                 " (port forwarding, NAT, a container), start with --advertise HOST:PORT.",
-                peer,
-                peer.local_host,
-                peer.local_port,
+                session,
+                session.local_host,
+                session.local_port,
             )
-        return peer.local_host, peer.local_port
+        return session.local_host, session.local_port

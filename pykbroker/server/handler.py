@@ -8,8 +8,8 @@ from typing import Any, ClassVar, final
 
 import msgspec
 
+from pykbroker.core.security.session import Session
 from pykbroker.core.steps import Steps
-from pykbroker.world.net import Peer
 from wire.api import ApiKey
 from wire.declare import Response
 from wire.error_codes import ErrorCode
@@ -67,8 +67,7 @@ class RequestContext(msgspec.Struct, gc=False):
 
     version: int
     client_id: str | None
-    peer: Peer
-    principal: str = "User:ANONYMOUS"
+    session: Session
     hurry: Callable[[], None] | None = None
     """A parked Fetch's function that makes it respond with the records that it has; None for all other requests.
 

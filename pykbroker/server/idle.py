@@ -121,7 +121,7 @@ class Watchman:
         for connection, progress in sorted(self._progress.items(), key=lambda each: each[1].quiet_since):
             ending = progress.verdict(now, spent=self._budget.is_spent)
             if ending is not None and not connection.ended:
-                self._slow.warn("closing the connection of %s: %s", connection.peer, ending.value)
+                self._slow.warn("closing the connection of %s: %s", connection.session, ending.value)
                 connection.end(ending)
 
     async def _close_idle(self) -> None:
@@ -130,7 +130,7 @@ class Watchman:
         quiet = [connection for connection in self._connections if connection.moved_at <= quiet_since]
         for connection in sorted(quiet, key=lambda each: each.moved_at):
             if connection in self._connections and connection.moved_at <= quiet_since:
-                logger.debug("closing the connection of %s: idle", connection.peer)
+                logger.debug("closing the connection of %s: idle", connection.session)
                 connection.end(ConnectionEnding.IDLE)
             await trio.lowlevel.checkpoint()
         oldest = min((each.moved_at for each in self._connections), default=self._ticks())

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from types import MappingProxyType
 
+from pykbroker.core.security.session import Session
 from pykbroker.server.budget import Budget
 from pykbroker.server.connection import Connection
 from pykbroker.server.ending import ConnectionEnding
@@ -36,8 +37,9 @@ class Listener:
         turns: Turns,
         limits: Limits,
         connections_max: Callable[[], int] = lambda: UNLIMITED,
+        name: str = "PLAINTEXT",
     ) -> None:
-        self._limits, self._connections_max = limits, connections_max
+        self._limits, self._connections_max, self._name = limits, connections_max, name
         self._budget = Budget(limits.held_bytes_max, limits.held_requests_max)
         self._shared = Shared(table, tasks, turns, self._budget, limits.request_bytes_max, self._forget)
         self._ticks = ticks = turns.ticks
@@ -71,11 +73,12 @@ class Listener:
 
     def __call__(self, peer: Peer, pump: Pump) -> Connection | None:
         """Return a connection for `peer`, whose bytes `pump` moves, or None if its address has too many connections."""
-        if not self._quotas.admit(peer.host):
+        session = Session(peer.host, peer.port, peer.local_host, peer.local_port, self._name, self._ticks())
+        if not self._quotas.admit(session):
             self._refused += 1
-            self._too_many_of_host.warn("refusing %s: max.connections.per.ip are open", peer)
+            self._too_many_of_host.warn("refusing %s: max.connections.per.ip are open", session)
             return None
-        connection = Connection(peer, pump, self._shared)
+        connection = Connection(session, pump, self._shared)
         self._open.add(connection)
         self._accepted += 1
         return connection
@@ -84,7 +87,7 @@ class Listener:
         """Return the counts since the start."""
         routes = sorted(self._shared.table.values(), key=lambda route: (route.key, route.version))
         now = self._ticks()
-        ages = [now - connection.opened_at for connection in self._open]
+        ages = [now - connection.session.opened_at for connection in self._open]
         return ServerStatistics(
             requests=tuple(map(RouteStatistics.of, routes)),
             requests_waiting=sum(len(connection.replies) for connection in self._open),
@@ -105,4 +108,4 @@ class Listener:
     def _forget(self, connection: Connection) -> None:
         self._open.discard(connection)
         self._closed[connection.ending] += 1
-        self._quotas.release(connection.peer.host)
+        self._quotas.release(connection.session)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pykbroker.core.security.session import Session
 from pykbroker.server.limits import UNLIMITED, Limits
 
 SECOND_NS = 1_000_000_000
@@ -32,10 +33,11 @@ class ConnectionQuotas:
         """Whether another peer may be accepted now."""
         return self._open < self._limits.connections_max and (self._per_s >= UNLIMITED or self._earned() >= SECOND_NS)
 
-    def admit(self, host: str) -> bool:
-        """Count an accepted peer and return True, or return False if its address has too many connections."""
+    def admit(self, session: Session) -> bool:
+        """Count a new session and return True, or return False if its address has too many connections."""
         if self._per_s < UNLIMITED:
             self._credit -= SECOND_NS
+        host = session.client_host
         count = self._of_host.get(host, 0)
         if count >= self._limits.connections_per_ip_overrides.get(host, self._limits.connections_per_ip_max):
             return False
@@ -43,8 +45,9 @@ class ConnectionQuotas:
         self._open += 1
         return True
 
-    def release(self, host: str) -> None:
+    def release(self, session: Session) -> None:
         """Uncount an admitted peer that has gone."""
+        host = session.client_host
         self._open -= 1
         self._of_host[host] -= 1
         if not self._of_host[host]:

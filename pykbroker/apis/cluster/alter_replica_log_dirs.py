@@ -45,7 +45,7 @@ class AlterReplicaLogDirs(Handler, msgspec.Struct, frozen=True):
         return Later(self._answer(context, request), holds_connection=True)
 
     async def _answer(self, context: RequestContext, request: AlterReplicaLogDirsRequest) -> Answer:
-        if not permitted(self.authorizer, context.principal, self.key):
+        if not permitted(self.authorizer, context.session, self.key):
             return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         wanted: dict[TopicPartition, str] = {}
         for count, (key, path) in enumerate(named(request), 1):

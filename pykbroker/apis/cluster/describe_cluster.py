@@ -37,14 +37,14 @@ class DescribeCluster(Handler, msgspec.Struct, frozen=True):
     def __call__(self, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
         if request.endpoint_type != BROKERS:
             return unsupported(request.endpoint_type)
-        if not permitted(self.authorizer, context.principal, self.key):
+        if not permitted(self.authorizer, context.session, self.key):
             return DescribeClusterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         response = DescribeClusterResponse(
             cluster_id=self.cluster_id, controller_id=self.node_id, brokers=self._brokers(context, request)
         )
         if request.include_cluster_authorized_operations:
             response.cluster_authorized_operations = authorized_operations(
-                self.authorizer, context.principal, ResourceType.CLUSTER, CLUSTER_NAME
+                self.authorizer, context.session, ResourceType.CLUSTER, CLUSTER_NAME
             )
         return response
 
@@ -52,7 +52,7 @@ class DescribeCluster(Handler, msgspec.Struct, frozen=True):
         broker = self.image().cluster.brokers.get(self.node_id)
         if broker is None or (broker.fenced and not request.include_fenced_brokers):
             return []
-        return [DescribeClusterBroker(*self.endpoints.own(context.peer), is_fenced=broker.fenced)]
+        return [DescribeClusterBroker(*self.endpoints.own(context.session), is_fenced=broker.fenced)]
 
 
 def unsupported(endpoint_type: int) -> DescribeClusterResponse:

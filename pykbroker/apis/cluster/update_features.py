@@ -33,7 +33,7 @@ class UpdateFeatures(Handler, msgspec.Struct, frozen=True):
         return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
 
     async def _answer(self, context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-        if not permitted(self.authorizer, context.principal, self.key):
+        if not permitted(self.authorizer, context.session, self.key):
             return UpdateFeaturesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
         try:
             response = await self.controller.ask(request)

@@ -44,7 +44,7 @@ class AlterConfigs(Handler, msgspec.Struct, frozen=True):
         resources, allowed, answers = request.resources, [], {}
         for resource in resources:
             try:
-                check_config_right(self.authorizer, context.principal, Operation.ALTER_CONFIGS, named(resource))
+                check_config_right(self.authorizer, context.session, Operation.ALTER_CONFIGS, named(resource))
                 allowed.append(resource)
             except ApiError as error:
                 answers[named(resource)] = failed(resource, error.code)

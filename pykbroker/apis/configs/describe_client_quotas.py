@@ -54,7 +54,7 @@ class DescribeClientQuotas(Handler, msgspec.Struct, frozen=True):
         return Later(self._steps(context, request), holds_connection=True)
 
     def _steps(self, context: RequestContext, request: DescribeClientQuotasRequest) -> Steps[Answer]:
-        if not permitted(self.authorizer, context.principal, self.key):
+        if not permitted(self.authorizer, context.session, self.key):
             return failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
         try:
             check(request.components)

@@ -95,7 +95,7 @@ class DescribeConfigs(Handler, msgspec.Struct, frozen=True):
         result = DescribeConfigsResult(resource_type=resource.resource_type, resource_name=resource.resource_name)
         try:
             named = resource.resource_type, resource.resource_name
-            check_config_right(self.authorizer, context.principal, Operation.DESCRIBE_CONFIGS, named)
+            check_config_right(self.authorizer, context.session, Operation.DESCRIBE_CONFIGS, named)
             entries = self._entries(resource, image)
             result.configs = sheet.configs(same_configs(resource, image), resource.configuration_keys or (), entries)
         except ApiError as error:

@@ -42,7 +42,7 @@ class GetTelemetrySubscriptions(Handler, msgspec.Struct, frozen=True):
         self, context: RequestContext, request: GetTelemetrySubscriptionsRequest
     ) -> GetTelemetrySubscriptionsResponse:
         instance_id = new_id(self.rng) if request.client_instance_id == NIL else request.client_instance_id
-        who = properties(instance_id, context.client_id, context.peer.host, context.peer.port)
+        who = properties(instance_id, context.client_id, context.session.client_host, context.session.client_port)
         wanted = self.clients.client(instance_id, who, self.image().configs).ask(self.ticks_ns() / NS_PER_MS)
         return GetTelemetrySubscriptionsResponse(
             client_instance_id=instance_id,

@@ -55,7 +55,7 @@ class IncrementalAlterConfigs(Handler, msgspec.Struct, frozen=True):
             if count % AT_ONCE_MAX == 0:
                 await trio.lowlevel.checkpoint()
             try:
-                check_config_right(self.authorizer, context.principal, Operation.ALTER_CONFIGS, named(resource))
+                check_config_right(self.authorizer, context.session, Operation.ALTER_CONFIGS, named(resource))
                 if resource.resource_type == ConfigResource.BROKER_LOGGER and times[named(resource)] == 1:
                     alter_levels(resource, self.node_id, validate_only=request.validate_only)
                     answers[named(resource)] = answered(resource, ErrorCode.NONE)

@@ -33,7 +33,7 @@ class ListConfigResources(Handler, msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
-        if not permitted(self.authorizer, context.principal, self.key):
+        if not permitted(self.authorizer, context.session, self.key):
             return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         every = context.version >= ALL_TYPES_VERSION_FIRST
         supported = tuple(ConfigResource) if every else (ConfigResource.CLIENT_METRICS,)

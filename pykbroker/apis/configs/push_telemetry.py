@@ -38,7 +38,7 @@ class PushTelemetry(Handler, msgspec.Struct, frozen=True):
         instance_id = request.client_instance_id
         if instance_id in RESERVED:
             raise ApiError(ErrorCode.INVALID_REQUEST, "no client has this id")
-        who = properties(instance_id, context.client_id, context.peer.host, context.peer.port)
+        who = properties(instance_id, context.client_id, context.session.client_host, context.session.client_port)
         client = self.clients.client(instance_id, who, self.image().configs)
         try:
             self._take(client, request)

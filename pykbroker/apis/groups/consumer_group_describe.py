@@ -54,7 +54,7 @@ class ConsumerGroupDescribe(Handler):
             return refused(ApiError(ErrorCode.UNSUPPORTED_VERSION))
         if not group_id:
             return refused(ApiError(ErrorCode.INVALID_GROUP_ID))
-        if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        if not self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.GROUP, group_id):
             return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
         return self.groups.ask(group_id, Asked(ConsumerGroupDescribeRequest([group_id]), context.version))
 
@@ -73,7 +73,7 @@ class ConsumerGroupDescribe(Handler):
         except ApiError as error:
             return _failed(group_id, error)
         if not all(
-            self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, name)
+            self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.TOPIC, name)
             for name in _topics(group)
         ):
             return _failed(
@@ -85,7 +85,7 @@ class ConsumerGroupDescribe(Handler):
             )
         if request.include_authorized_operations and not group.error_code:
             group.authorized_operations = authorized_operations(
-                self.authorizer, context.principal, ResourceType.GROUP, group_id
+                self.authorizer, context.session, ResourceType.GROUP, group_id
             )
         return group
 

@@ -37,12 +37,12 @@ class ConsumerGroupHeartbeat(Handler):
     def __call__(self, context: RequestContext, request: ConsumerGroupHeartbeatRequest) -> Answer:
         if not self.enabled():
             return _refused(ApiError(ErrorCode.UNSUPPORTED_VERSION))
-        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
+        if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
             return _refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
         for name in request.subscribed_topic_names or ():
-            if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, name):
+            if not self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.TOPIC, name):
                 return _refused(ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-        asked = Asked(request, context.version, context.client_id or "", f"/{context.peer.host}")
+        asked = Asked(request, context.version, context.client_id or "", f"/{context.session.client_host}")
         call = self.groups.ask(request.group_id, asked)
         return now_or_later(when_settled([call], lambda: _answer(call)))
 

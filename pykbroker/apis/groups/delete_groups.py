@@ -51,7 +51,7 @@ class DeleteGroups(Handler):
         return DeleteGroupsResponse(results=[DeletableGroupResult(name, code) for name in request.groups_names])
 
     def _ask(self, context: RequestContext, group_id: str) -> Call:
-        if not self.authorizer.allows(context.principal, Operation.DELETE, ResourceType.GROUP, group_id):
+        if not self.authorizer.allows(context.session, Operation.DELETE, ResourceType.GROUP, group_id):
             return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
         return self.groups.ask(group_id, Asked(DeleteGroupsRequest([group_id]), context.version))
 

@@ -42,7 +42,7 @@ class DescribeGroups(Handler):
         )
 
     def _ask(self, context: RequestContext, group_id: str) -> Call:
-        if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.GROUP, group_id):
+        if not self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.GROUP, group_id):
             return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
         return self.groups.ask(group_id, Asked(DescribeGroupsRequest([group_id]), context.version))
 
@@ -54,7 +54,7 @@ class DescribeGroups(Handler):
             group = _described(group_id, call)
             if request.include_authorized_operations and not group.error_code:
                 group.authorized_operations = authorized_operations(
-                    self.authorizer, context.principal, ResourceType.GROUP, group.group_id
+                    self.authorizer, context.session, ResourceType.GROUP, group.group_id
                 )
             response.groups.append(group)
             yield

@@ -95,7 +95,7 @@ class FindCoordinator(Handler):
         if key_type not in RESOURCES:
             return ErrorCode.INVALID_REQUEST
         resource, code = RESOURCES[key_type]
-        allowed = self.authorizer.allows(context.principal, Operation.DESCRIBE, resource, key)
+        allowed = self.authorizer.allows(context.session, Operation.DESCRIBE, resource, key)
         return None if allowed else code
 
     def _find(self, context: RequestContext, key_type: int, key: str) -> Coordinator:
@@ -107,7 +107,7 @@ class FindCoordinator(Handler):
         leader = -1 if made is None else made.partitions[partition_of(key, len(made.partitions))].leader
         if leader != self.node_id:
             return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        own = self.endpoints.own(context.peer)
+        own = self.endpoints.own(context.session)
         return Coordinator(key=key, node_id=own.node_id, host=own.host, port=own.port)
 
 

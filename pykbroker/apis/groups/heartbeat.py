@@ -29,7 +29,7 @@ class Heartbeat(Handler):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: HeartbeatRequest) -> Answer:
-        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
+        if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
             return HeartbeatResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         if not request.group_id:
             return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)

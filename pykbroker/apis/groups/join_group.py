@@ -33,9 +33,9 @@ class JoinGroup(Handler):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: JoinGroupRequest) -> Answer:
-        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
+        if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
             return _refused(context, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        asked = Asked(request, context.version, context.client_id or "", f"/{context.peer.host}")
+        asked = Asked(request, context.version, context.client_id or "", f"/{context.session.client_host}")
         call = self.groups.ask(request.group_id, asked)
         return now_or_later(when_settled([call], lambda: _answer(context, request, call)))
 

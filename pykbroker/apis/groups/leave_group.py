@@ -28,6 +28,6 @@ class LeaveGroup(Handler):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: LeaveGroupRequest) -> Answer:
-        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
+        if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
             return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return now_or_later(self.groups.ask(request.group_id, Asked(request, context.version)).answer())

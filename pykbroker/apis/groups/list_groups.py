@@ -36,10 +36,10 @@ class ListGroups(Handler):
 
     def _answer(self, context: RequestContext, calls: list[Call]) -> ListGroupsResponse:
         groups = [group for call in calls for group in call.result().groups]
-        if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        if not self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
             groups = [
                 group
                 for group in groups
-                if self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
+                if self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.GROUP, group.group_id)
             ]
         return ListGroupsResponse(groups=groups)

@@ -42,7 +42,7 @@ class OffsetCommit(Handler):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: OffsetCommitRequest) -> Answer:
-        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
+        if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
             return self.refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         refused: list[OffsetCommitResponseTopic] = []
         taken = [topic for topic in request.topics if self._takes(context, topic, refused)]
@@ -70,7 +70,7 @@ class OffsetCommit(Handler):
         code, partitions = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic.partitions
         if by_id and known is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
-        elif not self.authorizer.allows(context.principal, Operation.READ, ResourceType.TOPIC, name):
+        elif not self.authorizer.allows(context.session, Operation.READ, ResourceType.TOPIC, name):
             code, known = ErrorCode.TOPIC_AUTHORIZATION_FAILED, None
         if known is not None:
             partitions = [one for one in topic.partitions if one.partition_index not in known.partitions]

@@ -40,7 +40,7 @@ class OffsetDelete(Handler):
         return Later(self._steps(context, request), holds_connection=True)
 
     def _steps(self, context: RequestContext, request: OffsetDeleteRequest) -> Steps[Answer]:
-        if not self.authorizer.allows(context.principal, Operation.DELETE, ResourceType.GROUP, request.group_id):
+        if not self.authorizer.allows(context.session, Operation.DELETE, ResourceType.GROUP, request.group_id):
             return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         if not request.group_id:
             return OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID)
@@ -58,7 +58,7 @@ class OffsetDelete(Handler):
         known = self.image().topics.by_name.get(topic.name)
         present = () if known is None else known.partitions
         code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.TOPIC, topic.name):
+        if not self.authorizer.allows(context.session, Operation.READ, ResourceType.TOPIC, topic.name):
             code, present = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ()
         taken = []
         for few in portions(topic.partitions):

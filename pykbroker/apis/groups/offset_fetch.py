@@ -74,7 +74,7 @@ class OffsetFetch(Handler):
         self, context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
     ) -> tuple[Call, LeftOut]:
         """Return the call to the group's machine, and the results of refused topics, which the call leaves out."""
-        if not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+        if not self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
             return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)), []
         left_out: LeftOut = []
         asked = group.topics
@@ -91,7 +91,7 @@ class OffsetFetch(Handler):
             topic.name, topic.topic_id = known.name, known.id
         if by_id and known is None:
             code = ErrorCode.UNKNOWN_TOPIC_ID
-        elif not self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+        elif not self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
             code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         else:
             return True
@@ -128,7 +128,7 @@ class OffsetFetch(Handler):
             topic.topic_id = known.id
         elif context.version >= BY_ID_VERSION_FIRST:
             return False
-        return self.authorizer.allows(context.principal, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
+        return self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
 
 
 def _settled(group: OffsetFetchRequestGroup, call: Call) -> OffsetFetchResponseGroup:

@@ -32,6 +32,6 @@ class SyncGroup(Handler):
     def __call__(self, context: RequestContext, request: SyncGroupRequest) -> Answer:
         if context.version >= PROTOCOL_VERSION_FIRST and not (request.protocol_type and request.protocol_name):
             return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
+        if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
             return SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
         return now_or_later(self.groups.ask(request.group_id, Asked(request, context.version)).answer())

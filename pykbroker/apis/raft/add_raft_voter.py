@@ -35,7 +35,7 @@ class AddRaftVoter(Handler, msgspec.Struct, frozen=True):
     listener: str
 
     def __call__(self, context: RequestContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
-        if not permitted(self.authorizer, context.principal, self.key):
+        if not permitted(self.authorizer, context.session, self.key):
             return AddRaftVoterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
         code, message = self._refusal(request)
         return AddRaftVoterResponse(error_code=code, error_message=message)

@@ -49,7 +49,7 @@ class DescribeQuorum(Handler, msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-        if not permitted(self.authorizer, context.principal, self.key):
+        if not permitted(self.authorizer, context.session, self.key):
             return DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if request.topics != METADATA_PARTITION:
             return unknown(request)
@@ -65,7 +65,7 @@ class DescribeQuorum(Handler, msgspec.Struct, frozen=True):
         )
         response = DescribeQuorumResponse(topics=[DescribeQuorumResponseTopicData(CLUSTER_METADATA_TOPIC, [partition])])
         if context.version >= NODES_VERSION_FIRST:
-            own, registered = self.endpoints.own(context.peer), image.cluster.controllers[self.node_id].endpoints
+            own, registered = self.endpoints.own(context.session), image.cluster.controllers[self.node_id].endpoints
             response.nodes.append(Node(own.node_id, [Listener(one.name, own.host, own.port) for one in registered]))
         return response
 

@@ -31,7 +31,7 @@ class RemoveRaftVoter(Handler, msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
-        if not permitted(self.authorizer, context.principal, self.key):
+        if not permitted(self.authorizer, context.session, self.key):
             return RemoveRaftVoterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
         code, message = self._refusal(request)
         return RemoveRaftVoterResponse(error_code=code, error_message=message)

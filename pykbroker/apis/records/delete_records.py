@@ -72,7 +72,7 @@ class DeleteRecords(Handler, msgspec.Struct, frozen=True):
 
     def _delete(self, context: RequestContext, key: TopicPartition, offset: int) -> int:
         """Delete the records before `offset` and return the new log start offset."""
-        if not permitted(self.authorizer, context.principal, self.key, key.topic):
+        if not permitted(self.authorizer, context.session, self.key, key.topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self.replicas.partition(key)
         if is_internal(key.topic):

@@ -79,7 +79,7 @@ class DescribeProducers(Handler, msgspec.Struct, frozen=True):
 
     def _check_topic(self, context: RequestContext, name: str) -> None:
         check_topic_name(name)
-        if not permitted(self.authorizer, context.principal, self.key, name):
+        if not permitted(self.authorizer, context.session, self.key, name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed.")
         if name not in self.image().topics.by_name:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")

@@ -185,10 +185,10 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
 
     def _allows(self, context: RequestContext, topic: str, fetching: Fetching) -> bool:
         """Whether the client may read the topic. An unknown topic id has no name to authorize, and is allowed here."""
-        allows, principal = self.authorizer.allows, context.principal
+        allows, session = self.authorizer.allows, context.session
         if fetching.privileged:
-            return allows(principal, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
-        return not topic or allows(principal, Operation.READ, ResourceType.TOPIC, topic)
+            return allows(session, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+        return not topic or allows(session, Operation.READ, ResourceType.TOPIC, topic)
 
     async def _finish(
         self,
@@ -221,7 +221,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         leader = self.node_id if partition.is_leader else NO_LEADER
         data.current_leader = LeaderIdAndEpoch(leader, partition.leader_epoch)
         if partition.is_leader and not response.node_endpoints:
-            response.node_endpoints = [NodeEndpoint(*self.endpoints.own(context.peer))]
+            response.node_endpoints = [NodeEndpoint(*self.endpoints.own(context.session))]
 
     def _now_ms(self) -> int:
         return self.ticks_ns() // 1_000_000

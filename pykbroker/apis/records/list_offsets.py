@@ -89,7 +89,7 @@ class ListOffsets(Handler, msgspec.Struct, frozen=True):
 
     def partition(self, context: RequestContext, topic: str, asked: ListOffsetsPartition) -> Partition:
         """Return the partition if the client may describe it and its leader epoch is current."""
-        if not permitted(self.authorizer, context.principal, self.key, topic):
+        if not permitted(self.authorizer, context.session, self.key, topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self.replicas.partition(TopicPartition(topic, asked.partition_index))
         partition.require_leader(asked.current_leader_epoch)

@@ -60,7 +60,7 @@ class OffsetForLeaderEpoch(Handler, msgspec.Struct, frozen=True):
 
     def _end_offset(self, context: RequestContext, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:
         try:
-            if not permitted(self.authorizer, context.principal, self.key, topic):
+            if not permitted(self.authorizer, context.session, self.key, topic):
                 raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             log = self.replicas.partition(TopicPartition(topic, asked.partition)).require_leader(
                 asked.current_leader_epoch

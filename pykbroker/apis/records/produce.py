@@ -140,7 +140,7 @@ class Produce(Handler):
         found = self._transactional(context, request)
         if not found:
             return self._append(context, request)
-        if not self.authorizer.allows(context.principal, WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
+        if not self.authorizer.allows(context.session, WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id):
             return self.refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if len({batch.producer_id for _, _, batch in found}) > 1:
             return self.refuse(
@@ -182,7 +182,7 @@ class Produce(Handler):
 
     def _topic(self, context: RequestContext, name: str, topic_id: bytes) -> TopicReplicas:
         topic = self.replicas.topic(name, topic_id)
-        if not self.authorizer.allows(context.principal, WRITE, TOPIC, topic.name):
+        if not self.authorizer.allows(context.session, WRITE, TOPIC, topic.name):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         if topic.name in INTERNAL_TOPICS and context.client_id != ADMIN_CLIENT:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic.name}")

@@ -32,7 +32,7 @@ class AlterUserScramCredentials(Handler, msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: AlterUserScramCredentialsRequest) -> Later:
-        if not permitted(self.authorizer, context.principal, self.key):
+        if not permitted(self.authorizer, context.session, self.key):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return Later(self.controller.ask(request), holds_connection=True)
 

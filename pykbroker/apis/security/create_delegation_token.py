@@ -25,7 +25,7 @@ class CreateDelegationToken(Handler, msgspec.Struct, frozen=True):
     versions: ClassVar[str] = "1-3"
 
     def __call__(self, context: RequestContext, request: CreateDelegationTokenRequest) -> CreateDelegationTokenResponse:
-        kind, _, name = context.principal.partition(":")
+        kind, _, name = context.session.principal.partition(":")
         response = CreateDelegationTokenResponse(
             error_code=ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
             principal_type=request.owner_principal_type or kind,

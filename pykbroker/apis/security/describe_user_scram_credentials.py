@@ -38,7 +38,7 @@ class DescribeUserScramCredentials(Handler, msgspec.Struct, frozen=True):
     def __call__(
         self, context: RequestContext, request: DescribeUserScramCredentialsRequest
     ) -> DescribeUserScramCredentialsResponse:
-        if not permitted(self.authorizer, context.principal, self.key):
+        if not permitted(self.authorizer, context.session, self.key):
             raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         known: dict[str, list[CredentialInfo]] = {}
         for record in self.image().records.of(UserScramCredentialRecord):

@@ -38,7 +38,7 @@ class AlterPartitionReassignments(Handler, msgspec.Struct, frozen=True):
     async def _answer(
         self, context: RequestContext, request: AlterPartitionReassignmentsRequest
     ) -> AlterPartitionReassignmentsResponse:
-        if not permitted(self.authorizer, context.principal, self.key):
+        if not permitted(self.authorizer, context.session, self.key):
             return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if not request.topics:
             return AlterPartitionReassignmentsResponse()

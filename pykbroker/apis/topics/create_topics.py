@@ -47,7 +47,7 @@ class CreateTopics(Handler, msgspec.Struct, frozen=True):
         return CreateTopicsResponse(topics=failed([topic.name for topic in request.topics], code, message))
 
     def _allowed(self, context: RequestContext, name: str) -> bool:
-        return permitted(self.authorizer, context.principal, self.key, name)
+        return permitted(self.authorizer, context.session, self.key, name)
 
 
 def failed(names: list[str], code: ErrorCode, message: str | None) -> list[CreatableTopicResult]:

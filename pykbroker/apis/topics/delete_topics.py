@@ -73,7 +73,7 @@ class DeleteTopics(Handler, msgspec.Struct, frozen=True):
         if name is None:
             known = self.image().topics.by_id.get(topic.topic_id)
             name = known.name if known is not None else ""
-        return permitted(self.authorizer, context.principal, self.key, name)
+        return permitted(self.authorizer, context.session, self.key, name)
 
 
 def result(topic: DeleteTopicState, code: ErrorCode) -> DeletableTopicResult:

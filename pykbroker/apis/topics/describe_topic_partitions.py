@@ -81,14 +81,14 @@ class DescribeTopicPartitions(Handler, msgspec.Struct, frozen=True):
         return DescribeTopicPartitionsResponse(topics=[failed(topic.name, code) for topic in request.topics])
 
     def _allowed(self, context: RequestContext, name: str) -> bool:
-        return permitted(self.authorizer, context.principal, self.key, name)
+        return permitted(self.authorizer, context.session, self.key, name)
 
     def _describe(
         self, context: RequestContext, name: str, topic: TopicImage | None, first: int, end: int
     ) -> DescribeTopicPartitionsResponseTopic:
         described = failed(name, missing(name)) if topic is None else self._described(topic, first, end)
         described.topic_authorized_operations = authorized_operations(
-            self.authorizer, context.principal, ResourceType.TOPIC, name
+            self.authorizer, context.session, ResourceType.TOPIC, name
         )
         return described
 

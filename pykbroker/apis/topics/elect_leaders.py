@@ -39,7 +39,7 @@ class ElectLeaders(Handler, msgspec.Struct, frozen=True):
         return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
 
     async def _answer(self, context: RequestContext, request: ElectLeadersRequest) -> Response:
-        if not permitted(self.authorizer, context.principal, self.key):
+        if not permitted(self.authorizer, context.session, self.key):
             return fitted(self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED), context.version)
         if request.topic_partitions == []:
             return ElectLeadersResponse()

@@ -38,7 +38,7 @@ class ListPartitionReassignments(Handler, msgspec.Struct, frozen=True):
         return Later(self._steps(context, request), holds_connection=True)
 
     def _steps(self, context: RequestContext, request: ListPartitionReassignmentsRequest) -> Steps[Answer]:
-        if not permitted(self.authorizer, context.principal, self.key):
+        if not permitted(self.authorizer, context.session, self.key):
             return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         known = self.image().topics.by_name
         asked: list[tuple[str, Iterable[int]]]

@@ -97,7 +97,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
             and name not in known
             and legal(name)
             and not is_internal(name)
-            and permitted(self.authorizer, context.principal, ApiKey.CREATE_TOPICS, name)
+            and permitted(self.authorizer, context.session, ApiKey.CREATE_TOPICS, name)
         )
         return list(islice(creatable, PARTITIONS_MAX + 1))
 
@@ -115,8 +115,8 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
         image, topics = self.image(), request.topics
         question = (
             context.version,
-            context.principal,
-            self.endpoints.address(context.peer),
+            context.session.principal,  # with ACLs by host, the host is part of the question too
+            self.endpoints.address(context.session),
             request.include_cluster_authorized_operations,
             request.include_topic_authorized_operations,
             None if topics is None else tuple(dict.fromkeys([(topic.name, topic.topic_id) for topic in topics])),
@@ -130,13 +130,13 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
         self, context: RequestContext, request: MetadataRequest, image: MetadataImage, question: Hashable
     ) -> Steps[Answer]:
         response = MetadataResponse(
-            brokers=[MetadataResponseBroker(*self.endpoints.own(context.peer))],
+            brokers=[MetadataResponseBroker(*self.endpoints.own(context.session))],
             cluster_id=self.cluster_id,
             controller_id=self.node_id,
         )
         if request.include_cluster_authorized_operations:
             response.cluster_authorized_operations = authorized_operations(
-                self.authorizer, context.principal, ResourceType.CLUSTER, CLUSTER_NAME
+                self.authorizer, context.session, ResourceType.CLUSTER, CLUSTER_NAME
             )
         for found in self._topics(context, request, image.topics):
             topic = found if isinstance(found, MetadataResponseTopic) else (yield from self._described(found))
@@ -146,7 +146,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
                 and (topic.error_code != ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             ):
                 topic.topic_authorized_operations = authorized_operations(
-                    self.authorizer, context.principal, ResourceType.TOPIC, topic.name
+                    self.authorizer, context.session, ResourceType.TOPIC, topic.name
                 )
             response.topics.append(topic)
             yield
@@ -206,7 +206,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
         )
 
     def _may_see(self, context: RequestContext, topic: str) -> bool:
-        return permitted(self.authorizer, context.principal, self.key, topic)
+        return permitted(self.authorizer, context.session, self.key, topic)
 
 
 def legal(name: str) -> bool:

@@ -40,9 +40,9 @@ class AddOffsetsToTxn(Handler, msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: AddOffsetsToTxnRequest) -> Answer:
-        if not permitted(self.authorizer, context.principal, self.key, request.transactional_id):
+        if not permitted(self.authorizer, context.session, self.key, request.transactional_id):
             return AddOffsetsToTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
+        if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
             return AddOffsetsToTxnResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
 
         def respond(reply: Reply) -> AddOffsetsToTxnResponse:

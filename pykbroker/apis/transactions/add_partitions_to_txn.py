@@ -19,6 +19,7 @@ from pykbroker.core.names import is_internal
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.permissions import permitted
+from pykbroker.core.security.session import Session
 from pykbroker.core.steps import Steps, finish
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.requests import AddPartitions, Reply, Verified, VerifyPartitions
@@ -54,7 +55,7 @@ class AddPartitionsToTxn(Handler, msgspec.Struct, frozen=True):
 
     def __call__(self, context: RequestContext, request: AddPartitionsToTxnRequest) -> Answer:
         if context.version >= BROKERS_VERSION_FIRST:
-            if self.authorizer.allows(context.principal, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
+            if self.authorizer.allows(context.session, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
                 return now_or_later(self._of_broker(request))
             return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return now_or_later(self._of_client(context, request))
@@ -69,9 +70,9 @@ class AddPartitionsToTxn(Handler, msgspec.Struct, frozen=True):
                 holds_connection=True,
             )
 
-        if not permitted(self.authorizer, context.principal, self.key, transactional_id):
+        if not permitted(self.authorizer, context.session, self.key, transactional_id):
             return respond(Decided(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
-        if refused := (yield from self._refused(topics, context.principal)):
+        if refused := (yield from self._refused(topics, context.session)):
             return (yield from response_of(topics, refused, ErrorCode.OPERATION_NOT_ATTEMPTED))
         asked = self.transactions.ask(
             AddPartitions(
@@ -112,19 +113,19 @@ class AddPartitionsToTxn(Handler, msgspec.Struct, frozen=True):
         return await run_steps(results(asked.topics, {}, reply.error_code))
 
     def _refused(
-        self, topics: list[AddPartitionsToTxnTopic], principal: str | None = None
+        self, topics: list[AddPartitionsToTxnTopic], session: Session | None = None
     ) -> Generator[None, None, dict[TopicPartition, ErrorCode]]:
-        """Return an error for each partition that does not exist or that `principal` may not write to.
+        """Return an error for each partition that does not exist or that the client of `session` may not write to.
 
-        A broker's request is not authorized by topic: its principal is None.
+        A broker's request is not authorized by topic: its session is not given.
         """
         known, refused = self.image().topics.by_name, dict[TopicPartition, ErrorCode]()
         for topic in topics:
             code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             there: Collection[int] = ()
-            if principal is not None and (
+            if session is not None and (
                 is_internal(topic.name)
-                or not self.authorizer.allows(principal, Operation.WRITE, ResourceType.TOPIC, topic.name)
+                or not self.authorizer.allows(session, Operation.WRITE, ResourceType.TOPIC, topic.name)
             ):
                 code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
             elif topic.name in known:

@@ -13,6 +13,7 @@ from pykbroker.coordinator.transactions import TransactionRequests
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.permissions import permitted
+from pykbroker.core.security.session import Session
 from pykbroker.core.txn.requests import FindTransaction, FoundTransactions
 from pykbroker.core.txn.requests import TransactionAnswer as Refused
 from pykbroker.core.txn.transaction import Transaction
@@ -36,7 +37,7 @@ class DescribeTransactions(Handler, msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: DescribeTransactionsRequest) -> Answer:
-        return now_or_later(self._describe(context.principal, request))
+        return now_or_later(self._describe(context.session, request))
 
     def refuse(self, request: DescribeTransactionsRequest, code: ErrorCode) -> DescribeTransactionsResponse:
         """Return `code` for every id."""
@@ -44,26 +45,26 @@ class DescribeTransactions(Handler, msgspec.Struct, frozen=True):
             transaction_states=[TransactionState(code, name) for name in request.transactional_ids]
         )
 
-    async def _describe(self, principal: str, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
+    async def _describe(self, session: Session, request: DescribeTransactionsRequest) -> DescribeTransactionsResponse:
         return DescribeTransactionsResponse(
-            transaction_states=[await self._state(principal, name) for name in request.transactional_ids]
+            transaction_states=[await self._state(session, name) for name in request.transactional_ids]
         )
 
-    async def _state(self, principal: str, transactional_id: str) -> TransactionState:
-        if not permitted(self.authorizer, principal, self.key, transactional_id):
+    async def _state(self, session: Session, transactional_id: str) -> TransactionState:
+        if not permitted(self.authorizer, session, self.key, transactional_id):
             return TransactionState(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id)
         await trio.lowlevel.checkpoint()  # a request may have many
         reply = await self.transactions.asked(FindTransaction(transactional_id))
         if isinstance(reply, Refused):
             return TransactionState(reply.error_code, transactional_id)
         assert isinstance(reply, FoundTransactions)
-        return self._described(principal, reply.transactions[0])
+        return self._described(session, reply.transactions[0])
 
-    def _described(self, principal: str, known: Transaction) -> TransactionState:
+    def _described(self, session: Session, known: Transaction) -> TransactionState:
         topics = [
             TopicData(topic, [index for _, index in found])
             for topic, found in groupby(sorted(known.partitions), key=itemgetter(0))
-            if self.authorizer.allows(principal, Operation.DESCRIBE, ResourceType.TOPIC, topic)
+            if self.authorizer.allows(session, Operation.DESCRIBE, ResourceType.TOPIC, topic)
         ]
         return TransactionState(
             ErrorCode.NONE,

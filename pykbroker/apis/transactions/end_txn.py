@@ -33,7 +33,7 @@ class EndTxn(Handler, msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: EndTxnRequest) -> Answer:
-        if not permitted(self.authorizer, context.principal, self.key, request.transactional_id):
+        if not permitted(self.authorizer, context.session, self.key, request.transactional_id):
             return EndTxnResponse(error_code=ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         client_version = EPOCH_BUMP_VERSION if context.version >= EPOCH_BUMP_VERSION_FIRST else 0
 

@@ -14,6 +14,7 @@ import msgspec
 from pykbroker.coordinator.transactions import TransactionRequests, spoken
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.session import Session
 from pykbroker.core.txn.requests import InitProducer, Reply
 from pykbroker.core.txn.requests import TransactionAnswer as Given
 from pykbroker.quorum.producer_ids import ProducerIds
@@ -36,7 +37,7 @@ class InitProducerId(Handler, msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: InitProducerIdRequest) -> Answer:
-        refusal = self._refusal(context.principal, request.transactional_id)
+        refusal = self._refusal(context.session, request.transactional_id)
         if refusal is not None:
             return self.refuse(request, refusal)
         if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
@@ -67,15 +68,15 @@ class InitProducerId(Handler, msgspec.Struct, frozen=True):
             )
         )
 
-    def _refusal(self, principal: str, transactional_id: str | None) -> ErrorCode | None:
+    def _refusal(self, session: Session, transactional_id: str | None) -> ErrorCode | None:
         """Return the authorization error, or None if the client is authorized."""
         may = self.authorizer
         if transactional_id is not None:
-            allowed = may.allows(principal, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+            allowed = may.allows(session, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
             return None if allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        if may.allows(principal, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):
+        if may.allows(session, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):
             return None
-        allowed = may.allows_somewhere(principal, Operation.WRITE, ResourceType.TOPIC)
+        allowed = may.allows_somewhere(session, Operation.WRITE, ResourceType.TOPIC)
         return None if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
     async def _wait(self) -> InitProducerIdResponse:

@@ -17,6 +17,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.name_pattern import NamePattern, compiled
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
+from pykbroker.core.security.session import Session
 from pykbroker.core.steps import Steps
 from pykbroker.core.txn.state import TITLES
 from pykbroker.core.txn.transaction import Transaction
@@ -42,9 +43,9 @@ class ListTransactions(Handler, msgspec.Struct, frozen=True):
     turn: trio.Lock = msgspec.field(default_factory=trio.Lock)
 
     def __call__(self, context: RequestContext, request: ListTransactionsRequest) -> Answer:
-        return now_or_later(self._list(context.principal, request))
+        return now_or_later(self._list(context.session, request))
 
-    async def _list(self, principal: str, request: ListTransactionsRequest) -> Answer:
+    async def _list(self, session: Session, request: ListTransactionsRequest) -> Answer:
         wanted = TransactionFilter(request, self.wall_ms())
         try:
             found = await self.transactions.listed(wanted)
@@ -52,7 +53,7 @@ class ListTransactions(Handler, msgspec.Struct, frozen=True):
                 found = await self._matching(compiled(request.transactional_id_pattern), found)
         except ApiError as error:
             return ListTransactionsResponse(error_code=error.code)
-        return now_or_later(self._described(principal, request, found))
+        return now_or_later(self._described(session, request, found))
 
     async def _matching(self, pattern: NamePattern, found: list[Transaction]) -> list[Transaction]:
         """Return the transactions whose ids match the pattern, in the given order."""
@@ -63,12 +64,12 @@ class ListTransactions(Handler, msgspec.Struct, frozen=True):
                 names += await self.off_loop(pattern.matching, share)
         return [by_id[name] for name in names]
 
-    def _described(self, principal: str, request: ListTransactionsRequest, found: list[Transaction]) -> Steps[Answer]:
+    def _described(self, session: Session, request: ListTransactionsRequest, found: list[Transaction]) -> Steps[Answer]:
         response = ListTransactionsResponse(
             unknown_state_filters=[name for name in request.state_filters if name not in TITLES]
         )
         for known in found:
-            if permitted(self.authorizer, principal, self.key, known.transactional_id):
+            if permitted(self.authorizer, session, self.key, known.transactional_id):
                 response.transaction_states.append(
                     TransactionState(known.transactional_id, known.producer_id, known.state.title)
                 )

@@ -22,6 +22,7 @@ from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.permissions import permitted
+from pykbroker.core.security.session import Session
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.machines.call import when_settled
 from pykbroker.replica.replicas import Replicas
@@ -53,13 +54,13 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: TxnOffsetCommitRequest) -> Answer:
-        if not permitted(self.authorizer, context.principal, self.key, request.transactional_id):
+        if not permitted(self.authorizer, context.session, self.key, request.transactional_id):
             return self.refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        if not self.authorizer.allows(context.principal, Operation.READ, ResourceType.GROUP, request.group_id):
+        if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
             return self.refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         if not request.group_id:
             return self.refuse(request, ErrorCode.INVALID_GROUP_ID)
-        refused = self._take_out(context.principal, request)
+        refused = self._take_out(context.session, request)
         if refused and not request.topics:
             return TxnOffsetCommitResponse(topics=refused)
         place = TopicPartition(GROUP_METADATA_TOPIC, self.groups.partition_of(request.group_id))
@@ -74,13 +75,13 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
         """Return `code` for every partition."""
         return TxnOffsetCommitResponse(topics=[failed(topic, code) for topic in request.topics])
 
-    def _take_out(self, principal: str, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitResponseTopic]:
+    def _take_out(self, session: Session, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitResponseTopic]:
         """Remove unknown and unauthorized partitions from the request, and return their results."""
         topics, taken, refused = self.image().topics.by_name, [], []
         for topic in request.topics:
             known, code = topics.get(topic.name), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             present = () if known is None else known.partitions
-            if not self.authorizer.allows(principal, Operation.READ, ResourceType.TOPIC, topic.name):
+            if not self.authorizer.allows(session, Operation.READ, ResourceType.TOPIC, topic.name):
                 code, present = ErrorCode.TOPIC_AUTHORIZATION_FAILED, ()
             here = [part for part in topic.partitions if part.partition_index in present]
             away = [part for part in topic.partitions if part.partition_index not in present]

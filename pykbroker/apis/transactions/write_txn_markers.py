@@ -43,7 +43,7 @@ class WriteTxnMarkers(Handler, msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: WriteTxnMarkersRequest) -> Answer:
-        if not permitted(self.authorizer, context.principal, self.key):
+        if not permitted(self.authorizer, context.session, self.key):
             return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return now_or_later(self._write(request.markers))
 

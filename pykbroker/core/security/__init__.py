@@ -1,6 +1,6 @@
-"""Authorization: Kafka's operations and resource types, the permissions of each API, and the authorizer's interface.
+"""Sessions and authorization: operations, resource types, the permissions of each API, and the interface of authorizers.
 
-1. An authorizer gets a principal, an operation, a resource type and a name, and answers yes or no.
+1. An authorizer gets a session, an operation, a resource type and a name, and answers yes or no.
 2. Every API that is served has an entry in `permissions.PERMISSIONS`.
-3. Nothing here knows connections or requests.
+3. A session has the facts about a connection that decisions depend on. Nothing here knows sockets or requests.
 """

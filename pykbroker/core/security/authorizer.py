@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from pykbroker.core.security.operation import SUPPORTED, Operation, ResourceType
+from pykbroker.core.security.session import Session
 
 CLUSTER_NAME = "kafka-cluster"
 """The name of the only resource of type CLUSTER."""
@@ -13,27 +14,27 @@ CLUSTER_NAME = "kafka-cluster"
 class Authorizer(Protocol):
     """An authorizer decides by resource name: a topic, a group id, a transactional id, or CLUSTER_NAME."""
 
-    def allows(self, principal: str, operation: Operation, resource: ResourceType, name: str) -> bool:
-        """Whether `principal` may perform the operation on this resource."""
+    def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
+        """Whether the client of `session` may perform the operation on this resource."""
 
-    def allows_somewhere(self, principal: str, operation: Operation, resource: ResourceType) -> bool:
-        """Whether `principal` may perform the operation on any resource of this type, existing or not."""
+    def allows_somewhere(self, session: Session, operation: Operation, resource: ResourceType) -> bool:
+        """Whether the client of `session` may perform the operation on any resource of this type, existing or not."""
 
 
 class AllowAll:
     """The authorizer of a broker without one: every operation is allowed."""
 
-    def allows(self, principal: str, operation: Operation, resource: ResourceType, name: str) -> bool:
+    def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
         return True
 
-    def allows_somewhere(self, principal: str, operation: Operation, resource: ResourceType) -> bool:
+    def allows_somewhere(self, session: Session, operation: Operation, resource: ResourceType) -> bool:
         return True
 
 
-def authorized_operations(authorizer: Authorizer, principal: str, resource: ResourceType, name: str) -> int:
+def authorized_operations(authorizer: Authorizer, session: Session, resource: ResourceType, name: str) -> int:
     """Return a bit for each allowed operation, as in the responses of Metadata and DescribeCluster (KIP-430)."""
     bits = 0
     for operation in SUPPORTED[resource]:
-        if authorizer.allows(principal, operation, resource, name):
+        if authorizer.allows(session, operation, resource, name):
             bits |= 1 << operation
     return bits

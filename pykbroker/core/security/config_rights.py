@@ -6,6 +6,7 @@ from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.session import Session
 from wire.error_codes import ErrorCode
 
 CLUSTER = ResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED
@@ -18,8 +19,10 @@ NEEDS: dict[int, tuple[ResourceType, ErrorCode]] = {
 }
 
 
-def check_config_right(authorizer: Authorizer, principal: str, operation: Operation, resource: tuple[int, str]) -> None:
-    """Raise ApiError if the principal lacks the permission.
+def check_config_right(
+    authorizer: Authorizer, session: Session, operation: Operation, resource: tuple[int, str]
+) -> None:
+    """Raise ApiError if the client lacks the permission.
 
     Unknown resource types pass: any client may learn they do not exist.
     """
@@ -27,5 +30,5 @@ def check_config_right(authorizer: Authorizer, principal: str, operation: Operat
     if kind in NEEDS:
         needed, code = NEEDS[kind]
         name = CLUSTER_NAME if needed is ResourceType.CLUSTER else name
-        if not authorizer.allows(principal, operation, needed, name):
+        if not authorizer.allows(session, operation, needed, name):
             raise ApiError(code)

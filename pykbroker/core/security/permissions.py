@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.session import Session
 from wire.api import ApiKey
 
 Needs = tuple[tuple[Operation, ResourceType], ...]
@@ -104,11 +105,11 @@ PERMISSIONS: dict[ApiKey, Needs] = {
 }
 
 
-def permitted(authorizer: Authorizer, principal: str, key: ApiKey, name: str = "") -> bool:
-    """Whether the principal has one of the API's permissions, on the cluster or on the resource `name`."""
+def permitted(authorizer: Authorizer, session: Session, key: ApiKey, name: str = "") -> bool:
+    """Whether the client has one of the API's permissions, on the cluster or on the resource `name`."""
     needs = PERMISSIONS[key]
     for operation, resource in needs:
         named = CLUSTER_NAME if resource is ResourceType.CLUSTER else name
-        if authorizer.allows(principal, operation, resource, named):
+        if authorizer.allows(session, operation, resource, named):
             return True
     return not needs

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.session import Session
 from pykbroker.core.steps import finish
 from pykbroker.server.handler import Later, RequestContext, resolve
-from pykbroker.world.net import Peer
+
+SESSION = Session("127.0.0.1", 1, "127.0.0.1", 9092, "PLAINTEXT", 0)
 
 
 class Denies:
@@ -16,16 +18,16 @@ class Denies:
     def __init__(self, *operations: Operation) -> None:
         self._operations = operations
 
-    def allows(self, principal: str, operation: Operation, resource: ResourceType, name: str) -> bool:
+    def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
         return operation not in self._operations
 
-    def allows_somewhere(self, principal: str, operation: Operation, resource: ResourceType) -> bool:
+    def allows_somewhere(self, session: Session, operation: Operation, resource: ResourceType) -> bool:
         return operation not in self._operations
 
 
 def context(version: int) -> RequestContext:
     """Return the context of a request in this version from this host."""
-    return RequestContext(version, "test", Peer("127.0.0.1", 1, "127.0.0.1", 9092))
+    return RequestContext(version, "test", SESSION)
 
 
 def work_of(answer: Any) -> Any:

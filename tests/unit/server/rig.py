@@ -6,18 +6,18 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from pykbroker.core.security.session import Session
 from pykbroker.server.budget import Budget
 from pykbroker.server.connection import Connection
 from pykbroker.server.handler import NO_RESPONSE, Answer, Handler, RequestContext, now_or_later
 from pykbroker.server.shared import Shared
 from pykbroker.server.table import ApiTable
-from pykbroker.world.net import Peer
 from pykbroker.world.turns import Turns
 from wire.api import ApiKey
 from wire.frame import encode_request
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
-PEER = Peer("10.0.0.7", 50000, "10.0.0.1", 9092)
+SESSION = Session("10.0.0.7", 50000, "10.0.0.1", 9092, "PLAINTEXT", 0)
 REQUEST_BYTES_MAX = 200_000
 
 
@@ -73,7 +73,7 @@ class Rig:
         self.flushes = self.closes = 0
         self.shared = of or shared(tasks, *handlers, **options)
         self.table, self.budget = self.shared.table, self.shared.budget
-        self.connection = Connection(PEER, self, self.shared)
+        self.connection = Connection(SESSION, self, self.shared)
 
     def flush(self) -> None:
         self.flushes += 1

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from pykbroker.core.security.session import Session
 from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
 from pykbroker.server.quotas import SECOND_NS, ConnectionQuotas
@@ -25,6 +26,11 @@ class Clock:
         return self.now
 
 
+def of(host: str) -> Session:
+    """Return a session of this host."""
+    return Session(host, 50000, "::1", 9092, "PLAINTEXT", 0)
+
+
 def quotas(clock: Clock | None = None, **limits: object) -> ConnectionQuotas:
     return ConnectionQuotas(Limits(**limits), clock or Clock())  # type: ignore[arg-type]
 
@@ -33,21 +39,21 @@ def test_without_limits_every_peer_is_accepted() -> None:
     free = quotas()
     for _ in range(5000):
         assert free.has_room()
-        assert free.admit(HOST)
+        assert free.admit(of(HOST))
 
 
 def test_the_connections_of_one_address_are_limited() -> None:
     each = quotas(connections_per_ip_max=2)
-    assert [each.admit(HOST) for _ in range(4)] == [True, True, False, False]
-    assert each.admit(OTHER)
-    each.release(HOST)
-    assert [each.admit(HOST) for _ in range(2)] == [True, False]
+    assert [each.admit(of(HOST)) for _ in range(4)] == [True, True, False, False]
+    assert each.admit(of(OTHER))
+    each.release(of(HOST))
+    assert [each.admit(of(HOST)) for _ in range(2)] == [True, False]
 
 
 def test_an_override_sets_the_limit_of_one_address() -> None:
     each = quotas(connections_per_ip_max=1, connections_per_ip_overrides={HOST: 3, OTHER: 0})
-    assert [each.admit(HOST) for _ in range(4)] == [True, True, True, False]
-    assert [each.admit(host) for host in (OTHER, "::1", "::1")] == [False, True, False]
+    assert [each.admit(of(HOST)) for _ in range(4)] == [True, True, True, False]
+    assert [each.admit(of(host)) for host in (OTHER, "::1", "::1")] == [False, True, False]
 
 
 def test_peers_above_the_total_limit_wait() -> None:
@@ -55,23 +61,23 @@ def test_peers_above_the_total_limit_wait() -> None:
     room = []
     for _ in range(2):
         room.append(few.has_room())
-        few.admit(HOST)
+        few.admit(of(HOST))
     assert [*room, few.has_room()] == [True, True, False]
-    few.release(HOST)
+    few.release(of(HOST))
     assert few.has_room()
 
 
 def test_new_limits_apply_to_later_connections() -> None:
     clock = Clock()
     changing = quotas(clock, connections_max=3, connections_per_ip_max=2, connections_per_s_max=100)
-    assert [changing.admit(HOST) for _ in range(3)] == [True, True, False]
+    assert [changing.admit(of(HOST)) for _ in range(3)] == [True, True, False]
     changing.limit(Limits(connections_max=2, connections_per_ip_max=3))
     assert not changing.has_room()
     changing.limit(Limits(connections_per_ip_max=1))
-    assert (changing.has_room(), changing.admit(HOST), changing.admit(OTHER)) == (True, False, True)
+    assert (changing.has_room(), changing.admit(of(HOST)), changing.admit(of(OTHER))) == (True, False, True)
     changing.limit(Limits(connections_per_s_max=1))
     assert changing.has_room()
-    changing.admit("10.0.0.8")
+    changing.admit(of("10.0.0.8"))
     assert not changing.has_room()
     clock.now += SECOND_NS
     assert changing.has_room()
@@ -79,7 +85,7 @@ def test_new_limits_apply_to_later_connections() -> None:
 
 def test_a_refused_peer_does_not_count_towards_the_total() -> None:
     few = quotas(connections_max=2, connections_per_ip_max=1)
-    assert [few.admit(HOST), few.admit(HOST), few.has_room()] == [True, False, True]
+    assert [few.admit(of(HOST)), few.admit(of(HOST)), few.has_room()] == [True, False, True]
 
 
 def test_peers_are_accepted_no_faster_than_the_rate() -> None:
@@ -88,14 +94,14 @@ def test_peers_are_accepted_no_faster_than_the_rate() -> None:
     come = 0
     for _ in range(100):  # ten seconds in steps of a tenth
         while slow.has_room():
-            slow.admit(HOST)
+            slow.admit(of(HOST))
             come += 1
         clock.now += SECOND_NS // 10
     assert 4 + 39 <= come <= 4 + 40
     clock.now += 100 * SECOND_NS
     burst = 0
     while slow.has_room():
-        slow.admit(HOST)
+        slow.admit(of(HOST))
         burst += 1
     assert burst == 4
 

@@ -10,13 +10,13 @@ from pykbroker.server.handler import NO_RESPONSE, RequestContext
 from pykbroker.server.replies import ReplyQueue
 from pykbroker.server.slot import SLOTS_MAX, Slot
 from pykbroker.server.table import Route
-from tests.unit.server.rig import ECHO, PEER
+from tests.unit.server.rig import ECHO, SESSION
 from wire.api import ApiKey
 from wire.messages.heartbeat import HeartbeatResponse
 
 
 def slot(number: int) -> Slot:
-    return Slot(Route(ApiKey.HEARTBEAT, 0, ECHO), number, RequestContext(0, "me", PEER), None, 0, 100)
+    return Slot(Route(ApiKey.HEARTBEAT, 0, ECHO), number, RequestContext(0, "me", SESSION), None, 0, 100)
 
 
 def sent(replies: ReplyQueue) -> list[int]:

@@ -11,10 +11,13 @@ from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
 from pykbroker.server.metrics import RouteStatistics
 from pykbroker.server.table import ApiTable
+from pykbroker.world.net import Peer
 from pykbroker.world.turns import Turns
-from tests.unit.server.rig import ECHO, PEER, Api, NoTasks, Rig, correlation_ids, heartbeat
+from tests.unit.server.rig import ECHO, Api, NoTasks, Rig, correlation_ids, heartbeat
 from wire.api import ApiKey
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+
+PEER = Peer("10.0.0.7", 50000, "10.0.0.1", 9092)
 
 
 class Clock:

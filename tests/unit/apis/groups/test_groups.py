@@ -26,6 +26,7 @@ from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.coordinator.topic import groups_topic
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.session import Session
 from pykbroker.machines.call import Call
 from tests.unit.apis.calling import Denies, context, gone_through
 from tests.unit.apis.conftest import Client, serving
@@ -376,7 +377,7 @@ class Describing:
 class DeniesTopics(Denies):
     """An authorizer that allows to describe groups, but not topics."""
 
-    def allows(self, principal: str, operation: Operation, resource: ResourceType, name: str) -> bool:
+    def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
         return resource is not ResourceType.TOPIC
 
 
@@ -421,7 +422,7 @@ def test_find_coordinator_is_authorized(kind: int, code: ErrorCode) -> None:
 class MayUseGroups(Denies):
     """An authorizer that allows every group and no topic."""
 
-    def allows(self, principal: str, operation: Operation, resource: ResourceType, name: str) -> bool:
+    def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
         return resource is ResourceType.GROUP
 
 

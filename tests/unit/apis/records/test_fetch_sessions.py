@@ -15,11 +15,11 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch.session_cache import FetchSessionCache
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import Operation, ResourceType
+from pykbroker.core.security.session import Session
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.server.endpoints import BrokerEndpoints
-from pykbroker.server.handler import RequestContext
-from pykbroker.world.net import Peer
+from tests.unit.apis.calling import context
 from tests.unit.apis.conftest import Client, House, batch, serving
 from tests.unit.replica.test_reading import FakeLog, located
 from wire.error_codes import ErrorCode
@@ -30,7 +30,7 @@ LONG_MS = 50_000
 BY_ID_VERSION_FIRST = 13
 
 
-class Session:
+class FetchingClient:
     """A consumer of one topic, by id if it has one and by name otherwise, with the session's id and epoch."""
 
     def __init__(self, client: Client, topic: str, topic_id: bytes = bytes(16), version: int = 0) -> None:
@@ -75,7 +75,7 @@ class Session:
 @pytest.mark.parametrize("version", range(7, 19))
 async def test_an_incremental_response_has_only_changed_partitions(client: Client, version: int) -> None:
     topic_id = await client.create("b", 3)
-    session = Session(client, "b", topic_id, version)
+    session = FetchingClient(client, "b", topic_id, version)
     assert await session.fetch({0: 0, 1: 0, 2: 0}) == dict.fromkeys(range(3), (0, 0, False))
     assert session.id > 0
     assert await session.fetch() == {}
@@ -88,13 +88,13 @@ async def test_an_incremental_response_has_only_changed_partitions(client: Clien
 @pytest.mark.parametrize("version", [4, 5, 6])
 async def test_versions_without_sessions_get_all_partitions(client: Client, version: int) -> None:
     for _ in range(2):
-        session = Session(client, "a", version=version)
+        session = FetchingClient(client, "a", version=version)
         assert await session.fetch({0: 0, 1: 0}) == {0: (0, 0, False), 1: (0, 0, False)}
         assert session.id == 0
 
 
 async def test_an_append_completes_a_waiting_incremental_fetch(client: Client, house: House) -> None:
-    session = Session(client, "a")
+    session = FetchingClient(client, "a")
     await session.fetch({0: 0, 1: 0})
     await client.send(session.request({}, max_wait_ms=LONG_MS), 12)
     other = await house.connect()
@@ -103,7 +103,7 @@ async def test_an_append_completes_a_waiting_incremental_fetch(client: Client, h
 
 
 async def test_an_incremental_fetch_without_new_records_is_empty_after_max_wait_ms(client: Client) -> None:
-    session = Session(client, "a")
+    session = FetchingClient(client, "a")
     await session.fetch({0: 0})
     before = trio.current_time()
     assert await session.fetch(max_wait_ms=50) == {}
@@ -111,7 +111,7 @@ async def test_an_incremental_fetch_without_new_records_is_empty_after_max_wait_
 
 
 async def test_partitions_are_added_to_a_session_and_removed(client: Client) -> None:
-    session = Session(client, "a")
+    session = FetchingClient(client, "a")
     await session.fetch({0: 0, 1: 0})
     assert await session.fetch({2: 0}, forget=(0,)) == {2: (0, 0, False)}
     for partition in range(3):
@@ -120,7 +120,7 @@ async def test_partitions_are_added_to_a_session_and_removed(client: Client) -> 
 
 
 async def test_partitions_are_read_in_turn_when_the_limit_is_reached(client: Client) -> None:
-    session = Session(client, "a")
+    session = FetchingClient(client, "a")
     for partition in range(3):
         await client.produce("a", batch(bytes(5000)), partition=partition)
     await session.fetch(dict.fromkeys(range(3), 1))
@@ -134,7 +134,7 @@ async def test_partitions_are_read_in_turn_when_the_limit_is_reached(client: Cli
 
 
 async def test_an_unknown_session_is_refused(client: Client) -> None:
-    session = Session(client, "a")
+    session = FetchingClient(client, "a")
     await session.fetch({0: 0})
     for change, code in (
         ({"session_id": session.id + 1}, ErrorCode.FETCH_SESSION_ID_NOT_FOUND),
@@ -153,7 +153,7 @@ async def test_an_unknown_session_is_refused(client: Client) -> None:
 
 
 async def test_two_connections_may_not_share_a_session(client: Client, house: House) -> None:
-    session = Session(client, "a")
+    session = FetchingClient(client, "a")
     await session.fetch({0: 0})
     await client.send(session.request({}, max_wait_ms=LONG_MS), 12)
     other = await house.connect()
@@ -168,7 +168,7 @@ async def test_two_connections_may_not_share_a_session(client: Client, house: Ho
 
 
 async def test_a_session_is_closed_by_its_client(client: Client) -> None:
-    session = Session(client, "a")
+    session = FetchingClient(client, "a")
     await session.fetch({0: 0})
     request = session.request({0: 0})
     request.session_epoch = -1
@@ -179,7 +179,7 @@ async def test_a_session_is_closed_by_its_client(client: Client) -> None:
 
 async def test_no_session_is_created_without_slots(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 1),), max_incremental_fetch_session_cache_slots="0") as house:
-        session = Session(await house.connect(), "a")
+        session = FetchingClient(await house.connect(), "a")
         assert await session.fetch({0: 0}) == {0: (0, 0, False)}
         assert session.id == 0
 
@@ -192,7 +192,7 @@ async def delete(client: Client, topic: str) -> None:
 async def test_a_session_with_topic_ids_reports_a_deleted_or_recreated_topic(client: Client) -> None:
     topic_id = await client.create("b", 2)
     await client.produce("b", batch(b"x"))
-    session = Session(client, "b", topic_id)
+    session = FetchingClient(client, "b", topic_id)
     await session.fetch({0: 1, 1: 0})
     await delete(client, "b")
     gone = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, False)
@@ -204,7 +204,7 @@ async def test_a_session_with_topic_ids_reports_a_deleted_or_recreated_topic(cli
 async def test_a_session_with_topic_names_continues_with_the_recreated_topic(client: Client) -> None:
     await client.create("b")
     await client.produce("b", batch(b"x"))
-    session = Session(client, "b")
+    session = FetchingClient(client, "b")
     assert await session.fetch({0: 1}) == {0: (0, 1, False)}
     await delete(client, "b")
     assert await session.fetch() == {0: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, False)}
@@ -215,7 +215,7 @@ async def test_a_session_with_topic_names_continues_with_the_recreated_topic(cli
 
 
 async def test_an_unknown_topic_id_stays_in_the_session(client: Client) -> None:
-    session = Session(client, "", b"unknown-unknown-")
+    session = FetchingClient(client, "", b"unknown-unknown-")
     unknown = {0: (ErrorCode.UNKNOWN_TOPIC_ID, -1, False)}
     assert await session.fetch({0: 0}) == unknown
     assert session.id > 0
@@ -223,7 +223,7 @@ async def test_an_unknown_topic_id_stays_in_the_session(client: Client) -> None:
 
 
 async def test_an_unknown_topic_id_does_not_complete_a_waiting_fetch(client: Client) -> None:
-    request = Session(client, "a").request({0: 0, 9: 0}, max_wait_ms=50)
+    request = FetchingClient(client, "a").request({0: 0, 9: 0}, max_wait_ms=50)
     before = trio.current_time()
     response = await client.call(request, 12)
     assert trio.current_time() - before >= 0.05
@@ -234,7 +234,7 @@ async def test_an_unknown_topic_id_does_not_complete_a_waiting_fetch(client: Cli
 async def test_a_fetch_does_not_wait_once_max_bytes_are_available(client: Client) -> None:
     one = batch(bytes(2000))
     await client.produce("a", one)
-    request = Session(client, "a").request({0: 0}, max_wait_ms=LONG_MS)
+    request = FetchingClient(client, "a").request({0: 0}, max_wait_ms=LONG_MS)
     request.min_bytes, request.max_bytes = 1 << 30, 1000
     response = await client.call(request, 12)
     assert len(bytes(response.responses[0].partitions[0].records)) == len(one)
@@ -257,12 +257,12 @@ class OneTopic:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return self._partition
 
-    def allows(self, principal: str, operation: Operation, resource: ResourceType, name: str) -> bool:
+    def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
         return operation not in self.denied
 
 
 def called(fetch: Fetch, request: FetchRequest) -> FetchResponse:
-    answer = fetch(RequestContext(17, "test", Peer("127.0.0.1", 1, "127.0.0.1", 2)), request)
+    answer = fetch(context(17), request)
     assert isinstance(answer, FetchResponse)
     return answer
 
@@ -270,7 +270,7 @@ def called(fetch: Fetch, request: FetchRequest) -> FetchResponse:
 def test_an_unknown_topic_id_is_looked_up_in_each_fetch() -> None:
     one: Any = OneTopic()
     fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, 1, BrokerEndpoints(1, MetadataImage))
-    session = Session(None, "b", b"B" * 16)  # type: ignore[arg-type]
+    session = FetchingClient(None, "b", b"B" * 16)  # type: ignore[arg-type]
     unknown = {0: (ErrorCode.UNKNOWN_TOPIC_ID, -1, False)}
     assert session.took(called(fetch, session.request({0: 0}))) == unknown
     assert session.took(called(fetch, session.request({}))) == unknown
@@ -291,6 +291,6 @@ def test_a_follower_needs_cluster_action(operation: Operation, code: ErrorCode) 
     one: Any = OneTopic()
     one.known, one.denied = True, {operation}
     fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, 1, BrokerEndpoints(1, MetadataImage))
-    request = Session(None, "b", b"B" * 16).request({0: 0})  # type: ignore[arg-type]
+    request = FetchingClient(None, "b", b"B" * 16).request({0: 0})  # type: ignore[arg-type]
     request.replica_state = ReplicaState(replica_id=2, replica_epoch=1)
     assert called(fetch, request).responses[0].partitions[0].error_code == code

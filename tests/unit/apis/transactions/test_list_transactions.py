@@ -14,9 +14,7 @@ from pykbroker.core.security.authorizer import AllowAll
 from pykbroker.core.txn.requests import FoundTransactions
 from pykbroker.core.txn.transaction import Transaction
 from pykbroker.machines.call import Call
-from pykbroker.server.handler import RequestContext
-from pykbroker.world.net import Peer
-from tests.unit.apis.calling import gone_through, work_of
+from tests.unit.apis.calling import context, gone_through, work_of
 from wire.messages.list_transactions import ListTransactionsRequest
 
 HOSTILE = "((.*a|.*b){20}){20}"
@@ -50,7 +48,7 @@ class Elsewhere:
 
 async def listed(api: ListTransactions, pattern: str) -> list[str]:
     request = ListTransactionsRequest(transactional_id_pattern=pattern)
-    answer = await work_of(api(RequestContext(2, "c", Peer("h", 1, "h", 2)), request))
+    answer = await work_of(api(context(2), request))
     return [one.transactional_id for one in gone_through(answer).transaction_states]
 
 
