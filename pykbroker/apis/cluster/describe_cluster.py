@@ -11,9 +11,7 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer, authorized_operations
-from pykbroker.core.security.operation import ResourceType
-from pykbroker.core.security.permissions import permitted
+from pykbroker.core.security.authorizer import Authorizer, cluster_operations
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
@@ -37,15 +35,11 @@ class DescribeCluster(Handler, msgspec.Struct, frozen=True):
     def __call__(self, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
         if request.endpoint_type != BROKERS:
             return unsupported(request.endpoint_type)
-        if not permitted(self.authorizer, context.session, self.key):
-            return DescribeClusterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         response = DescribeClusterResponse(
             cluster_id=self.cluster_id, controller_id=self.node_id, brokers=self._brokers(context, request)
         )
         if request.include_cluster_authorized_operations:
-            response.cluster_authorized_operations = authorized_operations(
-                self.authorizer, context.session, ResourceType.CLUSTER, CLUSTER_NAME
-            )
+            response.cluster_authorized_operations = cluster_operations(self.authorizer, context.session)
         return response
 
     def _brokers(self, context: RequestContext, request: DescribeClusterRequest) -> list[DescribeClusterBroker]:

@@ -11,8 +11,6 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.move import Move
@@ -44,15 +42,16 @@ class DescribeLogDirs(Handler, msgspec.Struct, frozen=True):
     disks: tuple[Disk, ...]
     refused: tuple[str, ...]
     replicas: Replicas
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: DescribeLogDirsRequest) -> Answer:
-        if not permitted(self.authorizer, context.session, self.key):
-            return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         wanted: set[TopicPartition] | None = None
         if request.topics is not None:
             wanted = {TopicPartition(topic.topic, index) for topic in request.topics for index in topic.partitions}
         return now_or_later(self._describe_all(wanted))
+
+    def refuse(self, request: DescribeLogDirsRequest, code: ErrorCode) -> DescribeLogDirsResponse:
+        """Return `code` as the top-level error, which versions below 3 lack: their response is empty."""
+        return DescribeLogDirsResponse(error_code=code)
 
     def _describe_all(self, wanted: set[TopicPartition] | None) -> Steps[Answer]:
         response = DescribeLogDirsResponse()

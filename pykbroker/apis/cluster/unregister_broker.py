@@ -7,29 +7,23 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
-from wire.error_codes import ErrorCode
 from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 
 class UnregisterBroker(Handler, msgspec.Struct, frozen=True):
-    """A handler that authorizes the request and passes it to the controller."""
+    """A handler that passes the request to the controller."""
 
     key: ClassVar = ApiKey.UNREGISTER_BROKER
     versions: ClassVar[str] = "0"
     controller: ActiveController
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: UnregisterBrokerRequest) -> Later:
         return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
 
     async def _answer(self, context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
-        if not permitted(self.authorizer, context.session, self.key):
-            return UnregisterBrokerResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
         try:
             return await self.controller.ask(request)
         except ApiError as error:

@@ -10,31 +10,25 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
-from wire.error_codes import ErrorCode
 from wire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 RESULTS_VERSION_LAST = 1
 
 
 class UpdateFeatures(Handler, msgspec.Struct, frozen=True):
-    """A handler that authorizes the request and passes it to the controller. An error applies to the whole request."""
+    """A handler that passes the request to the controller. An error applies to the whole request."""
 
     key: ClassVar = ApiKey.UPDATE_FEATURES
     versions: ClassVar[str] = "0-2"
     controller: ActiveController
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: UpdateFeaturesRequest) -> Later:
         return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
 
     async def _answer(self, context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-        if not permitted(self.authorizer, context.session, self.key):
-            return UpdateFeaturesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
         try:
             response = await self.controller.ask(request)
         except ApiError as error:

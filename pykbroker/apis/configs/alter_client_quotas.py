@@ -10,9 +10,6 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.core.errors import ApiError
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
@@ -26,16 +23,13 @@ from wire.messages.alter_client_quotas import (
 
 
 class AlterClientQuotas(Handler, msgspec.Struct, frozen=True):
-    """A handler that authorizes the request and passes it to the controller."""
+    """A handler that passes the request to the controller."""
 
     key: ClassVar = ApiKey.ALTER_CLIENT_QUOTAS
     versions: ClassVar[str] = "0-1"
     controller: ActiveController
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: AlterClientQuotasRequest) -> Later:
-        if not permitted(self.authorizer, context.session, self.key):
-            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return Later(self.controller.ask(request), holds_connection=True)
 
     def refuse(self, request: AlterClientQuotasRequest, code: ErrorCode) -> AlterClientQuotasResponse:

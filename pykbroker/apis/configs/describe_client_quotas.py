@@ -15,8 +15,6 @@ import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from wire.api import ApiKey
@@ -48,14 +46,11 @@ class DescribeClientQuotas(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.DESCRIBE_CLIENT_QUOTAS
     versions: ClassVar[str] = "0-1"
     image: Callable[[], MetadataImage]
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: DescribeClientQuotasRequest) -> Later:
         return Later(self._steps(context, request), holds_connection=True)
 
     def _steps(self, context: RequestContext, request: DescribeClientQuotasRequest) -> Steps[Answer]:
-        if not permitted(self.authorizer, context.session, self.key):
-            return failed(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed.")
         try:
             check(request.components)
         except ApiError as error:

@@ -13,8 +13,6 @@ import msgspec
 
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
 from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -30,11 +28,8 @@ class ListConfigResources(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.LIST_CONFIG_RESOURCES
     versions: ClassVar[str] = "0-1"
     image: Callable[[], MetadataImage]
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
-        if not permitted(self.authorizer, context.session, self.key):
-            return ListConfigResourcesResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         every = context.version >= ALL_TYPES_VERSION_FIRST
         supported = tuple(ConfigResource) if every else (ConfigResource.CLIENT_METRICS,)
         wanted = request.resource_types or supported

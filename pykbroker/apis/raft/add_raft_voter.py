@@ -12,8 +12,6 @@ import msgspec
 
 from pykbroker.core.metadata.features import KRAFT_FEATURE
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
 from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.declare import NIL
@@ -31,12 +29,9 @@ class AddRaftVoter(Handler, msgspec.Struct, frozen=True):
     versions: ClassVar[str] = "0-1"
     cluster_id: str
     image: Callable[[], MetadataImage]
-    authorizer: Authorizer
     listener: str
 
     def __call__(self, context: RequestContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
-        if not permitted(self.authorizer, context.session, self.key):
-            return AddRaftVoterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
         code, message = self._refusal(request)
         return AddRaftVoterResponse(error_code=code, error_message=message)
 

@@ -12,8 +12,6 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.controller import Controller
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import Handler, RequestContext
@@ -46,11 +44,8 @@ class DescribeQuorum(Handler, msgspec.Struct, frozen=True):
     controller: Controller
     endpoints: BrokerEndpoints
     wall_ms: Callable[[], int]
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-        if not permitted(self.authorizer, context.session, self.key):
-            return DescribeQuorumResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if request.topics != METADATA_PARTITION:
             return unknown(request)
         image, now_ms = self.controller.images.committed, self.wall_ms()

@@ -12,8 +12,6 @@ import msgspec
 
 from pykbroker.core.metadata.features import KRAFT_FEATURE
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
 from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.declare import NIL
@@ -28,11 +26,8 @@ class RemoveRaftVoter(Handler, msgspec.Struct, frozen=True):
     versions: ClassVar[str] = "0"
     cluster_id: str
     image: Callable[[], MetadataImage]
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
-        if not permitted(self.authorizer, context.session, self.key):
-            return RemoveRaftVoterResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
         code, message = self._refusal(request)
         return RemoveRaftVoterResponse(error_code=code, error_message=message)
 

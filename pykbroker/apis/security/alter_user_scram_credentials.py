@@ -9,9 +9,6 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.core.errors import ApiError
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
@@ -24,16 +21,13 @@ from wire.messages.alter_user_scram_credentials import (
 
 
 class AlterUserScramCredentials(Handler, msgspec.Struct, frozen=True):
-    """A handler that authorizes the request and passes it to the controller."""
+    """A handler that passes the request to the controller."""
 
     key: ClassVar = ApiKey.ALTER_USER_SCRAM_CREDENTIALS
     versions: ClassVar[str] = "0"
     controller: ActiveController
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: AlterUserScramCredentialsRequest) -> Later:
-        if not permitted(self.authorizer, context.session, self.key):
-            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return Later(self.controller.ask(request), holds_connection=True)
 
     def refuse(self, request: AlterUserScramCredentialsRequest, code: ErrorCode) -> AlterUserScramCredentialsResponse:

@@ -11,10 +11,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
 from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -33,13 +30,10 @@ class DescribeUserScramCredentials(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS
     versions: ClassVar[str] = "0"
     image: Callable[[], MetadataImage]
-    authorizer: Authorizer
 
     def __call__(
         self, context: RequestContext, request: DescribeUserScramCredentialsRequest
     ) -> DescribeUserScramCredentialsResponse:
-        if not permitted(self.authorizer, context.session, self.key):
-            raise ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         known: dict[str, list[CredentialInfo]] = {}
         for record in self.image().records.of(UserScramCredentialRecord):
             known.setdefault(record.name, []).append(CredentialInfo(record.mechanism, record.iterations))
@@ -47,6 +41,13 @@ class DescribeUserScramCredentials(Handler, msgspec.Struct, frozen=True):
         return DescribeUserScramCredentialsResponse(
             results=[described(name, times, known.get(name)) for name, times in wanted.items()]
         )
+
+    def refuse(
+        self, request: DescribeUserScramCredentialsRequest, code: ErrorCode
+    ) -> DescribeUserScramCredentialsResponse:
+        """Return `code` for the request and for each user. As in Kafka, these results have no names."""
+        results = [DescribeUserScramCredentialsResult("", code, None) for _ in request.users or ()]
+        return DescribeUserScramCredentialsResponse(error_code=code, error_message=None, results=results)
 
 
 def described(name: str, times: int, infos: list[CredentialInfo] | None) -> DescribeUserScramCredentialsResult:

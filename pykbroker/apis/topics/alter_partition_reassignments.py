@@ -10,8 +10,6 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
@@ -25,12 +23,11 @@ from wire.messages.alter_partition_reassignments import (
 
 
 class AlterPartitionReassignments(Handler, msgspec.Struct, frozen=True):
-    """A handler that authorizes the request and passes it to the controller."""
+    """A handler that passes the request to the controller."""
 
     key: ClassVar = ApiKey.ALTER_PARTITION_REASSIGNMENTS
     versions: ClassVar[str] = "0-1"
     controller: ActiveController
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: AlterPartitionReassignmentsRequest) -> Later:
         return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
@@ -38,8 +35,6 @@ class AlterPartitionReassignments(Handler, msgspec.Struct, frozen=True):
     async def _answer(
         self, context: RequestContext, request: AlterPartitionReassignmentsRequest
     ) -> AlterPartitionReassignmentsResponse:
-        if not permitted(self.authorizer, context.session, self.key):
-            return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if not request.topics:
             return AlterPartitionReassignmentsResponse()
         return await self.controller.ask(request)

@@ -11,8 +11,6 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.failure import fitted
 from pykbroker.server.handler import Handler, Later, RequestContext
@@ -28,19 +26,16 @@ from wire.messages.elect_leaders import (
 
 
 class ElectLeaders(Handler, msgspec.Struct, frozen=True):
-    """A handler that authorizes the request and passes it to the controller."""
+    """A handler that passes the request to the controller."""
 
     key: ClassVar = ApiKey.ELECT_LEADERS
     versions: ClassVar[str] = "0-2"
     controller: ActiveController
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: ElectLeadersRequest) -> Later:
         return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
 
     async def _answer(self, context: RequestContext, request: ElectLeadersRequest) -> Response:
-        if not permitted(self.authorizer, context.session, self.key):
-            return fitted(self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED), context.version)
         if request.topic_partitions == []:
             return ElectLeadersResponse()
         try:

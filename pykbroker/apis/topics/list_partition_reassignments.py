@@ -11,8 +11,6 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.metadata.image import MetadataImage, TopicImage
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from pykbroker.storage.files.portions import portions
@@ -32,14 +30,11 @@ class ListPartitionReassignments(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.LIST_PARTITION_REASSIGNMENTS
     versions: ClassVar[str] = "0"
     image: Callable[[], MetadataImage]
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: ListPartitionReassignmentsRequest) -> Later:
         return Later(self._steps(context, request), holds_connection=True)
 
     def _steps(self, context: RequestContext, request: ListPartitionReassignmentsRequest) -> Steps[Answer]:
-        if not permitted(self.authorizer, context.session, self.key):
-            return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         known = self.image().topics.by_name
         asked: list[tuple[str, Iterable[int]]]
         if request.topics is None:

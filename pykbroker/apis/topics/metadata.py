@@ -19,7 +19,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.create_topics import PARTITIONS_MAX
 from pykbroker.core.metadata.image import NO_LEADER, MetadataImage, TopicImage, TopicsImage
 from pykbroker.core.names import check_topic_name, is_internal
-from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer, authorized_operations
+from pykbroker.core.security.authorizer import Authorizer, authorized_operations, cluster_operations
 from pykbroker.core.security.operation import ResourceType
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps
@@ -135,9 +135,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
             controller_id=self.node_id,
         )
         if request.include_cluster_authorized_operations:
-            response.cluster_authorized_operations = authorized_operations(
-                self.authorizer, context.session, ResourceType.CLUSTER, CLUSTER_NAME
-            )
+            response.cluster_authorized_operations = cluster_operations(self.authorizer, context.session)
         for found in self._topics(context, request, image.topics):
             topic = found if isinstance(found, MetadataResponseTopic) else (yield from self._described(found))
             if (

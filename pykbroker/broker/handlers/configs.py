@@ -23,9 +23,9 @@ def config_handlers(parts: Parts, answer_bytes_max: int) -> list[Handler]:
         DescribeConfigs(node_id, parts.live_config, image, authorizer, answer_bytes_max),
         AlterConfigs(controller, authorizer),
         IncrementalAlterConfigs(node_id, controller, authorizer),
-        ListConfigResources(image, authorizer),
-        DescribeClientQuotas(image, authorizer),
-        AlterClientQuotas(controller, authorizer),
+        ListConfigResources(image),
+        DescribeClientQuotas(image),
+        AlterClientQuotas(controller),
         GetTelemetrySubscriptions(clients, image, parts.world.rng, ticks_ns, bytes_max),
         PushTelemetry(clients, image, ticks_ns, bytes_max),
     ]

@@ -12,9 +12,9 @@ from pykbroker.server.handler import Handler
 
 def raft_handlers(parts: Parts) -> list[Handler]:
     """Return the handlers of `apis.raft`."""
-    image, authorizer, identity = parts.image, parts.authorizer, parts.identity
+    image, identity = parts.image, parts.identity
     return [
-        DescribeQuorum(identity.node_id, parts.controller, parts.endpoints, parts.world.wall_ms, authorizer),
-        AddRaftVoter(identity.cluster_id, image, authorizer, LISTENER_NAME),
-        RemoveRaftVoter(identity.cluster_id, image, authorizer),
+        DescribeQuorum(identity.node_id, parts.controller, parts.endpoints, parts.world.wall_ms),
+        AddRaftVoter(identity.cluster_id, image, LISTENER_NAME),
+        RemoveRaftVoter(identity.cluster_id, image),
     ]

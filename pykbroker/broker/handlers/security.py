@@ -29,6 +29,6 @@ def security_handlers(parts: Parts) -> list[Handler]:
         RenewDelegationToken(),
         ExpireDelegationToken(),
         DescribeDelegationToken(),
-        DescribeUserScramCredentials(parts.image, parts.authorizer),
-        AlterUserScramCredentials(parts.controller, parts.authorizer),
+        DescribeUserScramCredentials(parts.image),
+        AlterUserScramCredentials(parts.controller),
     ]

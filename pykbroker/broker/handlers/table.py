@@ -29,4 +29,4 @@ def api_table(parts: Parts, answer_bytes_max: int) -> ApiTable:
         *raft_handlers(parts),
     ]
     versions = served([*handlers, ApiVersions((), parts.image)])
-    return ApiTable([*handlers, ApiVersions(versions, parts.image)])
+    return ApiTable([*handlers, ApiVersions(versions, parts.image)], parts.authorizer)

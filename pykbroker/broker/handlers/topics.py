@@ -40,7 +40,7 @@ def topic_handlers(parts: Parts) -> list[Handler]:
         CreateTopics(controller, authorizer),
         DeleteTopics(controller, image, authorizer, config.delete_topic_enable),
         CreatePartitions(controller, authorizer),
-        ElectLeaders(controller, authorizer),
-        AlterPartitionReassignments(controller, authorizer),
-        ListPartitionReassignments(image, authorizer),
+        ElectLeaders(controller),
+        AlterPartitionReassignments(controller),
+        ListPartitionReassignments(image),
     ]

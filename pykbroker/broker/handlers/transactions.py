@@ -31,7 +31,7 @@ def transaction_handlers(parts: Parts) -> list[Handler]:
         AddPartitionsToTxn(transactions, image, authorizer),
         AddOffsetsToTxn(transactions, group_partition, authorizer),
         EndTxn(transactions, authorizer),
-        WriteTxnMarkers(parts.transactions.endings, authorizer),
+        WriteTxnMarkers(parts.transactions.endings),
         TxnOffsetCommit(
             transactions=transactions,
             groups=parts.groups,

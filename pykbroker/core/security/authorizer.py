@@ -38,3 +38,10 @@ def authorized_operations(authorizer: Authorizer, session: Session, resource: Re
         if authorizer.allows(session, operation, resource, name):
             bits |= 1 << operation
     return bits
+
+
+def cluster_operations(authorizer: Authorizer, session: Session) -> int:
+    """Return the bits of the operations that are allowed on the cluster, or 0 if the client may not describe it."""
+    if not authorizer.allows(session, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
+        return 0
+    return authorized_operations(authorizer, session, ResourceType.CLUSTER, CLUSTER_NAME)

@@ -137,7 +137,7 @@ async def test_groups_that_answer_later_are_answered_one_a_step() -> None:
 
 
 def test_reassignments_are_listed_in_portions() -> None:
-    steps: Any = ListPartitionReassignments(lambda: IMAGE, Denies())(
+    steps: Any = ListPartitionReassignments(lambda: IMAGE)(
         context(0), ListPartitionReassignmentsRequest(topics=[ListPartitionReassignmentsTopics("t", [0] * MANY)])
     )
     count, response = counted(steps)
@@ -163,7 +163,7 @@ async def test_markers_are_appended_and_awaited_in_portions(markers: int, topics
             for number in range(markers)
         ]
     )
-    answer: Any = WriteTxnMarkers(endings, Denies())(context(1), asked)
+    answer: Any = WriteTxnMarkers(endings)(context(1), asked)
     found = list[Any]()
 
     async def run() -> None:

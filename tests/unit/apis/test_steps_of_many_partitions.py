@@ -135,7 +135,7 @@ async def test_partitions_that_are_to_move_are_read_and_answered_in_portions() -
             raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
 
     replicas: Any = Moving()
-    held = AlterReplicaLogDirs(replicas, Denies())(
+    held = AlterReplicaLogDirs(replicas)(
         context(2),
         AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir("/a", [AlterReplicaLogDirTopic("t", list(range(MANY)))])]),
     )

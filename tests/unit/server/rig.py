@@ -6,6 +6,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.session import Session
 from pykbroker.server.budget import Budget
 from pykbroker.server.connection import Connection
@@ -55,9 +56,10 @@ def shared(
     bytes_max: int = 1 << 30,
     requests_max: int = 500,
     request_bytes_max: int = REQUEST_BYTES_MAX,
+    authorizer: Authorizer | None = None,
 ) -> Shared:
     return Shared(
-        ApiTable(handlers),
+        ApiTable(handlers, authorizer),
         tasks,
         Turns(ticks or Ticks()),
         Budget(bytes_max, requests_max),

@@ -8,9 +8,8 @@ import pytest
 
 from pykbroker.apis.cluster.alter_replica_log_dirs import AlterReplicaLogDirs
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.operation import Operation
 from pykbroker.core.topic_partition import TopicPartition
-from tests.unit.apis.calling import Denies, context, gone_through, work_of
+from tests.unit.apis.calling import context, gone_through, work_of
 from wire.error_codes import ErrorCode
 from wire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -66,12 +65,6 @@ async def test_each_partition_is_moved_once(
     request_: AlterReplicaLogDirsRequest, asked: list[Any], answered: list[Any]
 ) -> None:
     replicas: Any = Moving()
-    held = AlterReplicaLogDirs(replicas, Denies())(context(2), request_)
+    held = AlterReplicaLogDirs(replicas)(context(2), request_)
     assert codes(gone_through(await work_of(held))) == answered
     assert replicas.asked == asked
-
-
-async def test_a_client_without_alter_on_the_cluster_moves_nothing() -> None:
-    replicas: Any = None
-    held = AlterReplicaLogDirs(replicas, Denies(Operation.ALTER))(context(2), asking(("/a", "t", [0, 1, 0])))
-    assert codes(await work_of(held)) == [("t", 0, REFUSED), ("t", 1, REFUSED)]

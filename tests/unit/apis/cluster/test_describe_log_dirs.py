@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from pykbroker.apis.cluster.describe_log_dirs import DescribeLogDirs
-from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context, gone_through
+from tests.unit.apis.calling import context, gone_through
 from tests.unit.apis.conftest import Client, batch
 from wire.error_codes import ErrorCode
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -72,9 +71,7 @@ async def test_a_deleted_topic_is_gone(client: Client) -> None:
     assert result.topics == []
 
 
-def directories(
-    *failures: OSError | None, space: Any = lambda: 100, refused: tuple[str, ...] = (), **fields: Any
-) -> DescribeLogDirs:
+def directories(*failures: OSError | None, space: Any = lambda: 100, refused: tuple[str, ...] = ()) -> DescribeLogDirs:
     """Return a handler with directories "0", "1"... and partition t-3 in each, which lags by 5 offsets."""
     every = tuple(SimpleNamespace(path=str(number), failed=failure) for number, failure in enumerate(failures))
     log = SimpleNamespace(size_bytes=7, log_end_offset=5)
@@ -82,7 +79,7 @@ def directories(
     disk = SimpleNamespace(total_bytes=space, free_bytes=lambda: 40)
     moves = SimpleNamespace(into=lambda directory: [])
     replicas = SimpleNamespace(online=lambda directory: [partition], moves=moves)
-    parts: list[Any] = [every, tuple(disk for _ in every), refused, replicas, fields.get("authorizer", Denies())]
+    parts: list[Any] = [every, tuple(disk for _ in every), refused, replicas]
     return DescribeLogDirs(*parts)
 
 
@@ -109,8 +106,3 @@ def test_a_directory_whose_size_cannot_be_read_has_an_error_result() -> None:
 def test_a_future_replica_reports_its_offset_lag() -> None:
     (result,) = gone_through(directories(None)(context(5), EVERYTHING)).results
     assert [one.offset_lag for topic in result.topics for one in topic.partitions] == [5]
-
-
-def test_a_client_without_describe_on_the_cluster_is_refused() -> None:
-    response = directories(None, authorizer=Denies(Operation.DESCRIBE))(context(5), EVERYTHING)
-    assert (response.error_code, response.results) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])

@@ -6,12 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trio
 
-from pykbroker.apis.cluster.unregister_broker import UnregisterBroker
-from pykbroker.apis.cluster.update_features import UpdateFeatures
-from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context, work_of
 from tests.unit.apis.conftest import Client, batch, serving
 from wire.error_codes import ErrorCode
 from wire.messages.api_versions import ApiVersionsRequest
@@ -90,15 +85,3 @@ async def test_a_broker_that_unregisters_itself_loses_its_leaderships_until_it_r
         client = await house.connect()
         answer = await client.produce("a", batch(b"z"))
         assert (answer.error_code, answer.base_offset) == (0, 1)
-
-
-@pytest.mark.parametrize(
-    ("handler", "request_"), [(UpdateFeatures, UpdateFeaturesRequest()), (UnregisterBroker, UnregisterBrokerRequest(1))]
-)
-def test_both_apis_need_alter_on_the_cluster(handler: Any, request_: Any) -> None:
-    held = handler(None, Denies(Operation.ALTER))(context(0), request_)
-
-    async def answer() -> Any:
-        return await work_of(held)
-
-    assert trio.run(answer).error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

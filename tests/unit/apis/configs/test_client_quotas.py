@@ -6,12 +6,9 @@ from typing import Any
 
 import pytest
 
-from pykbroker.apis.configs.alter_client_quotas import AlterClientQuotas
 from pykbroker.apis.configs.describe_client_quotas import DescribeClientQuotas
-from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context, gone_through
+from tests.unit.apis.calling import context, gone_through
 from tests.unit.apis.conftest import Client
 from wire.error_codes import ErrorCode
 from wire.messages.alter_client_quotas import (
@@ -162,28 +159,8 @@ async def test_validate_only_stores_nothing(client: Client) -> None:
     ],
 )
 def test_an_invalid_filter_is_refused(components: Any, code: ErrorCode, message: str) -> None:
-    handler = DescribeClientQuotas(MetadataImage, Denies())
+    handler = DescribeClientQuotas(MetadataImage)
     response = gone_through(
         handler(context(1), DescribeClientQuotasRequest(components=[ComponentData(*one) for one in components]))
     )
     assert (response.error_code, response.error_message, response.entries) == (code, message, None)
-
-
-def test_describing_is_authorized() -> None:
-    handler = DescribeClientQuotas(MetadataImage, Denies(Operation.DESCRIBE_CONFIGS))
-    response = gone_through(handler(context(1), DescribeClientQuotasRequest()))
-    assert (response.error_code, response.entries) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, None)
-
-
-def test_altering_is_authorized_and_refuses_each_entity() -> None:
-    handler = AlterClientQuotas(None, Denies(Operation.ALTER_CONFIGS))  # type: ignore[arg-type]
-    request = altering(({"user": "a", "client-id": None}, {RATE: 1.0}), ({"ip": None}, {}))
-    with pytest.raises(ApiError) as refusal:
-        handler(context(1), request)
-    refused = handler.refuse(request, refusal.value.code)
-    assert [
-        (entry.error_code, {part.entity_type: part.entity_name for part in entry.entity}) for entry in refused.entries
-    ] == [
-        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, {"user": "a", "client-id": None}),
-        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, {"ip": None}),
-    ]

@@ -14,8 +14,7 @@ from pykbroker.core.metadata.image import (
     TopicImage,
     TopicsImage,
 )
-from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context
+from tests.unit.apis.calling import context
 from tests.unit.apis.conftest import Client
 from wire.error_codes import ErrorCode
 from wire.messages.list_config_resources import ListConfigResourcesRequest
@@ -45,7 +44,7 @@ def some() -> MetadataImage:
 
 
 def listed(version: int, *types: int) -> tuple[int, set[tuple[int, str]]]:
-    api = ListConfigResources(some, Denies())
+    api = ListConfigResources(some)
     response = api(context(version), ListConfigResourcesRequest(resource_types=list(types)))
     names = [(one.resource_type, one.resource_name) for one in response.config_resources]
     assert len(names) == len(set(names))
@@ -67,12 +66,6 @@ def test_version_0_lists_client_metrics_only() -> None:
 @pytest.mark.parametrize("types", [(0,), (99,), (TOPIC, 3), (-1,)])
 def test_an_unknown_resource_type_is_refused(types: tuple[int, ...]) -> None:
     assert listed(1, *types) == (ErrorCode.UNSUPPORTED_VERSION, set())
-
-
-def test_a_client_without_describe_configs_is_refused() -> None:
-    api = ListConfigResources(some, Denies(Operation.DESCRIBE_CONFIGS))
-    response = api(context(1), ListConfigResourcesRequest())
-    assert (response.error_code, response.config_resources) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])
 
 
 @pytest.mark.parametrize(("version", "names"), [(0, []), (1, [(BROKER_LOGGER, "1"), (BROKER, "1"), (TOPIC, "a")])])

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import pytest
 
-from pykbroker.apis.raft.describe_quorum import DescribeQuorum
-from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context
 from tests.unit.apis.conftest import Client, House
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
@@ -90,10 +86,3 @@ async def test_partitions_other_than_the_metadata_log_are_unknown(
     )
     codes = {one.error_code for topic in response.topics for one in topic.partitions}
     assert codes <= {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-
-
-def test_a_client_without_describe_on_the_cluster_is_refused() -> None:
-    nothing: Any = None
-    api = DescribeQuorum(1, nothing, nothing, nothing, Denies(Operation.DESCRIBE))
-    response = api(context(2), asking((METADATA, [0])))
-    assert (response.error_code, response.topics) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])

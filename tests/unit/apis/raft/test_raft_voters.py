@@ -6,11 +6,6 @@ from typing import Any
 
 import pytest
 
-from pykbroker.apis.raft.add_raft_voter import AddRaftVoter
-from pykbroker.apis.raft.remove_raft_voter import RemoveRaftVoter
-from pykbroker.core.metadata.image import EMPTY
-from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context
 from tests.unit.apis.conftest import Client
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
@@ -75,12 +70,3 @@ async def test_a_new_voter_must_have_the_controller_listener(
     client: Client, listeners: list[Listener], code: ErrorCode
 ) -> None:
     assert (await client.call(adding(listeners=listeners), 1)).error_code == code
-
-
-def test_a_client_without_alter_on_the_cluster_is_refused() -> None:
-    denies = Denies(Operation.ALTER)
-    for response in (
-        AddRaftVoter("c", lambda: EMPTY, denies, "PLAINTEXT")(context(1), adding()),
-        RemoveRaftVoter("c", lambda: EMPTY, denies)(context(0), removing()),
-    ):
-        assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED

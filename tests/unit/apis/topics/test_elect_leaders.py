@@ -8,9 +8,8 @@ import pytest
 
 from pykbroker.apis.topics.elect_leaders import ElectLeaders
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.operation import Operation
 from pykbroker.server.handler import Later
-from tests.unit.apis.calling import Denies, context, work_of
+from tests.unit.apis.calling import context, work_of
 from tests.unit.apis.conftest import Client, batch
 from wire.error_codes import ErrorCode
 from wire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
@@ -79,21 +78,13 @@ async def test_a_timeout_of_zero_times_out(client: Client) -> None:
     )
 
 
-async def test_a_client_without_alter_on_the_cluster_is_refused() -> None:
-    controller: Any = None
-    held = ElectLeaders(controller, Denies(Operation.ALTER))(context(2), asking([("a", [0])]))
-    refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    response: Any = await work_of(held)
-    assert (response.error_code, codes(response)) == (refused, [("a", 0, refused)])
-
-
 async def test_the_controllers_error_message_is_returned() -> None:
     class Refuses:
         async def ask(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
             raise ApiError(ErrorCode.NOT_CONTROLLER, "elsewhere")
 
     controller: Any = Refuses()
-    held: Later = ElectLeaders(controller, Denies())(context(2), asking([("a", [0])]))
+    held: Later = ElectLeaders(controller)(context(2), asking([("a", [0])]))
     response: Any = await work_of(held)
     assert response.replica_election_results[0].partition_result[0].error_message == "elsewhere"
 

@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from pykbroker.apis.topics.alter_partition_reassignments import AlterPartitionReassignments
 from pykbroker.apis.topics.list_partition_reassignments import ListPartitionReassignments
 from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
-from pykbroker.core.security.operation import Operation
-from tests.unit.apis.calling import Denies, context, gone_through, work_of
+from tests.unit.apis.calling import context, gone_through
 from tests.unit.apis.conftest import Client, batch
 from wire.error_codes import ErrorCode
 from wire.messages.alter_partition_reassignments import (
@@ -97,14 +95,6 @@ async def test_a_timeout_of_zero_times_out(client: Client) -> None:
     )
 
 
-async def test_a_client_without_alter_on_the_cluster_is_refused() -> None:
-    controller: Any = None
-    held = AlterPartitionReassignments(controller, Denies(Operation.ALTER))(context(1), moving([("a", 0, [1])]))
-    response: Any = await work_of(held)
-    refused = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    assert (response.error_code, codes(response)) == (refused, [("a", 0, refused)])
-
-
 @pytest.mark.parametrize("topics", [None, [], [("a", [0, 9, -1, 0])], [("nobody", [0]), ("", [0])]])
 async def test_a_cluster_of_one_broker_has_no_reassignments(
     client: Client, topics: list[tuple[str, list[int]]] | None
@@ -114,7 +104,7 @@ async def test_a_cluster_of_one_broker_has_no_reassignments(
     assert (response.error_code, response.error_message, response.topics) == (0, None, [])
 
 
-def listing(topics: list[tuple[str, list[int]]] | None, *denied: Operation) -> Any:
+def listing(topics: list[tuple[str, list[int]]] | None) -> Any:
     """Return the response for a topic whose partition 1 moves from broker 1 to 2, and whose partition 0 stays."""
     stays = PartitionImage((1,), (1,), 1, 0, 0)
     moves = PartitionImage((2, 1), (1,), 1, 0, 0, adding=(2,), removing=(1,))
@@ -122,9 +112,7 @@ def listing(topics: list[tuple[str, list[int]]] | None, *denied: Operation) -> A
     image = MetadataImage(topics=TopicsImage({"t": topic, "u": other}, {topic.id: topic, other.id: other}))
     asked = None if topics is None else [ListPartitionReassignmentsTopics(*one) for one in topics]
     return gone_through(
-        ListPartitionReassignments(lambda: image, Denies(*denied))(
-            context(0), ListPartitionReassignmentsRequest(topics=asked)
-        )
+        ListPartitionReassignments(lambda: image)(context(0), ListPartitionReassignmentsRequest(topics=asked))
     )
 
 
@@ -132,9 +120,3 @@ def listing(topics: list[tuple[str, list[int]]] | None, *denied: Operation) -> A
 def test_partitions_that_are_being_reassigned_are_listed(topics: list[tuple[str, list[int]]] | None) -> None:
     moves = OngoingPartitionReassignment(1, [2, 1], [2], [1])
     assert listing(topics).topics == [OngoingTopicReassignment("t", [moves])]
-
-
-def test_a_client_without_describe_on_the_cluster_is_refused() -> None:
-    response = listing([("t", [1])], Operation.DESCRIBE)
-    assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    assert response.topics == [OngoingTopicReassignment("t", [OngoingPartitionReassignment(1)])]

@@ -11,7 +11,6 @@ from pykbroker.apis.transactions.add_partitions_to_txn import AddPartitionsToTxn
 from pykbroker.apis.transactions.describe_transactions import DescribeTransactions
 from pykbroker.apis.transactions.end_txn import EndTxn
 from pykbroker.apis.transactions.txn_offset_commit import TxnOffsetCommit
-from pykbroker.apis.transactions.write_txn_markers import WriteTxnMarkers
 from pykbroker.core.security.operation import Operation
 from pykbroker.server.handler import Later
 from tests.unit.apis.calling import Denies, context, gone_through, work_of
@@ -25,13 +24,8 @@ from wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
-NO_ID, NO_GROUP, NO_CLUSTER = (
-    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    ErrorCode.GROUP_AUTHORIZATION_FAILED,
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-)
+NO_ID, NO_GROUP = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 NOBODY: Any = None
 """A coordinator that must not be asked."""
 
@@ -62,18 +56,6 @@ async def test_adding_partitions_is_authorized() -> None:
     asked = AddPartitionsToTxnRequest(v3_and_below_transactional_id="x", v3_and_below_topics=topics)
     (topic,) = (await answer(client, 3, asked)).results_by_topic_v3_and_below
     assert [one.partition_error_code for one in topic.results_by_partition] == [NO_ID, NO_ID]
-    broker = AddPartitionsToTxn(NOBODY, NOBODY, Denies(Operation.CLUSTER_ACTION))
-    assert (await answer(broker, 5, AddPartitionsToTxnRequest())).error_code == NO_CLUSTER
-
-
-async def test_writing_markers_is_authorized() -> None:
-    """Either of two rights is sufficient: coordinators have one, admins the other."""
-    markers = [WritableTxnMarker(1, 0, True, [WritableTxnMarkerTopic("t", [0])])]
-    denied = WriteTxnMarkers(NOBODY, Denies(Operation.ALTER, Operation.CLUSTER_ACTION))
-    (told,) = (await answer(denied, 1, WriteTxnMarkersRequest(markers))).markers
-    assert told.topics[0].partitions[0].error_code == NO_CLUSTER
-    for one in (Operation.ALTER, Operation.CLUSTER_ACTION):
-        assert (await answer(WriteTxnMarkers(NOBODY, Denies(one)), 1, WriteTxnMarkersRequest([]))).markers == []
 
 
 async def test_descriptions_of_transactions_are_authorized() -> None:
