@@ -1,30 +1,51 @@
-"""The address that clients connect to: bound at the begin of a start, listened on at its end."""
+"""The addresses that clients connect to: bound at the begin of a start, listened on at its end."""
 
 from __future__ import annotations
 
 import errno
+from collections.abc import Mapping
 
+from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Settings
-from pykbroker.world.net import Bound, Net, SocketOptions
+from pykbroker.world.net import Accept, Bound, Net, SocketOptions
 
 
-def bind(net: Net, settings: Settings) -> Bound:
-    """Bind the address of the settings. StartError: the address is in use or cannot be bound."""
-    host, port = settings.listen_host, settings.listen_port
-    try:
-        return net.bind(host, port, socket_options(settings.config))
-    except OSError as error:
-        raise refused_address(host, port, error) from None
+def bind(net: Net, settings: Settings) -> dict[str, Bound]:
+    """Bind the address of each listener: name -> address. StartError: one is in use or cannot be bound."""
+    bound: dict[str, Bound] = {}
+    for listener in settings.listeners:
+        host, port = listener.address
+        try:
+            bound[listener.name] = net.bind(host, port, socket_options(settings.config))
+        except OSError as error:
+            close(bound)
+            raise refused_address(host, port, error) from None
+    return bound
 
 
-def listen(bound: Bound) -> None:
+def listen(bound: Bound, accept: Accept) -> None:
     """Accept connections from now on. StartError: another broker already listens on the address."""
     try:
-        bound.listen()
+        bound.listen(accept)
     except OSError as error:
         raise refused_address(bound.host, bound.port, error) from None
+
+
+def close(bound: Mapping[str, Bound]) -> None:
+    """Stop accepting on all addresses."""
+    for one in bound.values():
+        one.close()
+
+
+def advertised(settings: Settings, bound: Mapping[str, Bound]) -> dict[str, Address]:
+    """Return the advertised address of each listener that has one. Port 0 stands for the port that is bound."""
+    return {
+        listener.name: Address(listener.advertised.host, listener.advertised.port or bound[listener.name].port)
+        for listener in settings.listeners
+        if listener.advertised is not None
+    }
 
 
 def refused_address(host: str, port: int, error: OSError) -> StartError:

@@ -7,16 +7,18 @@ from functools import partial
 
 import trio
 
-from pykbroker.broker.address import listen
+from pykbroker.broker.address import close, listen
 from pykbroker.broker.directories import unclosed
 from pykbroker.broker.handlers.table import api_table
 from pykbroker.broker.metadata import MetadataPublisher, limits_under
 from pykbroker.broker.parts import Parts
 from pykbroker.broker.registration import register
 from pykbroker.broker.statistics import statistics
+from pykbroker.core.address import Address
 from pykbroker.core.errors import ApiError, StartError, StopError
 from pykbroker.core.settings import Ready, Serving
 from pykbroker.quorum.controller import JournalFailed
+from pykbroker.server.connections import Connections
 from pykbroker.server.listener import Listener
 from pykbroker.storage.directory.log_directory import LOCK
 
@@ -42,7 +44,7 @@ class Broker:
                 disk.unlock(LOCK)
             raise
         finally:
-            self._parts.bound.close()
+            close(self._parts.bound)
         with trio.CancelScope(shield=True):
             failure = await self._close()
         if refusal is not None:
@@ -101,35 +103,52 @@ class Broker:
     async def _serve_clients(self, ready: Ready, stop: trio.Event) -> None:
         parts = self._parts
         limits = await limits_under(parts, parts.image())
-        if not stop.is_set():
-            listen(parts.bound)
+        table = api_table(parts, limits.answer_bytes_max)
+        refusal = None
         async with trio.open_nursery() as clients:
-            table = api_table(parts, limits.answer_bytes_max)
-            listener = self._publisher.listener = Listener(table, clients, parts.turns, limits, parts.connections_max)
-            clients.start_soon(listener.run)
-            clients.start_soon(parts.world.net.run, listener)
-            clients.start_soon(parts.replicas.moves.run, parts.lifecycle.assign)
-            logger.info(
-                "%s: %d of at most %d partitions are open, which leaves room for %d connections",
-                parts.descriptors.limit_text(),
-                parts.replicas.open_logs,
-                parts.descriptors.partitions_max,
-                parts.connections_max(),
+            connections = self._publisher.connections = Connections(
+                table, clients, parts.turns, limits, parts.connections_max, parts.exempt_listener()
             )
-            if not stop.is_set():
-                ready(self._serving(listener))
-            await stop.wait()
-            parts.bound.close()
+            try:
+                if not stop.is_set():
+                    for name, bound in parts.bound.items():
+                        listen(bound, Listener(name, connections))
+            except StartError as error:
+                refusal = error
+            else:
+                self._start_serving(clients, connections)
+                if not stop.is_set():
+                    ready(self._serving(connections))
+                await stop.wait()
+            close(parts.bound)
             clients.cancel_scope.cancel()
+        if refusal is not None:
+            raise refusal
 
-    def _serving(self, listener: Listener) -> Serving:
-        bound, identity = self._parts.bound, self._parts.identity
+    def _start_serving(self, clients: trio.Nursery, connections: Connections) -> None:
+        parts = self._parts
+        clients.start_soon(connections.run)
+        clients.start_soon(parts.world.net.run)
+        clients.start_soon(parts.replicas.moves.run, parts.lifecycle.assign)
+        logger.info(
+            "%s: %d of at most %d partitions are open, which leaves room for %d connections",
+            parts.descriptors.limit_text(),
+            parts.replicas.open_logs,
+            parts.descriptors.partitions_max,
+            parts.connections_max(),
+        )
+
+    def _serving(self, connections: Connections) -> Serving:
+        identity = self._parts.identity
+        listeners = {name: Address(bound.host, bound.port) for name, bound in self._parts.bound.items()}
+        first = next(iter(listeners.values()))
         return Serving(
-            host=bound.host,
-            port=bound.port,
+            host=first.host,
+            port=first.port,
             cluster_id=identity.cluster_id,
             node_id=identity.node_id,
-            statistics=partial(statistics, self._parts, listener),
+            statistics=partial(statistics, self._parts, connections),
+            listeners=listeners,
         )
 
     async def _close(self) -> StopError | None:

@@ -10,8 +10,8 @@ from pykbroker.core.group.asked import ForgetTopics
 from pykbroker.core.metadata.image import Delta, MetadataImage
 from pykbroker.core.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from pykbroker.replica.own_log import OwnLog
+from pykbroker.server.connections import Connections
 from pykbroker.server.limits import Limits, overrides
-from pykbroker.server.listener import Listener
 
 logger = logging.getLogger(__name__)
 
@@ -19,25 +19,25 @@ logger = logging.getLogger(__name__)
 async def limits_under(parts: Parts, image: MetadataImage) -> Limits:
     """Return the limits for clients as of one image."""
     config = parts.current_config.under(image)
-    return Limits.of(config, await parts.hosts.addresses(overrides(config)))
+    return Limits.of(config, await parts.hosts.addresses(overrides(config)), parts.bound)
 
 
 class MetadataPublisher:
-    """The one task that applies each new image: to replicas, the listener, the controller, then the coordinators.
+    """The one task that applies each new image: to replicas, the connections, the controller, then the coordinators.
 
-    `listener` is None until clients are served.
+    `connections` is None until clients are served.
     """
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self.listener: Listener | None = None
+        self.connections: Connections | None = None
 
     async def run(self) -> None:
         """Apply every update of the metadata until cancelled."""
         async for delta in self._parts.controller.images.updates():
             await self._parts.replicas.apply(delta)
-            if delta.configs_changed and self.listener is not None:
-                self.listener.limit(await limits_under(self._parts, delta.image))
+            if delta.configs_changed and self.connections is not None:
+                self.connections.limit(await limits_under(self._parts, delta.image))
             await self._assign_directories(delta)
             self._coordinate(delta)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import msgspec
 import trio
 
+from pykbroker.broker.address import advertised
 from pykbroker.broker.current_config import CurrentConfig
 from pykbroker.broker.directories import leave_untouched, open_directories
 from pykbroker.coordinator.batches import Batches
@@ -57,7 +58,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
     settings: Settings
     world: World
-    bound: Bound
+    bound: Mapping[str, Bound]
     hosts: HostNames
     identity: BrokerIdentity
     descriptors: Descriptors
@@ -85,12 +86,18 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         """Return the number of connections that the open logs leave descriptors for."""
         return self.descriptors.connections_max(self.replicas.open_logs)
 
+    def exempt_listener(self) -> str | None:
+        """Return the listener to which the broker's limits on connections do not apply: that of brokers, if another one
+        serves clients.
+        """
+        return self.settings.inter_broker_listener if len(self.bound) > 1 else None
+
     def verifies_transactions(self) -> bool:
         """Whether `transaction.partition.verification.enable` is set now."""
         return self.current_config().transaction_partition_verification_enable
 
 
-async def open_parts(settings: Settings, world: World, bound: Bound, hosts: HostNames) -> Parts:
+async def open_parts(settings: Settings, world: World, bound: Mapping[str, Bound], hosts: HostNames) -> Parts:
     """Open the log directories, or format empty ones, and build all parts on them.
 
     After a failure, nothing stays locked. StartError: why the broker cannot start.
@@ -144,7 +151,7 @@ async def open_parts(settings: Settings, world: World, bound: Bound, hosts: Host
         groups=groups,
         transactions=transaction_coordinator(config, world, image, producer_ids, groups, replicas, turns),
         fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots, world.rng),
-        endpoints=BrokerEndpoints(identity.node_id, image, advertised_address(settings, bound)),
+        endpoints=BrokerEndpoints(identity.node_id, image, advertised(settings, bound)),
     )
 
 
@@ -210,10 +217,3 @@ def refused_paths(settings: Settings, opened: tuple[LogDirectory, ...]) -> tuple
     """Return the entries of log.dirs that could not be opened."""
     paths = {directory.path for directory in opened}
     return tuple(path for path in settings.data_dirs if path not in paths)
-
-
-def advertised_address(settings: Settings, bound: Bound) -> tuple[str, int] | None:
-    """Return the configured (host, port) for clients, or None."""
-    if settings.advertise_host is None:
-        return None
-    return settings.advertise_host, settings.advertise_port or bound.port

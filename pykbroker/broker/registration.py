@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 
+from pykbroker.broker.address import advertised
 from pykbroker.broker.parts import Parts
+from pykbroker.core.address import Address
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.image import Endpoint
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
-LISTENER_NAME = "PLAINTEXT"
 PLAINTEXT = 0
 
 logger = logging.getLogger(__name__)
@@ -18,12 +19,13 @@ logger = logging.getLogger(__name__)
 
 async def register(parts: Parts) -> None:
     """Register with the controller, take leadership, and create the topics of the settings. ApiError, StartError."""
-    settings, bound = parts.settings, parts.bound
-    host, port = settings.advertise_host or bound.host, settings.advertise_port or bound.port
-    endpoint = Endpoint(name=LISTENER_NAME, host=host, port=port, security_protocol=PLAINTEXT)
-    await parts.lifecycle.register_controller([endpoint])
+    settings = parts.settings
+    addresses = {name: Address(bound.host, bound.port) for name, bound in parts.bound.items()}
+    addresses |= advertised(settings, parts.bound)
+    endpoints = {name: Endpoint(name, *address, security_protocol=PLAINTEXT) for name, address in addresses.items()}
+    await parts.lifecycle.register_controller([endpoints[settings.inter_broker_listener]])
     clean = all(directory.clean for directory in parts.directories)
-    await parts.lifecycle.register([endpoint], settings.config.broker_rack, clean=clean)
+    await parts.lifecycle.register([*endpoints.values()], settings.config.broker_rack, clean=clean)
     await parts.lifecycle.unfence()
     await create_topics(parts)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from pykbroker.broker.address import bind
+from pykbroker.broker.address import bind, close
 from pykbroker.broker.lifecycle import Broker
 from pykbroker.broker.parts import open_parts
 from pykbroker.core.config.config import BrokerConfig
@@ -30,7 +30,7 @@ async def serve(
         await check_hosts(hosts, settings.config)
         parts = await open_parts(settings, world, bound, hosts)
     except BaseException:
-        bound.close()
+        close(bound)
         raise
     await Broker(parts).run(ready, trio.Event() if stop is None else stop)
 

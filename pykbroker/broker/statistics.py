@@ -9,7 +9,7 @@ from pykbroker.core.fetch.session_cache import Statistics as SessionStatistics
 from pykbroker.quorum.statistics import ControllerStatistics
 from pykbroker.replica.scrubber import ScrubStatistics
 from pykbroker.replica.statistics import ReplicaStatistics
-from pykbroker.server.listener import Listener
+from pykbroker.server.connections import Connections
 from pykbroker.server.metrics import ServerStatistics
 from pykbroker.storage.directory.statistics import DirectoryStatistics
 from pykbroker.world.net import NetStatistics
@@ -28,10 +28,10 @@ class BrokerStatistics:
     controller: ControllerStatistics
 
 
-def statistics(parts: Parts, listener: Listener) -> BrokerStatistics:
+def statistics(parts: Parts, connections: Connections) -> BrokerStatistics:
     """Return the current counters."""
     return BrokerStatistics(
-        server=listener.statistics(),
+        server=connections.statistics(),
         fetch_sessions=parts.fetch_sessions.statistics(),
         net=parts.world.net.statistics(),
         directories=tuple(directory.statistics() for directory in parts.directories),

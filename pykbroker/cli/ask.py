@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pykbroker.cli.parameters import Address, address
+from pykbroker.cli.parameters import address
+from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from pykbroker.cli.parameters import Address
+from pykbroker.core.address import Address
 from pykbroker.world.system_off_loop import SystemOffLoop
 
 REQUIRED = ("prometheus_client", "hypercorn")

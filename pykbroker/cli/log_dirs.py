@@ -11,7 +11,7 @@ import click
 
 from pykbroker.cli.ask import ask, bootstrap_option
 from pykbroker.cli.columns import print_columns
-from pykbroker.cli.parameters import Address
+from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin

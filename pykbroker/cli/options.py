@@ -11,15 +11,15 @@ import click
 
 from pykbroker.cli.data_dirs import default_data_dir
 from pykbroker.cli.environment import EnvironmentConfigs, container_configs, own_configs
-from pykbroker.cli.parameters import Address
-from pykbroker.cli.server_properties import ServerProperties, advertised_address, listening_address, read_properties
+from pykbroker.cli.server_properties import ServerProperties, read_properties
+from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig, known
+from pykbroker.core.config.listeners import INTER_BROKER_NAME, inter_broker_listener, listener_settings, with_listeners
 from pykbroker.core.config.names import unknown_config
 from pykbroker.core.config.table import ONE_BROKER
 from pykbroker.core.errors import ApiError
 from pykbroker.core.settings import Settings
 
-DEFAULT_ADDRESS = Address("127.0.0.1", 9092)
 CONTAINER = {"listeners": "PLAINTEXT://0.0.0.0:9092", "advertised.listeners": "PLAINTEXT://localhost:9092"}
 """The listener of a container whose variables name none, as in Apache Kafka's image."""
 
@@ -28,8 +28,8 @@ CONTAINER = {"listeners": "PLAINTEXT://0.0.0.0:9092", "advertised.listeners": "P
 class Options:
     """The options of `pykbroker start`, as given, and the environment variables."""
 
-    listen: Address | None = None
-    advertise: Address | None = None
+    listen: tuple[tuple[str, Address], ...] = ()
+    advertise: tuple[tuple[str, Address], ...] = ()
     data_dir: str | None = None
     memory: bool = False
     topics: tuple[tuple[str, int], ...] = ()
@@ -44,14 +44,12 @@ class Options:
         click.UsageError or StartError: the options or the file are invalid.
         """
         texts = self._texts()
-        listen = self.listen or listening_address(texts) or DEFAULT_ADDRESS
-        advertise = self.advertise or (None if self.listen else advertised_address(texts))
+        listeners = listener_settings(texts, self.listen, self.advertise)
+        if self.listen:
+            texts.pop(INTER_BROKER_NAME, None)  # it may name a listener that --listen replaces
+        inter_broker = inter_broker_listener(texts, [listener.name for listener in listeners])
         data_dirs = self._data_dirs(texts, temporary_dir)
-        texts["listeners"] = f"PLAINTEXT://{listen}"
-        texts["log.dirs"] = ",".join(data_dirs)
-        texts.pop("advertised.listeners", None)
-        if advertise:
-            texts["advertised.listeners"] = f"PLAINTEXT://{advertise}"
+        texts = {**with_listeners(texts, listeners), "log.dirs": ",".join(data_dirs)}
         try:
             config = BrokerConfig.from_mapping(texts)
         except ApiError as error:
@@ -59,10 +57,8 @@ class Options:
         return Settings(
             config,
             data_dirs,
-            listen_host=listen.host,
-            listen_port=listen.port,
-            advertise_host=advertise and advertise.host,
-            advertise_port=advertise and advertise.port,
+            listeners=listeners,
+            inter_broker_listener=inter_broker,
             memory=self.memory,
             topics=self.topics,
         )

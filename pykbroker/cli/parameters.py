@@ -1,33 +1,10 @@
-"""The types of options: an address, a topic with its number of partitions, a config."""
+"""The types of options: an address, a listener's address, a topic with its number of partitions, a config."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import click
 
-PORT_MAX = 65_535
-
-
-class Address(NamedTuple):
-    """An address to listen on or to connect to. As text, an IPv6 host stands in brackets."""
-
-    host: str
-    port: int
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
-def parse_address(text: str) -> Address:
-    """Parse HOST:PORT or [IPV6]:PORT. The host may be empty. ValueError: the text is neither."""
-    host, colon, port = text.rpartition(":")
-    bracketed = host.startswith("[") and host.endswith("]")
-    if not colon or (":" in host and not bracketed):
-        raise ValueError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:9092 or [::1]:9092")
-    if not (port.isascii() and port.isdigit() and int(port) <= PORT_MAX):
-        raise ValueError(f"{port!r} in {text!r} is not a port: 0 to {PORT_MAX}")
-    return Address(host[1:-1] if bracketed else host, int(port))
+from pykbroker.core.address import Address, parse_address
 
 
 def address(text: str) -> Address:
@@ -39,6 +16,14 @@ def address(text: str) -> Address:
     if not parsed.host:
         raise click.BadParameter(f"{text!r} has no host; for all interfaces use 0.0.0.0:{parsed.port}")
     return parsed
+
+
+def named_address(text: str) -> tuple[str, Address]:
+    """Parse the [NAME=]HOST:PORT of an option. The name is in upper case, and empty if there is none."""
+    name, equals, rest = text.rpartition("=")
+    if equals and not name.strip():
+        raise click.BadParameter(f"{text!r} has no name before '='; write NAME=HOST:PORT or HOST:PORT")
+    return name.strip().upper(), address(rest.strip())
 
 
 def topic(text: str) -> tuple[str, int]:

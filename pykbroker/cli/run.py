@@ -16,9 +16,9 @@ import trio
 from pykbroker.cli.data_dirs import make_data_dir
 from pykbroker.cli.failures import explain, explain_end
 from pykbroker.cli.options import Options
-from pykbroker.cli.parameters import Address
 from pykbroker.cli.process import keep_freed_memory, raise_open_files_limit, settle_garbage_collector, write_log
 from pykbroker.cli.signals import STOPPING
+from pykbroker.core.address import Address
 from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.core.version import VERSION
@@ -129,5 +129,7 @@ async def stop_at_signal(signals: AsyncIterator[int], stop: trio.Event) -> None:
 def sentence(settings: Settings, serving: Serving) -> str:
     """Return the line for stdout that reports that clients can connect."""
     where = "no data is kept" if settings.memory else f"data in {', '.join(settings.data_dirs)}"
-    address = Address(serving.host, serving.port)
-    return f"pykbroker {VERSION} is listening on {address} (cluster {serving.cluster_id}, {where})"
+    addresses = str(Address(serving.host, serving.port))
+    if len(serving.listeners) > 1:
+        addresses = ", ".join(f"{name}://{address}" for name, address in serving.listeners.items())
+    return f"pykbroker {VERSION} is listening on {addresses} (cluster {serving.cluster_id}, {where})"

@@ -6,7 +6,8 @@ import os
 
 import click
 
-from pykbroker.cli.parameters import Address, address, config, topic
+from pykbroker.cli.parameters import address, config, named_address, topic
+from pykbroker.core.address import Address
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
@@ -17,17 +18,21 @@ LOG_FORMATS = ("text", "json")
     "--listen",
     envvar="PYKBROKER_LISTEN",
     show_envvar=True,
-    type=address,
-    metavar="HOST:PORT",
-    help="The address that clients connect to; port 0 selects a free one. [default: 127.0.0.1:9092, this machine only]",
+    type=named_address,
+    metavar="[NAME=]HOST:PORT",
+    multiple=True,
+    help="The address that clients connect to; port 0 selects a free one. Repeatable: each further listener has a NAME "
+    "of its own, the first is PLAINTEXT unless it has one. [default: 127.0.0.1:9092, this machine only]",
 )
 @click.option(
     "--advertise",
     envvar="PYKBROKER_ADVERTISE",
     show_envvar=True,
-    type=address,
-    metavar="HOST:PORT",
-    help="The address that clients are told to use, for port forwarding or NAT. [default: the one each client used]",
+    type=named_address,
+    metavar="[NAME=]HOST:PORT",
+    multiple=True,
+    help="The address that clients of a listener are told to use, for port forwarding or NAT. Repeatable. "
+    "[default: the one each client used]",
 )
 @click.option(
     "--data-dir",
@@ -103,8 +108,8 @@ LOG_FORMATS = ("text", "json")
     help="Plain text, or one JSON object a line.",
 )
 def start(
-    listen: Address | None,
-    advertise: Address | None,
+    listen: tuple[tuple[str, Address], ...],
+    advertise: tuple[tuple[str, Address], ...],
     data_dir: str | None,
     memory: bool,
     topics: tuple[tuple[str, int], ...],

@@ -9,7 +9,8 @@ import click
 
 from pykbroker.cli.ask import ask, bootstrap_option
 from pykbroker.cli.columns import print_columns
-from pykbroker.cli.parameters import Address, config
+from pykbroker.cli.parameters import config
+from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin, TopicDescription

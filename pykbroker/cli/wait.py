@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pykbroker.cli.ask import bootstrap_option, converse
-from pykbroker.cli.parameters import Address
+from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin

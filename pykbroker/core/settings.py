@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.listeners import PLAINTEXT, ListenerSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of one broker. Ports are TCP ports; `listen_port` 0 selects any free one."""
+    """The settings of one broker."""
 
     config: BrokerConfig
     data_dirs: tuple[str, ...]
-    listen_host: str = "127.0.0.1"
-    listen_port: int = 9092
-    advertise_host: str | None = None
-    """The advertised host, or None for the address at which each client reached this broker."""
-    advertise_port: int | None = None
+    listeners: tuple[ListenerSettings, ...] = (ListenerSettings(),)
+    """The listeners for clients, one at least."""
+    inter_broker_listener: str = PLAINTEXT
+    """The name of the listener that other brokers connect to."""
     memory: bool = False
     """Whether data is temporary: log directories are deleted at the end and never flushed to the device."""
     topics: tuple[tuple[str, int], ...] = ()
@@ -28,7 +29,10 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """The facts of a broker that has started to serve, passed once to the callback of `broker.serve`."""
+    """The facts of a broker that has started to serve, passed once to the callback of `broker.serve`.
+
+    `host` and `port` are the address of the first listener, and `listeners` the addresses of all by name.
+    """
 
     host: str
     port: int
@@ -36,6 +40,7 @@ class Serving:
     node_id: int
     statistics: Callable[[], Any]
     """Returns a frozen snapshot of the broker's current counters: `pykbroker.broker.BrokerStatistics`."""
+    listeners: Mapping[str, Address] = field(default_factory=dict)
 
 
 Ready = Callable[[Serving], None]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from pykbroker.core.address import Address
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.session import Session
 
@@ -26,13 +27,14 @@ class BrokerEndpoint(NamedTuple):
 class BrokerEndpoints:
     """The endpoints of the cluster's brokers, for all APIs that tell clients about brokers.
 
-    `advertised` is the configured (host, port) of this broker. None: each client gets the address that it connected to.
+    A client gets the endpoint of the listener through which it connected. `advertised` has the advertised addresses by
+    listener; clients of any other listener get the address that they connected to.
     """
 
     def __init__(
-        self, node_id: int, image: Callable[[], MetadataImage], advertised: tuple[str, int] | None = None
+        self, node_id: int, image: Callable[[], MetadataImage], advertised: Mapping[str, Address] | None = None
     ) -> None:
-        self._node_id, self._image, self._advertised = node_id, image, advertised
+        self._node_id, self._image, self._advertised = node_id, image, advertised or {}
         self._warned = False
 
     def own(self, session: Session) -> BrokerEndpoint:
@@ -40,17 +42,18 @@ class BrokerEndpoints:
         broker = self._image().cluster.brokers.get(self._node_id)
         return BrokerEndpoint(self._node_id, *self.address(session), None if broker is None else broker.rack)
 
-    def address(self, session: Session) -> tuple[str, int]:
+    def address(self, session: Session) -> Address:
         """Return this broker's (host, port) for this client. The first client from another machine is logged."""
-        if self._advertised is not None:
-            return self._advertised
+        if (advertised := self._advertised.get(session.listener)) is not None:
+            return advertised
         if not self._warned and not session.client_host.startswith(LOOPBACK):
             self._warned = True
             logger.warning(
                 "%s comes from another machine and is told to use %s:%s. If it cannot reach that address"
-                " (port forwarding, NAT, a container), start with --advertise HOST:PORT.",
+                " (port forwarding, NAT, a container), start with --advertise %s=HOST:PORT.",
                 session,
                 session.local_host,
                 session.local_port,
+                session.listener,
             )
-        return session.local_host, session.local_port
+        return Address(session.local_host, session.local_port)

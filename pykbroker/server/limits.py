@@ -1,12 +1,13 @@
-"""The limits of a listener: Kafka's configs for connections and requests, and the memory for requests and responses."""
+"""The limits of a broker and its listeners: Kafka's configs for connections and requests, and the memory for both."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.host_counts import read_host_counts
+from pykbroker.core.config.table import OF_LISTENERS
 from pykbroker.server.host_names import by_address
 
 BUDGET_SHARE = 4
@@ -17,14 +18,30 @@ UNLIMITED = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """The limits on the open and on the new connections of a broker or of a listener."""
+
+    connections_max: int = UNLIMITED
+    connections_per_s_max: int = UNLIMITED
+
+    @classmethod
+    def of_listener(cls, config: BrokerConfig, listener: str) -> ConnectionLimits:
+        """Return the limits of a listener: those of the broker, unless it has limits of its own."""
+        connections, per_s = (config.of_listener(listener, name) for name in OF_LISTENERS)
+        assert isinstance(connections, int)
+        assert isinstance(per_s, int)
+        return cls(connections, per_s)
+
+
+@dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one listener. The defaults are for tests. A negative `idle_ms_max` means no limit on idle time."""
+    """The limits of one broker. The defaults are for tests. A negative `idle_ms_max` means no limit on idle time."""
 
     request_bytes_max: int = 100 << 20
-    connections_max: int = UNLIMITED
+    connections: ConnectionLimits = ConnectionLimits()
+    listeners: Mapping[str, ConnectionLimits] = field(default_factory=dict)
     connections_per_ip_max: int = UNLIMITED
     connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
-    connections_per_s_max: int = UNLIMITED
     idle_ms_max: int = 600_000
     held_requests_max: int = 500
     held_bytes_max: int = 256 << 20
@@ -35,16 +52,16 @@ class Limits:
         return self.held_bytes_max // ANSWER_SHARE
 
     @classmethod
-    def of(cls, config: BrokerConfig, named: Mapping[str, tuple[str, ...]]) -> Limits:
-        """Return the limits of a broker's config. `named` has the addresses of hosts that the config names."""
+    def of(cls, config: BrokerConfig, named: Mapping[str, tuple[str, ...]], listeners: Iterable[str]) -> Limits:
+        """Return the limits of a broker with these listeners. `named` has the addresses of hosts that configs name."""
         share = config.pykbroker_memory_budget_bytes // BUDGET_SHARE
         queued = config.queued_max_request_bytes
         return cls(
             request_bytes_max=config.socket_request_max_bytes,
-            connections_max=config.max_connections,
+            connections=ConnectionLimits(config.max_connections, config.max_connection_creation_rate),
+            listeners={name: ConnectionLimits.of_listener(config, name) for name in listeners},
             connections_per_ip_max=config.max_connections_per_ip,
             connections_per_ip_overrides=by_address(overrides(config), named),
-            connections_per_s_max=config.max_connection_creation_rate,
             idle_ms_max=config.connections_max_idle_ms,
             held_requests_max=config.queued_max_requests,
             held_bytes_max=min(share, queued) if queued > 0 else share,

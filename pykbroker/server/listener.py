@@ -1,111 +1,41 @@
-"""The acceptor of one broker: makes a connection for each new peer, and knows all open connections."""
+"""The acceptor of one listener: makes a session for each new peer."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
-from collections.abc import Callable
-from types import MappingProxyType
 
 from pykbroker.core.security.session import Session
-from pykbroker.server.budget import Budget
 from pykbroker.server.connection import Connection
-from pykbroker.server.ending import ConnectionEnding
-from pykbroker.server.idle import Watchman
-from pykbroker.server.limits import UNLIMITED, Limits
-from pykbroker.server.metrics import RouteStatistics, ServerStatistics
-from pykbroker.server.quotas import ConnectionQuotas
-from pykbroker.server.shared import Shared, Tasks
-from pykbroker.server.table import ApiTable
+from pykbroker.server.connections import Connections
 from pykbroker.world.net import Peer, Pump
 from pykbroker.world.rate_limited_warning import RateLimitedWarning
-from pykbroker.world.turns import Turns
 
 logger = logging.getLogger(__name__)
 
 
 class Listener:
-    """Matches `world.net.Accept`.
+    """Matches `world.net.Accept`, for the listener `name`."""
 
-    `connections_max` returns the number of connections for which there are file descriptors now.
-    """
-
-    def __init__(
-        self,
-        table: ApiTable,
-        tasks: Tasks,
-        turns: Turns,
-        limits: Limits,
-        connections_max: Callable[[], int] = lambda: UNLIMITED,
-        name: str = "PLAINTEXT",
-    ) -> None:
-        self._limits, self._connections_max, self._name = limits, connections_max, name
-        self._budget = Budget(limits.held_bytes_max, limits.held_requests_max)
-        self._shared = Shared(table, tasks, turns, self._budget, limits.request_bytes_max, self._forget)
-        self._ticks = ticks = turns.ticks
-        self._quotas = ConnectionQuotas(limits, ticks)
-        self._open: set[Connection] = set()
-        self._closed: Counter[ConnectionEnding] = Counter()
-        self._accepted = self._refused = self._accept_waits = 0
-        self._too_many = RateLimitedWarning(logger, ticks)
-        self._too_many_of_host = RateLimitedWarning(logger, ticks)
-
-    async def run(self) -> None:
-        """Close idle and slow connections until cancelled."""
-        await Watchman(self._open, self._budget, self._limits.idle_ms_max, self._ticks).run()
-
-    def limit(self, limits: Limits) -> None:
-        """Apply new limits on connections. All other limits stay as they were at the start."""
-        self._quotas.limit(limits)
+    def __init__(self, name: str, connections: Connections) -> None:
+        self._name, self._connections = name, connections
+        self._too_many = RateLimitedWarning(logger, connections.ticks)
 
     def has_room(self) -> bool:
         """Whether another peer may be accepted now; if not, it waits in the backlog."""
-        return len(self._open) < self._connections_max() and self._quotas.has_room()
+        return self._connections.has_room(self._name)
 
     def rests(self) -> None:
         """Count and log that a peer waits in the backlog."""
-        self._accept_waits += 1
+        self._connections.accept_waits += 1
         self._too_many.warn(
-            "%d connections are open: further ones wait (for max.connections,"
+            "%s: %d connections are open: further ones wait (for max.connections,"
             " max.connection.creation.rate or the limit of open files)",
-            len(self._open),
+            self._name,
+            len(self._connections),
         )
 
     def __call__(self, peer: Peer, pump: Pump) -> Connection | None:
         """Return a connection for `peer`, whose bytes `pump` moves, or None if its address has too many connections."""
-        session = Session(peer.host, peer.port, peer.local_host, peer.local_port, self._name, self._ticks())
-        if not self._quotas.admit(session):
-            self._refused += 1
-            self._too_many_of_host.warn("refusing %s: max.connections.per.ip are open", session)
-            return None
-        connection = Connection(session, pump, self._shared)
-        self._open.add(connection)
-        self._accepted += 1
-        return connection
-
-    def statistics(self) -> ServerStatistics:
-        """Return the counts since the start."""
-        routes = sorted(self._shared.table.values(), key=lambda route: (route.key, route.version))
-        now = self._ticks()
-        ages = [now - connection.session.opened_at for connection in self._open]
-        return ServerStatistics(
-            requests=tuple(map(RouteStatistics.of, routes)),
-            requests_waiting=sum(len(connection.replies) for connection in self._open),
-            requests_held=self._budget.requests,
-            connections_open=len(self._open),
-            connections_owed=sum(connection.owed_bytes > 0 for connection in self._open),
-            owed_ns=self._shared.owed_ns,
-            connections_age_ns=sum(ages),
-            connections_age_ns_max=max(ages, default=0),
-            connections_accepted=self._accepted,
-            connections_refused=self._refused,
-            connections_closed=MappingProxyType(dict(self._closed)),
-            accept_waits=self._accept_waits,
-            held_bytes=self._budget.bytes,
-            held_bytes_max=self._budget.bytes_max,
-        )
-
-    def _forget(self, connection: Connection) -> None:
-        self._open.discard(connection)
-        self._closed[connection.ending] += 1
-        self._quotas.release(connection.session)
+        opened_at = self._connections.ticks()
+        session = Session(peer.host, peer.port, peer.local_host, peer.local_port, self._name, opened_at)
+        return self._connections.open(session, pump)

@@ -1,6 +1,7 @@
-"""The limits on the number of connections, in total and by address, and on their rate. Sources: KIP-402, KIP-612.
+"""The limits on the number of connections and on their rate, for the broker, for each listener and for each address.
 
-Above the total or the rate, a peer waits in the backlog. Above the limit of its address, its connection is closed.
+Above a total or a rate, a peer waits in the backlog. Above the limit of its address, its connection is closed. Sources:
+KIP-402, KIP-612.
 """
 
 from __future__ import annotations
@@ -8,22 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykbroker.core.security.session import Session
-from pykbroker.server.limits import UNLIMITED, Limits
+from pykbroker.server.limits import UNLIMITED, ConnectionLimits, Limits
 
 SECOND_NS = 1_000_000_000
 
 
-class ConnectionQuotas:
+class ConnectionCredit:
     """The open connections and the credit for new ones. `ticks` returns the ns of a monotonic clock."""
 
-    def __init__(self, limits: Limits, ticks: Callable[[], int]) -> None:
+    def __init__(self, limits: ConnectionLimits, ticks: Callable[[], int]) -> None:
         self._ticks = ticks
-        self._open = 0
-        self._of_host: dict[str, int] = {}
+        self.open = 0
         self.limit(limits)
         self._credit, self._credited_at = self._credit_max, ticks()
 
-    def limit(self, limits: Limits) -> None:
+    def limit(self, limits: ConnectionLimits) -> None:
         """Apply new limits. Open connections stay open, and the credit stays below one second of the new rate."""
         self._limits = limits
         self._per_s = limits.connections_per_s_max
@@ -31,27 +31,12 @@ class ConnectionQuotas:
 
     def has_room(self) -> bool:
         """Whether another peer may be accepted now."""
-        return self._open < self._limits.connections_max and (self._per_s >= UNLIMITED or self._earned() >= SECOND_NS)
+        return self.open < self._limits.connections_max and (self._per_s >= UNLIMITED or self._earned() >= SECOND_NS)
 
-    def admit(self, session: Session) -> bool:
-        """Count a new session and return True, or return False if its address has too many connections."""
+    def spend(self) -> None:
+        """Take the credit of one connection."""
         if self._per_s < UNLIMITED:
             self._credit -= SECOND_NS
-        host = session.client_host
-        count = self._of_host.get(host, 0)
-        if count >= self._limits.connections_per_ip_overrides.get(host, self._limits.connections_per_ip_max):
-            return False
-        self._of_host[host] = count + 1
-        self._open += 1
-        return True
-
-    def release(self, session: Session) -> None:
-        """Uncount an admitted peer that has gone."""
-        host = session.client_host
-        self._open -= 1
-        self._of_host[host] -= 1
-        if not self._of_host[host]:
-            del self._of_host[host]
 
     def _earned(self) -> int:
         """Return the credit: a connection costs `SECOND_NS`, each ns earns the rate, and one second's worth is kept."""
@@ -59,3 +44,58 @@ class ConnectionQuotas:
         self._credit = min(self._credit_max, self._credit + (now - self._credited_at) * self._per_s)
         self._credited_at = now
         return self._credit
+
+
+class ConnectionQuotas:
+    """The connections of all listeners, counted against the limits.
+
+    The limits of the broker do not apply to the listener `exempt`, through which other brokers connect.
+    """
+
+    def __init__(self, limits: Limits, ticks: Callable[[], int], exempt: str | None = None) -> None:
+        self._limits, self._exempt = limits, exempt
+        self._broker = ConnectionCredit(limits.connections, ticks)
+        self._listeners = {name: ConnectionCredit(own, ticks) for name, own in limits.listeners.items()}
+        self._of_host: dict[str, int] = {}
+
+    def limit(self, limits: Limits) -> None:
+        """Apply new limits for the same listeners."""
+        self._limits = limits
+        self._broker.limit(limits.connections)
+        for name, own in limits.listeners.items():
+            self._listeners[name].limit(own)
+
+    def has_room(self, listener: str) -> bool:
+        """Whether another peer may be accepted on this listener now."""
+        return all(credit.has_room() for credit in self._credits(listener))
+
+    def admit(self, session: Session) -> bool:
+        """Count a new session and return True, or return False if its address has too many connections."""
+        host = session.client_host
+        for credit in self._credits(session.listener):
+            credit.spend()
+        count = self._of_host.get(host, 0)
+        if count >= self._limits.connections_per_ip_overrides.get(host, self._limits.connections_per_ip_max):
+            return False
+        self._of_host[host] = count + 1
+        self._count(session, 1)
+        return True
+
+    def release(self, session: Session) -> None:
+        """Uncount an admitted session that has ended."""
+        host = session.client_host
+        self._count(session, -1)
+        self._of_host[host] -= 1
+        if not self._of_host[host]:
+            del self._of_host[host]
+
+    def _count(self, session: Session, change: int) -> None:
+        """Count a connection of any listener for the broker, and for its own listener."""
+        self._broker.open += change
+        if session.listener in self._listeners:
+            self._listeners[session.listener].open += change
+
+    def _credits(self, listener: str) -> list[ConnectionCredit]:
+        """Return the limits that apply to new connections of a listener."""
+        own = [self._listeners[listener]] if listener in self._listeners else []
+        return own if listener == self._exempt else [self._broker, *own]

@@ -123,14 +123,18 @@ class SimListener:
         self._net, self._network = net, network
         self.backlog = network.bind(process, address)
         self.host, self.port = self.backlog.address
+        self._accept: Accept | None = None
 
-    def listen(self) -> None:
-        """Let connections wait in the backlog from now on."""
+    def listen(self, accept: Accept) -> None:
+        """Let connections wait in the backlog from now on; `accept` gets them."""
+        self._accept = accept
         self.backlog.listens = True
         self._net.watch(self)
 
-    def turn(self, accept: Accept) -> None:
+    def turn(self) -> None:
         """Take every peer that waits."""
+        accept = self._accept
+        assert accept is not None
         while self.backlog.waiting:
             endpoint = self.backlog.waiting.popleft()
             pump = self._net.pump(endpoint)
@@ -178,7 +182,7 @@ class SimNet:
         """Return zeros: virtual time does not pass while the loop works."""
         return NetStatistics(0, 0, 0, 0, 0)
 
-    async def run(self, accept: Accept) -> None:
+    async def run(self) -> None:
         """Serve until cancelled; then every connection is closed."""
         try:
             while True:
@@ -187,7 +191,7 @@ class SimNet:
                     if number in self._pumps:
                         self._pumps[number].turn()
                     elif number in self._listeners:
-                        self._listeners[number].turn(accept)
+                        self._listeners[number].turn()
         finally:
             for listener in self._listeners.values():
                 listener.close()

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 
 import trio
 
+from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.names import INTERNAL_TOPICS
 from pykbroker.core.settings import Settings
 from pykbroker.sim.broker_node import BrokerNode, LogWatch
@@ -120,7 +122,7 @@ class Scenario:
                 **({"log.cleaner.backoff.ms": "100"} if plan.compacted else {}),
             }
         )
-        settings = Settings(config, (f"/{BROKER}/0",), BROKER, PORT)
+        settings = Settings(config, (f"/{BROKER}/0",), (ListenerSettings(address=Address(BROKER, PORT)),))
         self._node = BrokerNode(self._machine, settings, self._stage.oddities)
         self._log = LogWatch(simulation, self._stage.oddities)
 

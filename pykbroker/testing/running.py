@@ -35,7 +35,9 @@ def running_broker(
     broker configs to values.
     """
     require_ours()
+    from pykbroker.core.address import Address
     from pykbroker.core.config.config import BrokerConfig
+    from pykbroker.core.config.listeners import ListenerSettings
     from pykbroker.core.config.table import ONE_BROKER
     from pykbroker.core.settings import Settings
 
@@ -45,8 +47,7 @@ def running_broker(
             Settings(
                 config,
                 (directory,),
-                listen_host=HOST,
-                listen_port=port,
+                listeners=(ListenerSettings(address=Address(HOST, port)),),
                 memory=True,
                 topics=tuple((topics or {}).items()),
             )

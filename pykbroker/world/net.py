@@ -116,8 +116,11 @@ class Bound(Protocol):
     host: str
     port: int
 
-    def listen(self) -> None:
-        """Let peers connect. They wait in the backlog until `Net.run` runs. OSError: the kernel refuses."""
+    def listen(self, accept: Accept) -> None:
+        """Let peers connect; `accept` gets them. They wait in the backlog until `Net.run` runs.
+
+        OSError: the kernel refuses.
+        """
 
     def close(self) -> None:
         """Stop accepting. Open connections stay open."""
@@ -132,7 +135,7 @@ class Net(Protocol):
     async def addresses(self, host: str, /) -> tuple[str, ...]:
         """Return all addresses of a host. OSError: it cannot be resolved."""
 
-    async def run(self, accept: Accept) -> None:
+    async def run(self) -> None:
         """Accept peers and pump all connections until cancelled, then close them."""
 
     def statistics(self) -> NetStatistics:

@@ -44,18 +44,22 @@ class SystemListener:
     def __init__(self, sock: socket.socket, options: SocketOptions, net: SystemNet) -> None:
         self._socket, self._options, self._net = sock, options, net
         self._complaint = RateLimitedWarning(logger, perf_counter_ns)
+        self._accept: Accept | None = None
         self.fd = sock.fileno()
         self.host, self.port = sock.getsockname()[:2]
 
-    def listen(self) -> None:
-        """Let peers connect. The next broker may bind the address while connections of this one linger."""
+    def listen(self, accept: Accept) -> None:
+        """Let peers connect to `accept`. The next broker may bind the address while connections of this one linger."""
         if REUSES_ADDRESS:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._accept = accept
         self._socket.listen(max(self._options.backlog, BACKLOG_MIN))
         self._net.watch(self)
 
-    def turn(self, accept: Accept) -> None:
+    def turn(self) -> None:
         """Accept waiting peers while there is room. Without room or descriptors, accepting pauses."""
+        accept = self._accept
+        assert accept is not None
         try:
             if not accept.has_room():
                 self._net.rest(self)
@@ -150,13 +154,13 @@ class SystemNet:
         """Return the counters since the start."""
         return self._watch.statistics()
 
-    async def run(self, accept: Accept) -> None:
+    async def run(self) -> None:
         """Serve until cancelled, then close all sockets."""
         self._watch.begin()
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._resume_listeners)
-                await self._serve(accept)
+                await self._serve()
         finally:
             trio.lowlevel.remove_instrument(self._watch)
             for listener in list(self._listeners.values()):
@@ -165,7 +169,7 @@ class SystemNet:
                 pump.close()
             self._poll.close()
 
-    async def _serve(self, accept: Accept) -> None:
+    async def _serve(self) -> None:
         poll, pumps, listeners = self._poll, self._pumps, self._listeners
         descriptor = poll.fileno()
         while True:
@@ -176,7 +180,7 @@ class SystemNet:
                 if pump is not None:
                     pump.turn()
                 elif fd in listeners:
-                    listeners[fd].turn(accept)
+                    listeners[fd].turn()
                 if perf_counter_ns() - begun > STEP_NS_MAX:
                     await trio.lowlevel.checkpoint()
                     begun = perf_counter_ns()

@@ -14,7 +14,9 @@ from typing import Any
 import trio
 
 from pykbroker import broker
+from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.settings import Serving, Settings
 from pykbroker.world.system import system_world
 from tests.unit.apis.conftest import Client
@@ -63,7 +65,9 @@ async def serving(
 
     paths = tuple(map(str, directories))
     settings = Settings(
-        BrokerConfig.from_mapping(golden_configs() if configs is None else configs), paths, listen_port=0
+        BrokerConfig.from_mapping(golden_configs() if configs is None else configs),
+        paths,
+        listeners=(ListenerSettings(address=Address("127.0.0.1", 0)),),
     )
     world = replace(system_world(paths, durable=False), wall_ms=lambda: wall_ms)
     async with trio.open_nursery() as nursery:

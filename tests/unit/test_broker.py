@@ -16,6 +16,8 @@ import trio
 from pykbroker import broker
 from pykbroker.broker import lifecycle
 from pykbroker.broker.parts import Parts
+from pykbroker.core.address import Address
+from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Serving, Settings
 from pykbroker.quorum.controller import JournalFailed
@@ -70,7 +72,12 @@ async def test_a_start_refused_for_its_second_directory_lets_go_of_the_first(tmp
 async def test_a_port_in_use_changes_nothing_on_disk(tmp_path: Path) -> None:
     async with serving(tmp_path / "one") as house:
         chosen = settings(tmp_path / "two")
-        taken = Settings(chosen.config, chosen.data_dirs, listen_port=house.serving.port, memory=True)
+        taken = Settings(
+            chosen.config,
+            chosen.data_dirs,
+            listeners=(ListenerSettings(address=Address("127.0.0.1", house.serving.port)),),
+            memory=True,
+        )
         error = await refused(taken)
     assert str(house.serving.port) in str(error)
     assert not any((tmp_path / "two").glob("*"))
@@ -140,7 +147,7 @@ async def test_an_address_that_another_broker_takes_during_the_start_is_refused_
 ) -> None:
     world = system_world((str(tmp_path),), durable=False)
 
-    def lost(_listener: SystemListener) -> None:
+    def lost(_listener: SystemListener, _accept: Any) -> None:
         raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
 
     monkeypatch.setattr(SystemListener, "listen", lost)

@@ -75,15 +75,15 @@ class Still:
         """Bind nothing."""
         return self
 
-    def listen(self) -> None:
+    def listen(self, accept: Accept) -> None:
         """Listen to nothing."""
+        self.accept = accept
 
     def close(self) -> None:
         """Close nothing."""
 
-    async def run(self, accept: Accept) -> None:
+    async def run(self) -> None:
         """Wait until cancelled."""
-        self.accept = accept
         await trio.sleep_forever()
 
     async def addresses(self, host: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pykbroker.core.config.config import BrokerConfig, Texts
 from pykbroker.core.config.java_classes import check_no_classes
 from pykbroker.core.config.row import Row, Update
-from pykbroker.core.config.table import BROKER, BROKER_QUOTAS, LISTENER_PREFIX
+from pykbroker.core.config.table import BROKER, BROKER_QUOTAS, LISTENER_PREFIX, listener_row
 from pykbroker.core.config.type import INTEGER, Value
 from pykbroker.core.errors import ApiError, bad_request
 
@@ -85,9 +85,9 @@ def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
             changed = broker.with_dynamic(broker.cluster, wanted)
     except ApiError as error:
         raise bad_request(str(error)) from error
-    for config in NEVER_ZERO:
+    for config in (*NEVER_ZERO, *filter(listener_row, wanted)):
         if changed.values[config] == 0:
-            raise bad_request(f"Invalid {config} 0")
+            raise bad_request(f"Invalid {config.split('.', 3)[-1] if listener_row(config) else config} 0")
     check_threads(broker.values, changed.values)
     check_cleaner(broker.values["log.cleaner.threads"], changed.values["log.cleaner.threads"])
     for unit in ("ms", "bytes"):

@@ -17,7 +17,7 @@ from pykbroker.core.config.group_bounds import check_broker_groups
 from pykbroker.core.config.host_counts import read_host_counts
 from pykbroker.core.config.java_classes import check_no_classes
 from pykbroker.core.config.row import ConfigTable
-from pykbroker.core.config.table import BROKER, FILL_IN, LISTENER_PREFIX, TOPIC, TOPIC_SYNONYMS
+from pykbroker.core.config.table import BROKER, FILL_IN, LISTENER_PREFIX, TOPIC, TOPIC_SYNONYMS, listener_row
 from pykbroker.core.config.type import Value, refuse
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class BrokerConfig:
     @classmethod
     def of_layers(cls, static: Texts, cluster: Texts, broker: Texts) -> BrokerConfig:
         """Return the config of three layers; `broker` takes precedence over `cluster`, and that over `static`."""
-        values = {**DEFAULTS, **read(BROKER, static), **read(BROKER, cluster), **read(BROKER, broker)}
+        values = {**DEFAULTS, **read_broker(static), **read_broker(cluster), **read_broker(broker)}
         check_broker(values)
         return cls(static, cluster, broker, values)
 
@@ -75,6 +75,10 @@ class BrokerConfig:
     def get(self, name: str) -> Value:
         """Return the typed value of a config. KeyError: the config is not in the table."""
         return self.values[name]
+
+    def of_listener(self, listener: str, name: str) -> Value:
+        """Return the listener's own value of a config of `OF_LISTENERS`, or the broker's if it has none."""
+        return self.values.get(f"{LISTENER_PREFIX}{listener.lower()}.{name}", self.values[name])
 
     @property
     def unknown(self) -> tuple[str, ...]:
@@ -177,6 +181,12 @@ def known(name: str) -> bool:
 def read(table: ConfigTable, texts: Texts) -> dict[str, Value]:
     """Return the typed values of the configs that are in the table."""
     return {name: table[name].read(text) for name, text in texts.items() if name in table}
+
+
+def read_broker(texts: Texts) -> dict[str, Value]:
+    """Return the typed values of a layer of broker configs, with those that a listener has of its own."""
+    own = {name: row.read(text) for name, text in texts.items() if (row := listener_row(name)) is not None}
+    return read(BROKER, texts) | own
 
 
 def check_connections(values: Mapping[str, Value]) -> None:

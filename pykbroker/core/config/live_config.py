@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pykbroker.core.config.config import BrokerConfig, Texts
 from pykbroker.core.config.row import ConfigTable, Row
-from pykbroker.core.config.table import BROKER
+from pykbroker.core.config.table import BROKER, listener_row
 from pykbroker.core.errors import ApiError
 
 
@@ -43,11 +43,13 @@ class LiveConfig:
 
 def valid_texts(table: ConfigTable, texts: Texts) -> Texts:
     """Return the texts without invalid values. Configs that the table does not have are kept."""
-    return {name: text for name, text in texts.items() if name not in table or is_valid(table[name], text)}
+    return {name: text for name, text in texts.items() if is_valid(table.get(name) or listener_row(name), text)}
 
 
-def is_valid(row: Row, text: str) -> bool:
-    """Whether the text is a valid value of the config."""
+def is_valid(row: Row | None, text: str) -> bool:
+    """Whether the text is a valid value of the config. Without a row, any is."""
+    if row is None:
+        return True
     try:
         row.read(text)
     except ApiError:

@@ -572,4 +572,13 @@ delay (3 s), the first consumer of a group starts at once.
 """
 
 LISTENER_PREFIX = "listener.name."
-"""The prefix, followed by a listener's name and a dot, that makes a config apply to one listener."""
+"""The prefix, followed by a listener's name in lower case and a dot, that makes a config apply to one listener."""
+
+OF_LISTENERS = ("max.connections", "max.connection.creation.rate")
+"""Configs of which a listener may have its own value."""
+
+
+def listener_row(name: str) -> Row | None:
+    """Return the row of a listener's own value of a config, or None if no listener can have one."""
+    base = name.split(".", 3)[-1]
+    return BROKER[base]._replace(name=name) if name.startswith(LISTENER_PREFIX) and base in OF_LISTENERS else None

@@ -12,7 +12,9 @@ import pytest
 import trio
 
 from pykbroker import broker
+from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.settings import Serving, Settings
 from wire.api import APIS
 from wire.declare import Request, Response
@@ -23,6 +25,7 @@ from wire.messages.produce import PartitionProduceData, PartitionProduceResponse
 from wire.records.builder import BatchBuilder
 
 R = TypeVar("R", bound=Response)
+FREE_PORT = ListenerSettings(address=Address("127.0.0.1", 0))
 
 
 def batch(*values: bytes, **fields: Any) -> bytes:
@@ -153,7 +156,9 @@ class House:
 
 def settings(directory: Path, *, topics: tuple[tuple[str, int], ...] = (), **configs: str) -> Settings:
     texts = {key.replace("_", "."): value for key, value in configs.items()}
-    return Settings(BrokerConfig.from_mapping(texts), (str(directory),), listen_port=0, memory=True, topics=topics)
+    return Settings(
+        BrokerConfig.from_mapping(texts), (str(directory),), listeners=(FREE_PORT,), memory=True, topics=topics
+    )
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ import click
 import pytest
 
 from pykbroker.cli import console
-from pykbroker.cli.parameters import Address
+from pykbroker.core.address import Address
 
 
 def test_a_missing_package_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

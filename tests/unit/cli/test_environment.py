@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from pykbroker.cli.environment import config_name
 from pykbroker.cli.main import pykbroker
 from pykbroker.cli.options import Options
+from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.errors import StartError
 
@@ -92,7 +93,7 @@ def test_a_container_listens_on_all_interfaces_and_advertises_localhost() -> Non
     assert settings.config.get("advertised.listeners") == ("PLAINTEXT://localhost:9092",)
     settings = Options(container=True, environ={"KAFKA_LISTENERS": "PLAINTEXT://:19092"}).settings()
     assert settings.config.get("listeners") == ("PLAINTEXT://0.0.0.0:19092",)
-    assert settings.advertise_host is None
+    assert settings.listeners[0].advertised is None
 
 
 def test_options_are_read_from_variables(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +107,7 @@ def test_options_are_read_from_variables(monkeypatch: pytest.MonkeyPatch) -> Non
     }
     assert CliRunner().invoke(pykbroker, ["start"], env=environ).exit_code == 0
     ((options, _, log_format, console, _),) = seen
-    assert (str(options.listen), options.memory, log_format) == ("127.0.0.1:19092", True, "json")
+    assert (options.listen, options.memory, log_format) == ((("", Address("127.0.0.1", 19092)),), True, "json")
     assert str(console) == "127.0.0.1:9308"
 
 

@@ -10,7 +10,7 @@ import trio
 from click.testing import CliRunner, Result
 
 from pykbroker.cli.main import pykbroker as command
-from pykbroker.cli.parameters import Address
+from pykbroker.core.address import Address
 from wire.messages.describe_log_dirs import DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic
 
 

@@ -10,7 +10,8 @@ import pytest
 
 from pykbroker.cli.data_dirs import default_data_dir, make_data_dir
 from pykbroker.cli.options import Options
-from pykbroker.cli.parameters import Address
+from pykbroker.core.address import Address
+from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.errors import StartError
 
 
@@ -21,8 +22,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_broker_without_options_listens_on_this_machine_only() -> None:
     settings = Options().settings()
-    assert (settings.listen_host, settings.listen_port) == ("127.0.0.1", 9092)
-    assert settings.advertise_host is None
+    assert settings.listeners == (ListenerSettings("PLAINTEXT", Address("127.0.0.1", 9092), None),)
     assert settings.data_dirs == (default_data_dir(),)
     assert settings.config.get("listeners") == ("PLAINTEXT://127.0.0.1:9092",)
     assert settings.config.log_dirs == settings.data_dirs
@@ -56,8 +56,10 @@ def test_a_server_properties_of_kafka_is_read(file: Path) -> None:
         "advertised.listeners=LOCAL://broker.example:29092\nlog.dirs=/var/a,/var/b\nnum.partitions=\\u0037\nzookeeper.x=1\n"
     )
     settings = Options(file=str(file)).settings()
-    assert (settings.listen_host, settings.listen_port) == ("0.0.0.0", 19092)
-    assert (settings.advertise_host, settings.advertise_port) == ("broker.example", 29092)
+    assert settings.listeners == (
+        ListenerSettings("LOCAL", Address("0.0.0.0", 19092), Address("broker.example", 29092)),
+    )
+    assert settings.inter_broker_listener == "LOCAL"
     assert settings.data_dirs == ("/var/a", "/var/b")
     assert (settings.config.node_id, settings.config.num_partitions) == (4, 7)
     assert settings.config.unknown == ("zookeeper.x",)
@@ -66,42 +68,42 @@ def test_a_server_properties_of_kafka_is_read(file: Path) -> None:
 
 def test_the_command_line_takes_precedence_over_the_file(file: Path) -> None:
     file.write_text("listeners=PLAINTEXT://:1\nadvertised.listeners=PLAINTEXT://a:1\nlog.dirs=/a\nnum.partitions=2\n")
-    options = Options(listen=Address("localhost", 0), data_dir="/b", configs={"num.partitions": "3"}, file=str(file))
+    options = Options(
+        listen=(("", Address("localhost", 0)),), data_dir="/b", configs={"num.partitions": "3"}, file=str(file)
+    )
     settings = options.settings()
-    assert (settings.listen_host, settings.listen_port) == ("localhost", 0)
-    assert settings.advertise_host is None
+    assert settings.listeners == (ListenerSettings("PLAINTEXT", Address("localhost", 0), None),)
     assert settings.data_dirs == ("/b",)
     assert settings.config.num_partitions == 3
 
 
 def test_advertise_sets_advertised_listeners() -> None:
-    settings = Options(advertise=Address("broker.example", 1)).settings()
-    assert (settings.advertise_host, settings.advertise_port) == ("broker.example", 1)
+    settings = Options(advertise=(("", Address("broker.example", 1)),)).settings()
+    assert settings.listeners[0].advertised == Address("broker.example", 1)
     assert settings.config.get("advertised.listeners") == ("PLAINTEXT://broker.example:1",)
 
 
-@pytest.mark.parametrize(
-    ("listeners", "reason"),
-    [
-        ("SASL_SSL://:9094", "uses SASL_SSL"),
-        ("PLAINTEXT://:1,OTHER://:2", "uses OTHER"),
-        ("PLAINTEXT://:1,plaintext2://:2", "uses PLAINTEXT2"),
-        ("CONTROLLER://:9093", "none for clients"),
-        (":9092", "is not NAME://HOST:PORT"),
-        ("PLAINTEXT://x", "is not HOST:PORT"),
-    ],
-)
-def test_unsupported_listeners_are_refused(file: Path, listeners: str, reason: str) -> None:
-    file.write_text(f"listeners={listeners}\n")
-    with pytest.raises(StartError, match=reason):
-        Options(file=str(file)).settings()
+def test_listen_replaces_the_listeners_of_the_file(file: Path) -> None:
+    file.write_text(
+        "listeners=A://:1,B://:2\nadvertised.listeners=A://a:1\ninter.broker.listener.name=A\n"
+        "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT\n"
+    )
+    settings = Options(file=str(file), listen=(("", Address("localhost", 3)), ("C", Address("::1", 4)))).settings()
+    assert settings.listeners == (
+        ListenerSettings("PLAINTEXT", Address("localhost", 3)),
+        ListenerSettings("C", Address("::1", 4)),
+    )
+    assert settings.inter_broker_listener == "PLAINTEXT"
+    assert settings.config.get("listeners") == ("PLAINTEXT://localhost:3", "C://[::1]:4")
+    mapped = "A:PLAINTEXT,B:PLAINTEXT,PLAINTEXT:PLAINTEXT,C:PLAINTEXT"
+    assert settings.config.get("listener.security.protocol.map") == mapped
+    assert settings.config.get("inter.broker.listener.name") is None
 
 
-def test_two_listeners_are_refused_and_an_option_replaces_them(file: Path) -> None:
-    file.write_text("listeners=A://:1,B://:2\nlistener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT\n")
-    with pytest.raises(StartError, match="has A, B"):
+def test_an_invalid_listener_of_the_file_prevents_the_start(file: Path) -> None:
+    file.write_text("listeners=SASL_SSL://:9094\n")
+    with pytest.raises(StartError, match="uses SASL_SSL"):
         Options(file=str(file)).settings()
-    assert Options(file=str(file), listen=Address("localhost", 3)).settings().listen_port == 3
 
 
 def test_a_properties_file_that_does_not_parse_is_refused(file: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 import pytest
 
-from pykbroker.cli.parameters import Address, address, config, parse_address, topic
+from pykbroker.cli.parameters import address, config, topic
+from pykbroker.core.address import Address, parse_address
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def start(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> 
 
 
 async def until_sigterm(settings: Settings, ready: Ready, stop: trio.Event) -> None:
-    ready(Serving(settings.listen_host, 41234, "c" * 22, 1, dict))
+    ready(Serving(settings.listeners[0].address.host, 41234, "c" * 22, 1, dict))
     os.kill(os.getpid(), signal.SIGTERM)
     await stop.wait()
 

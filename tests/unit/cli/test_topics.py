@@ -10,8 +10,8 @@ import trio
 from click.testing import CliRunner, Result
 
 from pykbroker.cli.main import pykbroker as command
-from pykbroker.cli.parameters import Address
 from pykbroker.client.admin import TopicDescription
+from pykbroker.core.address import Address
 from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode
 from wire.messages.describe_configs import DescribeConfigsResourceResult

@@ -13,6 +13,7 @@ import trio
 
 from pykbroker.server import idle
 from pykbroker.server.connection import Connection
+from pykbroker.server.connections import Connections
 from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.handler import NO_RESPONSE, Later
 from pykbroker.server.limits import Limits
@@ -39,7 +40,8 @@ class House:
     """A listener, and a rig around each connection that it makes."""
 
     def __init__(self, tasks: Any, *handlers: Any, **limits: Any) -> None:
-        self.listener = Listener(ApiTable((ECHO, *handlers)), tasks, Turns(ticks), Limits(**limits))
+        self.connections = Connections(ApiTable((ECHO, *handlers)), tasks, Turns(ticks), Limits(**limits))
+        self.listener = Listener("PLAINTEXT", self.connections)
         self._ports: Iterator[int] = iter(range(1, 100_000))
 
     def connect(self) -> Rig:
@@ -51,14 +53,14 @@ class House:
         return rig
 
     def endings(self) -> dict[ConnectionEnding, int]:
-        return dict(self.listener.statistics().connections_closed)
+        return dict(self.connections.statistics().connections_closed)
 
 
 @asynccontextmanager
 async def house(*handlers: Any, **limits: Any) -> AsyncIterator[House]:
     async with trio.open_nursery() as nursery:
         made = House(nursery, *handlers, **limits)
-        nursery.start_soon(made.listener.run)
+        nursery.start_soon(made.connections.run)
         yield made
         nursery.cancel_scope.cancel()
 

@@ -1,4 +1,4 @@
-"""The limits of a listener as a broker's configs set them."""
+"""The limits of a broker and its listeners as a broker's configs set them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.errors import ApiError
-from pykbroker.server.limits import UNLIMITED, Limits
+from pykbroker.server.limits import UNLIMITED, ConnectionLimits, Limits
 
 MIB = 1 << 20
 
@@ -17,20 +17,30 @@ def limits(**configs: str) -> Limits:
     return Limits.of(
         BrokerConfig.from_mapping({"node.id": "1", **{name.replace("_", "."): text for name, text in configs.items()}}),
         {"twice.example.org": ("10.0.0.1", "::2")},
+        ("PLAINTEXT", "B"),
     )
 
 
 def test_the_defaults_are_kafkas() -> None:
     assert limits() == Limits(
         request_bytes_max=100 * MIB,
-        connections_max=UNLIMITED,
+        connections=ConnectionLimits(UNLIMITED, UNLIMITED),
+        listeners={name: ConnectionLimits(UNLIMITED, UNLIMITED) for name in ("PLAINTEXT", "B")},
         connections_per_ip_max=UNLIMITED,
         connections_per_ip_overrides={},
-        connections_per_s_max=UNLIMITED,
         idle_ms_max=600_000,
         held_requests_max=500,
         held_bytes_max=256 * MIB,
     )
+
+
+def test_a_listener_has_the_limits_of_the_broker_unless_it_has_its_own() -> None:
+    own = {"listener.name.b.max.connections": "5", "listener.name.b.max.connection.creation.rate": "7"}
+    found = limits(max_connections="9", **own)
+    assert found.connections == ConnectionLimits(9, UNLIMITED)
+    assert found.listeners == {"PLAINTEXT": ConnectionLimits(9, UNLIMITED), "B": ConnectionLimits(5, 7)}
+    with pytest.raises(ApiError, match="Invalid value x for configuration listener.name.b.max.connections"):
+        limits(**{"listener.name.b.max.connections": "x"})
 
 
 @pytest.mark.parametrize(("queued", "held"), [("-1", 100), ("0", 100), ("99", 99), ("100", 100), ("101", 100)])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
 from pykbroker.core.security.session import Session
-from pykbroker.server.limits import Limits
+from pykbroker.server.connections import Connections
+from pykbroker.server.limits import UNLIMITED, ConnectionLimits, Limits
 from pykbroker.server.listener import Listener
 from pykbroker.server.quotas import SECOND_NS, ConnectionQuotas
 from pykbroker.server.table import ApiTable
@@ -26,19 +28,23 @@ class Clock:
         return self.now
 
 
-def of(host: str) -> Session:
+def of(host: str, listener: str = "PLAINTEXT") -> Session:
     """Return a session of this host."""
-    return Session(host, 50000, "::1", 9092, "PLAINTEXT", 0)
+    return Session(host, 50000, "::1", 9092, listener, 0)
 
 
-def quotas(clock: Clock | None = None, **limits: object) -> ConnectionQuotas:
-    return ConnectionQuotas(Limits(**limits), clock or Clock())  # type: ignore[arg-type]
+def limited(connections_max: int = UNLIMITED, connections_per_s_max: int = UNLIMITED, **others: Any) -> Limits:
+    return Limits(connections=ConnectionLimits(connections_max, connections_per_s_max), **others)
+
+
+def quotas(clock: Clock | None = None, **limits: Any) -> ConnectionQuotas:
+    return ConnectionQuotas(limited(**limits), clock or Clock())
 
 
 def test_without_limits_every_peer_is_accepted() -> None:
     free = quotas()
     for _ in range(5000):
-        assert free.has_room()
+        assert free.has_room("PLAINTEXT")
         assert free.admit(of(HOST))
 
 
@@ -60,32 +66,32 @@ def test_peers_above_the_total_limit_wait() -> None:
     few = quotas(connections_max=2)
     room = []
     for _ in range(2):
-        room.append(few.has_room())
+        room.append(few.has_room("PLAINTEXT"))
         few.admit(of(HOST))
-    assert [*room, few.has_room()] == [True, True, False]
+    assert [*room, few.has_room("PLAINTEXT")] == [True, True, False]
     few.release(of(HOST))
-    assert few.has_room()
+    assert few.has_room("PLAINTEXT")
 
 
 def test_new_limits_apply_to_later_connections() -> None:
     clock = Clock()
     changing = quotas(clock, connections_max=3, connections_per_ip_max=2, connections_per_s_max=100)
     assert [changing.admit(of(HOST)) for _ in range(3)] == [True, True, False]
-    changing.limit(Limits(connections_max=2, connections_per_ip_max=3))
-    assert not changing.has_room()
-    changing.limit(Limits(connections_per_ip_max=1))
-    assert (changing.has_room(), changing.admit(of(HOST)), changing.admit(of(OTHER))) == (True, False, True)
-    changing.limit(Limits(connections_per_s_max=1))
-    assert changing.has_room()
+    changing.limit(limited(connections_max=2, connections_per_ip_max=3))
+    assert not changing.has_room("PLAINTEXT")
+    changing.limit(limited(connections_per_ip_max=1))
+    assert (changing.has_room("PLAINTEXT"), changing.admit(of(HOST)), changing.admit(of(OTHER))) == (True, False, True)
+    changing.limit(limited(connections_per_s_max=1))
+    assert changing.has_room("PLAINTEXT")
     changing.admit(of("10.0.0.8"))
-    assert not changing.has_room()
+    assert not changing.has_room("PLAINTEXT")
     clock.now += SECOND_NS
-    assert changing.has_room()
+    assert changing.has_room("PLAINTEXT")
 
 
 def test_a_refused_peer_does_not_count_towards_the_total() -> None:
     few = quotas(connections_max=2, connections_per_ip_max=1)
-    assert [few.admit(of(HOST)), few.admit(of(HOST)), few.has_room()] == [True, False, True]
+    assert [few.admit(of(HOST)), few.admit(of(HOST)), few.has_room("PLAINTEXT")] == [True, False, True]
 
 
 def test_peers_are_accepted_no_faster_than_the_rate() -> None:
@@ -93,14 +99,14 @@ def test_peers_are_accepted_no_faster_than_the_rate() -> None:
     slow = quotas(clock, connections_per_s_max=4)
     come = 0
     for _ in range(100):  # ten seconds in steps of a tenth
-        while slow.has_room():
+        while slow.has_room("PLAINTEXT"):
             slow.admit(of(HOST))
             come += 1
         clock.now += SECOND_NS // 10
     assert 4 + 39 <= come <= 4 + 40
     clock.now += 100 * SECOND_NS
     burst = 0
-    while slow.has_room():
+    while slow.has_room("PLAINTEXT"):
         slow.admit(of(HOST))
         burst += 1
     assert burst == 4
@@ -110,7 +116,37 @@ def test_a_rate_of_0_accepts_no_peer() -> None:
     clock = Clock()
     closed = quotas(clock, connections_per_s_max=0)
     clock.now += 1000 * SECOND_NS
-    assert not closed.has_room()
+    assert not closed.has_room("PLAINTEXT")
+
+
+def test_a_listener_is_limited_beside_the_broker() -> None:
+    own = {"PLAINTEXT": ConnectionLimits(5), "B": ConnectionLimits(2)}
+    each = ConnectionQuotas(limited(3, listeners=own), Clock())
+    assert [each.admit(of(HOST, "B")), each.admit(of(HOST, "B"))] == [True, True]
+    assert (each.has_room("B"), each.has_room("PLAINTEXT")) == (False, True)
+    assert each.admit(of(HOST))
+    assert not each.has_room("PLAINTEXT")
+    each.release(of(HOST, "B"))
+    assert (each.has_room("B"), each.has_room("PLAINTEXT")) == (True, True)
+
+
+def test_a_listener_has_a_rate_of_its_own() -> None:
+    clock = Clock()
+    own = {"PLAINTEXT": ConnectionLimits(), "B": ConnectionLimits(connections_per_s_max=1)}
+    each = ConnectionQuotas(limited(listeners=own), clock)
+    assert each.admit(of(HOST, "B"))
+    assert (each.has_room("B"), each.has_room("PLAINTEXT")) == (False, True)
+    each.limit(limited(listeners={**own, "B": ConnectionLimits()}))
+    assert each.has_room("B")
+
+
+def test_the_limits_of_the_broker_do_not_apply_to_the_listener_of_brokers() -> None:
+    own = {"PLAINTEXT": ConnectionLimits(), "INTERNAL": ConnectionLimits(2)}
+    each = ConnectionQuotas(limited(1, 1, listeners=own), Clock(), exempt="INTERNAL")
+    assert [each.admit(of(HOST)), each.has_room("PLAINTEXT")] == [True, False]
+    assert [each.has_room("INTERNAL"), each.admit(of(HOST, "INTERNAL"))] == [True, True]
+    assert [each.has_room("INTERNAL"), each.admit(of(HOST, "INTERNAL"))] == [True, True]
+    assert not each.has_room("INTERNAL")
 
 
 class NoPump:
@@ -124,15 +160,17 @@ class NoPump:
 def test_a_flood_of_peers_is_counted_and_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     clock = Clock()
-    listener = Listener(ApiTable(()), NoTasks(), Turns(clock), Limits(connections_per_ip_max=1, connections_max=2))
+    limits = limited(connections_per_ip_max=1, connections_max=2)
+    connected = Connections(ApiTable(()), NoTasks(), Turns(clock), limits)
+    listener = Listener("PLAINTEXT", connected)
     connections = [listener(Peer(HOST, port, "::1", 9092), NoPump()) for port in range(1, 1001)]
     assert [connection is not None for connection in connections] == [True] + [False] * 999
-    assert listener.statistics().connections_refused == 999
+    assert connected.statistics().connections_refused == 999
     assert listener(Peer(OTHER, 1, "::1", 9092), NoPump()) is not None
     assert not listener.has_room()
     for _ in range(10):
         listener.rests()
-    assert listener.statistics().accept_waits == 10
+    assert connected.statistics().accept_waits == 10
     assert [f"{HOST}:2" in caplog.messages[0], "further ones wait" in caplog.messages[1]] == [True, True]
     clock.now += 61 * SECOND_NS
     listener(Peer(HOST, 2000, "::1", 9092), NoPump())

@@ -6,6 +6,7 @@ from typing import Any
 
 import trio
 
+from pykbroker.server.connections import Connections
 from pykbroker.server.handler import RequestContext
 from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
@@ -78,7 +79,8 @@ async def test_the_time_behind_earlier_responses_is_answer_queue_time() -> None:
 
 def test_the_time_in_which_a_peer_takes_no_replies_is_counted() -> None:
     clock = Clock()
-    listener = Listener(ApiTable([ECHO]), NoTasks(), Turns(clock), Limits())
+    made = Connections(ApiTable([ECHO]), NoTasks(), Turns(clock), Limits())
+    listener = Listener("PLAINTEXT", made)
     pump: Any = Rig(NoTasks(), ECHO)
     connections = [listener(PEER, pump)]
     clock.now = 1000
@@ -89,10 +91,10 @@ def test_the_time_in_which_a_peer_takes_no_replies_is_counted() -> None:
     first.owes(100, 100)
     clock.now = 1700
     first.owes(40, 40)
-    found = listener.statistics()
+    found = made.statistics()
     assert (found.connections_owed, found.owed_ns) == (1, 0)
     assert (found.connections_age_ns, found.connections_age_ns_max) == (1700 + 700, 1700)
     clock.now = 2000
     first.owes(0, 0)
-    found = listener.statistics()
+    found = made.statistics()
     assert (found.connections_owed, found.owed_ns) == (0, 500)

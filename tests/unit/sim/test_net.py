@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
@@ -52,8 +52,8 @@ class Stage:
         self.connections: list[Echo] = []
         self.net = SimNet(self.network, self.server, simulation.dice("server"))
         self.listener = self.net.bind("server", PORT)
-        self.listener.listen()
-        simulation.start(self.server, self.net.run, self.accept)
+        self.listener.listen(cast("Any", self.accept))
+        simulation.start(self.server, self.net.run)
 
     def accept(self, _peer: Peer, pump: Pump) -> Echo:
         self.connections.append(Echo(pump))
@@ -164,7 +164,7 @@ async def nobody_listens_yet(simulation: Simulation) -> None:
         await connect(stage.network, stage.client, "client", "server", PORT + 1)
     with pytest.raises(OSError, match="in use"):
         stage.net.bind("server", PORT + 1)
-    bound.listen()
+    bound.listen(cast("Any", stage.accept))
     await connect(stage.network, stage.client, "client", "server", PORT + 1)
 
 

@@ -46,7 +46,7 @@ def test_a_broker_serves_until_its_block_ends(play: Callable[[Any], None]) -> No
         assert not stopped
     assert stopped
     (settings,) = seen
-    assert (settings.listen_port, settings.memory, settings.topics) == (0, True, (("a", 2),))
+    assert (settings.listeners[0].address.port, settings.memory, settings.topics) == (0, True, (("a", 2),))
     assert (settings.config.num_partitions, settings.config.offsets_topic_replication_factor) == (5, 1)
     assert "pykbroker" not in {thread.name for thread in threading.enumerate()}
     broker.stop()

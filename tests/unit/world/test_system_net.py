@@ -8,6 +8,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -52,13 +53,17 @@ class Line:
         self.gone.set()
 
 
+nobody: Any = None
+"""An acceptor that is not called, because the network does not run."""
+
+
 class House:
     """A network that listens on one port, and its connections."""
 
     def __init__(self, on_line: Callable[[Line, bytes], None], options: SocketOptions) -> None:
         self.net = SystemNet()
         self.bound = self.net.bind("127.0.0.1", 0, options)
-        self.bound.listen()
+        self.bound.listen(self)
         self.room = 100
         self.rested = 0
         self.refuses = False
@@ -94,7 +99,7 @@ async def served(
 ) -> AsyncIterator[House]:
     house = House(on_line, options)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(house.net.run, house)
+        nursery.start_soon(house.net.run)
         yield house
         nursery.cancel_scope.cancel()
     for stream in house.streams:
@@ -292,7 +297,7 @@ async def test_connections_to_a_bound_address_are_refused_until_it_listens() -> 
     bound = net.bind("127.0.0.1", 0)
     with pytest.raises(OSError, match="refused|connect"):
         await trio.open_tcp_stream("127.0.0.1", bound.port)
-    bound.listen()
+    bound.listen(nobody)
     await (await trio.open_tcp_stream("127.0.0.1", bound.port)).aclose()
     bound.close()
 
@@ -315,7 +320,7 @@ async def test_the_next_broker_can_bind_an_address_while_old_connections_linger(
     assert not await stream.receive_some()  # closed from the other side first: TIME_WAIT, once this side closes, too
     await stream.aclose()
     again = SystemNet().bind("127.0.0.1", house.bound.port)
-    again.listen()
+    again.listen(nobody)
     again.close()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pykbroker.apis.topics.metadata import Metadata
+from pykbroker.core.address import Address
 from pykbroker.core.metadata.create_topics import PARTITIONS_MAX
 from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from pykbroker.server.answers import Answers, Kept
@@ -191,7 +192,7 @@ async def test_a_kept_response_is_not_used_after_a_log_failed(tmp_path: Path) ->
     image = MetadataImage(topics=TopicsImage({"t": topic}, {topic.id: topic}))
     nothing: Any = None
     replicas: Any = SimpleNamespace(offline=lambda topic_id: offline)
-    endpoints = BrokerEndpoints(1, lambda: image, ("h", 1))
+    endpoints = BrokerEndpoints(1, lambda: image, {"PLAINTEXT": Address("h", 1)})
     api = Metadata(1, "c", lambda: image, nothing, endpoints, Denies(), False, replicas, Noting())
     whole = gone_through(api(context(12), asking("t")))
     assert gone_through(api(context(12), asking("t"))) is whole
@@ -214,7 +215,7 @@ def test_a_repeated_topic_does_not_change_the_key_of_a_kept_response() -> None:
 
     nothing: Any = None
     replicas: Any = SimpleNamespace(offline=lambda topic_id: set())
-    endpoints = BrokerEndpoints(1, MetadataImage, ("h", 1))
+    endpoints = BrokerEndpoints(1, MetadataImage, {"PLAINTEXT": Address("h", 1)})
     api = Metadata(1, "c", MetadataImage, nothing, endpoints, Denies(), False, replicas, Noting())
     for names in (["a", "b"], ["a", "b", "a", "a"]):
         gone_through(api(context(9), asking(*names)))

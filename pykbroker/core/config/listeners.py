@@ -1,0 +1,197 @@
+"""The listeners of a broker, as its configs and options declare them.
+
+1. Names are compared in upper case. Each listener has a port of its own, except one of IPv4 and one of IPv6.
+2. The listeners of `controller.listener.names` are accepted, but neither bound nor advertised.
+3. Only the security protocol PLAINTEXT is supported.
+
+Sources: KIP-103, KIP-291, and SocketServerConfigs and KafkaConfig of Apache Kafka 4.3.1. StartError: a rule is broken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from pykbroker.core.address import Address, parse_address
+from pykbroker.core.config.config import Texts
+from pykbroker.core.config.host_counts import is_name
+from pykbroker.core.config.table import BROKER, FILL_IN
+from pykbroker.core.errors import StartError
+
+LISTENERS, ADVERTISED = "listeners", "advertised.listeners"
+LISTEN, ADVERTISE = "--listen", "--advertise"
+PROTOCOL_MAP = "listener.security.protocol.map"
+CONTROLLERS = "controller.listener.names"
+INTER_BROKER_NAME, INTER_BROKER_PROTOCOL = "inter.broker.listener.name", "security.inter.broker.protocol"
+PLAINTEXT = "PLAINTEXT"
+MISSING = {"SSL": "TLS", "SASL_PLAINTEXT": "SASL", "SASL_SSL": "TLS and SASL"}
+"""Security protocol that is not supported -> the protocols that pykbroker has not implemented for it."""
+ALL_INTERFACES = "0.0.0.0"
+LOCAL = Address("127.0.0.1", 9092)
+NOT_ROUTABLE = (ALL_INTERFACES, "::")
+
+Addresses = dict[str, Address]
+"""Listener name -> address."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerSettings:
+    """A listener for clients. Port 0 selects any free port.
+
+    `advertised` is the address that clients are told to use; None stands for the address that each client used.
+    """
+
+    name: str = PLAINTEXT
+    address: Address = LOCAL
+    advertised: Address | None = None
+
+
+def listener_settings(
+    texts: Texts, listen: Iterable[tuple[str, Address]] = (), advertise: Iterable[tuple[str, Address]] = ()
+) -> tuple[ListenerSettings, ...]:
+    """Return the listeners for clients. If there is a `listen`, the listeners of the configs are ignored.
+
+    `advertise` takes precedence over `advertised.listeners`. In both, a name may be empty.
+    """
+    setting, entries = (LISTEN, [(name or PLAINTEXT, one) for name, one in listen]) if listen else (LISTENERS, None)
+    declared = unique(setting, entries or entries_of(LISTENERS, texts))
+    check_ports(setting, declared)
+    bound = {name: address for name, address in declared.items() if entries or name not in controllers(texts)}
+    if declared and not bound:
+        raise StartError(
+            f"{LISTENERS} has none for clients: add one such as PLAINTEXT://localhost:9092, or use --listen HOST:PORT"
+        )
+    check_protocols(setting, bound, protocols(texts, declared if entries else ()))
+    bound = bound or {PLAINTEXT: LOCAL}
+    advertised = {} if entries else advertised_addresses(ADVERTISED, entries_for_clients(texts), bound)
+    advertised |= advertised_addresses(ADVERTISE, [(name or only(bound), one) for name, one in advertise], bound)
+    return tuple(
+        ListenerSettings(name, Address(address.host or ALL_INTERFACES, address.port), advertised.get(name))
+        for name, address in bound.items()
+    )
+
+
+def inter_broker_listener(texts: Texts, names: Iterable[str]) -> str:
+    """Return the name of the listener for other brokers: PLAINTEXT or the first if the configs name none."""
+    names = list(names)
+    given = [config for config in (INTER_BROKER_NAME, INTER_BROKER_PROTOCOL) if texts.get(config)]
+    if len(given) > 1:
+        raise StartError(f"{INTER_BROKER_NAME} and {INTER_BROKER_PROTOCOL} exclude each other: remove one of them")
+    if not given:
+        return PLAINTEXT if PLAINTEXT in names else names[0]
+    name = texts[given[0]].strip().upper()
+    if name not in names:
+        raise StartError(f"{given[0]}: no listener for clients is called {name}: write one of {', '.join(names)}")
+    return name
+
+
+def entries_of(config: str, texts: Texts) -> Iterator[tuple[str, Address]]:
+    """Yield (name, address) of each NAME://HOST:PORT. The host may be empty."""
+    for entry in filter(None, map(str.strip, texts.get(config, "").split(","))):
+        name, separator, address = entry.partition("://")
+        if not separator or not name:
+            raise StartError(f"{config}: {entry!r} is not NAME://HOST:PORT, such as PLAINTEXT://localhost:9092")
+        try:
+            yield name.upper(), parse_address(address)
+        except ValueError as error:
+            raise StartError(f"{config}: {error}") from None
+
+
+def entries_for_clients(texts: Texts) -> list[tuple[str, Address]]:
+    """Return the entries of `advertised.listeners` without those of controllers."""
+    return [entry for entry in entries_of(ADVERTISED, texts) if entry[0] not in controllers(texts)]
+
+
+def unique(setting: str, entries: Iterable[tuple[str, Address]]) -> Addresses:
+    """Return the addresses by name."""
+    found: Addresses = {}
+    for name, address in entries:
+        if name in found:
+            raise StartError(f"{setting} has {name} twice: give each listener a name of its own")
+        found[name] = address
+    return found
+
+
+def check_ports(setting: str, addresses: Addresses) -> None:
+    """Refuse listeners that share a port, unless one has an IPv4 and the other an IPv6 address."""
+    by_port: dict[int, list[str]] = {}
+    for name, address in addresses.items():
+        if address.port:
+            by_port.setdefault(address.port, []).append(name)
+    for port, names in by_port.items():
+        hosts = [addresses[name].host for name in names]
+        families = {":" in host for host in hosts if host and not is_name(host)}
+        if len(names) > 1 and not (len(names) == len(families) == 2):
+            raise StartError(f"{setting}: {' and '.join(names)} share port {port}: give each listener its own")
+
+
+def check_protocols(setting: str, names: Iterable[str], known: Texts) -> None:
+    """Refuse a listener without a security protocol, or with one that is not supported."""
+    for name in names:
+        if name not in known:
+            raise StartError(f"{setting}: {name} has no security protocol: add {name}:PLAINTEXT to {PROTOCOL_MAP}")
+        if known[name] != PLAINTEXT:
+            raise StartError(
+                f"{setting}: {name} uses {known[name]}, but pykbroker has no {MISSING[known[name]]}: remove {name},"
+                f" or write {name}:PLAINTEXT in {PROTOCOL_MAP}"
+            )
+
+
+def advertised_addresses(setting: str, entries: Iterable[tuple[str, Address]], names: Iterable[str]) -> Addresses:
+    """Return the advertised addresses of the named listeners. An address without a host is not advertised."""
+    found = unique(setting, entries)
+    for name, address in found.items():
+        if name not in names:
+            raise StartError(f"{setting}: no listener is called {name}: write one of {', '.join(names)}")
+        if address.host in NOT_ROUTABLE:
+            raise StartError(
+                f"{setting}: clients cannot connect to {address}, the address of {name}: write a host that they can"
+                " reach, or leave it out, and clients are told the address that they used"
+            )
+    return {name: address for name, address in found.items() if address.host}
+
+
+def only(names: Iterable[str]) -> str:
+    """Return the listener that `--advertise` without a name is for."""
+    names = list(names)
+    if len(names) > 1 and PLAINTEXT not in names:
+        raise StartError(f"{ADVERTISE} HOST:PORT is for one of {', '.join(names)}: write {names[0]}=HOST:PORT")
+    return PLAINTEXT if PLAINTEXT in names else names[0]
+
+
+def controllers(texts: Texts) -> set[str]:
+    """Return the names of the listeners that only controllers use."""
+    return {name.strip().upper() for name in texts.get(CONTROLLERS, FILL_IN[CONTROLLERS]).split(",")}
+
+
+def protocols(texts: Texts, named: Iterable[str] = ()) -> dict[str, str]:
+    """Return the security protocol of each listener.
+
+    Listeners of `named` need not be mapped: they use PLAINTEXT, unless they are called like another protocol.
+    """
+    found = {name: name if name in MISSING else PLAINTEXT for name in named}
+    for entry in filter(None, map(str.strip, protocol_map(texts).split(","))):
+        name, colon, protocol = (part.strip().upper() for part in entry.partition(":"))
+        if not colon or not name:
+            raise StartError(f"{PROTOCOL_MAP}: {entry!r} is not NAME:PROTOCOL, such as EXTERNAL:PLAINTEXT")
+        if protocol != PLAINTEXT and protocol not in MISSING:
+            raise StartError(f"{PROTOCOL_MAP}: {name} has the unknown protocol {protocol}: write {name}:PLAINTEXT")
+        found[name] = protocol
+    return found
+
+
+def protocol_map(texts: Texts) -> str:
+    """Return `listener.security.protocol.map`, or its default."""
+    return texts.get(PROTOCOL_MAP, str(BROKER[PROTOCOL_MAP].default))
+
+
+def with_listeners(texts: Texts, listeners: Iterable[ListenerSettings]) -> dict[str, str]:
+    """Return the configs with these listeners instead of the declared ones."""
+    written = {name: text for name, text in texts.items() if name != ADVERTISED}
+    listeners = list(listeners)
+    written[LISTENERS] = ",".join(f"{one.name}://{one.address}" for one in listeners)
+    if advertised := [f"{one.name}://{one.advertised}" for one in listeners if one.advertised is not None]:
+        written[ADVERTISED] = ",".join(advertised)
+    if unmapped := [f"{one.name}:PLAINTEXT" for one in listeners if one.name not in protocols(texts)]:
+        written[PROTOCOL_MAP] = ",".join([protocol_map(texts), *unmapped])
+    return written

@@ -1,0 +1,106 @@
+"""The open connections of one broker, and the objects that they share."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from types import MappingProxyType
+
+from pykbroker.core.security.session import Session
+from pykbroker.server.budget import Budget
+from pykbroker.server.connection import Connection
+from pykbroker.server.ending import ConnectionEnding
+from pykbroker.server.idle import Watchman
+from pykbroker.server.limits import UNLIMITED, Limits
+from pykbroker.server.metrics import RouteStatistics, ServerStatistics
+from pykbroker.server.quotas import ConnectionQuotas
+from pykbroker.server.shared import Shared, Tasks
+from pykbroker.server.table import ApiTable
+from pykbroker.world.net import Pump
+from pykbroker.world.rate_limited_warning import RateLimitedWarning
+from pykbroker.world.turns import Turns
+
+logger = logging.getLogger(__name__)
+
+
+class Connections:
+    """All open connections, through any listener, and the counters of their requests.
+
+    `connections_max` returns the number of connections for which there are file descriptors now. The broker's limits do
+    not apply to the listener `exempt`.
+    """
+
+    def __init__(
+        self,
+        table: ApiTable,
+        tasks: Tasks,
+        turns: Turns,
+        limits: Limits,
+        connections_max: Callable[[], int] = lambda: UNLIMITED,
+        exempt: str | None = None,
+    ) -> None:
+        self._limits, self._connections_max = limits, connections_max
+        self._budget = Budget(limits.held_bytes_max, limits.held_requests_max)
+        self._shared = Shared(table, tasks, turns, self._budget, limits.request_bytes_max, self._forget)
+        self.ticks = turns.ticks
+        self._quotas = ConnectionQuotas(limits, self.ticks, exempt)
+        self._open: set[Connection] = set()
+        self._closed: Counter[ConnectionEnding] = Counter()
+        self._accepted = self._refused = 0
+        self.accept_waits = 0
+        """The number of times that a peer had to wait in the backlog."""
+        self._too_many_of_host = RateLimitedWarning(logger, self.ticks)
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def run(self) -> None:
+        """Close idle and slow connections until cancelled."""
+        await Watchman(self._open, self._budget, self._limits.idle_ms_max, self.ticks).run()
+
+    def limit(self, limits: Limits) -> None:
+        """Apply new limits on connections. All other limits stay as they were at the start."""
+        self._quotas.limit(limits)
+
+    def has_room(self, listener: str) -> bool:
+        """Whether another peer may be accepted on this listener now."""
+        return len(self._open) < self._connections_max() and self._quotas.has_room(listener)
+
+    def open(self, session: Session, pump: Pump) -> Connection | None:
+        """Return a connection whose bytes `pump` moves, or None if the client's address has too many connections."""
+        if not self._quotas.admit(session):
+            self._refused += 1
+            self._too_many_of_host.warn("refusing %s: max.connections.per.ip are open", session)
+            return None
+        connection = Connection(session, pump, self._shared)
+        self._open.add(connection)
+        self._accepted += 1
+        return connection
+
+    def statistics(self) -> ServerStatistics:
+        """Return the counts since the start."""
+        routes = sorted(self._shared.table.values(), key=lambda route: (route.key, route.version))
+        now = self.ticks()
+        ages = [now - connection.session.opened_at for connection in self._open]
+        return ServerStatistics(
+            requests=tuple(map(RouteStatistics.of, routes)),
+            requests_waiting=sum(len(connection.replies) for connection in self._open),
+            requests_held=self._budget.requests,
+            connections_open=len(self._open),
+            connections_owed=sum(connection.owed_bytes > 0 for connection in self._open),
+            owed_ns=self._shared.owed_ns,
+            connections_age_ns=sum(ages),
+            connections_age_ns_max=max(ages, default=0),
+            connections_accepted=self._accepted,
+            connections_refused=self._refused,
+            connections_closed=MappingProxyType(dict(self._closed)),
+            accept_waits=self.accept_waits,
+            held_bytes=self._budget.bytes,
+            held_bytes_max=self._budget.bytes_max,
+        )
+
+    def _forget(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        self._closed[connection.ending] += 1
+        self._quotas.release(connection.session)
