@@ -6,7 +6,7 @@ import logging
 
 from pykbroker.broker.parts import Parts
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import ForgetTopics
+from pykbroker.core.group.requests import ForgetTopics
 from pykbroker.core.metadata.image import Delta, MetadataImage
 from pykbroker.core.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from pykbroker.replica.own_log import OwnLog

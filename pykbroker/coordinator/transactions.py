@@ -29,7 +29,7 @@ from wire.error_codes import ErrorCode
 
 T = TypeVar("T")
 
-TOLD: Mapping[ErrorCode, ErrorCode] = {
+CLIENT_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
@@ -144,10 +144,10 @@ def _result(call: Call) -> Reply:
 
 def refused(error: ApiError) -> TransactionAnswer:
     """Return the answer of a request that failed as a whole."""
-    return TransactionAnswer(TOLD.get(error.code, error.code))
+    return TransactionAnswer(CLIENT_ERRORS.get(error.code, error.code))
 
 
-def spoken(code: ErrorCode, version: int, fenced_version_first: int) -> ErrorCode:
+def code_for_version(code: ErrorCode, version: int, fenced_version_first: int) -> ErrorCode:
     """Return the error code for this version: INVALID_PRODUCER_EPOCH before the version that has PRODUCER_FENCED."""
     if code is ErrorCode.PRODUCER_FENCED and version < fenced_version_first:
         return ErrorCode.INVALID_PRODUCER_EPOCH

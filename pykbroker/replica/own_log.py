@@ -55,11 +55,11 @@ class OwnLog:
         """Whether appended batches must be flushed before they are acknowledged."""
         return self._partition.flush_due
 
-    def append_own(self, batch: Buffer | Marker, now_ms: int, shown: Verification | None) -> int:
+    def append_own(self, batch: Buffer | Marker, now_ms: int, verification: Verification | None) -> int:
         """Append a batch whole, and return the offset after it. ApiError: nothing was appended."""
         if isinstance(batch, Marker):
             return self._partition.append_marker(batch, now_ms).last_offset + 1
-        return self._partition.append_own(batch, shown).last_offset + 1
+        return self._partition.append_own(batch, verification).last_offset + 1
 
     async def flush(self) -> None:
         """Make all appended batches durable."""

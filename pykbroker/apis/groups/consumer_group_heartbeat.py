@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.machines.call import Call, when_settled
@@ -42,7 +42,7 @@ class ConsumerGroupHeartbeat(Handler):
         for name in request.subscribed_topic_names or ():
             if not self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.TOPIC, name):
                 return _refused(ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
-        asked = Asked(request, context.version, context.client_id or "", f"/{context.session.client_host}")
+        asked = ClientRequest(request, context.version, context.client_id or "", f"/{context.session.client_host}")
         call = self.groups.ask(request.group_id, asked)
         return now_or_later(when_settled([call], lambda: _answer(call)))
 

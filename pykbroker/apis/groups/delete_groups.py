@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.steps import Steps, each
@@ -53,7 +53,7 @@ class DeleteGroups(Handler):
     def _ask(self, context: RequestContext, group_id: str) -> Call:
         if not self.authorizer.allows(context.session, Operation.DELETE, ResourceType.GROUP, group_id):
             return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
-        return self.groups.ask(group_id, Asked(DeleteGroupsRequest([group_id]), context.version))
+        return self.groups.ask(group_id, ClientRequest(DeleteGroupsRequest([group_id]), context.version))
 
 
 def _code(call: Call) -> int:

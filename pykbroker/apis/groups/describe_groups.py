@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.security.authorizer import Authorizer, authorized_operations
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.steps import Steps, each
@@ -44,7 +44,7 @@ class DescribeGroups(Handler):
     def _ask(self, context: RequestContext, group_id: str) -> Call:
         if not self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.GROUP, group_id):
             return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
-        return self.groups.ask(group_id, Asked(DescribeGroupsRequest([group_id]), context.version))
+        return self.groups.ask(group_id, ClientRequest(DescribeGroupsRequest([group_id]), context.version))
 
     def _answer(
         self, context: RequestContext, request: DescribeGroupsRequest, calls: list[Call]

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
@@ -34,7 +34,7 @@ class Heartbeat(Handler):
         if not request.group_id:
             return HeartbeatResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         try:
-            return now_or_later(self.groups.ask(request.group_id, Asked(request, context.version)).answer())
+            return now_or_later(self.groups.ask(request.group_id, ClientRequest(request, context.version)).answer())
         except ApiError as error:
             if error.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
                 return HeartbeatResponse()

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.machines.call import Call, when_settled
@@ -35,7 +35,7 @@ class JoinGroup(Handler):
     def __call__(self, context: RequestContext, request: JoinGroupRequest) -> Answer:
         if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
             return _refused(context, request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        asked = Asked(request, context.version, context.client_id or "", f"/{context.session.client_host}")
+        asked = ClientRequest(request, context.version, context.client_id or "", f"/{context.session.client_host}")
         call = self.groups.ask(request.group_id, asked)
         return now_or_later(when_settled([call], lambda: _answer(context, request, call)))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pykbroker.coordinator.runtime import Runtime
-from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
@@ -30,4 +30,4 @@ class LeaveGroup(Handler):
     def __call__(self, context: RequestContext, request: LeaveGroupRequest) -> Answer:
         if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
             return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return now_or_later(self.groups.ask(request.group_id, Asked(request, context.version)).answer())
+        return now_or_later(self.groups.ask(request.group_id, ClientRequest(request, context.version)).answer())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pykbroker.coordinator.runtime import Runtime
-from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.machines.call import Call, when_settled
@@ -31,7 +31,7 @@ class ListGroups(Handler):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: ListGroupsRequest) -> Answer:
-        calls = list(self.groups.ask_all(Asked(request, context.version)))
+        calls = list(self.groups.ask_all(ClientRequest(request, context.version)))
         return now_or_later(when_settled(calls, lambda: self._answer(context, calls)))
 
     def _answer(self, context: RequestContext, calls: list[Call]) -> ListGroupsResponse:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pykbroker.coordinator.runtime import Runtime
-from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
@@ -49,7 +49,7 @@ class OffsetCommit(Handler):
         if request.topics and not taken:
             return OffsetCommitResponse(topics=refused)
         request.topics = taken
-        call = self.groups.ask(request.group_id, Asked(request, context.version))
+        call = self.groups.ask(request.group_id, ClientRequest(request, context.version))
         return now_or_later(when_settled([call], lambda: _merged(call.result(), refused)))
 
     def refuse(self, request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pykbroker.coordinator.runtime import Runtime
-from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
@@ -48,7 +48,7 @@ class OffsetDelete(Handler):
         for topic in request.topics:
             yield from self._refuse_some(context, topic, refused.setdefault(topic.name, []))
         request.topics = [topic for topic in request.topics if topic.partitions]
-        call = self.groups.ask(request.group_id, Asked(request, context.version))
+        call = self.groups.ask(request.group_id, ClientRequest(request, context.version))
         return now_or_later(when_settled([call], lambda: Later(_merged(call.result(), refused), holds_connection=True)))
 
     def _refuse_some(

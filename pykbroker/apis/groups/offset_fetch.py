@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import FetchOffsets
+from pykbroker.core.group.requests import FetchOffsets
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType

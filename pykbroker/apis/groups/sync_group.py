@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pykbroker.coordinator.runtime import Runtime
-from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
@@ -34,4 +34,4 @@ class SyncGroup(Handler):
             return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
             return SyncGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
-        return now_or_later(self.groups.ask(request.group_id, Asked(request, context.version)).answer())
+        return now_or_later(self.groups.ask(request.group_id, ClientRequest(request, context.version)).answer())

@@ -152,7 +152,7 @@ class Produce(Handler):
         admission = Admission(batch.producer_id, batch.producer_epoch, adds=adds, now_ms=self.wall_ms())
         for place, partition, batch in found:
             admission.begin(place, partition.require_leader().producers, batch.base_sequence)
-        if not admission.shown or not (adds or self.verifies()):
+        if not admission.verifications or not (adds or self.verifies()):
             return self._append(context, request, admission)
         return Later(self._admit(context, request, transactional_id, admission), holds_connection=True)
 
@@ -255,7 +255,7 @@ def append(
     partition = topic.partitions.get(part.index)
     if partition is None:
         return failed(part.index, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    data, shown, acks_all = part.records or b"", None, request.acks == ACKS_ALL
+    data, verification, acks_all = part.records or b"", None, request.acks == ACKS_ALL
     if version < ZSTD_VERSION_FIRST and is_zstd(data):
         return failed(part.index, ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"no zstd in version {version}"))
     if is_transactional(data):
@@ -265,14 +265,14 @@ def append(
         if admission is not None:
             if place in admission.refused:
                 return failed(part.index, not_admitted(admission.refused[place], version))
-            shown = admission.shown.get(place)
+            verification = admission.verifications.get(place)
     try:
-        appended = partition.append(data, now_ms, shown, acks_all)
+        appended = partition.append(data, now_ms, verification, acks_all)
     except ApiError as error:
         return refused(PartitionProduceResponse(part.index), error, partition)
     if appended is None:
         answer = PartitionProduceResponse(part.index)
-        unsettled.append(Unsettled(partition, answer, unopened=data, shown=shown))
+        unsettled.append(Unsettled(partition, answer, unopened=data, verification=verification))
         return answer
     log = partition.log
     assert log is not None
@@ -294,12 +294,12 @@ class Unsettled:
     offset: int = 0
     unopened: Buffer = b""
     """A batch that is not yet appended: its records must be read, which would take too long on the loop."""
-    shown: Verification | None = None
+    verification: Verification | None = None
 
     async def open(self, now_ms: int, acks_all: bool) -> None:
         """Read the records off the loop and append the batch."""
         answer, partition = self.answer, self.partition
-        appended = await partition.append_off_loop(self.unopened, now_ms, self.shown, acks_all)
+        appended = await partition.append_off_loop(self.unopened, now_ms, self.verification, acks_all)
         self.unopened, self.offset = b"", appended.last_offset + 1 if acks_all else 0
         answer.base_offset, answer.log_append_time_ms = appended.base_offset, appended.log_append_time_ms
         answer.log_start_offset = partition.require_leader().state.log_start_offset

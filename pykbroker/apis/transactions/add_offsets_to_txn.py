@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.coordinator.transactions import TransactionRequests, spoken
+from pykbroker.coordinator.transactions import TransactionRequests, code_for_version
 from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
@@ -47,7 +47,9 @@ class AddOffsetsToTxn(Handler, msgspec.Struct, frozen=True):
 
         def respond(reply: Reply) -> AddOffsetsToTxnResponse:
             assert isinstance(reply, Decided)
-            return AddOffsetsToTxnResponse(error_code=spoken(reply.error_code, context.version, FENCED_VERSION_FIRST))
+            return AddOffsetsToTxnResponse(
+                error_code=code_for_version(reply.error_code, context.version, FENCED_VERSION_FIRST)
+            )
 
         place = TopicPartition(GROUP_METADATA_TOPIC, self.partition_of(request.group_id))
         return now_or_later(

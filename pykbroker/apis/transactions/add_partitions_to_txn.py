@@ -13,7 +13,7 @@ from typing import ClassVar, TypeVar
 import msgspec
 import trio
 
-from pykbroker.coordinator.transactions import TransactionRequests, spoken
+from pykbroker.coordinator.transactions import TransactionRequests, code_for_version
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import is_internal
 from pykbroker.core.security.authorizer import Authorizer
@@ -64,7 +64,7 @@ class AddPartitionsToTxn(Handler, msgspec.Struct, frozen=True):
         def respond(reply: Reply) -> Later:
             assert isinstance(reply, Decided)
             return Later(
-                response_of(topics, {}, spoken(reply.error_code, context.version, FENCED_VERSION_FIRST)),
+                response_of(topics, {}, code_for_version(reply.error_code, context.version, FENCED_VERSION_FIRST)),
                 holds_connection=True,
             )
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.coordinator.transactions import TransactionRequests, spoken
+from pykbroker.coordinator.transactions import TransactionRequests, code_for_version
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.txn.requests import EndTransaction, Reply
@@ -39,7 +39,7 @@ class EndTxn(Handler, msgspec.Struct, frozen=True):
 
         def respond(reply: Reply) -> EndTxnResponse:
             assert isinstance(reply, Decided)
-            code = spoken(reply.error_code, context.version, FENCED_VERSION_FIRST)
+            code = code_for_version(reply.error_code, context.version, FENCED_VERSION_FIRST)
             return EndTxnResponse(error_code=code, producer_id=reply.producer_id, producer_epoch=reply.epoch)
 
         return now_or_later(

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.coordinator.transactions import TransactionRequests, spoken
+from pykbroker.coordinator.transactions import TransactionRequests, code_for_version
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.txn.requests import InitProducer, Reply
@@ -55,7 +55,7 @@ class InitProducerId(Handler, msgspec.Struct, frozen=True):
     def _of_transactional_id(self, version: int, request: InitProducerIdRequest, transactional_id: str) -> Answer:
         def respond(reply: Reply) -> InitProducerIdResponse:
             assert isinstance(reply, Given)
-            code = spoken(reply.error_code, version, FENCED_VERSION_FIRST)
+            code = code_for_version(reply.error_code, version, FENCED_VERSION_FIRST)
             return InitProducerIdResponse(error_code=code, producer_id=reply.producer_id, producer_epoch=reply.epoch)
 
         return now_or_later(

@@ -14,7 +14,7 @@ from pykbroker.coordinator.admission import Admission
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.coordinator.transactions import TransactionRequests
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.log.producers import NO_SEQUENCE
 from pykbroker.core.log.verification import Verification
 from pykbroker.core.metadata.image import MetadataImage
@@ -67,9 +67,9 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
         adds = context.version >= ADDED_VERSION_FIRST
         admission = Admission(request.producer_id, request.producer_epoch, adds=adds, now_ms=self.wall_ms())
         admission.begin(place, self.replicas.partition(place).require_leader().producers, NO_SEQUENCE)
-        if admission.shown and (adds or self.verifies()):
+        if admission.verifications and (adds or self.verifies()):
             return Later(self._admit(context.version, request, refused, place, admission), holds_connection=True)
-        return self._commit(context.version, request, refused, admission.shown.get(place))
+        return self._commit(context.version, request, refused, admission.verifications.get(place))
 
     def refuse(self, request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
         """Return `code` for every partition."""
@@ -103,16 +103,16 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
         await admission.ask(self.transactions, request.transactional_id)
         if place in admission.refused:
             return merged(self.refuse(request, client_error(admission.refused[place], version)), refused)
-        return self._commit(version, request, refused, admission.shown.get(place))
+        return self._commit(version, request, refused, admission.verifications.get(place))
 
     def _commit(
         self,
         version: int,
         request: TxnOffsetCommitRequest,
         refused: list[TxnOffsetCommitResponseTopic],
-        shown: Verification | None,
+        verification: Verification | None,
     ) -> Answer:
-        call = self.groups.ask(request.group_id, Asked(request, version), shown)
+        call = self.groups.ask(request.group_id, ClientRequest(request, version), verification)
 
         def answer() -> TxnOffsetCommitResponse:
             try:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pykbroker.core.coordinator.record import NO_PRODUCER, CoordinatorRecord
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.classic.rebalance import expect
 from pykbroker.core.group.classic.state import ANSWERS, ClassicGroupState
 from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.consumer.reconcile import Current
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.group.shard import Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.log.producers import Marker
@@ -30,7 +30,7 @@ TIME_MS_MAX = 2**63 - 1
 CommittedPartition = plain.OffsetCommitRequestPartition | txn.TxnOffsetCommitRequestPartition
 
 
-def commit(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps[None]:
+def commit(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> Steps[None]:
     """Commit each partition's offset; only oversized metadata is refused. A classic member's session is extended."""
     request: plain.OffsetCommitRequest = asked.message
     group = shard.groups.get(request.group_id)
@@ -59,7 +59,7 @@ def commit(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps[None]:
     step.reply(token, response)
 
 
-def commit_in_transaction(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps[None]:
+def commit_in_transaction(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> Steps[None]:
     """Commit offsets as part of a transaction.
 
     They take effect when it commits, and do not extend the member's session.

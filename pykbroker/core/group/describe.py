@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.classic.state import DEAD
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.group.shard import Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
@@ -16,7 +16,7 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 GROUP_ID_NOT_FOUND_VERSION_FIRST = 6
 
 
-def list_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+def list_groups(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
     """List the groups of the requested states and types, compared without case. An empty filter matches all."""
     request: ListGroupsRequest = asked.message
     states = {state.lower() for state in request.states_filter}
@@ -35,7 +35,7 @@ def list_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     )
 
 
-def describe_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+def describe_groups(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
     """Describe the groups. A missing group is Dead; newer versions also return GROUP_ID_NOT_FOUND."""
     request: DescribeGroupsRequest = asked.message
     step.reply(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pykbroker.core.group.asked import FetchOffsets
 from pykbroker.core.group.offsets import Committed
+from pykbroker.core.group.requests import FetchOffsets
 from pykbroker.core.group.shard import Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked, ForgetTopics
 from pykbroker.core.group.group import Group
 from pykbroker.core.group.offsets import NEVER, Committed
+from pykbroker.core.group.requests import ClientRequest, ForgetTopics
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
@@ -27,7 +27,7 @@ OFFSETS_MAX = 2000
 """Offsets that one step checks."""
 
 
-def delete_offsets(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps[None]:
+def delete_offsets(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> Steps[None]:
     """Handle OffsetDelete. In a group with members, topics that a member subscribes to are refused."""
     request: OffsetDeleteRequest = asked.message
     group = shard.groups.get(request.group_id)
@@ -53,7 +53,7 @@ def delete_offsets(shard: Shard, asked: Asked, token: Token, step: Step) -> Step
     step.reply(token, response)
 
 
-def delete_groups(shard: Shard, asked: Asked, token: Token, step: Step) -> Steps[None]:
+def delete_groups(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> Steps[None]:
     """Handle DeleteGroups: delete each group with all its offsets."""
     request: DeleteGroupsRequest = asked.message
     response = DeleteGroupsResponse()

@@ -11,7 +11,6 @@ from typing import Any
 from pykbroker.core.config.config import Texts
 from pykbroker.core.coordinator.record import LogRecord, StoredRecord
 from pykbroker.core.group import commit, describe, forget
-from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
 from pykbroker.core.group.classic import rebalance
 from pykbroker.core.group.classic.heartbeat import heartbeat
 from pykbroker.core.group.classic.join import join
@@ -22,6 +21,7 @@ from pykbroker.core.group.consumer.describe import describe as consumer_describe
 from pykbroker.core.group.consumer.heartbeat import heartbeat as consumer_heartbeat
 from pykbroker.core.group.fetch_offsets import fetch_offsets
 from pykbroker.core.group.replay import replay
+from pykbroker.core.group.requests import ClientRequest, FetchOffsets, ForgetTopics
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
@@ -46,13 +46,13 @@ from wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 GroupRequestHandler = Callable[[Shard, Any, Token, Step], Steps[None] | None]
 GroupOutcome = Outcome[LogRecord, Any]
-Question = Asked | FetchOffsets | ForgetTopics | Marker
+Question = ClientRequest | FetchOffsets | ForgetTopics | Marker
 
 
 def by_group(to_classic: GroupRequestHandler, to_consumer: GroupRequestHandler) -> GroupRequestHandler:
     """Return a handler of a classic request, which may also come from a member of a consumer group."""
 
-    def handle(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+    def handle(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
         group = shard.find_consumer(asked.message.group_id)
         serves = to_consumer if group is not None and group.members else to_classic
         serves(shard, asked, token, step)
@@ -132,7 +132,7 @@ class GroupMachine:
     def handle(self, request: Question, token: Token, now: Now) -> GroupOutcome | Steps[GroupOutcome]:
         """Decide the request or park its caller. `ApiError` refuses the whole request; nothing has changed then."""
         step = Step(now)
-        kind = type(request.message) if isinstance(request, Asked) else type(request)
+        kind = type(request.message) if isinstance(request, ClientRequest) else type(request)
         steps = HANDLE[kind](self._shard, request, token, step)
         return step.outcome() if steps is None else _in_steps(steps, step)
 

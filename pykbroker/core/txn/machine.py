@@ -12,10 +12,10 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.now import Now
 from pykbroker.core.outcome import Entry, Outcome, Token
 from pykbroker.core.txn.context import Renewal, TransactionContext, TransactionDecision
+from pykbroker.core.txn.end_waiters import EndWaiters
 from pykbroker.core.txn.ending import end_transaction, markers_written
 from pykbroker.core.txn.init_producer import init_producer
 from pykbroker.core.txn.partitions import add_partitions, verify_partitions
-from pykbroker.core.txn.patience import Patience
 from pykbroker.core.txn.requests import (
     AddPartitions,
     AnyTransactionRequest,
@@ -85,7 +85,7 @@ class TransactionsMachine:
         self._handed_out: set[str] = set()
         self._renewals: dict[str, Renewal] = {}
         self._writer: Token | None = None
-        self._patience = Patience()
+        self._waiters = EndWaiters()
         self._abort_due_ms = self._expire_due_ms = inf
 
     @property
@@ -93,7 +93,7 @@ class TransactionsMachine:
         """Return when `tick` has something to do next; -inf while markers can be handed out."""
         if self._has_markers:
             return -inf
-        return min(self._abort_due_ms, self._expire_due_ms, self._patience.deadline_ms)
+        return min(self._abort_due_ms, self._expire_due_ms, self._waiters.deadline_ms)
 
     @property
     def _has_markers(self) -> bool:
@@ -123,8 +123,8 @@ class TransactionsMachine:
         """Hand out markers, answer callers whose wait is over, abort timed-out transactions, and delete expired ids."""
         if self._has_markers:
             return self._hand_over()
-        if now.monotonic_ms >= self._patience.deadline_ms:
-            return Outcome(replies=((self._patience.pop_due(now.monotonic_ms), TransactionAnswer()),))
+        if now.monotonic_ms >= self._waiters.deadline_ms:
+            return Outcome(replies=((self._waiters.pop_due(now.monotonic_ms), TransactionAnswer()),))
         if now.monotonic_ms >= self._abort_due_ms:
             aborted = self._timed_out(now.wall_ms)
             if len(aborted) < RECORDS_MAX:
@@ -154,7 +154,7 @@ class TransactionsMachine:
             self._prepared[name] = None
         else:
             self._handed_out.discard(name)
-            self._patience.end(name)
+            self._waiters.end(name)
         if known.state is TransactionState.ONGOING:
             self._ongoing[name] = None
 
@@ -167,7 +167,7 @@ class TransactionsMachine:
     def _await_end(self, request: AwaitEnd, token: Token, now_ms: float) -> TransactionOutcome:
         """Park the caller while markers are being written. Answer at once if none are, or if too many callers wait."""
         name = request.transactional_id
-        if name in self._prepared and self._patience.begin(name, token, now_ms + request.patience_ms):
+        if name in self._prepared and self._waiters.begin(name, token, now_ms + request.patience_ms):
             return Outcome()
         return Outcome(replies=((token, TransactionAnswer()),))
 

@@ -19,8 +19,8 @@ from pykbroker.coordinator.markers import AT_ONCE_MAX, SORTED_AT_ONCE_MAX, Marke
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.coordinator.transactions import TransactionRequests
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked, FetchOffsets
 from pykbroker.core.group.machine import GroupMachine
+from pykbroker.core.group.requests import ClientRequest, FetchOffsets
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.log.producers import Marker, Producers
 from pykbroker.core.names import GROUP_METADATA_TOPIC
@@ -179,7 +179,7 @@ async def test_a_groups_pending_offsets_appear_with_the_marker() -> None:
         producer = await house.begin((GROUP_METADATA_TOPIC, 0))
         house.groups.ask(
             "g",
-            Asked(
+            ClientRequest(
                 TxnOffsetCommitRequest(
                     NAME, "g", 7, 0, topics=[TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 5)])]
                 ),
@@ -326,7 +326,7 @@ async def test_a_transaction_waits_a_while_for_the_end_of_the_last_one(autojump_
             log.remember_marker(bumped.producer_id, bumped.epoch, 0, 9, WALL_MS, aborted=False)
             house.partitions["a", 0].commit()
         assert asked.refused == {}
-        assert asked.shown[place] is log.verifications.get(bumped.producer_id), "not what the marker voided"
+        assert asked.verifications[place] is log.verifications.get(bumped.producer_id), "not what the marker voided"
         assert await house.state() is TransactionState.ONGOING
 
 
@@ -394,7 +394,7 @@ async def test_a_marker_between_a_request_and_its_question_voids_nothing() -> No
         log.remember_marker(bumped.producer_id, bumped.epoch, 0, 9, WALL_MS, aborted=False)
         await asked.ask(house.transactions, NAME)
         assert asked.refused == {}
-        log.check_verified(bumped.producer_id, bumped.epoch, asked.shown[place], 0)
+        log.check_verified(bumped.producer_id, bumped.epoch, asked.verifications[place], 0)
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ import trio.testing
 from pykbroker.coordinator.batches import Batches
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
 from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.offsets import read_run
+from pykbroker.core.group.requests import ClientRequest, FetchOffsets, ForgetTopics
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.now import Now
@@ -82,7 +82,7 @@ async def hosting(
 def commit(runtime: Runtime, offset: int = 1, group: str = "g", metadata: str = "") -> Call:
     return runtime.ask(
         group,
-        Asked(
+        ClientRequest(
             OffsetCommitRequest(
                 group,
                 topics=[
@@ -101,7 +101,7 @@ def fetch(runtime: Runtime, group: str = "g") -> Call:
 def join(runtime: Runtime, member_id: str = "", version: int = 3) -> Call:
     return runtime.ask(
         "g",
-        Asked(
+        ClientRequest(
             JoinGroupRequest(
                 "g", 10_000, 10_000, member_id, None, "consumer", [JoinGroupRequestProtocol("range", b"")]
             ),
@@ -137,7 +137,7 @@ async def test_no_reply_before_all_that_it_rests_on_is_committed() -> None:
     log = MemoryLog(held=True)
     async with hosting(log) as runtime:
         calls = [commit(runtime, 5), commit(runtime, 6), fetch(runtime)]
-        refused = runtime.ask("g", Asked(OffsetCommitRequest("g", 7, "nobody"), 9))
+        refused = runtime.ask("g", ClientRequest(OffsetCommitRequest("g", 7, "nobody"), 9))
         await trio.testing.wait_all_tasks_blocked()
         assert not any(call.settled for call in [*calls, refused])
         log.commit()
@@ -249,7 +249,7 @@ async def test_timers_fire(autojump_clock: object) -> None:
     async with hosting(MemoryLog()) as runtime:
         joined = await join(runtime).wait()
         assert joined.generation_id == 1
-        asked = Asked(DescribeGroupsRequest(["g"]), 6)
+        asked = ClientRequest(DescribeGroupsRequest(["g"]), 6)
         assert runtime.ask("g", asked).result().groups[0].group_state == "CompletingRebalance"
         await trio.sleep(10.001)
         assert runtime.ask("g", asked).result().groups[0].group_state == "Empty"
@@ -289,7 +289,7 @@ async def test_machines_that_load_take_turns(
         async with hosting(log) as runtime:
             runtime.ask(
                 "g",
-                Asked(
+                ClientRequest(
                     OffsetCommitRequest(
                         "g",
                         topics=[
@@ -360,7 +360,7 @@ async def test_each_group_has_one_machine_and_all_can_be_asked() -> None:
     async with hosting(*(MemoryLog() for _ in range(5))) as runtime:
         for number in range(20):
             commit(runtime, number, f"g{number}")
-        listed = [call.result().groups for call in runtime.ask_all(Asked(ListGroupsRequest(), 5))]
+        listed = [call.result().groups for call in runtime.ask_all(ClientRequest(ListGroupsRequest(), 5))]
         assert sorted(group.group_id for groups in listed for group in groups) == sorted(f"g{n}" for n in range(20))
         assert all(len(groups) < 20 for groups in listed)
 
@@ -370,7 +370,7 @@ async def test_markers_end_what_was_committed_in_transactions() -> None:
     async with hosting(log) as runtime:
         runtime.ask(
             "g",
-            Asked(
+            ClientRequest(
                 TxnOffsetCommitRequest(
                     "tx", "g", 5, 3, topics=[TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 9)])]
                 ),

@@ -13,7 +13,7 @@ import trio.testing
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
+from pykbroker.core.group.requests import ClientRequest, FetchOffsets, ForgetTopics
 from pykbroker.core.outcome import Outcome
 from pykbroker.machines.call import Call
 from pykbroker.world.turns import SHARE_NS, STEPS_A_LOOK, Turns
@@ -49,7 +49,7 @@ async def hosting(log: MemoryLog) -> AsyncIterator[Runtime]:
 def commit(runtime: Runtime, offset: int, partitions: int = MANY) -> Call:
     return runtime.ask(
         "g",
-        Asked(
+        ClientRequest(
             OffsetCommitRequest(
                 "g",
                 topics=[
@@ -66,7 +66,7 @@ def commit(runtime: Runtime, offset: int, partitions: int = MANY) -> Call:
 def commit_in_transaction(runtime: Runtime) -> Call:
     return runtime.ask(
         "g",
-        Asked(
+        ClientRequest(
             TxnOffsetCommitRequest(
                 "x",
                 "g",
@@ -96,7 +96,7 @@ def fetch(runtime: Runtime) -> Call:
 def delete(runtime: Runtime) -> Call:
     return runtime.ask(
         "g",
-        Asked(
+        ClientRequest(
             OffsetDeleteRequest(
                 "g", [OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(index) for index in range(MANY)])]
             ),

@@ -12,7 +12,7 @@ import trio.testing
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
+from pykbroker.core.group.requests import ClientRequest, FetchOffsets, ForgetTopics
 from pykbroker.machines.call import Call
 from pykbroker.world.turns import SHARE_NS, Turns
 from tests.unit.coordinator.memory_log import MemoryLog
@@ -52,7 +52,7 @@ def ask(runtime: Runtime, dice: Random, offset: int) -> Call:
         )
     )
     fetching = FetchOffsets(OffsetFetchRequestGroup(group, topics=None), require_stable=False)
-    return runtime.ask(group, Asked(message, 3) if message else fetching)
+    return runtime.ask(group, ClientRequest(message, 3) if message else fetching)
 
 
 async def storm(runtime: Runtime, log: MemoryLog, dice: Random) -> list[Call]:

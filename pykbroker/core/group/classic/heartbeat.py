@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.classic.rebalance import expect
 from pykbroker.core.group.classic.state import ANSWERS
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.group.shard import Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
@@ -13,7 +13,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+def heartbeat(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
     """Extend the member's session, also while the group rebalances, and reply with the state's error code."""
     request: HeartbeatRequest = asked.message
     if not request.group_id:

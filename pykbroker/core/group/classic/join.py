@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.classic import rebalance, stored
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.classic.member import ClassicMember, Protocols
 from pykbroker.core.group.classic.state import ClassicGroupState
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.metadata.ids import new_id
@@ -31,7 +31,7 @@ They are kept in memory before the size of a record bounds them.
 """
 
 
-def join(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+def join(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
     """Answer a JoinGroup, or park its caller until the rebalance that it starts, or that is in progress, has ended."""
     request: JoinGroupRequest = asked.message
     if not request.group_id:
@@ -90,7 +90,7 @@ def _accepts(group: ClassicGroup, member_id: str, size_max: int) -> bool:
     return member is not None or len(group.members) < size_max
 
 
-def _join_without_id(shard: Shard, group: ClassicGroup, asked: Asked, token: Token, step: Step) -> None:
+def _join_without_id(shard: Shard, group: ClassicGroup, asked: ClientRequest, token: Token, step: Step) -> None:
     """Give a client a member id. Static members and old clients join with it at once, others get MEMBER_ID_REQUIRED."""
     request: JoinGroupRequest = asked.message
     member_id = f"{asked.client_id if request.group_instance_id is None else request.group_instance_id}-{_uuid(shard)}"
@@ -114,7 +114,7 @@ def _uuid(shard: Shard) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def _add(shard: Shard, group: ClassicGroup, member_id: str, asked: Asked, token: Token, step: Step) -> None:
+def _add(shard: Shard, group: ClassicGroup, member_id: str, asked: ClientRequest, token: Token, step: Step) -> None:
     request: JoinGroupRequest = asked.message
     if group.state is ClassicGroupState.PREPARING_REBALANCE and group.previous_state is ClassicGroupState.EMPTY:
         group.member_added = True
@@ -137,7 +137,7 @@ def _add(shard: Shard, group: ClassicGroup, member_id: str, asked: Asked, token:
     rebalance.rebalance_or_complete(shard, group, step)
 
 
-def _join_with_id(shard: Shard, group: ClassicGroup, asked: Asked, token: Token, step: Step) -> None:
+def _join_with_id(shard: Shard, group: ClassicGroup, asked: ClientRequest, token: Token, step: Step) -> None:
     """Handle a client with a member id: after MEMBER_ID_REQUIRED, for a rebalance, or after it missed a response."""
     request: JoinGroupRequest = asked.message
     if request.member_id in group.pending:
@@ -160,7 +160,13 @@ def _join_with_id(shard: Shard, group: ClassicGroup, asked: Asked, token: Token,
 
 
 def _replace(
-    shard: Shard, group: ClassicGroup, member: ClassicMember, member_id: str, asked: Asked, token: Token, step: Step
+    shard: Shard,
+    group: ClassicGroup,
+    member: ClassicMember,
+    member_id: str,
+    asked: ClientRequest,
+    token: Token,
+    step: Step,
 ) -> None:
     """Replace a static member that has restarted: the new instance takes its place and the old one is fenced."""
     request: JoinGroupRequest = asked.message
@@ -178,7 +184,9 @@ def _replace(
         rebalance.prepare(shard, group, step)
 
 
-def _resume(group: ClassicGroup, member: ClassicMember, member_id: str, asked: Asked, token: Token, step: Step) -> None:
+def _resume(
+    group: ClassicGroup, member: ClassicMember, member_id: str, asked: ClientRequest, token: Token, step: Step
+) -> None:
     """Continue the current generation with the replaced member's assignment, without a rebalance."""
     request: JoinGroupRequest = asked.message
     old_leader = group.leader

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.classic import rebalance
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.classic.state import ClassicGroupState
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
@@ -16,7 +16,7 @@ from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, Mem
 MEMBERS_VERSION_FIRST = 3
 
 
-def leave(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+def leave(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
     """Remove each member of the request, then rebalance once. Before version 3 a request has one member and no list."""
     request: LeaveGroupRequest = asked.message
     if not request.group_id:

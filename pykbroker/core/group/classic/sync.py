@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.classic import rebalance, stored
 from pykbroker.core.group.classic.group import ClassicGroup
 from pykbroker.core.group.classic.member import ClassicMember
 from pykbroker.core.group.classic.state import ANSWERS, ClassicGroupState
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
@@ -15,7 +15,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-def sync(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+def sync(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
     """Answer with the member's assignment, or park the caller until the leader has sent it."""
     request: SyncGroupRequest = asked.message
     if not request.group_id:

@@ -7,7 +7,6 @@ SyncGroup returns its assignment.
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.classic.group import CONSUMER
 from pykbroker.core.group.classic.join import (
     MEMBER_ID_REQUIRED_VERSION_FIRST,
@@ -24,6 +23,7 @@ from pykbroker.core.group.consumer.draft import GroupDraft
 from pykbroker.core.group.consumer.embedded import classic_metadata, owned, read_subscription
 from pykbroker.core.group.consumer.group import STABLE, ConsumerGroup, StoredMember
 from pykbroker.core.group.consumer.membership import advance, take_place, update_member
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.metadata.ids import id_text, new_id
@@ -34,7 +34,7 @@ from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from wire.stored.consumer_protocol import ConsumerProtocolSubscription
 
 
-def join(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+def join(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
     """Answer a JoinGroup at once.
 
     If a static member replaces the last one that used the consumer protocol, the group becomes a classic one.
@@ -93,7 +93,7 @@ def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
 
 
 def _updated_member(
-    asked: Asked, before: StoredMember | None, subscription: ConsumerProtocolSubscription
+    asked: ClientRequest, before: StoredMember | None, subscription: ConsumerProtocolSubscription
 ) -> StoredMember:
     request: JoinGroupRequest = asked.message
     return StoredMember(

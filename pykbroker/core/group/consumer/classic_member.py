@@ -6,7 +6,6 @@ A heartbeat tells such a member to rejoin; JoinGroup is then its next step, see 
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.classic.group import CONSUMER
 from pykbroker.core.group.classic.leave import answer, leaving
 from pykbroker.core.group.consumer.assignment import each, without
@@ -16,6 +15,7 @@ from pykbroker.core.group.consumer.draft import GroupDraft
 from pykbroker.core.group.consumer.embedded import assignment
 from pykbroker.core.group.consumer.group import ConsumerGroup, StoredMember
 from pykbroker.core.group.consumer.reconcile import Current, MemberState
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.outcome import Token
@@ -26,7 +26,7 @@ from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from wire.stored.consumer_group import ClassicMemberMetadata
 
 
-def sync(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+def sync(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
     """Return the member's assignment, unless it must rejoin first. Assignments in the request are ignored."""
     request: SyncGroupRequest = asked.message
     group, stored_member, classic, has = _member(shard, request)
@@ -45,7 +45,7 @@ def sync(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     )
 
 
-def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+def heartbeat(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
     """Extend the session. REBALANCE_IN_PROGRESS: the member must rejoin.
 
     It rejoins to reach the group's epoch, to revoke partitions, or to receive partitions that others have released.
@@ -64,7 +64,7 @@ def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
     step.reply(token, HeartbeatResponse(error_code=code))
 
 
-def leave(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+def leave(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
     """Reply for each member on its own, and remove all of them together.
 
     Members of either protocol may leave this way.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.consumer.assignment import Assignment, joined
 from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.consumer.plan import assignor_of
 from pykbroker.core.group.consumer.reconcile import Current
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.group.shard import Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.metadata.image import TopicsImage
@@ -17,7 +17,7 @@ from wire.messages import consumer_group_describe as wire
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
-def describe(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+def describe(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
     """Describe the groups. A missing group, or a classic one, gets GROUP_ID_NOT_FOUND."""
     request: wire.ConsumerGroupDescribeRequest = asked.message
     step.reply(

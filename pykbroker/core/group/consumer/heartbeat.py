@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.consumer import assignment
 from pykbroker.core.group.consumer.assignment import without
 from pykbroker.core.group.consumer.check import JOINING, LEAVING, LEAVING_FOR_NOW, check, full
@@ -18,6 +17,7 @@ from pykbroker.core.group.consumer.group import ConsumerGroup, StoredMember
 from pykbroker.core.group.consumer.membership import NEWCOMER, advance, take_place, update_member
 from pykbroker.core.group.consumer.reconcile import Current
 from pykbroker.core.group.consumer.upgrade import answer_members, upgrade
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.group.shard import Shard
 from pykbroker.core.group.step import Step
 from pykbroker.core.metadata.ids import id_text, new_id
@@ -32,7 +32,7 @@ from wire.messages.consumer_group_heartbeat import (
 )
 
 
-def heartbeat(shard: Shard, asked: Asked, token: Token, step: Step) -> None:
+def heartbeat(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
     """Handle a heartbeat. ApiError FENCED_MEMBER_EPOCH: the member must give up all partitions and rejoin."""
     request: ConsumerGroupHeartbeatRequest = asked.message
     check(request, asked.version, shard.settings.group_consumer_assignors)
@@ -129,7 +129,7 @@ def _check_epoch(has: Current, request: ConsumerGroupHeartbeatRequest) -> None:
         )
 
 
-def _updated_member(asked: Asked, before: StoredMember | None) -> StoredMember:
+def _updated_member(asked: ClientRequest, before: StoredMember | None) -> StoredMember:
     """Return the member as updated by the request. Omitted fields keep their values."""
     request: ConsumerGroupHeartbeatRequest = asked.message
     stored_member = before or NEWCOMER

@@ -8,8 +8,8 @@ from typing import Any
 
 from pykbroker.core.coordinator.record import CoordinatorRecord, LogRecord
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.machine import GroupMachine
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.now import Now
 from pykbroker.core.outcome import Entry, Outcome
@@ -54,7 +54,7 @@ class Talk:
     def ask(self, request: Any, version: int, token: Any = None, client: str = "c") -> Any:
         """Return the reply, None while the caller is parked, or the error of a refusal."""
         token = object() if token is None else token
-        asked = Asked(request, version, client, "/127.0.0.1") if hasattr(type(request), "key") else request
+        asked = ClientRequest(request, version, client, "/127.0.0.1") if hasattr(type(request), "key") else request
         try:
             said = self.machine.handle(asked, token, Now(self.now_ms, self.wall_ms))
             self._do(said if isinstance(said, Outcome) else finish(said))

@@ -8,9 +8,9 @@ import pytest
 
 from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.errors import ApiError
-from pykbroker.core.group.asked import Asked, FetchOffsets
 from pykbroker.core.group.consumer.check import LEAVING, LEAVING_FOR_NOW
 from pykbroker.core.group.consumer.departure import RETRY_MS
+from pykbroker.core.group.requests import ClientRequest, FetchOffsets
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.metadata.image import PartitionImage, TopicImage, TopicsImage
 from pykbroker.core.now import Now
@@ -172,7 +172,9 @@ def test_a_change_of_topics_that_the_log_refused_is_planned_again() -> None:
     room.enter("a")
     room.seen = topics(t=6)
     request = ConsumerGroupHeartbeatRequest("g", "a", room.epochs["a"])
-    assert room.machine.handle(Asked(request, 1, "c", "/127.0.0.1"), None, Now(room.now_ms, room.wall_ms)).records
+    assert room.machine.handle(
+        ClientRequest(request, 1, "c", "/127.0.0.1"), None, Now(room.now_ms, room.wall_ms)
+    ).records
     room.settle("a")
     assert room.parts("a") == [[0, 1, 2, 3, 4, 5]]
 
@@ -425,7 +427,7 @@ def test_a_member_of_version_0_gets_a_member_id() -> None:
     room = Room()
     assert room.enter("", version=0).member_id
     with pytest.raises(ApiError):
-        room.machine.handle(Asked(ConsumerGroupHeartbeatRequest("g", ""), 1), object(), Now(0, 0))
+        room.machine.handle(ClientRequest(ConsumerGroupHeartbeatRequest("g", ""), 1), object(), Now(0, 0))
 
 
 def fetched(room: Room, member_id: str | None, epoch: int) -> Any:

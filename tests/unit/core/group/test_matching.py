@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pykbroker.core.coordinator.record import CoordinatorRecord
-from pykbroker.core.group.asked import Asked
 from pykbroker.core.group.consumer import stored
 from pykbroker.core.group.consumer.group import StoredMember
+from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.metadata.image import PartitionImage, TopicImage, TopicsImage
 from pykbroker.core.name_pattern import SHARE_STEPS_MAX, NamePattern, compiled
 from pykbroker.core.now import Now
@@ -197,7 +197,7 @@ def test_the_search_of_a_deleted_group_stops() -> None:
 
 def test_the_search_of_a_group_that_the_log_refused_is_dropped() -> None:
     room = Room(LONG)
-    asked = Asked(room.request("a", SLOW), 1, "c", "/h")
+    asked = ClientRequest(room.request("a", SLOW), 1, "c", "/h")
     room.machine.handle(asked, object(), Now(room.now_ms, room.wall_ms))
     assert list(room.searches) == ["g"]
     room.wait(0)

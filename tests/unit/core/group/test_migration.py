@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pykbroker.core.coordinator.record import CoordinatorRecord
-from pykbroker.core.group.asked import FetchOffsets
 from pykbroker.core.group.consumer.check import LEAVING, LEAVING_FOR_NOW
+from pykbroker.core.group.requests import FetchOffsets
 from pykbroker.core.group.settings import GroupSettings
 from tests.unit.core.group.talk import REBALANCE_MS, SESSION_MS, subscription
 from tests.unit.core.group.test_consumer import CONSUMER_SESSION_MS, Room, topics

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykbroker.core.coordinator.record import CoordinatorRecord
-from pykbroker.core.group.asked import FetchOffsets
+from pykbroker.core.group.requests import FetchOffsets
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.outcome import Entry
 from tests.unit.core.group.talk import subscription

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykbroker.core.coordinator.record import CoordinatorRecord
-from pykbroker.core.group.asked import Asked, FetchOffsets, ForgetTopics
+from pykbroker.core.group.requests import ClientRequest, FetchOffsets, ForgetTopics
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.now import Now
@@ -87,7 +87,7 @@ def test_offset_delete_yields_after_each_partition() -> None:
 
     talk, partitions = Talk(), Counted(OffsetDeleteRequestPartition(index) for index in range(100))
     assert talk.commit(5) == 0
-    asked = Asked(OffsetDeleteRequest("g", [OffsetDeleteRequestTopic("t", partitions)]), 0)
+    asked = ClientRequest(OffsetDeleteRequest("g", [OffsetDeleteRequestTopic("t", partitions)]), 0)
     steps: Any = talk.machine.handle(asked, object(), Now(talk.now_ms, talk.wall_ms))
     reads = [partitions.read for _ in steps]
     assert reads == list(range(1, 101))

@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pytest
 
 from pykbroker.core.txn import machine
-from pykbroker.core.txn.patience import WAITING_MAX
+from pykbroker.core.txn.end_waiters import WAITING_MAX
 from pykbroker.core.txn.requests import InitProducer, Markers, TransactionAnswer
 from pykbroker.core.txn.state import TransactionState
 from tests.unit.core.txn.room import NAME, ORDERS, Room, at_epoch

@@ -9,7 +9,7 @@ import msgspec
 from wire.messages.offset_fetch import OffsetFetchRequestGroup
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ClientRequest(msgspec.Struct, frozen=True):
     """A request from a client. `client_host` starts with a slash, as in Kafka's records."""
 
     message: Any

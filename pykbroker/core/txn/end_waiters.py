@@ -9,7 +9,7 @@ WAITING_MAX = 16
 """Callers that may wait for one transactional id, which only one producer uses at a time."""
 
 
-class Patience:
+class EndWaiters:
     """The waiting callers by transactional id.
 
     Nothing here is stored: a machine that is thrown away refuses its callers.
