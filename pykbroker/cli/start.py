@@ -21,8 +21,8 @@ LOG_FORMATS = ("text", "json")
     type=named_address,
     metavar="[NAME=]HOST:PORT",
     multiple=True,
-    help="The address that clients connect to; port 0 selects a free one. Repeatable: each further listener has a NAME "
-    "of its own, the first is PLAINTEXT unless it has one. [default: 127.0.0.1:9092, this machine only]",
+    help="The address that clients connect to; port 0 selects a free one. Repeatable: each address is a listener with "
+    "a NAME of its own, by default PLAINTEXT. [default: 127.0.0.1:9092, this machine only]",
 )
 @click.option(
     "--advertise",

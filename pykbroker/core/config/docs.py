@@ -17,6 +17,9 @@ USED = {
     "controller.listener.names": "Names of listeners that serve controllers; clients cannot connect to them.",
     "fetch.max.bytes":
         "The largest fetch response in bytes, whatever its client allows; a first batch that is larger is still sent.",
+    "inter.broker.listener.name":
+        "The listener that other brokers connect to; where there are several listeners, the broker's own limits on "
+        "connections do not apply to it.",
     "listener.security.protocol.map":
         "The security protocol of each listener, as NAME:PROTOCOL pairs; here every listener for clients must be "
         "PLAINTEXT.",
@@ -40,6 +43,8 @@ USED = {
         "-1 means no limit of its own.",
     "queued.max.requests":
         "How many requests may be queued or in progress at once before the broker stops reading from connections.",
+    "security.inter.broker.protocol":
+        "The name of the listener that other brokers connect to, where `inter.broker.listener.name` is unset.",
     "socket.listen.backlog.size":
         "How many connections may wait in the kernel to be accepted; the kernel's own limit holds as well.",
     "socket.receive.buffer.bytes":
@@ -251,7 +256,6 @@ UNUSED = {
         "after how many waiting requests to delete records the finished ones are cleared out.",
     "early.start.listeners": "the names of listeners that are opened before the authorizer is ready.",
     "fetch.purgatory.purge.interval.requests": "after how many waiting fetches the finished ones are cleared out.",
-    "inter.broker.listener.name": "the listener for connections between brokers.",
     "log.dir.failure.timeout.ms": "after how many ms a broker that cannot report a failed log directory stops.",
     "num.io.threads": "how many threads handle requests.",
     "num.network.threads": "how many threads of each listener read requests and write answers.",
@@ -542,8 +546,6 @@ UNUSED = {
     "sasl.server.callback.handler.class":
         "the class that checks the credentials of clients; set for one listener and mechanism.",
     "sasl.server.max.receive.size": "the most bytes that a client may send in one step of a SASL login.",
-    "security.inter.broker.protocol":
-        "the security protocol between brokers, where `inter.broker.listener.name` is unset.",
     "security.providers": "classes that add security algorithms to Java.",
     "ssl.allow.dn.changes": "whether a new keystore may have a certificate of another distinguished name.",
     "ssl.allow.san.changes":

@@ -145,8 +145,10 @@ class House:
         self.serving, self.stop = serving, stop
         self._streams: list[trio.SocketStream] = []
 
-    async def connect(self) -> Client:
-        self._streams.append(await trio.open_tcp_stream(self.serving.host, self.serving.port))
+    async def connect(self, listener: str | None = None) -> Client:
+        """Connect to the listener, by default the first."""
+        address = self.serving.listeners[listener or next(iter(self.serving.listeners))]
+        self._streams.append(await trio.open_tcp_stream(*address))
         return Client(self._streams[-1])
 
     async def disconnect(self) -> None:
@@ -154,10 +156,16 @@ class House:
             await stream.aclose()
 
 
-def settings(directory: Path, *, topics: tuple[tuple[str, int], ...] = (), **configs: str) -> Settings:
+def settings(
+    directory: Path,
+    *,
+    topics: tuple[tuple[str, int], ...] = (),
+    listeners: tuple[ListenerSettings, ...] = (FREE_PORT,),
+    **configs: str,
+) -> Settings:
     texts = {key.replace("_", "."): value for key, value in configs.items()}
     return Settings(
-        BrokerConfig.from_mapping(texts), (str(directory),), listeners=(FREE_PORT,), memory=True, topics=topics
+        BrokerConfig.from_mapping(texts), (str(directory),), listeners=listeners, memory=True, topics=topics
     )
 
 

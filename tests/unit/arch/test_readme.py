@@ -21,6 +21,8 @@ FILES = set((ROOT / "pykbroker").rglob("*.py")) - {ROOT / f"pykbroker/core/confi
 CODE = "".join(path.read_text() for path in sorted(FILES))
 ATTRIBUTES = {*vars(BrokerConfig), *LogConfig.__struct_fields__} & set(re.findall(r"\.([a-z0-9_]+)\b", CODE))
 NAMES = set(re.findall(r'(?:\.get\(|\[)"([a-z0-9._]+)"', CODE))
+OF_LISTENERS = set(re.findall(r'"([a-z.]+)"', (ROOT / "pykbroker/core/config/listeners.py").read_text()))
+"""Configs that a file reads by its own constants."""
 
 
 def test_the_options_are_those_of_the_command():
@@ -45,7 +47,7 @@ def test_the_configs_without_effect_are_those_that_nothing_reads():
     listed = set(re.findall(r"^\| `([a-z._]+)` \|", page("configs").partition("without effect")[2], re.MULTILINE))
     known = {*BROKER, *TOPIC, *GROUP, *BROKER_QUOTAS}
     documented = {name for name in known if DOCS[name].startswith(NO_EFFECT)}
-    read = {*filter(is_read, known), *NAMED}
+    read = {*filter(is_read, known), *NAMED, *OF_LISTENERS}
     assert sorted(documented & read) == [], "these have an effect by now: move them to USED of core/config/docs.py"
     assert sorted(known - read - documented) == [], "nothing reads these: move them to UNUSED of core/config/docs.py"
     assert listed == set(UNUSED)
