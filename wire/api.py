@@ -1,7 +1,7 @@
 """Every API of Apache Kafka 4.3.1: its key, its versions, and the module of its messages.
 
-The accepted versions are the stable versions of a message. The advertised versions are those that a Kafka broker's
-listener returns in ApiVersions. Produce is advertised from 0, although only 3 and later are accepted, because
+The accepted versions are the stable versions of a message. The advertised versions are the versions that a Kafka
+broker's listener returns in ApiVersions. Produce is advertised from 0, although only 3 and later are accepted, because
 librdkafka mistakes a broker with a larger minimum for an unknown one (KAFKA-18659). APIs of the controller listener are
 not advertised, and neither is telemetry, which needs a receiver.
 """
@@ -17,7 +17,7 @@ from wire.versions import Versions, parse_versions
 
 
 class ApiKey(IntEnum):
-    """The `requestApiKey` of a request header; Kafka has removed 4 to 7."""
+    """The API key of a request header. Kafka has removed the keys 4 to 7."""
 
     PRODUCE = 0
     FETCH = 1
@@ -229,7 +229,7 @@ PRODUCE_ADVERTISED = "0-13"
 
 @dataclass(frozen=True)
 class Api:
-    """An API. `flexible`: the versions in the compact encoding, with tagged fields."""
+    """An API of Kafka. `flexible`: the versions in the compact encoding, with tagged fields."""
 
     key: ApiKey
     accepted: Versions
@@ -275,6 +275,6 @@ def request_header_version(key: int, version: int) -> int:
 def response_header_version(key: int, version: int) -> int:
     """Return 1 for a flexible version and 0 for any other.
 
-    ApiVersions always has 0: its client cannot know the version.
+    ApiVersions always has 0: its client does not know the broker's versions yet.
     """
     return 1 if version in APIS[key].flexible and key != ApiKey.API_VERSIONS else 0

@@ -26,7 +26,7 @@ def decoder(cls: type[M], version: int) -> Callable[[Buffer, int, int], M]:
 def stepwise_decoder(cls: type[M], version: int) -> Callable[[Buffer, int, int], Generator[None, None, M]]:
     """Return a decoder for long messages: a generator that yields after each array element.
 
-    `buf` must not change meanwhile.
+    `buf` must not change until the generator ends.
     """
     return compile_stepwise_decoder(cls, version)
 

@@ -24,7 +24,8 @@ STRING_BYTES_MAX = 32_767
 class V:
     """The versions in which a field exists and may be null, and its tag if it is a tagged field.
 
-    `ignorable`: a value that the encoded version lacks is dropped. Otherwise only the default can be encoded.
+    If `ignorable` is true, a value that the encoded version lacks is dropped; otherwise only the default can be
+    encoded.
     """
 
     __slots__ = ("ignorable", "nullable", "tag", "versions")
@@ -65,11 +66,11 @@ NIL = bytes(16)
 
 
 class Struct(msgspec.Struct, gc=False):
-    """A message or a part of one. A default list is created anew for each instance."""
+    """A message or a part of a message. A default list is created anew for each instance."""
 
 
 class FrozenStruct(msgspec.Struct, gc=False, frozen=True):
-    """A part that is the default of a field. It is immutable because all messages share one instance."""
+    """A part that is the default of a field, and immutable because all messages share one instance."""
 
 
 class Message(Struct):
@@ -104,7 +105,10 @@ class StoredPart(Struct, kw_only=True):
 
 
 class Stored(StoredPart, Message):
-    """A message that is stored in a log or inside another message. `exact`: bytes after its end are an error."""
+    """A message that is stored in a log or inside another message.
+
+    If `exact` is true, bytes after the end of the message are an error.
+    """
 
     elements_max: ClassVar[int] = TRUSTED_ELEMENTS_MAX
     exact: ClassVar[bool] = False

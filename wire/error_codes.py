@@ -144,7 +144,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether the same request may succeed later; Kafka's clients retry these errors."""
+        """Whether Kafka's clients retry the request after this error."""
         return self in RETRIABLE
 
 

@@ -1,9 +1,9 @@
-"""Errors of encoding and decoding, by who must act."""
+"""Errors of encoding and decoding. A peer or a file causes a DecodeError, a defect of the caller an EncodeError."""
 
 
 class DecodeError(ValueError):
-    """Malformed bytes from a peer or a file. A decoder raises no other exception."""
+    """An error for malformed bytes from a peer or a file. A decoder raises no other exception."""
 
 
 class EncodeError(ValueError):
-    """A value that this version of a message cannot carry: a defect of the caller."""
+    """An error for a value that this version of a message cannot carry: a defect of the caller."""

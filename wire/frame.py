@@ -1,4 +1,4 @@
-"""Whole frames in one piece: a length of 4 bytes, a header and a body. Clients and tests use them.
+"""Whole frames, each with a length of 4 bytes, a header and a body. Clients and tests use them.
 
 A server's connection encodes into its own buffers instead. Decoders take a frame without its length.
 """
@@ -37,7 +37,10 @@ def encode_response(response: Response, version: int, correlation_id: int) -> by
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Request[Any]]:
-    """Return the header and the body of a request. DecodeError: malformed, or an unknown API or version."""
+    """Return the header and the body of a request.
+
+    DecodeError: the frame is malformed, or has an unknown API or version.
+    """
     header, pos = decode_request_header(frame, 0, len(frame))
     api = APIS[header.key]
     if header.version not in api.accepted:

@@ -27,7 +27,10 @@ class RequestHeader(NamedTuple):
 
 
 def decode_request_header(buf: Buffer, pos: int, end: int) -> tuple[RequestHeader, int]:
-    """Return the header at `pos` and the position of the body. DecodeError: malformed, or an unknown API."""
+    """Return the header at `pos` and the position of the body.
+
+    DecodeError: the header is malformed, or has an unknown API.
+    """
     try:
         key, version, correlation_id, size = FIXED.unpack_from(buf, pos)
         pos += FIXED.size

@@ -1,4 +1,4 @@
-"""Unsigned varints, 7 bits a byte and the least significant first: lengths and tags in flexible versions."""
+"""Unsigned varints, with 7 bits a byte and the least significant bits first: lengths and tags in flexible versions."""
 
 from wire.declare import Buffer
 from wire.errors import DecodeError

@@ -1,7 +1,7 @@
-"""A record batch, format v2, as a view on bytes: the header is parsed, the records are not.
+"""A record batch, format v2, as a view on bytes with a parsed header and unparsed records.
 
-Shape: base offset i64, batch length i32 (what follows it), leader epoch i32, magic i8 = 2, CRC-32C u32 of all that
-follows, attributes i16, last offset delta i32, base and max timestamp i64, producer id i64, producer epoch i16,
+Shape: base offset i64, batch length i32 (of all bytes after it), leader epoch i32, magic i8 = 2, CRC-32C u32 of all
+bytes after it, attributes i16, last offset delta i32, base and max timestamp i64, producer id i64, producer epoch i16,
 base sequence i32, count i32, then the records, compressed as one piece. Big-endian. Source: KIP-98.
 """
 
@@ -31,7 +31,10 @@ _CODECS: tuple[Codec, ...] = tuple(Codec)
 
 
 class Batch(msgspec.Struct, gc=False, frozen=True):
-    """A batch. Header fields are unverified claims of the producer; `buffer` is exactly this batch, not a copy."""
+    """A record batch.
+
+    Header fields are unverified claims of the producer. `buffer` is exactly this batch, not a copy.
+    """
 
     buffer: memoryview
     base_offset: int
@@ -50,9 +53,10 @@ class Batch(msgspec.Struct, gc=False, frozen=True):
 
     @classmethod
     def read(cls, buffer: Buffer, pos: int = 0) -> "Batch":
-        """Return the batch at `pos`; more may follow it. DecodeError: short, wrong magic, length out of range.
+        """Return the batch at `pos`. More batches may follow it.
 
-        Neither the CRC nor the records are checked.
+        Neither the CRC nor the records are checked. DecodeError: the batch is cut off, has a wrong magic, or its length
+        is out of range.
         """
         try:
             fields = HEADER.unpack_from(buffer, pos)
@@ -72,7 +76,7 @@ class Batch(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def last_offset(self) -> int:
-        """Return the offset of the last record, or of the last one before compaction removed it."""
+        """Return the offset of the last record, even if compaction has removed this record."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -116,7 +120,8 @@ class Batch(msgspec.Struct, gc=False, frozen=True):
 def batches(buffer: Buffer, *, strict: bool = False) -> Iterator[Batch]:
     """Yield the consecutive batches in `buffer`. DecodeError: a batch is damaged.
 
-    An incomplete last batch, as in a Fetch response, ends the iteration; with `strict` it is a DecodeError.
+    An incomplete last batch, as in a Fetch response, ends the iteration. With `strict`, an incomplete batch raises
+    DecodeError.
     """
     pos, end = 0, len(buffer)
     while pos < end:
@@ -128,7 +133,7 @@ def batches(buffer: Buffer, *, strict: bool = False) -> Iterator[Batch]:
 
 
 def _is_cut(buffer: Buffer, pos: int) -> bool:
-    """Whether the buffer ends before the batch at `pos` does, according to its length."""
+    """Whether the buffer ends before the end of the batch at `pos`, according to the batch's length."""
     left = len(buffer) - pos
     if left < HEADER_BYTES:
         return True

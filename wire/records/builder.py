@@ -1,9 +1,8 @@
-"""Construction of batches by the broker itself: its own producer, the metadata log, control records, tests and
-benchmarks.
+"""Batches that the broker itself builds: for its own producer, the metadata log, control records, tests and benchmarks.
 
-1. A batch is sealed once: the header is packed, and the checksum is computed over header and payload in one pass. 2. A
-batch that the broker must rewrite (compression.type, LogAppendTime) is sealed again; offsets and epochs are patched
-in place.
+1. A batch is sealed once: the header is packed, and the checksum is computed over header and payload in one pass.
+2. A batch that the broker must rewrite (compression.type, LogAppendTime) is sealed again. Offsets and epochs are
+   patched in place.
 """
 
 from struct import Struct, error
@@ -35,7 +34,7 @@ _NO_ATTRIBUTES, _NULL, _NONE = b"\0", varint(-1), varint(0)
 class BatchBuilder(msgspec.Struct):
     """A builder of one batch from records. All fields other than the records may change until it is built.
 
-    The defaults are those of a producer that is not idempotent; a broker assigns offset and leader epoch.
+    The defaults suit a producer that is not idempotent. A broker assigns offset and leader epoch.
     """
 
     codec: Codec = Codec.NONE
@@ -81,7 +80,7 @@ class BatchBuilder(msgspec.Struct):
         self.payload += record
 
     def build(self) -> bytes:
-        """Return the batch. EncodeError: it is empty, or a field is out of its range."""
+        """Return the batch. EncodeError: the batch is empty, or a field is out of its range."""
         if not self.count or self.base_timestamp is None:
             raise EncodeError("a batch of no records")
         attributes = (
@@ -110,7 +109,7 @@ class BatchBuilder(msgspec.Struct):
 def recompress(batch: Batch, codec: Codec, level: int | None, bytes_max: int) -> Buffer:
     """Return the batch in another codec, or the same batch if it already has that codec.
 
-    DecodeError: the batch is damaged. TooLarge: it has more than `bytes_max` bytes decompressed.
+    DecodeError: the batch is damaged. TooLarge: the batch decompresses to more than `bytes_max` bytes.
     """
     if batch.codec is codec:
         return batch.buffer

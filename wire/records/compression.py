@@ -1,7 +1,7 @@
 """The codecs of record batches. Decompression needs at most `bytes_max` bytes of memory, even for a decompression bomb.
 
-gzip is inflated piece by piece. The other formats reveal beforehand how much they may decompress to. They decompress
-into a buffer of that size, but never above the bound, whatever size their frames declare.
+gzip is inflated piece by piece. The headers of the other formats limit the decompressed size. The data is decompressed
+into a buffer of that size, but never of more than `bytes_max` bytes, whatever size its frames declare.
 The import of cramjam costs 7 ms, so the first batch that needs it imports it.
 """
 
@@ -34,11 +34,14 @@ LEVEL_DEFAULT: Final = {Codec.GZIP: -1, Codec.LZ4: 9, Codec.ZSTD: 3}
 
 
 class TooLarge(DecodeError):
-    """The decompressed data is larger than the caller allows, or may be, according to its own headers."""
+    """An error for data that decompresses to more than the caller allows, or may do so according to its headers."""
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
-    """Return the compressed data. `level` is that of compression.<codec>.level (KIP-390); None is Kafka's default."""
+    """Return the compressed data.
+
+    `level` is the value of compression.<codec>.level (KIP-390); None is Kafka's default.
+    """
     level = _level(codec, level)
     match codec:
         case Codec.NONE:
@@ -60,7 +63,7 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
 def decompress(codec: Codec, data: Buffer, bytes_max: int) -> Buffer:
     """Return the decompressed data, or the same data if it is not compressed.
 
-    TooLarge: more than `bytes_max` bytes. DecodeError: the data is damaged.
+    TooLarge: the result has more than `bytes_max` bytes. DecodeError: the data is damaged.
     """
     match codec:
         case Codec.NONE:

@@ -2,8 +2,8 @@
 
 Shape: key i16 version, i16 type. A transaction marker is a transactional batch of its own with the producer's id and
 epoch; its value is i16 version, then EndTxnMarker. KRaft control records may share a batch; their messages begin with
-their own version. Records of newer brokers are no error: an unknown type has value None here, and an unknown version is
-read as the last known one. Source: KIP-98, KIP-595, KIP-630, KIP-853.
+their own version. Records of newer brokers are no error: a record of an unknown type has value None, and an unknown
+version is read as the newest known version. Source: KIP-98, KIP-595, KIP-630, KIP-853.
 """
 
 from collections.abc import Iterator, Sequence
@@ -100,7 +100,7 @@ def kraft_batch(values: Sequence[KRaftValue], *, base_offset: int, leader_epoch:
 
 
 def control_records(batch: Batch) -> Iterator[ControlRecord]:
-    """Yield the records of a control batch. DecodeError: damaged, or not a control batch."""
+    """Yield the records of a control batch. DecodeError: the batch is damaged, or not a control batch."""
     if not batch.is_control:
         raise DecodeError(f"the batch at offset {batch.base_offset} is not a control batch")
     for record in records(batch, CONTROL_BYTES_MAX):

@@ -1,9 +1,9 @@
 """Upper bounds for the decompressed size of lz4 and zstd frames, computed from block headers without decompressing.
 
-Neither format must declare its size, and a declared size may be wrong. Both consist of blocks of bounded size, and a
-block's header bounds its content. Normal writers fill all blocks but the last of a frame, so the bound is usually close
-to the content's size. Counting stops above `enough`. Several frames may follow each other.
-Source: the LZ4 frame format 1.6.4, RFC 8878.
+A frame need not declare its size, and a declared size may be wrong. Both formats consist of blocks of limited size, and
+a block's header limits its content. Normal writers fill all blocks but the last of a frame, so the bound is usually
+close to the content's size. Counting stops above `enough`. Several frames may follow each other. Source: the LZ4 frame
+format 1.6.4, RFC 8878.
 """
 
 from struct import Struct, error
@@ -23,7 +23,10 @@ _ZSTD_RAW, _ZSTD_RLE = 0, 1
 
 
 def lz4_room(data: Buffer, enough: int) -> int:
-    """Return how many bytes the lz4 frames in `data` can decompress to. DecodeError: not lz4, or incomplete."""
+    """Return an upper bound of the decompressed bytes of the lz4 frames in `data`.
+
+    DecodeError: the data is not lz4, or incomplete.
+    """
     room = pos = 0
     try:
         while pos < len(data) and room <= enough:
@@ -35,7 +38,7 @@ def lz4_room(data: Buffer, enough: int) -> int:
 
 
 def _lz4_frame(data: Buffer, pos: int, enough: int) -> tuple[int, int]:
-    """Return the end of the frame at `pos`, and how many bytes it can decompress to."""
+    """Return the end of the frame at `pos`, and an upper bound of its decompressed bytes."""
     if _U32.unpack_from(data, pos)[0] != _LZ4_MAGIC:
         raise DecodeError("no lz4 frame")
     flags, block_max = data[pos + 4], 1 << 2 * (data[pos + 5] >> 4 & 7) + 8
@@ -54,7 +57,10 @@ def _lz4_frame(data: Buffer, pos: int, enough: int) -> tuple[int, int]:
 
 
 def zstd_room(data: Buffer, enough: int) -> int:
-    """Return how many bytes the zstd frames in `data` can decompress to. DecodeError: not zstd, or incomplete."""
+    """Return an upper bound of the decompressed bytes of the zstd frames in `data`.
+
+    DecodeError: the data is not zstd, or incomplete.
+    """
     room = pos = 0
     try:
         while pos < len(data) and room <= enough:
@@ -66,7 +72,7 @@ def zstd_room(data: Buffer, enough: int) -> int:
 
 
 def _zstd_frame(data: Buffer, pos: int, enough: int) -> tuple[int, int]:
-    """Return the end of the frame at `pos`, and how many bytes it can decompress to."""
+    """Return the end of the frame at `pos`, and an upper bound of its decompressed bytes."""
     if _U32.unpack_from(data, pos)[0] != _ZSTD_MAGIC:
         raise DecodeError("no zstd frame")
     descriptor = data[pos + 4]

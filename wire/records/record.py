@@ -1,6 +1,6 @@
 """The decompressed records of a batch: iteration for readers, and validation for appends.
 
-Shape of a record: length varint of what follows, attributes i8 = 0, timestamp delta varlong, offset delta varint,
+Shape of a record: length varint of all bytes after it, attributes i8 = 0, timestamp delta varlong, offset delta varint,
 key and value (length varint, -1 is null, bytes), header count varint, then a key and a value for each. A header's key
 is UTF-8 and never null. Source: KIP-98, KIP-82.
 """
@@ -17,7 +17,7 @@ from wire.records.compression import decompress
 from wire.records.walk import walked
 from wire.records.zigzag import read_varint, read_varlong
 
-RECORDS_TOLD_MAX = 1000
+INDEXES_MAX = 1000
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
 _RECORD_BYTES_MIN = 7  # six fields of one byte, and the length
 
@@ -35,9 +35,10 @@ class Record(msgspec.Struct, gc=False, frozen=True):
 
 
 def records(batch: Batch, bytes_max: int) -> Iterator[Record]:
-    """Yield the records of a batch. DecodeError: damaged. TooLarge: more than `bytes_max` bytes decompressed.
+    """Yield the records of a batch.
 
-    Offsets may have gaps, which compaction leaves. The CRC is not checked.
+    Offsets may have gaps, which compaction leaves. The CRC is not checked. DecodeError: the batch is damaged. TooLarge:
+    it decompresses to more than `bytes_max` bytes.
     """
     return _records(batch, content(batch, bytes_max))
 
@@ -50,7 +51,7 @@ def _records(batch: Batch, data: bytes) -> Iterator[Record]:
 
 
 class RecordCursor:
-    """A position in the records of a batch; `left` records are still to be read.
+    """A position in the records of a batch, before the `left` records that are not read yet.
 
     A caller that knows the layout of the next records may read `data` from `pos` on by itself, and then `skip` them.
     """
@@ -63,7 +64,7 @@ class RecordCursor:
         self._append_time = batch.max_timestamp if batch.is_log_append_time else None
 
     def take(self) -> Record:
-        """Return the next record. DecodeError: it is damaged."""
+        """Return the next record. DecodeError: the record is damaged."""
         data = self.data
         try:
             pos, end = _bounds(data, self.pos)
@@ -93,7 +94,7 @@ class RecordCursor:
 
 
 class NoKeys(DecodeError):
-    """Records have no key although each needs one; `indexes` are their positions, at most RECORDS_TOLD_MAX of them."""
+    """An error for records without the key that each needs. `indexes` are the positions of the first `INDEXES_MAX`."""
 
     def __init__(self, indexes: list[int], count: int) -> None:
         super().__init__(f"{count} records without a key, the first is record {indexes[0]}")
@@ -103,10 +104,11 @@ class NoKeys(DecodeError):
 def validate_records(
     batch: Batch, bytes_max: int, *, key_required: bool = False, headers_max: int | None = None
 ) -> tuple[int, int]:
-    """Validate every record of a producer's batch; return the smallest and the largest timestamp.
+    """Validate every record of a producer's batch. Return the smallest and the largest timestamp.
 
-    DecodeError: damaged, or the offset deltas are not 0 to n - 1 in order. NoKeys: `key_required`, and a record has no
-    key. TooLarge: more than `bytes_max` bytes decompressed. TooLong: more than `headers_max` headers.
+    DecodeError: a record is damaged, or the offset deltas are not 0 to n - 1 in order. NoKeys: `key_required`, and a
+    record has no key. TooLarge: the batch decompresses to more than `bytes_max` bytes. TooLong: it has more than
+    `headers_max` headers.
     """
     if batch.count != batch.last_offset_delta + 1 or batch.count < 1:
         raise DecodeError(f"{batch.count} records with a last offset delta of {batch.last_offset_delta}")
@@ -114,7 +116,7 @@ def validate_records(
     found = walked(data, batch.count, len(data) if headers_max is None else headers_max)
     if key_required and found.keyless:
         keyless = (index for index, record in enumerate(_records(batch, data)) if record.key is None)
-        raise NoKeys(list(islice(keyless, RECORDS_TOLD_MAX)), found.keyless)
+        raise NoKeys(list(islice(keyless, INDEXES_MAX)), found.keyless)
     oldest, youngest = batch.base_timestamp + found.smallest, batch.base_timestamp + found.largest
     if not _INT64_MIN <= oldest <= youngest <= _INT64_MAX:
         raise DecodeError(f"timestamps from {oldest} to {youngest}")
@@ -122,9 +124,9 @@ def validate_records(
 
 
 def content(batch: Batch, bytes_max: int) -> bytes:
-    """Return the decompressed payload, long enough for as many records as the header claims.
+    """Return the decompressed payload, which is long enough for as many records as the header claims.
 
-    DecodeError: it is too short, or damaged. TooLarge: it has more than `bytes_max` bytes.
+    DecodeError: the payload is too short, or damaged. TooLarge: the payload has more than `bytes_max` bytes.
     """
     if not batch.count and batch.size == HEADER_BYTES:
         return b""  # compaction keeps the header of an emptied batch

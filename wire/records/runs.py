@@ -1,4 +1,4 @@
-"""Runs of records of one shape, which are validated together instead of one by one.
+"""Runs of records with one shape, which are validated together instead of one by one.
 
 The lengths inside a record define its shape, and are at the same positions in each record of a run. A slice whose step
 is the record size yields one byte of every record. Only timestamp deltas and offset deltas may differ. Records that
@@ -10,9 +10,12 @@ from typing import NamedTuple
 from wire.records.zigzag import read_varint, read_varlong, varint
 
 RUN_RECORDS_MIN = 12
-"""The shortest run: fewer records are validated faster one by one."""
+"""The length of the shortest run. Fewer records are validated faster one by one."""
 PLACES_MAX = 64
-"""The most length bytes in a record of a run: with more, as of many headers, slices are no faster than a walk."""
+"""The most length bytes that a record of a run may have.
+
+A record with many headers has more; a walk is then as fast.
+"""
 _PERIOD = 1 << 13  # offset deltas whose varints differ in their two lowest bytes
 _SMALL = 1 << 6
 _EVEN, _MORE = bytes(range(0, 256, 2)), bytes(range(128, 256))
@@ -23,7 +26,7 @@ _MIDDLE = b"".join(bytes([value]) * _SMALL for value in range(128, 256))
 
 
 class Run(NamedTuple):
-    """`records` of one shape, with their smallest and largest timestamp delta."""
+    """A run of `records` records with one shape, and their smallest and largest timestamp delta."""
 
     records: int
     smallest: int
@@ -90,7 +93,7 @@ def _offset_columns(index: int, records: int) -> list[bytes]:
 
 
 def _deltas(columns: list[bytes]) -> list[int]:
-    """Return extremes among the zigzag varints in these columns; none if a varint is shorter or longer."""
+    """Return the extremes of the zigzag varints in these columns. None: a varint is shorter or longer."""
     *others, last = columns
     if not last.isascii() or any(column.translate(None, _MORE) for column in others):
         return []

@@ -1,6 +1,6 @@
-"""Validation of the records of a producer's batch one by one: every length is checked against the bytes that are left.
+"""The validation of a producer's records one by one. Every length is checked against the bytes that are left.
 
-Each produced record is walked unless a run of one shape makes that unnecessary. Most integers of a record have one or
+Each produced record is validated here unless it is part of a run (`runs`). Most integers of a record have one or
 two bytes and are read in place, because a call for each would double the time.
 """
 
@@ -17,7 +17,7 @@ _NULL = 1  # the shortest encoding of length -1; negative lengths are odd
 
 
 class Walked(msgspec.Struct, gc=False):
-    """The smallest and the largest timestamp delta in ms, and how many records have no key."""
+    """The smallest and the largest timestamp delta in ms, and the number of records without a key."""
 
     smallest: int
     largest: int
@@ -32,13 +32,14 @@ class Walked(msgspec.Struct, gc=False):
 
 
 class TooLong(DecodeError):
-    """The records have more headers than the caller allows."""
+    """An error for records with more headers than the caller allows."""
 
 
 def walked(data: bytes, count: int, headers_max: int) -> Walked:
     """Validate `count` records, at least one.
 
-    DecodeError: damaged, or the offset deltas are not 0 to n - 1. TooLong: more than `headers_max` headers.
+    DecodeError: a record is damaged, or the offset deltas are not 0 to n - 1. TooLong: the records have more than
+    `headers_max` headers.
     """
     try:
         return _walked(data, count, headers_max, Walked(_INT64_MAX, _INT64_MIN, 0))
@@ -138,7 +139,7 @@ def _field_end(data: bytes, pos: int) -> int:
 
 
 def _headers_end(data: bytes, pos: int, headers_max: int) -> tuple[int, int]:
-    """Return the end of the headers at `pos`, and how many of `headers_max` remain.
+    """Return the end of the headers at `pos`, and the rest of `headers_max`.
 
     Header keys are never null (KIP-82).
     """

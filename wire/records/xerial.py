@@ -1,7 +1,7 @@
 """Snappy in the framing of Java clients (xerial's SnappyOutputStream), and unframed snappy from other clients.
 
 Shape: magic, version i32, lowest compatible version i32, then length i32 and a raw snappy block, repeated.
-Big-endian. An unframed block cannot begin with the magic, because it would copy from before its own start.
+Big-endian. An unframed block cannot begin with the magic: such a block would copy bytes from before its own start.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,8 @@
 """Zig-zag varints: the integers inside records. Small magnitudes, of either sign, take one byte.
 
 Shape: 7 bits a byte, least significant first; the top bit is set on all bytes but the last. A varint has at most 5
-bytes and 32 bits, a varlong 10 and 64. IndexError: incomplete; callers turn it into DecodeError once per batch.
+bytes and 32 bits, a varlong 10 bytes and 64 bits. IndexError: it is incomplete. Callers turn this into DecodeError once
+per batch.
 """
 
 from wire.errors import DecodeError
@@ -29,7 +30,7 @@ def read_varlong(data: bytes, pos: int) -> tuple[int, int]:
 
 
 def varint(value: int) -> bytes:
-    """Return the encoding of an int64; an int32 has the same."""
+    """Return the encoding of an int64. An int32 has the same encoding."""
     if -1 <= value < _SMALL_MAX:
         return _SMALL[value]
     return uvarint(value << 1 ^ value >> 63)

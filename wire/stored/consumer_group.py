@@ -167,7 +167,7 @@ class TopicPartitions(StoredPart):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(CoordinatorValue):
-    """The partitions that the member owns, and those that it must revoke."""
+    """The partitions that the member owns, and the partitions that it must revoke."""
 
     record_type: ClassVar = 8
     versions: ClassVar = "0"

@@ -26,7 +26,7 @@ S = TypeVar("S", bound=Stored)
 
 
 class UnknownRecordType(DecodeError):
-    """The type of a record is not in the catalogue, as of a newer broker's record; coordinators skip such records."""
+    """An error for a record whose type is not in the catalogue: a newer broker wrote it. Coordinators skip it."""
 
 
 class FramedRecord(Stored):
@@ -37,7 +37,10 @@ class FramedRecord(Stored):
 
 
 class CoordinatorKey(Stored):
-    """The key of a coordinator's record. The last record of a key is current; one without a value deletes it."""
+    """The key of a coordinator's record.
+
+    The last record of a key is current. A record without a value deletes the key.
+    """
 
     record_type: ClassVar[int]
 
@@ -66,7 +69,7 @@ def encode_framed(record: FramedRecord, version: int) -> bytes:
 
 
 def decode_framed(types: Mapping[int, type[Framed]], value: Buffer) -> tuple[Framed, int]:
-    """Return the record and its version. DecodeError: malformed, or an unknown type or version."""
+    """Return the record and its version. DecodeError: the record is malformed, or of an unknown type or version."""
     try:
         frame_version, pos = read_uvarint(value, 0)
         record_type, pos = read_uvarint(value, pos)
@@ -104,9 +107,9 @@ def encode_versioned(message: Stored, version: int) -> bytes:
 
 
 def decode_versioned(cls: type[S], data: Buffer, *, newer: bool = False) -> S:
-    """Return a message that follows its version. DecodeError: malformed, or an unknown version.
+    """Return a message that follows its version. DecodeError: the message is malformed, or of an unknown version.
 
-    `newer`: a newer version is read as the last known one, because clients only append fields.
+    If `newer` is true, a newer version is read as the newest known version, because clients only append fields.
     """
     version = _i16(data)
     if newer:

@@ -14,7 +14,7 @@ from wire.stored.framing import CoordinatorKey, CoordinatorValue
 
 
 class LegacyOffsetCommitKey(CoordinatorKey):
-    """An OffsetCommitKey of brokers before 0.9."""
+    """The OffsetCommitKey of brokers before 0.9."""
 
     record_type: ClassVar = 0
     versions: ClassVar = "0"
@@ -26,7 +26,7 @@ class LegacyOffsetCommitKey(CoordinatorKey):
 
 
 class LegacyOffsetCommitValue(CoordinatorValue):
-    """An OffsetCommitValue of brokers before 0.9."""
+    """The OffsetCommitValue of brokers before 0.9."""
 
     record_type: ClassVar = 0
     versions: ClassVar = "0"

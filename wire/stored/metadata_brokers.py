@@ -32,7 +32,7 @@ class BrokerFeature(StoredPart):
 
 
 class RegisterBrokerRecord(FramedRecord):
-    """A broker has registered. It is fenced until it has caught up with the metadata log."""
+    """The registration of a broker, which is fenced until it has caught up with the metadata log."""
 
     record_type: ClassVar = 0
     versions: ClassVar = "0-4"
@@ -52,7 +52,7 @@ class RegisterBrokerRecord(FramedRecord):
 
 
 class UnregisterBrokerRecord(FramedRecord):
-    """A broker has been removed from the cluster."""
+    """The removal of a broker from the cluster."""
 
     record_type: ClassVar = 1
     versions: ClassVar = "0"
@@ -63,7 +63,7 @@ class UnregisterBrokerRecord(FramedRecord):
 
 
 class FenceBrokerRecord(FramedRecord):
-    """A broker has been fenced; newer brokers write BrokerRegistrationChangeRecord."""
+    """The fencing of a broker. Newer brokers write BrokerRegistrationChangeRecord."""
 
     record_type: ClassVar = 7
     versions: ClassVar = "0"
@@ -74,7 +74,7 @@ class FenceBrokerRecord(FramedRecord):
 
 
 class UnfenceBrokerRecord(FramedRecord):
-    """A broker has been unfenced; newer brokers write BrokerRegistrationChangeRecord."""
+    """The unfencing of a broker. Newer brokers write BrokerRegistrationChangeRecord."""
 
     record_type: ClassVar = 8
     versions: ClassVar = "0"
@@ -85,7 +85,7 @@ class UnfenceBrokerRecord(FramedRecord):
 
 
 class BrokerRegistrationChangeRecord(FramedRecord):
-    """A broker has been fenced (1) or unfenced (-1), or is in controlled shutdown (1); 0 is unchanged."""
+    """A change of a broker: fenced (1) or unfenced (-1), or in controlled shutdown (1); 0 is unchanged."""
 
     record_type: ClassVar = 17
     versions: ClassVar = "0-3"
@@ -113,7 +113,7 @@ class ControllerFeature(StoredPart):
 
 
 class RegisterControllerRecord(FramedRecord):
-    """A controller has registered its listeners and features."""
+    """The registration of a controller, with its listeners and features."""
 
     record_type: ClassVar = 27
     versions: ClassVar = "0"

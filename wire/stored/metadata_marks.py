@@ -15,7 +15,10 @@ class NoOpRecord(FramedRecord):
 
 
 class BeginTransactionRecord(FramedRecord):
-    """The records up to EndTransactionRecord are applied completely or not at all (KIP-868)."""
+    """The begin of a metadata transaction.
+
+    The records up to EndTransactionRecord apply completely or not at all (KIP-868).
+    """
 
     record_type: ClassVar = 23
     versions: ClassVar = "0"
@@ -25,7 +28,7 @@ class BeginTransactionRecord(FramedRecord):
 
 
 class EndTransactionRecord(FramedRecord):
-    """The open metadata transaction is applied."""
+    """The end of the open metadata transaction, which is applied."""
 
     record_type: ClassVar = 24
     versions: ClassVar = "0"
@@ -33,7 +36,7 @@ class EndTransactionRecord(FramedRecord):
 
 
 class AbortTransactionRecord(FramedRecord):
-    """The open metadata transaction is dropped."""
+    """The abort of the open metadata transaction, which is dropped."""
 
     record_type: ClassVar = 25
     versions: ClassVar = "0"

@@ -7,7 +7,7 @@ from wire.stored.framing import FramedRecord
 
 
 class AccessControlEntryRecord(FramedRecord):
-    """An ACL has been added."""
+    """The addition of an ACL."""
 
     record_type: ClassVar = 18
     versions: ClassVar = "0"
@@ -24,7 +24,7 @@ class AccessControlEntryRecord(FramedRecord):
 
 
 class RemoveAccessControlEntryRecord(FramedRecord):
-    """An ACL has been removed."""
+    """The removal of an ACL."""
 
     record_type: ClassVar = 19
     versions: ClassVar = "0"
@@ -34,7 +34,7 @@ class RemoveAccessControlEntryRecord(FramedRecord):
 
 
 class UserScramCredentialRecord(FramedRecord):
-    """A SCRAM credential of a user has been set."""
+    """A new SCRAM credential of a user."""
 
     record_type: ClassVar = 11
     versions: ClassVar = "0"
@@ -49,7 +49,7 @@ class UserScramCredentialRecord(FramedRecord):
 
 
 class RemoveUserScramCredentialRecord(FramedRecord):
-    """A SCRAM credential has been removed."""
+    """The removal of a SCRAM credential."""
 
     record_type: ClassVar = 22
     versions: ClassVar = "0"
@@ -60,7 +60,7 @@ class RemoveUserScramCredentialRecord(FramedRecord):
 
 
 class DelegationTokenRecord(FramedRecord):
-    """A delegation token has been created or renewed."""
+    """A new or renewed delegation token."""
 
     record_type: ClassVar = 10
     versions: ClassVar = "0"
@@ -76,7 +76,7 @@ class DelegationTokenRecord(FramedRecord):
 
 
 class RemoveDelegationTokenRecord(FramedRecord):
-    """A delegation token has expired or has been removed."""
+    """The removal of a delegation token, which may have expired."""
 
     record_type: ClassVar = 26
     versions: ClassVar = "0"

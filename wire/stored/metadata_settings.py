@@ -7,7 +7,7 @@ from wire.stored.framing import FramedRecord
 
 
 class ConfigRecord(FramedRecord):
-    """A config of a topic, broker, group or client-metrics resource has been set; null removes it."""
+    """A new config of a topic, broker, group or client-metrics resource. A null value removes the config."""
 
     record_type: ClassVar = 4
     versions: ClassVar = "0"
@@ -25,7 +25,7 @@ class EntityData(StoredPart):
 
 
 class ClientQuotaRecord(FramedRecord):
-    """A quota of an entity has been set or removed."""
+    """A new quota of an entity, or its removal."""
 
     record_type: ClassVar = 14
     versions: ClassVar = "0"
@@ -38,7 +38,7 @@ class ClientQuotaRecord(FramedRecord):
 
 
 class FeatureLevelRecord(FramedRecord):
-    """The finalized level of a feature has changed; 0 removes the feature."""
+    """A new finalized level of a feature. Level 0 removes the feature."""
 
     record_type: ClassVar = 12
     versions: ClassVar = "0"
@@ -49,7 +49,7 @@ class FeatureLevelRecord(FramedRecord):
 
 
 class ProducerIdsRecord(FramedRecord):
-    """A block of producer ids has been allocated: all ids below `next_producer_id` are in use."""
+    """The allocation of a block of producer ids. All ids below `next_producer_id` are in use."""
 
     record_type: ClassVar = 15
     versions: ClassVar = "0"

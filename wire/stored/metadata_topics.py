@@ -16,7 +16,7 @@ from wire.stored.framing import FramedRecord
 
 
 class TopicRecord(FramedRecord):
-    """A topic has been created."""
+    """The creation of a topic."""
 
     record_type: ClassVar = 2
     versions: ClassVar = "0"
@@ -27,7 +27,7 @@ class TopicRecord(FramedRecord):
 
 
 class PartitionRecord(FramedRecord):
-    """A partition has been created; in a snapshot, the current state of a partition."""
+    """The creation of a partition, or in a snapshot the current state of a partition."""
 
     record_type: ClassVar = 3
     versions: ClassVar = "0-2"
@@ -49,7 +49,7 @@ class PartitionRecord(FramedRecord):
 
 
 class PartitionChangeRecord(FramedRecord):
-    """A partition has changed. A field at its default is unchanged. `leader`: -2 is unchanged, -1 is no leader."""
+    """A change of a partition. A field at its default is unchanged. `leader`: -2 is unchanged, -1 is no leader."""
 
     record_type: ClassVar = 5
     versions: ClassVar = "0-2"
@@ -69,7 +69,7 @@ class PartitionChangeRecord(FramedRecord):
 
 
 class RemoveTopicRecord(FramedRecord):
-    """A topic and its partitions have been deleted."""
+    """The deletion of a topic and its partitions."""
 
     record_type: ClassVar = 9
     versions: ClassVar = "0"
@@ -79,7 +79,7 @@ class RemoveTopicRecord(FramedRecord):
 
 
 class ClearElrRecord(FramedRecord):
-    """The eligible leader replicas of a topic, or of all topics if the name is empty, have been cleared (KIP-966)."""
+    """The clearing of a topic's eligible leader replicas, or of all topics' if the name is empty (KIP-966)."""
 
     record_type: ClassVar = 28
     versions: ClassVar = "0"

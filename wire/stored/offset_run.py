@@ -1,9 +1,9 @@
-"""Decoding of consecutive committed offsets many at a time.
+"""Runs of consecutive committed offsets, which are decoded many at a time.
 
 A commit writes one record for each of its partitions, with equal group, topic and size. The first record is parsed. The
 records after it are unpacked by one `struct.Struct`, as long as they differ only in offset delta, partition, offset,
-leader epoch, metadata and time. A record of a run costs a seventh of decoding its key and value. Records of another
-shape, and damaged ones, are left to the general decoders.
+leader epoch, metadata and time. A record of a run takes a seventh of the time that decoding its key and value takes.
+The general decoders read all records of another shape, and damaged records.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,20 +19,20 @@ from wire.stored.group_offsets import OffsetCommitKey
 from wire.varint import read_uvarint
 
 RUN_RECORDS_MIN, RUN_RECORDS_MAX = 2, 1000
-"""The bounds of a run. The general decoders read a single record in less time."""
+"""The shortest and the longest run. The general decoders read a single record in less time."""
 SHAPES_MAX = 1024
 """The number of layouts whose `struct.Struct` is cached."""
 NEVER = -1
-"""The expiry time of an offset without its own; the versions that are read here have none."""
+"""The expiry time of an offset that has none of its own. The versions that are read here have no expiry time."""
 
 KEY_TYPE = OffsetCommitKey.record_type.to_bytes(I16_BYTES, "big")
 PLAIN, FLEXIBLE = b"\x00\x03", b"\x00\x04"
-"""The versions of values that are read here; brokers before 2.1 wrote older ones."""
+"""The versions of values that are read here. Only brokers before 2.1 wrote older versions."""
 PARTITION_BYTES, OFFSET_AND_EPOCH_BYTES, TIME_BYTES = 4, 12, 8
 NO_TAGS, TOPIC_ID_TAG = b"\x00", b"\x01\x00\x10"
 TOPIC_ID = slice(len(TOPIC_ID_TAG), len(TOPIC_ID_TAG) + 16)
 NARROW_DELTA, WIDE_DELTA = (0x81, 0), (0x8180, 0x8000)
-"""Masks for a varint of one byte and of two, and the masked value of one that has this length and is not negative."""
+"""For varints of one byte and of two: a mask, and the masked value of a varint of this length that is not negative."""
 
 T = TypeVar("T")
 Make = Callable[[int, int, str, int, int, bytes, int], T]
@@ -40,7 +40,7 @@ Make = Callable[[int, int, str, int, int, bytes, int], T]
 
 
 class OffsetRun(RecordRun, Generic[T]):
-    """The offsets that a group has committed in partitions of one topic: the newest of each partition."""
+    """The offsets that a group has committed in partitions of one topic, with the newest offset of each partition."""
 
     group: str
     topic: str
@@ -48,7 +48,7 @@ class OffsetRun(RecordRun, Generic[T]):
 
 
 class Layout(NamedTuple):
-    """The positions of the parts of a record in the content of its batch, and its end.
+    """The positions of the parts of a record, and of its end, in the content of its batch.
 
     Within a run only the bytes from `delta` to `key`, from `partition` to `version`, and from `offset` to `tail` may
     differ, except the length of the metadata.

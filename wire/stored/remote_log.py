@@ -25,7 +25,7 @@ class SegmentLeaderEpochEntry(StoredPart):
 
 
 class RemoteLogSegmentMetadataRecord(FramedRecord):
-    """A segment is being copied to, or has reached, the remote tier."""
+    """A segment that is being copied to, or has reached, the remote tier."""
 
     record_type: ClassVar = 0
     versions: ClassVar = "0"
@@ -45,7 +45,7 @@ class RemoteLogSegmentMetadataRecord(FramedRecord):
 
 
 class RemoteLogSegmentMetadataUpdateRecord(FramedRecord):
-    """The state of a remote segment has changed."""
+    """A change of the state of a remote segment."""
 
     record_type: ClassVar = 1
     versions: ClassVar = "0"
@@ -59,7 +59,7 @@ class RemoteLogSegmentMetadataUpdateRecord(FramedRecord):
 
 
 class RemotePartitionDeleteMetadataRecord(FramedRecord):
-    """The remote segments of a deleted partition are to be deleted."""
+    """The deletion of a partition whose remote segments must be deleted."""
 
     record_type: ClassVar = 2
     versions: ClassVar = "0"

@@ -140,7 +140,7 @@ class StreamsGroupCurrentMemberAssignmentTaskIds(StoredPart):
 
 
 class StreamsGroupCurrentMemberAssignmentValue(CoordinatorValue):
-    """The tasks that the member owns, and those that it must revoke."""
+    """The tasks that the member owns, and the tasks that it must revoke."""
 
     record_type: ClassVar = 22
     versions: ClassVar = "0"
