@@ -1,7 +1,8 @@
-"""The log cleaner: it compacts the dirtiest of this broker's compacted logs, then the next, until none is due.
+"""The log cleaner, which compacts the dirtiest of this broker's compacted logs, then the next, until no log is due.
 
-One log is compacted at a time, whatever `log.cleaner.threads` says: a second one would take the core that clients
-need. A damaged log is not compacted again before the next start, as in Kafka. After any other disk error it is retried.
+One log is compacted at a time, whatever `log.cleaner.threads` says: a second compaction would take the core that
+clients need. A damaged log is not compacted again before the next start, as in Kafka. After any other disk error the
+compaction is retried.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from pykbroker.world.worker import Worker, WorkerGone, Workers
 logger = logging.getLogger(__name__)
 
 KEY_BYTES = 200
-"""The memory of a key and its offset in the worker. Kafka needs 24 bytes, since it makes no objects of them."""
+"""The memory of one key and its offset in the worker. Kafka needs 24 bytes, since it makes no objects of them."""
 
 
 class CleanedPartition(Protocol):
-    """A partition as the cleaner sees it."""
+    """A partition, reduced to the attributes that the cleaner uses."""
 
     @property
     def log(self) -> Log | None:
@@ -61,7 +62,7 @@ class CleanerSettings(NamedTuple):
     def of(cls, config: BrokerConfig) -> CleanerSettings:
         """Compute the settings from the broker's configs.
 
-        `log.cleaner.dedupe.buffer.size` bounds the memory; it holds fewer keys than in Kafka.
+        `log.cleaner.dedupe.buffer.size` limits the memory, which holds fewer keys than in Kafka.
         """
         buffer_bytes, load = config.log_cleaner_dedupe_buffer_size, config.log_cleaner_io_buffer_load_factor
         return cls(
@@ -72,7 +73,7 @@ class CleanerSettings(NamedTuple):
 
 
 class Cleaner:
-    """The log cleaner. It calls `partitions` and `settings` anew for every log."""
+    """The log cleaner. The functions `partitions` and `settings` are called anew for every log."""
 
     def __init__(
         self,
@@ -92,7 +93,7 @@ class Cleaner:
             await trio.sleep(self._settings().backoff_ms / 1000)
 
     async def round(self) -> None:
-        """Compact every log that is due. One that fails waits for the next round."""
+        """Compact every log that is due. A log whose compaction fails waits for the next round."""
         failed: set[Log] = set()
         if not (due := await self._dirtiest(failed)):
             return
@@ -131,7 +132,7 @@ class Cleaner:
         return found
 
     async def _clean(self, partition: CleanedPartition, cleanable: Cleanable, worker: Worker) -> bool:
-        """Compact one log, and return whether that succeeded. WorkerGone."""
+        """Compact one log, and return whether that succeeded. WorkerGone: the worker process ended."""
         log, dirty_range = cleanable.log, cleanable.dirty_range
         try:
             before = log.size_bytes

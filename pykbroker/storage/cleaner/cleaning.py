@@ -1,7 +1,7 @@
-"""A compaction of one log: the keys of its dirty segments are collected, then all segments are rewritten in groups.
+"""One compaction of one log, which collects the keys of the dirty segments, then rewrites all segments in groups.
 
-`core.compaction` does the work in a worker; this file reads, writes and swaps in bytes, a piece at a time. A round
-keeps no state for the next one: a crash between two groups costs only their work.
+`core.compaction` does the work in a worker process. This file reads, writes and swaps in bytes, a piece at a time. A
+round keeps no state for the next one: a crash between two groups loses only the work of that round.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from wire.records.batch import HEADER_BYTES
 
 PIECE_BYTES = 256 << 10
 MAX_TIMESTAMP = slice(35, 43)
-"""The field's bytes in a batch header."""
+"""The bytes of the maxTimestamp field in a batch header."""
 
 
 class Cleanable(msgspec.Struct):
@@ -40,7 +40,7 @@ class Cleanable(msgspec.Struct):
     async def of(cls, log: Log, high_watermark: int, now_ms: int) -> Cleanable:
         """Find the segments that may be compacted.
 
-        They are durable, have no records of undecided transactions, and are older than the minimum compaction lag.
+        Such segments are durable, have no records of undecided transactions, and exceed the minimum compaction lag.
         """
         config = log.config
         start = first_dirty(log.cleaned_offset, log.log_start_offset, log.log_end_offset)
@@ -75,7 +75,7 @@ async def _is_older(segments: list[SealedSegment], time_ms: int) -> bool:
 
 
 class Cleaning:
-    """A compaction of one log. `pace` is awaited with the size of everything read or written."""
+    """A compaction of one log. `pace` is awaited with the number of bytes after each read or write."""
 
     def __init__(self, cleanable: Cleanable, worker: Worker, pace: Paced) -> None:
         self._log, self._segments = cleanable.log, cleanable.segments
@@ -84,7 +84,8 @@ class Cleaning:
     async def run(self, now_ms: int, keys_max: int) -> int:
         """Compact the log and return its new cleaned offset.
 
-        CorruptLog: a batch is damaged. Interrupted, ApiError: the log changed or was deleted. OSError, WorkerGone.
+        CorruptLog: a batch is damaged. Interrupted, ApiError: the log changed or was deleted. OSError: the disk
+        refused. WorkerGone: the worker process ended.
         """
         log, (start, end, *_) = self._log, self._dirty_range
         aborted = await log.aborted_between(self._segments[0].base_offset, end)
@@ -129,7 +130,10 @@ class Cleaning:
     async def _pieces(
         self, segment: SealedSegment, request: type[Note | Compact], answer: Any
     ) -> AsyncGenerator[Any, None]:
-        """Yield the worker's answers for a segment, piece by piece. A full key map leaves the rest of a piece."""
+        """Yield the worker's answers for a segment, piece by piece.
+
+        A worker stops within a piece when its key map is full.
+        """
         position, piece_bytes = 0, PIECE_BYTES
         while position < segment.size:
             self._require(segment)

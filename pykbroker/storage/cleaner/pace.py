@@ -1,4 +1,4 @@
-"""A limit on the rate of reads and writes, for background work."""
+"""A limit on the rate at which background work reads and writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import trio
 
 
 class Pace:
-    """A rate limit: a call with a number of bytes waits until the rate is kept.
+    """A rate limit. A call with a number of bytes waits until the rate is kept.
 
     `bytes_per_second` is called every time, since the config may change.
     """

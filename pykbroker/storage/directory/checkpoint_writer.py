@@ -1,4 +1,4 @@
-"""Writing the checkpoints of a log directory from its open logs: recovery points, log starts, high watermarks."""
+"""The writer of a log directory's checkpoints: recovery points, log start offsets, high watermarks."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 class CheckpointWriter:
     """The writer of a log directory's checkpoints.
 
-    `logs` are the open logs, `known` the partitions that have a directory, and `offline` those among them whose logs
-    are damaged. `fail` is called with errors of the disk.
+    `logs` are the open logs. `known` are the partitions that have a directory. `offline` are the known partitions whose
+    logs are damaged. `fail` is called with errors of the disk.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class CheckpointWriter:
         self._known, self._offline, self._fail = known, offline, fail
 
     async def write(self) -> None:
-        """Write the recovery points and log start offsets of the logs, except logs that are not durable themselves."""
+        """Write the recovery points and log start offsets of all logs whose directories are durable."""
         durable = await self._durable_logs()
         await self._checkpoints.write(
             RECOVERY_POINTS,
@@ -70,7 +70,7 @@ class CheckpointWriter:
         )
 
     async def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write the high watermark of each partition, except of logs that are not durable themselves."""
+        """Write the high watermarks of all partitions whose directories are durable."""
         durable = await self._durable_logs()
         await self._checkpoints.write(
             HIGH_WATERMARKS,
@@ -101,7 +101,7 @@ class CheckpointWriter:
         return True
 
     def _unopened(self, name: str) -> CheckpointOffsets:
-        """Return the checkpointed offsets of partitions that are here but offline: they are kept."""
+        """Return the checkpointed offsets of the offline partitions, which a new checkpoint keeps."""
         return {
             key: offset
             for key, offset in self._checkpoints.left[name].items()

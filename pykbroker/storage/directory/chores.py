@@ -1,4 +1,4 @@
-"""The background work of a log directory: flush logs that rolled or that `flush.ms` demands, remove deleted files."""
+"""The background work of a log directory: flushing logs after a roll or `flush.ms`, and removing deleted files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from pykbroker.world.off_loop import OffLoop
 logger = logging.getLogger(__name__)
 
 EXPIRY_INTERVAL_MS = 600_000
-"""`producer.id.expiration.check.interval.ms`."""
+"""The value of `producer.id.expiration.check.interval.ms`."""
 
 
 class Chores:
-    """The background work over all logs of a directory. Times are in ms of the wall clock."""
+    """The background work over all logs of a directory. Times are in ms since 1970."""
 
     def __init__(
         self, disk: Disk, off_loop: OffLoop, logs: Mapping[TopicPartition, Log], wall_ms: Callable[[], int]
@@ -33,14 +33,14 @@ class Chores:
         self._next_expiry_ms = wall_ms() + EXPIRY_INTERVAL_MS
 
     def doom(self, paths: Sequence[str], delay_ms: int) -> None:
-        """Remove these files, or directories with their files, in `delay_ms`."""
+        """Remove these files, or directories with their files, after `delay_ms`."""
         when = self._wall_ms() + delay_ms
         self._doomed += ((when, path) for path in paths)
 
     async def round(self) -> list[OSError]:
         """Do all work that is due and return the errors of the disk. An error of one log does not stop the others.
 
-        Files are removed first, which makes room.
+        Files are removed first, which makes room on the disk.
         """
         now_ms = self._wall_ms()
         for few in portions(self._logs.values()):
@@ -77,14 +77,14 @@ class Chores:
         return None
 
     def _waited_enough(self, log: Log, now_ms: int) -> bool:
-        """Whether the log has had records to flush for `flush.ms`."""
+        """Whether the log has had unflushed records for at least `flush.ms`."""
         if log.recovery_point >= log.log_end_offset:
             self._dirty_since.pop(log, None)
             return False
         return now_ms - self._dirty_since.setdefault(log, now_ms) >= log.config.flush_ms
 
     async def _remove(self, now_ms: int) -> None:
-        """Remove files off the loop: freeing a segment of 1 GiB takes the kernel 50 to 200 ms."""
+        """Remove files in a thread: the kernel takes 50 to 200 ms to free a segment of 1 GiB."""
         due = [path for when, path in self._doomed if when <= now_ms]
         self._doomed = [(when, path) for when, path in self._doomed if when > now_ms]
         for path in due:

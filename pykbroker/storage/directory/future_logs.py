@@ -1,8 +1,8 @@
 """Copies of partitions that move into a log directory (KIP-113), each in a directory with the suffix `-future`.
 
-1. A copy holds records of the partition's log from its log start offset on, and never any others.
-2. Until a copy takes over, it is not the partition's log and is in no checkpoint: recovery reads it whole.
-3. At a start a copy may already have taken over: a crash then came before its directory was renamed.
+1. A copy holds only records of the partition's log, from its log start offset on.
+2. Until a copy replaces the partition's log, it is in no checkpoint, and recovery reads it whole.
+3. A copy found at start may already have replaced the log, if a crash came before its directory was renamed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ logger = logging.getLogger(__name__)
 
 
 class FutureLogs:
-    """The copies in a log directory. `names` has the directories of all copies, `logs` those that are open."""
+    """The copies in a log directory. `names` has the directories of all copies, `logs` the open copies."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class FutureLogs:
             self.names[key] = name
 
     async def create(self, key: TopicPartition, topic_id: bytes, config: LogConfig, start_offset: int) -> Log:
-        """Create an empty copy that begins at `start_offset`. OSError: it was not created."""
+        """Create an empty copy that begins at `start_offset`. OSError: the copy was not created."""
         name = free_name(self._disk, key, topic_id, FUTURE)
         self._disk.make_directory(name)
         try:
@@ -73,7 +73,7 @@ class FutureLogs:
         return log
 
     async def open(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Log:
-        """Open a copy that was found at start. CorruptLog: it is damaged, or of another topic."""
+        """Open a copy that was found at start. CorruptLog: the copy is damaged, or belongs to another topic."""
         name = self.names[key]
         if await self.topic_id(key) != topic_id:
             raise CorruptLog(f"{self._disk.path}/{name} is of another topic of that name")
@@ -81,7 +81,7 @@ class FutureLogs:
         return log
 
     async def topic_id(self, key: TopicPartition) -> bytes | None:
-        """Return the topic id of a copy, None if its directory has none."""
+        """Return the topic id of a copy. None: its partition.metadata is missing or invalid."""
         try:
             return decode_metadata(await read_whole(self._disk, f"{self.names[key]}/{METADATA}"))
         except FileNotFoundError:
@@ -101,16 +101,16 @@ class FutureLogs:
         )
 
     async def remove_doomed(self, key: TopicPartition) -> None:
-        """Remove the files that the copy has dropped; nobody reads a copy. OSError."""
+        """Remove the files that the copy has dropped, at once, since nobody reads a copy. OSError: the disk refused."""
         for path in self.logs[key].take_doomed() if key in self.logs else ():
             await self._off_loop(remove_tree, self._disk, path)
 
     def drop(self, key: TopicPartition) -> None:
-        """Delete a copy. OSError: it is still there."""
+        """Delete a copy. OSError: the copy still exists."""
         self._chores.doom([self._put_away(key, DELETE)], 0)
 
     def set_aside(self, key: TopicPartition) -> None:
-        """Rename a copy that belongs to no partition, for the operator to examine. OSError: it keeps its name."""
+        """Rename a copy that belongs to no partition, for the operator to examine. OSError: the copy keeps its name."""
         name = self.names[key]
         away = self._put_away(key, STRAY)
         logger.warning(
@@ -126,7 +126,7 @@ class FutureLogs:
         return away
 
     def take(self, key: TopicPartition) -> Log:
-        """Remove a copy from here and return it: it is now the partition's log."""
+        """Remove a copy from this collection and return it as the partition's log."""
         del self.names[key]
         return self.logs.pop(key)
 

@@ -1,9 +1,10 @@
 """A directory of log.dirs: its partitions' logs, its checkpoints, and the background work on both.
 
-1. The open lock file keeps other brokers out.
-2. `.kafka_cleanshutdown` is removed before anything is written, and written again after everything is durable. It is
-   not written if a log went offline, or was found damaged after a crash: the next start must check it as closely.
-3. A failure of the disk itself (`refusals.py`) is final: `failed` is set, and no clean shutdown is claimed.
+1. The lock file keeps other brokers out.
+2. `.kafka_cleanshutdown` is removed before anything is written, and written again after everything is durable. The
+   marker is not written if a log went offline, or was found damaged after a crash. The next start then checks such a
+   log as closely as after a crash.
+3. A failure of the disk itself (`refusals.py`) is final: `failed` is set, and the shutdown is not marked as clean.
 """
 
 from __future__ import annotations
@@ -51,11 +52,14 @@ CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 CLOSING_AT_ONCE = 64
 CHORE_INTERVAL_S = 1
 CHECKPOINT_INTERVAL_MS = 60_000
-"""`log.flush.offset.checkpoint.interval.ms` and `log.flush.start.offset.checkpoint.interval.ms`."""
+"""The value of `log.flush.offset.checkpoint.interval.ms` and of `log.flush.start.offset.checkpoint.interval.ms`."""
 
 
 class LogDirectory:
-    """A directory of log.dirs. `logs` has the open logs by partition. `clean`: the last shutdown here was clean."""
+    """A directory of log.dirs.
+
+    `logs` has the open logs by partition. `clean` is true if the previous shutdown was clean.
+    """
 
     def __init__(
         self,
@@ -100,8 +104,8 @@ class LogDirectory:
     ) -> LogDirectory:
         """Lock and read a formatted directory. StartError: another broker has locked it.
 
-        `jitter` draws from 0 to 1. The directories of a broker share an `opener`. `loaded_max` sealed segments may be
-        open.
+        `jitter` returns a random number from 0 to 1. The directories of a broker share an `opener`. At most
+        `loaded_max` sealed segments are open.
         """
         try:
             disk.lock(LOCK)
@@ -147,11 +151,11 @@ class LogDirectory:
         return self._checkpoints.left[HIGH_WATERMARKS].get(key, 0)
 
     async def open_log(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Log:
-        """Recover a partition's log. CorruptLog: it is damaged or another topic's, and must not be served.
+        """Recover a partition's log. CorruptLog: the log is damaged or another topic's, and must not be served.
 
-        A directory without a topic id, of which no checkpoint has an offset, is what a crash left of a new partition:
-        it gets this topic id. A log that is refused after a clean shutdown does not prevent the next shutdown from
-        being clean: the next start then refuses it again, where a start after a crash might accept parts of it.
+        A crash may leave a new partition's directory without a topic id and without an offset in any checkpoint. Such a
+        directory gets this topic id. A log that is refused after a clean shutdown does not make the next shutdown
+        unclean: the next start then refuses the log again, where a start after a crash might accept parts of it.
         """
         self._offline.add(key)
         try:
@@ -177,7 +181,7 @@ class LogDirectory:
     async def create_log(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Log:
         """Create a partition's directory and an empty log. OSError: nothing was created.
 
-        It becomes durable with the log's first flush, or with a checkpoint.
+        The directory becomes durable with the log's first flush, or with a checkpoint.
         """
         name = directory_name(key)
         self._disk.make_directory(name)
@@ -223,7 +227,7 @@ class LogDirectory:
         return log
 
     async def delete_logs(self, keys: Collection[TopicPartition]) -> None:
-        """Delete these partitions at once, and their files after `file.delete.delay.ms`. Offline ones are deleted, too.
+        """Delete these partitions at once, even if offline, and their files after `file.delete.delay.ms`.
 
         A directory that the disk refuses to rename keeps its name, and is a stray at the next start.
         """
@@ -257,12 +261,15 @@ class LogDirectory:
             await self.sync_names()
 
     async def create_copy(self, key: TopicPartition, topic_id: bytes, config: LogConfig, start: int) -> Log:
-        """Create an empty copy, from offset `start` on, of a partition in another directory. OSError: none was made."""
+        """Create an empty copy, beginning at offset `start`, of a partition in another directory.
+
+        OSError: no copy was created.
+        """
         await self._checkpoints.erase([key])
         return await self.futures.create(key, topic_id, config, start)
 
     def release(self, key: TopicPartition) -> None:
-        """Remove a partition's log, which a copy in another directory has replaced. OSError: nothing changed."""
+        """Remove a partition's log after a copy in another directory has replaced it. OSError: nothing changed."""
         log, away = self.logs[key], free_name(self._disk, key, self._topic_ids[key] or b"", DELETE)
         log.retire(away)
         del self.logs[key]
@@ -270,7 +277,7 @@ class LogDirectory:
         self._chores.doom([away], log.config.file_delete_delay_ms)
 
     async def forget_released(self, key: TopicPartition) -> None:
-        """Make it durable that this partition is no longer here."""
+        """Make the removal of this partition durable."""
         await self.sync_names()
         try:
             await self._checkpoints.erase([key])
@@ -284,7 +291,10 @@ class LogDirectory:
         return log
 
     async def settle(self, key: TopicPartition) -> None:
-        """Rename the directory of an accepted copy to the partition's. After an error the next start does that."""
+        """Rename the directory of an accepted copy to the partition's.
+
+        After an error, the next start renames the directory.
+        """
         try:
             await self.logs[key].rename(directory_name(key))
         except OSError as refusal:
@@ -298,7 +308,10 @@ class LogDirectory:
         await self.sync_names()
 
     async def promote(self, key: TopicPartition) -> None:
-        """Make a copy that is not open the partition's log: a start found no other. OSError: it stays a copy."""
+        """Make an unopened copy the partition's log, if a start found no other log.
+
+        OSError: the copy was not promoted.
+        """
         topic_id = await self.futures.topic_id(key)
         self._disk.rename(self.futures.names[key], directory_name(key))
         del self.futures.names[key]
@@ -315,7 +328,7 @@ class LogDirectory:
     async def run(self) -> None:
         """Do the background work and write the checkpoints, until cancelled or the disk fails.
 
-        Work that fails for another reason is retried.
+        Work that fails for any other reason is retried.
         """
         next_checkpoint_ms = self._wall_ms() + CHECKPOINT_INTERVAL_MS
         logged: set[int | None] = set()
@@ -335,13 +348,13 @@ class LogDirectory:
             logged = {refusal.errno for refusal in refusals}
 
     def fail(self, failure: OSError) -> None:
-        """Record an error of the disk. One that concerns the disk as a whole is final."""
+        """Record an OSError. An error that concerns the disk as a whole is final."""
         if self.failed is None and is_of_the_disk(failure):
             logger.error("%s failed: %s; its partitions go offline", self.path, failure)
             self.failed = failure
 
     def set_offline(self, key: TopicPartition) -> None:
-        """Note that this partition's log is damaged: the next start must check it as closely as after a crash."""
+        """Record that this partition's log is damaged. The next start checks the log as closely as after a crash."""
         self._offline.add(key)
 
     async def truncate(self, key: TopicPartition, offset: int) -> None:
@@ -354,7 +367,7 @@ class LogDirectory:
     async def close(self, *, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int]) -> OSError | None:
         """Close the logs, write the checkpoints, mark the shutdown as clean, and unlock the directory.
 
-        Return the error of the disk in this, unless the disk had failed before.
+        Return the first OSError of the close, unless the disk had failed before.
         """
         failed = self.failed is not None
         try:
@@ -373,7 +386,7 @@ class LogDirectory:
         return None
 
     async def leave_untouched(self) -> None:
-        """Unlock a directory in which nothing was written: the next start finds it as this one did."""
+        """Unlock a directory in which nothing was written. The next start finds the directory unchanged."""
         try:
             if self._marker is not None:
                 await replace_durably(self._disk, CLEAN_SHUTDOWN, self._marker)
@@ -387,7 +400,7 @@ class LogDirectory:
         self._disk.unlock(LOCK)
 
     async def _close_logs(self) -> None:
-        """Close all logs, some at a time: each may wait for an fsync."""
+        """Close all logs, several at a time: each may wait for an fsync."""
         limit = trio.CapacityLimiter(CLOSING_AT_ONCE)
 
         async def close(key: TopicPartition, log: Log) -> None:

@@ -1,4 +1,4 @@
-"""The partition directories of a log directory: their topic ids, and their names while topics come and go."""
+"""The partition directories of a log directory: their topic ids, and their names as topics come and go."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 class PartitionDirectories:
     """The partition directories of a log directory. `topic_ids` has one entry per directory, None without metadata.
 
-    `clean`: the last shutdown was clean. `fail` is called with errors of the disk.
+    `clean` is true if the previous shutdown was clean. `fail` is called with errors of the disk.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class PartitionDirectories:
             return None
 
     def partitions(self) -> list[PartitionDirectory]:
-        """Return the partitions that have a directory, except that of the cluster's metadata."""
+        """Return the partitions that have a directory, without `__cluster_metadata`."""
         return [
             PartitionDirectory(key, topic_id)
             for key, topic_id in self.topic_ids.items()
@@ -81,18 +81,18 @@ class PartitionDirectories:
         return self.topic_ids.pop(key, None)
 
     async def claim(self, key: TopicPartition, topic_id: bytes) -> None:
-        """Give a partition's directory this topic id, and erase all offsets of another topic of that name."""
+        """Give a partition's directory this topic id, and erase all offsets of an earlier topic of the same name."""
         await self.release_name(key)
         replace(self._disk, f"{directory_name(key)}/{METADATA}", encode_metadata(topic_id))
         self.topic_ids[key] = topic_id
 
     async def release_name(self, key: TopicPartition) -> None:
-        """Erase the checkpoints of another topic's partition of this name."""
+        """Erase the checkpoints that an earlier topic's partition of this name left."""
         self.forget(key)
         await self._checkpoints.erase([key])
 
     def is_bare(self, key: TopicPartition) -> bool:
-        """Whether nothing shows that the partition's directory holds records that must be kept."""
+        """Whether the partition's directory certainly holds no records that must be kept."""
         left = self._checkpoints.left
         if left[RECOVERY_POINTS].get(key) or left[HIGH_WATERMARKS].get(key):
             return False
@@ -102,14 +102,17 @@ class PartitionDirectories:
         return not any(self._disk.size(f"{name}/{file}") for file in self._disk.names(name) if file.endswith(".log"))
 
     def lacks_segments(self, key: TopicPartition) -> bool:
-        """Whether there is no segment, though the checkpoints have a high watermark above the log start offset."""
+        """Whether no segment exists, though the checkpointed high watermark is above the log start offset."""
         left = self._checkpoints.left
         if left[HIGH_WATERMARKS].get(key, 0) <= left[LOG_STARTS].get(key, 0):
             return False
         return not any(file.endswith((".log", SWAP)) for file in self._disk.names(directory_name(key)))
 
     async def put_away(self, key: TopicPartition, why: str) -> str | None:
-        """Rename a partition's directory and return the name; None if it does not exist, or the disk refuses."""
+        """Rename a partition's directory and return the new name.
+
+        None: the directory does not exist, or the disk refused.
+        """
         await trio.lowlevel.checkpoint()
         name, topic_id = directory_name(key), self.forget(key)
         try:

@@ -1,7 +1,7 @@
-"""The offset checkpoints in the root of a log directory, read at a start and rewritten by this broker.
+"""The offset checkpoints in the root of a log directory, read at start and rewritten by this broker.
 
 A topic may be created again under the name of a deleted one. The offsets of the deleted topic are erased, durably,
-before its directory is renamed. The offsets of a partition in the files are therefore always those of the existing log.
+before its directory is renamed. The files therefore always hold offsets of the existing log.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ NAMES = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED)
 
 
 class RootCheckpoints:
-    """The checkpoints of a log directory. `left`: by file, the offsets found at start that still hold.
+    """The checkpoints of a log directory. `left` has the offsets found at start that are still valid, by file.
 
-    There is one writer at a time, and none once the directory is closed.
+    Only one task writes at a time, and no task writes once the directory is closed.
     """
 
     def __init__(self, disk: Disk, found: Mapping[str, CheckpointOffsets | None]) -> None:
@@ -53,11 +53,14 @@ class RootCheckpoints:
         return cls(disk, {name: await _offsets(disk, name) for name in NAMES})
 
     def recovery_point(self, key: TopicPartition) -> int:
-        """Return the recovery point of a log that is opened; UNLISTED if a valid file does not list it."""
+        """Return the recovery point of a log that is about to be opened.
+
+        UNLISTED: a valid file does not list the log.
+        """
         return self.left[RECOVERY_POINTS].get(key, UNLISTED if self._lists_all else 0)
 
     async def begin(self) -> None:
-        """Write a durable checkpoint without entries, in a directory without partitions."""
+        """Write a durable checkpoint without entries. The directory has no partitions."""
         if not self._lists_all:
             await self.write(RECOVERY_POINTS, dict)
             self._lists_all = True
@@ -69,7 +72,7 @@ class RootCheckpoints:
             offsets.pop(key, None)
 
     async def erase(self, keys: Collection[TopicPartition]) -> None:
-        """Erase all offsets of these partitions, durably. OSError: they may still be there."""
+        """Erase all offsets of these partitions, durably. OSError: the offsets may still be there."""
         for key in keys:
             self.forget(key)
         for name in NAMES:
@@ -78,7 +81,7 @@ class RootCheckpoints:
         self._forgotten.difference_update(keys)
 
     async def write(self, name: str, collect: Callable[[], CheckpointOffsets]) -> None:
-        """Replace a file, durably, by the offsets that `collect` returns once the file may be written."""
+        """Replace a file durably. Once it is this call's turn to write, `collect` returns the offsets."""
         async with self._writing:
             if self._is_closed:
                 return
@@ -88,12 +91,12 @@ class RootCheckpoints:
             self._on_disk[name] = offsets
 
     def close(self) -> None:
-        """Write nothing any more: another broker may lock the directory."""
+        """Refuse all further writes: another broker may lock the directory."""
         self._is_closed = True
 
 
 async def _offsets(disk: Disk, name: str) -> CheckpointOffsets | None:
-    """Return the offsets in a file, None if it is missing, empty or invalid."""
+    """Return the offsets in a file. None: the file is missing, empty or invalid."""
     try:
         content = await read_disposable(disk, name)
         return decode_offsets(content) if content else None

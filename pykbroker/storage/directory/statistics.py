@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DirectoryStatistics:
-    """The statistics of one directory of log.dirs. Sizes are bytes of record batches, counters are since the start."""
+    """The statistics of one directory of log.dirs. Sizes are bytes of record batches. Counters begin at the start."""
 
     path: str
     failed: bool
-    """The disk failed: no partition in the directory is served any more."""
+    """Whether the disk has failed, so that no partition in the directory is served any more."""
     logs: int
     segments: int
     size: int
     bytes_in: int
     bytes_out: int
-    """The bytes read, including those that sendfile sends."""
+    """Bytes read, including the bytes that sendfile sends."""
     flushes: int

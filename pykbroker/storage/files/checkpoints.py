@@ -1,8 +1,8 @@
-"""Kafka's checkpoint files: partitions' offsets in the root of a log directory, leader epochs in each partition's own.
+"""Kafka's checkpoint files: partitions' offsets in the root of a log directory, leader epochs in partition directories.
 
 Shape: a line with version 0, a line with the number of entries, then one line per entry. An empty file has no entries.
-The files are disposable: CorruptCheckpoint for invalid text, which a file that was not fsynced may hold after a crash.
-They have no checksum: a changed digit is not detected if the numbers still rise.
+The files are disposable. Invalid text raises CorruptCheckpoint: after a crash, a file that was not fsynced may hold it.
+The files have no checksum: a changed digit is not detected if the numbers still rise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ EPOCHS = "leader-epoch-checkpoint"
 
 
 class CorruptCheckpoint(ValueError):
-    """A checkpoint file is invalid."""
+    """An error for a checkpoint file with invalid text."""
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
@@ -30,7 +30,7 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
-    """Return the offsets by topic and partition. CorruptCheckpoint."""
+    """Return the offsets by topic and partition. CorruptCheckpoint: the text is invalid."""
     found: dict[TopicPartition, int] = {}
     for line in _decode(data):
         try:

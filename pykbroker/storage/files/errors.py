@@ -1,4 +1,4 @@
-"""Errors of plain calls into the log: `Pending` for work that must be awaited first, `CorruptLog` for damaged files."""
+"""Errors of synchronous calls into the log: `Pending` for work to await first, `CorruptLog` for damaged files."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from pykbroker.world.disk import NotCached
 
 T = TypeVar("T")
 WAITS_MAX = 10
-"""The limit of waits of one call for the same work, which other tasks may undo meanwhile."""
+"""The most times that one call may wait for the same work, which other tasks may undo meanwhile."""
 
 
 class CorruptLog(Exception):
-    """Stored batches are damaged. Nothing was changed; the partition goes offline."""
+    """An error for damaged stored batches. Nothing was changed; the partition goes offline."""
 
 
 class Mismatch(Exception):
-    """An index entry contradicts the log."""
+    """An error for an index entry that contradicts the log."""
 
 
 class Pending(NotCached):
-    """A plain call needs work that must be awaited first: a load, a check, a rebuild.
+    """An error of a synchronous call whose caller must first await some work: a load, a check, a rebuild.
 
     `key` names the work and its object in words; equal keys mean the same work.
     """
@@ -39,10 +39,10 @@ class Pending(NotCached):
 
 
 async def patiently(call: Callable[[], T]) -> T:
-    """Return the result of a plain call, after awaiting the work that it needs.
+    """Return the result of a synchronous call, after awaiting the work that it needs.
 
-    OSError: the page cache repeatedly dropped the bytes that were read for it. AssertionError: other tasks repeatedly
-    undid the work done for it.
+    OSError: the page cache repeatedly dropped the bytes that were read for the call. AssertionError: other tasks
+    repeatedly undid the work done for the call.
     """
     waits: Counter[Hashable] = Counter()
     while True:

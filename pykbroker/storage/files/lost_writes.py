@@ -1,9 +1,9 @@
-"""A note in a log directory that an fsync failed, so that the next start does not trust the page cache.
+"""A file in a log directory which records that an fsync failed. The next start then does not trust the page cache.
 
-After a failed fsync Linux marks the pages as clean, though their content may never reach the device. While the note
-exists, a start rewrites all that it accepts into a log without being known as durable: the next fsync then covers it.
-A clean shutdown removes the note. The note needs no fsync itself: a power failure that loses it also empties the page
-cache that it warns of. A kill of the process between the failed fsync and the note is not covered.
+After a failed fsync Linux marks the pages as clean, though their content may never reach the device. While the file
+exists, a start rewrites all bytes that it accepts into a log and does not know to be durable: the next fsync then
+covers them. A clean shutdown removes the file. The file needs no fsync itself: a power failure that loses it also
+empties the page cache. A kill of the process between the failed fsync and the creation of the file is not covered.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NAME = "pykbroker.lost-writes"
 
 
 def note(disk: Disk) -> None:
-    """Write the note that an fsync failed."""
+    """Create the file which records that an fsync failed."""
     try:
         disk.open(NAME, create=True).close()
     except OSError as refusal:
@@ -37,7 +37,7 @@ def are_noted(disk: Disk) -> bool:
 
 
 def forget(disk: Disk) -> None:
-    """Remove the note: all files of the directory are durable."""
+    """Remove the file: all files of the directory are durable now."""
     if disk.exists(NAME):
         disk.remove(NAME)
 

@@ -13,7 +13,7 @@ VERSION = "1"
 
 
 class CorruptMeta(ValueError):
-    """meta.properties is invalid or of another version."""
+    """An error for a meta.properties that is invalid or of another version."""
 
 
 class MetaProperties(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class MetaProperties(msgspec.Struct, frozen=True):
     directory_id: bytes
 
     def encode(self, now_ms: int) -> bytes:
-        """Return the content of the file, dated `now_ms`."""
+        """Return the content of the file, with the date `now_ms`."""
         date = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
         return (
             f"#\n#{date}\nnode.id={self.node_id}\ndirectory.id={id_text(self.directory_id)}\n"
@@ -36,7 +36,7 @@ class MetaProperties(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, data: bytes) -> MetaProperties:
-        """Parse the file. CorruptMeta: another version, or a missing or invalid entry."""
+        """Parse the file. CorruptMeta: the version is not supported, or an entry is missing or invalid."""
         try:
             found = properties(data)
             if found["version"] != VERSION:
@@ -49,7 +49,7 @@ class MetaProperties(msgspec.Struct, frozen=True):
 
 
 def properties(data: bytes) -> dict[str, str]:
-    """Return the entries of the file. A library that is slow to load parses escapes, which no broker writes."""
+    """Return the entries of the file. Escapes, which no broker writes, are parsed by a library that is slow to load."""
     if b"\\" in data:
         import javaproperties
 

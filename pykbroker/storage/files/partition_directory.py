@@ -1,7 +1,7 @@
-"""The names of partition directories, and partition.metadata, the file in each that holds its topic id.
+"""The names of partition directories, and partition.metadata, the file in each directory that holds its topic id.
 
-`<topic>-<partition>` holds a partition. `<topic>-<partition>.<32 hex>-delete` is to be removed, `-stray` is set aside
-for the operator, and `-future` is a copy that will replace the partition in another log directory (KIP-113).
+`<topic>-<partition>` holds a partition. `<topic>-<partition>.<32 hex>-delete` will be removed, `-stray` is kept for the
+operator, and `-future` is a copy that will replace the partition in another log directory (KIP-113).
 partition.metadata: `version: 0`, a newline, `topic_id: <22 characters>`, no newline at the end.
 """
 
@@ -36,7 +36,7 @@ def directory_name(key: TopicPartition) -> str:
 
 
 def parse_name(name: str, pattern: re.Pattern[str] = NAME) -> TopicPartition | None:
-    """Return the partition of a directory, None for any other name. `pattern` FUTURE_NAME parses a copy's name."""
+    """Return the partition of a directory, None for any other name. `pattern` FUTURE_NAME parses the name of a copy."""
     found = pattern.fullmatch(name)
     return TopicPartition(found[1], int(found[2])) if found else None
 
@@ -44,7 +44,7 @@ def parse_name(name: str, pattern: re.Pattern[str] = NAME) -> TopicPartition | N
 def away_name(key: TopicPartition, unique: str, why: str) -> str:
     """Return a directory name for a deleted or stray partition or a copy.
 
-    `unique`: 32 hexadecimal digits. `why`: the suffix.
+    `unique` has 32 hexadecimal digits. `why` is the suffix.
     """
     end = f"-{key.partition}.{unique}-{why}"
     return key.topic[: NAME_MAX - len(end)] + end

@@ -1,4 +1,4 @@
-"""Splitting thousands of logs into portions, so that other tasks run between two of them."""
+"""A split of thousands of logs into portions, so that other tasks run between two portions."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 AT_ONCE_MAX = 256
-"""The number of logs that are handled in one step of the event loop."""
+"""The number of logs handled in one step of the event loop."""
 
 
 def portions(things: Iterable[T], at_once_max: int = AT_ONCE_MAX) -> Iterator[list[T]]:
-    """Yield the items in lists of at most `at_once_max`. They are collected at the first call."""
+    """Yield the items in lists of at most `at_once_max`. All items are collected before the first list."""
     everything = list(things)
     for at in range(0, len(everything), at_once_max):
         yield everything[at : at + at_once_max]

@@ -1,4 +1,4 @@
-"""Reading a file of a log directory in chunks, with a thread only if the page cache does not have the bytes."""
+"""Reads of a file of a log directory in chunks. A thread reads only the bytes that the page cache lacks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CHUNK_BYTES = 256 << 10
 
 
 async def read_file(file: File, offset: int, size: int) -> Buffer:
-    """Read `size` bytes from `offset`. Every call is a checkpoint."""
+    """Read `size` bytes from `offset`. Every call is a trio checkpoint."""
     try:
         data = file.read_nowait(offset, size)
     except NotCached:

@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole: written under a temporary name, then renamed."""
+"""Files that are replaced as a whole: they are written under a temporary name, then renamed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZE_MAX = 64 << 20
 
 
 async def read_whole(disk: Disk, path: str) -> bytes:
-    """Return the content of a file, at most SIZE_MAX bytes of it. FileNotFoundError."""
+    """Return the content of a file, at most its first SIZE_MAX bytes. FileNotFoundError: the file is missing."""
     file = disk.open(path)
     try:
         return bytes(await read_file(file, 0, min(file.size, SIZE_MAX)))
@@ -23,7 +23,7 @@ async def read_whole(disk: Disk, path: str) -> bytes:
 
 
 async def read_disposable(disk: Disk, path: str) -> bytes | None:
-    """Return the content of a file that can be rebuilt; None if it is missing or this process may not read it."""
+    """Return the content of a file that can be rebuilt. None: the file is missing or unreadable for this process."""
     try:
         return await read_whole(disk, path)
     except FileNotFoundError:
@@ -34,7 +34,7 @@ async def read_disposable(disk: Disk, path: str) -> bytes | None:
 
 
 def _written(disk: Disk, path: str, data: bytes) -> File:
-    """Return `path` open, with exactly this content."""
+    """Write the file `path` with exactly this content, and return it open."""
     file = disk.open(path, create=True)
     if file.size:
         file.truncate(0)
@@ -43,7 +43,7 @@ def _written(disk: Disk, path: str, data: bytes) -> File:
 
 
 def replace(disk: Disk, path: str, data: bytes) -> None:
-    """Replace a file atomically, but not durably: for files that can be rebuilt."""
+    """Replace a file that can be rebuilt, atomically but not durably."""
     file = _written(disk, path + ".tmp", data)
     file.close()
     disk.rename(path + ".tmp", path)
@@ -62,7 +62,7 @@ async def replace_durably(disk: Disk, path: str, data: bytes) -> None:
 
 @contextmanager
 def warned(path: str) -> Iterator[None]:
-    """Turn an OSError into a warning, for a file that can be rebuilt."""
+    """Log a warning instead of raising an OSError, for a file that can be rebuilt."""
     try:
         yield
     except OSError as failure:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class Traffic:
-    """Counters since the start, over all logs, deleted ones included. Bytes are those of record batches."""
+    """The counters since the start, over all logs including deleted ones. Only bytes of record batches count."""
 
     __slots__ = ("bytes_in", "bytes_out", "flushes")
 

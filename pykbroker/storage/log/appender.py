@@ -1,4 +1,4 @@
-"""Appending to a log: validate a batch, check its sequence, assign its offsets, write it to the active segment."""
+"""The part of a log that validates a batch, checks its sequence, assigns its offsets and writes it."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ class LogAppender:
     ) -> Appended:
         """Validate a client's batch, assign its offsets and write it.
 
-        ApiError: the batch is refused. OSError: the disk refused the write. LongWork: the batch must be opened off the
-        loop, which `needs_off_loop` could not foresee. A batch of at most KEEP_BYTES_MAX bytes is copied; a larger one
-        in a writable buffer is patched in place. `verification` is what `Producers.begin_verification` returned: the
-        first batch of a transaction in this partition needs it (KIP-890).
+        ApiError: the batch is refused. OSError: the disk refused the write. LongWork: the records must be read off the
+        event loop, which `needs_off_loop` could not foresee. A batch of at most KEEP_BYTES_MAX bytes is copied; a
+        larger one in a writable buffer is patched in place. `verification` comes from `Producers.begin_verification`:
+        the first batch of a transaction in this partition needs it (KIP-890).
         """
         size = len(data)
         try:
@@ -174,18 +174,24 @@ class LogAppender:
         return base
 
     def needs_off_loop(self, data: Buffer) -> bool:
-        """Whether `append` would open a batch too large for the event loop. `open_off_loop` then does it."""
+        """Whether `append` would decompress too large a batch for the event loop.
+
+        `open_off_loop` decompresses it instead.
+        """
         return self._rewrites and is_long_work(data, self._config)
 
     async def open_off_loop(self, data: Buffer, now_ms: int) -> Batch:
-        """Validate and rewrite a batch in a thread, for `append_opened`. `data` must not change meanwhile.
+        """Validate and rewrite a batch in a thread, for `append_opened`. `data` must not change during the call.
 
         The log may have changed in any way when this returns.
         """
         return await self._off_loop(checked_and_rewritten, data, self._config, now_ms)
 
     def append_opened(self, batch: Batch, leader_epoch: int, verification: Verification | None = None) -> Appended:
-        """Append the batch that `open_off_loop` returned. ApiError: it is refused. OSError: the disk refused it."""
+        """Append the batch that `open_off_loop` returned.
+
+        ApiError: the batch is refused. OSError: the disk refused the write.
+        """
         producers = self._state.producers
         if batch.producer_id >= 0:
             written = producers.check(
@@ -207,7 +213,7 @@ class LogAppender:
     def append_as_leader(self, data: Buffer, leader_epoch: int, verification: Verification | None = None) -> Appended:
         """Append a batch that this broker made: control, coordinator or metadata records.
 
-        ApiError: its producer is fenced, or it would begin a transaction in this partition without `verification`.
+        ApiError: the producer is fenced, or would begin a transaction in this partition without `verification`.
         """
         _, length, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, _, _ = unpack_header(data)
         if producer_id >= 0:
@@ -238,7 +244,10 @@ class LogAppender:
         return Appended(base, base + batch.last_offset_delta, batch.max_timestamp if batch.is_log_append_time else -1)
 
     def append_stored(self, data: Buffer) -> Appended:
-        """Append batches with the offsets and epochs that their leader assigned. CORRUPT_MESSAGE: nothing changed."""
+        """Append batches with the offsets and epochs that their leader assigned.
+
+        CORRUPT_MESSAGE: nothing was appended.
+        """
         try:
             found = list(batches(data, strict=True))
         except DecodeError as damage:

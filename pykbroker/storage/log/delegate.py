@@ -1,4 +1,4 @@
-"""Methods of a log that one of its parts has: thousands of logs need no bound methods of their own for that."""
+"""Methods that a log looks up in one of its parts, so that thousands of logs need no bound methods of their own."""
 
 from __future__ import annotations
 

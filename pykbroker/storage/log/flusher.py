@@ -1,9 +1,9 @@
-"""Making a log durable: fsync, the recovery point, and the files that must be written before it moves.
+"""The part of a log that makes it durable: fsync, the recovery point, and the files written before the point moves.
 
 1. The recovery point moves after an fsync, and after the indexes and leader epochs below it are in their files.
 2. A failed fsync is final: the kernel drops the pages that it could not write, and a later fsync succeeds without them,
-   also in the next process (see `lost_writes`). Any other failure is retried with the next flush, except damage.
-3. A file is not written if it would tell the next start no more than the existing one, or than a few KiB of batches.
+   also in the next process (see `lost_writes`). The next flush retries after any other failure except damage.
+3. A file is not written if the next start can get the same facts from the existing file or from a few KiB of batches.
    Files dominate the time of a shutdown with thousands of logs: each takes 0.3 ms to create on ext4.
 """
 
@@ -37,7 +37,7 @@ Entries = tuple[tuple[int, int], ...]
 class Flusher:
     """The part of a log that makes it durable.
 
-    All records below `recovery_point` are durable. `failed` is the error after which no later record can become so.
+    All records below `recovery_point` are durable. `failed` is the error after which no later record becomes durable.
     """
 
     __slots__ = (
@@ -77,7 +77,7 @@ class Flusher:
         return f"{self._directory}/{EPOCHS}"
 
     async def wait_idle(self) -> None:
-        """Wait until no flush is running: until the next await, no flush uses the names of files."""
+        """Wait until no flush is running. Until the next await, no flush uses the names of files."""
         while self._syncing is not None:
             await self._syncing.wait()
 
@@ -93,7 +93,7 @@ class Flusher:
                 self._epochs_synced = False
 
     def save_epochs(self) -> None:
-        """Write the leader epochs, not durably yet: the next flush, or the running one, makes them durable."""
+        """Write the leader epochs, but not durably yet. The next or the running flush makes them durable."""
         self._epochs_synced, self._epochs_durable = False, None
         if self._saving.locked():
             return
@@ -101,7 +101,7 @@ class Flusher:
             replace(self._disk, self._epochs_path, encode_epochs(self._epochs.entries))
 
     def note_truncation(self, end: int) -> None:
-        """Note that the log was truncated at `end`."""
+        """Record that the log was truncated at `end`."""
         self._truncations += 1
         self._directory_synced = False
         self._recovery_point_max = LONG_MAX
@@ -109,12 +109,12 @@ class Flusher:
         self.save_epochs()
 
     def limit_recovery_point(self, end: int) -> None:
-        """Keep the recovery point at or below `end`, where the log will be truncated, until that is done."""
+        """Keep the recovery point at or below `end` until the log is truncated there."""
         self._recovery_point_max = end
         self.recovery_point = min(self.recovery_point, end)
 
     async def remove_epochs(self) -> None:
-        """Remove the leader epoch file, durably: it says where the log began, and the log will begin elsewhere."""
+        """Remove the leader epoch file durably: it has the old start of the log, which is about to change."""
         self._epochs_durable = None
         if self._disk.exists(self._epochs_path):
             self._disk.remove(self._epochs_path)
@@ -123,7 +123,7 @@ class Flusher:
     async def sync_cut(self) -> None:
         """Make a truncation of the active segment durable.
 
-        Otherwise dropped records might follow new ones after a power failure.
+        If it were not durable, truncated records might follow new ones after a power failure.
         """
         with self._unless_deleted():
             await self._synced(self._segments.active.file.sync())
@@ -172,7 +172,7 @@ class Flusher:
             await self._synced(self._disk.sync_directory(self._directory))
 
     async def _synced(self, fsync: Awaitable[None]) -> None:
-        """Await an fsync. Once it fails, `failed` is set, and no later fsync counts."""
+        """Await an fsync. After a failure, set `failed`: no later fsync counts."""
         try:
             await fsync
         except OSError as failure:
@@ -202,7 +202,10 @@ class Flusher:
 
     @contextmanager
     def _unless_deleted(self) -> Iterator[None]:
-        """Raise ApiError instead of an OSError if the log was deleted: a missing file is then no disk failure."""
+        """Raise ApiError instead of an OSError if the log was deleted.
+
+        A missing file is then no failure of the disk.
+        """
         try:
             yield
         except OSError:
@@ -210,14 +213,14 @@ class Flusher:
             raise
 
     def require_log(self) -> None:
-        """Raise ApiError if the log was deleted and has no files any more."""
+        """Raise ApiError if the log was deleted with its files."""
         if self._state.is_deleted:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._directory} is deleted")
 
     async def settle(self, sealed: list[SealedSegment], *, indexes: bool = True) -> None:
         """Write the index files of these segments, and the leader epochs.
 
-        A full disk costs only files that can be rebuilt.
+        If the disk is full, they are left out: they can be rebuilt.
         """
         for segment in sealed:
             if segment.unwritten:
@@ -232,7 +235,7 @@ class Flusher:
             await self._settle_epochs()
 
     async def _settle_epochs(self) -> None:
-        """Make the leader epochs durable, also those that begin meanwhile. One task at a time writes them."""
+        """Make the leader epochs durable, including epochs that begin meanwhile. One task at a time writes them."""
         async with self._saving:
             while not self._epochs_synced:
                 entries = self._epochs.entries
@@ -249,8 +252,8 @@ class Flusher:
     def _are_recoverable(self, entries: Entries) -> bool:
         """Whether the next start finds these epochs without a write: in the existing file, or in a few KiB of batches.
 
-        A start drops epochs without records. Only the start offset of the first epoch must be preserved: the log begins
-        there.
+        Recovery drops epochs without records. Only the start offset of the first epoch must be preserved, since the
+        log begins there.
         """
         durable, active = self._epochs_durable, self._segments.active
         if durable is None:

@@ -29,9 +29,10 @@ def no_jitter(_below: int) -> int:
 class Log:
     """The log of one partition. Offsets are absolute, sizes in bytes, times in ms since 1970.
 
-    1. An append that raises has changed nothing. One that returns is in the page cache; `flush` makes it durable.
-    2. A failed fsync is final (`failed`): what was written may be lost even if a later fsync succeeds.
-    3. Most methods are those of a part. Produce and Fetch call the part itself, which saves the look-up.
+    1. An append that raises has changed nothing. After an append that returns, the batch is in the page cache; `flush`
+       makes it durable.
+    2. A failed fsync is final (`failed`): written records may be lost even if a later fsync succeeds.
+    3. Most methods belong to a part of the log. Produce and Fetch call the part itself, which saves the look-up.
     """
 
     append = Delegate("appender", LogAppender.append)
@@ -83,9 +84,9 @@ class Log:
     ) -> Log:
         """Recover the log in `directory`, which exists. An empty log begins at `log_start_offset`.
 
-        All records below `recovery_point` are known to be durable, and all below `high_watermark` to have existed.
-        `clean`: the last broker closed the log in order. `jitter` draws a number below its argument. The logs of a
-        disk share `loaded` and `traffic`. CorruptLog: damage below the recovery point.
+        All records below `recovery_point` are durable, and all records below `high_watermark` have existed. `clean` is
+        true if the last broker closed the log. `jitter` returns a random number below its argument. The logs of a disk
+        share `loaded` and `traffic`. CorruptLog: a batch below the recovery point is damaged.
         """
         opening = Opening(
             disk,
@@ -115,12 +116,15 @@ class Log:
         loaded: Loaded | None = None,
         traffic: Traffic | None = None,
     ) -> Log:
-        """Create a log at offset 0 in a directory without segments; this makes one file. OSError: it was not made."""
+        """Create a log at offset 0, with one file, in a directory without segments.
+
+        OSError: the file was not created.
+        """
         opening = Opening(disk, directory, config, loaded or Loaded(), jitter, traffic or Traffic())
         return cls(opening, off_loop, begin(opening))
 
     def configure(self, config: LogConfig) -> None:
-        """Apply these topic configs from now on."""
+        """Apply these topic configs."""
         self.config = self.state.opening.config = config
         self.segments.active.configure(config)
         self.appender.configure(config)
@@ -162,17 +166,17 @@ class Log:
 
     @property
     def failed(self) -> OSError | CorruptLog | None:
-        """Return the error that made a flush fail for good, or None. Records above the recovery point may be lost."""
+        """Return the error after which no flush can succeed, or None. Records above the recovery point may be lost."""
         return self.flusher.failed
 
     @property
     def is_deleted(self) -> bool:
-        """Whether the partition or this copy of it was deleted, so that its files must not be touched any more."""
+        """Whether the partition, or this copy of it, was deleted. The files of a deleted log must not be touched."""
         return self.state.is_deleted
 
     @property
     def cleaned_offset(self) -> int:
-        """Return the offset below which the log was compacted. Compaction goes on there."""
+        """Return the offset below which the log was compacted. The next compaction begins there."""
         return self.state.opening.cleaned_offset
 
     @cleaned_offset.setter
@@ -180,9 +184,9 @@ class Log:
         self.state.opening.cleaned_offset = offset
 
     def become_leader(self, leader_epoch: int) -> None:
-        """Begin an epoch at the log end offset, in which this broker leads. It counts even if no record follows.
+        """Begin an epoch of this broker at the log end offset. The epoch counts even if no record follows.
 
-        The first flush writes the epochs of a log that never held a record: until then recovery finds them in the
+        If the log never held a record, the first flush writes the epochs; until then recovery finds them in the
         batches.
         """
         if self.state.log_end_offset:
@@ -193,8 +197,8 @@ class Log:
     async def flush(self) -> None:
         """Make all records appended before this call durable. Concurrent callers share one fsync.
 
-        ApiError: the log was deleted meanwhile. OSError: the caller may retry, unless `failed` is set. CorruptLog: a
-        sealed segment is damaged.
+        ApiError: the log was deleted meanwhile. OSError: the disk refused; the caller may retry unless `failed` is set.
+        CorruptLog: a sealed segment is damaged.
         """
         await self.flusher.flush()
 
@@ -212,9 +216,9 @@ class Log:
             self.segments.doomed = [path.replace(before, directory, 1) for path in self.segments.doomed]
 
     def take_over(self, log: Log) -> None:
-        """Take the state of `log`, of which this is a copy: start offset, producers, and the latest leader epoch.
+        """Copy the start offset, the producers and the latest leader epoch from `log`, which this copy replaces.
 
-        The cleaned offset is not taken: the copy may hold what `log` had before it was compacted.
+        The cleaned offset is not copied: the copy may hold records that `log` lost in a compaction.
         """
         self.delete_records(log.log_start_offset)
         self.state.producers = log.producers
@@ -223,7 +227,7 @@ class Log:
             self.flusher.begin_epoch(epoch, start_offset)
 
     def retire(self, directory: str) -> None:
-        """Rename the directory away: another copy is now the partition's log. Reads under way go on under this name."""
+        """Rename the directory: another copy is now the partition's log. Running reads continue under the new name."""
         self.state.disk.rename(self.directory, directory)
         self.state.opening.directory = directory
         self.state.is_deleted = True

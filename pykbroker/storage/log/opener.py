@@ -1,6 +1,7 @@
-"""Opening batches off the event loop: one `Opener` serves all logs, so that the memory for it is bounded.
+"""A limit on the batches that are decompressed in threads. One `Opener` serves all logs, which bounds the memory.
 
-One batch takes at most `LogConfig.decompressed_bytes_max`, two or three times that while it is copied or recompressed.
+A batch takes at most `LogConfig.decompressed_bytes_max` bytes of memory, and up to three times as much while it is
+recompressed.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ OPENED_AT_ONCE_MAX = 2
 
 
 class Opener:
-    """An `OffLoop` for functions that open a batch. `OPENED_AT_ONCE_MAX` run at a time; later calls wait in order."""
+    """An `OffLoop` for functions that decompress a batch.
+
+    At most `OPENED_AT_ONCE_MAX` run; later calls wait in order.
+    """
 
     def __init__(self, off_loop: OffLoop) -> None:
         self._off_loop, self._turns = off_loop, trio.Semaphore(OPENED_AT_ONCE_MAX)
 
     async def __call__(self, function: Callable[..., T], *args: object) -> T:
-        """Return the result of `function(*args)`, or raise what it raised. A call that waits may be cancelled."""
+        """Return the result of `function(*args)`, or raise its error. A call that waits may be cancelled."""
         async with self._turns:
             return await self._off_loop(function, *args)

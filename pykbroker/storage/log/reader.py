@@ -1,4 +1,4 @@
-"""Reading a log: by offset, by time, by transaction, from the newest batches in memory or from the files."""
+"""The part of a log that reads: by offset, timestamp or transaction, from the newest batches in memory or files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wire.error_codes import ErrorCode
 
 
 class LogReader:
-    """The part of a log that reads. `errors.patiently` turns NotCached into waiting for the disk."""
+    """The part of a log that reads. `errors.patiently` waits for the disk after NotCached and repeats the read."""
 
     __slots__ = ("_epochs", "_loaded", "_segments", "_state", "_tail", "_times", "_traffic")
 
@@ -28,10 +28,11 @@ class LogReader:
         self._times = RecordTimes(off_loop)
 
     def read(self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool) -> Buffer | FileSlice:
-        """Return whole batches from the one that holds `offset`, all below `upper_offset`; empty if there is none.
+        """Return whole batches below `upper_offset`, starting with the batch that holds `offset`, or an empty buffer.
 
-        At most `bytes_max` bytes, or one larger batch if `at_least_one` (KIP-74). OFFSET_OUT_OF_RANGE: `offset` is
-        below the log start offset or above the log end offset. NotCached: `read_slowly` waits for the disk.
+        The batches have at most `bytes_max` bytes in all. If `at_least_one`, the first batch may be larger (KIP-74).
+        OFFSET_OUT_OF_RANGE: `offset` is below the log start offset or above the log end offset. NotCached:
+        `read_slowly` waits for the disk.
         """
         state = self._state
         end = state.log_end_offset
@@ -58,11 +59,11 @@ class LogReader:
     async def read_slowly(
         self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool
     ) -> Buffer | FileSlice:
-        """Return what `read` does, waiting for the disk where needed. CorruptLog: the stored batches are damaged."""
+        """Read as `read` does, and wait for the disk where needed. CorruptLog: the stored batches are damaged."""
         return await patiently(lambda: self.read(offset, bytes_max, upper_offset, at_least_one=at_least_one))
 
     def bytes_between(self, offset: int, upper_offset: int, enough: int) -> int:
-        """Return how many bytes `read` has from `offset` on, or `enough` if `offset` is below the batches in memory."""
+        """Return the bytes that `read` has from `offset` on, or `enough` if `offset` is below the batches in memory."""
         if offset >= upper_offset:
             return 0
         if offset < self._tail.first_offset:
@@ -70,12 +71,15 @@ class LogReader:
         return self._tail.bytes_from(offset, upper_offset, self._state.log_end_offset, self._segments.active.size)
 
     def offset_for_timestamp(self, timestamp: int, upper_offset: int) -> TimestampOffset | None:
-        """Return the first record below `upper_offset` whose timestamp is at least `timestamp`. NotCached."""
+        """Return the first record below `upper_offset` whose timestamp is at least `timestamp`.
+
+        NotCached: the search needs the disk.
+        """
         found = first_since(self._segments, self._times, timestamp, self._state.log_start_offset)
         return found if found and found.offset < upper_offset else None
 
     def max_timestamp(self) -> TimestampOffset | None:
-        """Return the record with the largest timestamp, the first of them if there are several. NotCached."""
+        """Return the first record with the largest timestamp. NotCached: the search needs the disk."""
         return youngest(self._segments, self._times)
 
     def last_stable_offset(self, high_watermark: int) -> int:
@@ -84,7 +88,10 @@ class LogReader:
         return max(state.log_start_offset, state.producers.transactions.last_stable_offset(high_watermark))
 
     def aborted_transactions(self, offset: int, data: Buffer | FileSlice) -> list[AbortedTransaction]:
-        """Return the aborted transactions with records in `data`, which `read` returned for `offset`. NotCached."""
+        """Return the aborted transactions with records in `data`, which `read` returned for `offset`.
+
+        NotCached: the search needs the disk.
+        """
         return aborted_within(self._segments, offset, data, self._read_aborted)
 
     async def aborted_between(self, start_offset: int, upper_offset: int) -> list[AbortedTransaction]:
@@ -101,7 +108,7 @@ class LogReader:
     async def scrub(self, pace: Paced) -> None:
         """Verify the checksums of all stored batches. CorruptLog: a batch is damaged. OSError: the disk refuses.
 
-        Damage in a segment that was dropped or compacted meanwhile is ignored.
+        A damaged segment that is dropped or compacted meanwhile is ignored.
         """
         for segment in self._segments.every():
             try:

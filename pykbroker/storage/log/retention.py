@@ -12,7 +12,7 @@ from pykbroker.storage.segments.segments import Segments
 async def expired(
     segments: Segments, config: LogConfig, log_start_offset: int, high_watermark: int, now_ms: int
 ) -> tuple[int, str]:
-    """Return (how many of the oldest segments may be deleted, why). If it is all, the active one must be sealed first.
+    """Return (the number of oldest segments to delete, the reason). If all may go, the active one must be sealed first.
 
     No segment above the high watermark is deleted. Age is measured by the timestamps of the records; a segment without
     timestamps never expires by age.

@@ -1,6 +1,6 @@
-"""Rewriting a client's batch as the topic's configs demand before it is stored, and validating its records.
+"""The rewriting of a client's batch, and the validation of its records, as the topic's configs demand.
 
-The functions are pure, so that a thread may run them: decompression, compression and the walk over records are the
+The functions are pure, so that a thread may run them. Decompression, compression and the walk over records are the
 only long work in an append.
 """
 
@@ -21,21 +21,21 @@ from wire.records.record import NoKeys, validate_records
 from wire.records.walk import TooLong
 
 CODECS = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
-"""The codecs of `compression.type`; "producer" is missing, since it keeps the codec of the batch."""
+"""The codecs of `compression.type`. "producer" is missing, since it keeps the codec of the batch."""
 NO_TIMESTAMP = -1
 PACKED_AT_ONCE_BYTES_MAX = 65536
-"""A batch is recompressed off the loop if it is larger, or may decompress to more than twice this."""
+"""A batch is recompressed off the event loop if it is larger than this, or may decompress to more than twice this."""
 WALKED_AT_ONCE_BYTES_MAX = 1 << 20
-"""The decompressed size up to which records are walked on the loop: one millisecond with zstd."""
+"""The decompressed size up to which records are validated on the event loop: one millisecond with zstd."""
 WALKED_AT_ONCE_RECORDS_MAX = 10_000
-"""The number of records, and of headers, up to which they are walked on the loop: 4 ms if their sizes differ."""
+"""The number of records and headers up to which they are validated on the event loop: 4 ms if their sizes differ."""
 GZIP_COST = 4
-"""The time that gzip takes, as a multiple of other codecs'."""
+"""The time that gzip takes, as a multiple of the time of other codecs."""
 COUNT = slice(HEADER_BYTES - 4, HEADER_BYTES)
 
 
 class LongWork(Exception):
-    """Opening a batch takes longer than its header suggests, and must happen off the loop."""
+    """An error: decompressing a batch takes longer than its header suggests, and must happen off the event loop."""
 
 
 def opens_records(config: LogConfig) -> bool:
@@ -49,7 +49,7 @@ def rewrites(config: LogConfig) -> bool:
 
 
 def is_long_work(data: Buffer, config: LogConfig) -> bool:
-    """Whether `rewritten` would block the event loop. A batch that does not parse is refused quickly."""
+    """Whether `rewritten` would block the event loop. An invalid batch is refused quickly."""
     if len(data) < HEADER_BYTES:
         return False
     codec, target, looks = data[22] & CODEC_MASK, CODECS.get(config.compression_type), opens_records(config)
@@ -71,7 +71,7 @@ def is_long_work(data: Buffer, config: LogConfig) -> bool:
 
 
 def _room(codec: Codec, payload: memoryview, enough: int) -> int:
-    """Return how many bytes `payload` may decompress to, counted up to `enough`; for gzip, the size that it claims."""
+    """Return the size to which `payload` may decompress, counted up to `enough`. For gzip, weight the claimed size."""
     match codec:
         case Codec.NONE:
             return len(payload)
@@ -88,9 +88,9 @@ def _room(codec: Codec, payload: memoryview, enough: int) -> int:
 
 
 def rewritten(batch: Batch, config: LogConfig, now_ms: int, *, at_once: bool = False) -> Batch:
-    """Return the batch as it is to be stored, apart from its offsets. ApiError: a record in it is refused.
+    """Return the batch as it will be stored, apart from its offsets. ApiError: a record in it is refused.
 
-    `at_once`: the caller is on the event loop. LongWork: the batch is too large for that.
+    `at_once` is true if the caller is on the event loop. LongWork: the batch is too large for the event loop.
     """
     bytes_max = config.decompressed_bytes_max
     if at_once:
@@ -121,7 +121,7 @@ def rewritten(batch: Batch, config: LogConfig, now_ms: int, *, at_once: bool = F
 
 
 def _validated(batch: Batch, config: LogConfig, now_ms: int, bytes_max: int, headers_max: int | None) -> Batch:
-    """Return the batch with its youngest record's timestamp as the largest, whatever its header says, as in Kafka."""
+    """Validate all records. Return the batch with the largest timestamp of its records in the header, as Kafka does."""
     oldest, youngest = validate_records(batch, bytes_max, key_required=config.compacted, headers_max=headers_max)
     if config.log_append_time:
         return batch

@@ -1,4 +1,4 @@
-"""Removing records from a log: truncation, DeleteRecords, retention, and compacted segments in place of others."""
+"""The part of a log that removes records: truncation, DeleteRecords, retention, and the swap of compacted segments."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wire.error_codes import ErrorCode
 logger = logging.getLogger(__name__)
 
 NOTHING = -1
-"""An offset below all others."""
+"""An offset below all offsets of records."""
 
 
 class LogShrinker:
@@ -37,7 +37,7 @@ class LogShrinker:
         self.lock = trio.Lock()
 
     def delete_records(self, offset: int) -> int:
-        """Raise the log start offset to `offset` and return it; it never goes back. `retain` removes the files.
+        """Raise the log start offset to `offset` and return it. It never falls. `retain` removes the files.
 
         OFFSET_OUT_OF_RANGE: `offset` is above the log end offset.
         """
@@ -68,7 +68,7 @@ class LogShrinker:
     async def _drop_below(self, start: int) -> None:
         """Drop the segments below `start`, oldest first, so that a power failure leaves no gap between the others.
 
-        The leader epochs, which say that the log begins at `start`, are written first if the disk has room for them.
+        The leader epochs, which record that the log begins at `start`, are written first if the disk has room for them.
         """
         with warned(f"{self._state.directory}: the leader epochs"):
             await self._flusher.settle([])
@@ -80,7 +80,7 @@ class LogShrinker:
     async def truncate(self, offset: int) -> None:
         """Drop the batch that holds `offset` and all later ones, durably.
 
-        The caller admits no append meanwhile, and has lowered every checkpoint to `offset` first, as
+        The caller prevents appends during the call, and has lowered every checkpoint to `offset` first, as
         `LogDirectory.truncate` does.
         """
         async with self.lock:
@@ -96,7 +96,10 @@ class LogShrinker:
                 await self._resume_at(active.next_offset)
 
     async def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop all records; the next batch has this offset or a later one. The caller admits no append meanwhile."""
+        """Drop all records.
+
+        The next batch has this offset or a later one. The caller prevents appends during the call.
+        """
         async with self.lock:
             await self._begin_anew(offset)
 
@@ -136,11 +139,11 @@ class LogShrinker:
         state.producers = await producers_at(self._disk, state.directory, self._segments.every(), end)
 
     def begin_cleaned(self, sources: list[SealedSegment]) -> CleanedSegment:
-        """Begin the segment that compaction makes of these adjacent segments."""
+        """Begin the segment into which compaction rewrites these adjacent segments."""
         return CleanedSegment(self._state.opening, sources, self._flusher.require_log)
 
     async def swap_in(self, cleaned: CleanedSegment) -> None:
-        """Put a compacted segment in the place of its sources.
+        """Replace the source segments of a compacted segment by the compacted segment.
 
         Interrupted: the log no longer has its sources. ApiError: the log was deleted. OSError: the disk refused.
         """
@@ -151,6 +154,6 @@ class LogShrinker:
                 await swap(self._state.opening, self._segments, self._flusher, cleaned.sources, sealed)
 
     def take_doomed(self) -> list[str]:
-        """Return the files dropped since the last call. They are to be removed after `file.delete.delay.ms`."""
+        """Return the files dropped since the last call. The caller removes them after `file.delete.delay.ms`."""
         doomed, self._segments.doomed = self._segments.doomed, []
         return doomed

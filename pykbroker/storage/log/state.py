@@ -14,7 +14,8 @@ from pykbroker.storage.segments.tail import Tail
 class LogState:
     """The state of one open log. `snapshot_offset` is the offset of the newest producer snapshot, -1 without one.
 
-    `is_deleted` is true once the partition or this copy of it was deleted: its files must not be touched any more.
+    `is_deleted` is true once the partition, or this copy of it, was deleted. The files of a deleted log must not be
+    touched.
     """
 
     __slots__ = (
@@ -54,7 +55,7 @@ class LogState:
         return active
 
     def take_snapshot(self) -> None:
-        """Write a producer snapshot at the log end offset. Without it, recovery reads more of the log."""
+        """Write a producer snapshot at the log end offset, which shortens recovery."""
         path = file_name(self.directory, self.log_end_offset, ".snapshot")
         with warned(path):
             replace(self.disk, path, producer_snapshot.encode(self.producers.entries()))

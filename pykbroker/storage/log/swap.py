@@ -1,10 +1,10 @@
-"""Replacing segments by the compacted segment that was made of them, safely at any crash.
+"""The replacement of segments by the compacted segment that was made of them, safe at any crash.
 
 The files of the compacted segment are durable as `.cleaned`. Then, each step made durable before the next one:
-1. They are renamed `.swap`. While any is still named `.cleaned`, a start drops them: the old segments are all there.
-2. The old files get the suffix `.deleted`, those of the first segment before the others. A start completes the swap.
+1. These files are renamed `.swap`. While one is still named `.cleaned`, a start drops them: all old segments exist.
+2. The old files get the suffix `.deleted`, the first segment's files before all others. A start completes the swap.
 3. The suffix `.swap` is removed.
-Readers use the new segment from step 2 on. Reads of an old segment that are under way keep its files until removal.
+Readers use the new segment from step 2 on. Running reads of an old segment keep its files until removal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pykbroker.storage.segments.segments import OWN_FILES, Segments
 
 
 class Interrupted(Exception):
-    """The log changed while it was compacted: it was truncated, lost segments, or is no longer compacted."""
+    """An error: the log was truncated, lost segments, or is no longer compacted, while a compaction ran."""
 
 
 def require_sources(segments: Segments, sources: list[SealedSegment]) -> None:
@@ -32,9 +32,9 @@ def require_sources(segments: Segments, sources: list[SealedSegment]) -> None:
 async def swap(
     opening: Opening, segments: Segments, flusher: Flusher, sources: list[SealedSegment], cleaned: SealedSegment
 ) -> None:
-    """Put `cleaned`, which is durable, in the place of `sources`. The caller keeps other changes of segments away.
+    """Replace `sources` by `cleaned`, which is durable. The caller prevents other changes of segments.
 
-    ApiError: the log was deleted. OSError: the disk refused; after step 1 that is final for this log.
+    ApiError: the log was deleted. OSError: the disk refused. After step 1 an OSError is final for this log.
     """
     await flusher.sync_names()
     _rename(opening, cleaned, CLEANED, SWAP)

@@ -1,6 +1,6 @@
 """The rules for a client's batch, and the error of each rule.
 
-The appender tests all rules at once. Only a batch that fails comes here to find the broken rule, in Kafka's order.
+The appender tests all rules at once. The functions here find the rule that a refused batch breaks, in Kafka's order.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ from wire.records.batch import CODEC_MASK, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC,
 from wire.records.compression import Codec
 
 REFUSED_ATTRIBUTES = 0x2F
-"""Codec, LogAppendTime and control bits: as one number above the last codec if any of them is not allowed."""
+"""The attribute bits for codec, LogAppendTime and control.
+
+If one is not allowed, their number is above the last codec.
+"""
 SIZE_TO_MAGIC = 17
 RECORD_BYTES_MIN = 7
-"""A record's length, attributes, two deltas, no key, no value and no headers."""
+"""The size of a record's length, attributes, two deltas, no key, no value and no headers."""
 COMPRESSED_RECORDS_MAX = (64 << 20) // RECORD_BYTES_MIN
-"""The number of records that an unopened batch may claim: as many as fit into the largest decompressed size."""
+"""The number of records that a compressed batch may claim: as many as fit into the largest decompressed size."""
 
 
 def single_batch(data: Buffer) -> Buffer:
-    """Return the one batch in `data`, without a following batch that is cut off. ApiError: there is not exactly one."""
+    """Return the one batch in `data`, without a following partial batch. ApiError: there is not exactly one batch."""
     size = _size_at(data, 0)
     if size is None or size > len(data):
         raise ApiError(ErrorCode.INVALID_RECORD, "the request holds no whole record batch for this partition")
@@ -34,7 +37,7 @@ def single_batch(data: Buffer) -> Buffer:
 
 
 def _size_at(data: Buffer, at: int) -> int | None:
-    """Return the claimed size of the batch at `at`; None if even that is cut off."""
+    """Return the claimed size of the batch at `at`. None: the length field itself is cut off."""
     if at + SIZE_TO_MAGIC > len(data):
         return None
     length, magic = int.from_bytes(data[at + 8 : at + 12], "big", signed=True), data[at + 16]
@@ -48,7 +51,7 @@ def _size_at(data: Buffer, at: int) -> int | None:
 
 
 def refusal(data: Buffer, config: LogConfig, now_ms: int) -> ApiError | None:
-    """Return why `data`, which is to be one whole batch, cannot be appended; None if it can."""
+    """Return the error of `data`, which should be one whole batch. None: the batch may be appended."""
     try:
         batch = Batch.read(single_batch(data))
     except ApiError as error:

@@ -1,4 +1,4 @@
-"""Rebuilding state from a log's batches: producers at an offset, leader epochs, aborted transactions of a segment.
+"""State rebuilt from a log's batches: producers at an offset, leader epochs, aborted transactions of a segment.
 
 Checksums are verified: a flipped bit in a marker would expose aborted records, or block readers for ever.
 """
@@ -30,7 +30,10 @@ logger = logging.getLogger(__name__)
 
 
 async def visit(segments: Sequence[Segment], start: int, end: int, visitor: Callable[[Batch], None]) -> None:
-    """Call `visitor` with every batch that begins from `start` to below `end`, in order. CorruptLog."""
+    """Call `visitor` with every batch that begins from `start` to below `end`, in order.
+
+    CorruptLog: a batch is damaged.
+    """
     for segment in segments:
         if not segment.may_hold(start) or segment.base_offset >= end:
             continue
@@ -54,8 +57,8 @@ async def producers_at(
 ) -> Producers:
     """Return the producers of all records below `offset`, from the newest valid snapshot and the log after it.
 
-    A snapshot from below the start of the log is ignored: the records in between are unknown. `snapshots`: the offsets
-    of the existing snapshots, ascending, if the caller has listed the directory.
+    A snapshot below the start of the log is ignored: the records in between are unknown. `snapshots`: the offsets of
+    the existing snapshots, ascending, if the caller has listed the directory.
     """
     producers, start = Producers(), 0
     begin = segments[0].base_offset if segments else offset
@@ -97,7 +100,7 @@ async def read_aborted(disk: Disk, directory: str, segments: Sequence[Segment], 
 
 
 async def recorded_epochs(disk: Disk, directory: str, names: list[str]) -> LeaderEpochs | None:
-    """Return the leader epochs from their file; None if `names` lacks it or it is invalid."""
+    """Return the leader epochs from their file. None: the file is missing in `names` or invalid."""
     if EPOCHS not in names:
         return None
     try:

@@ -1,18 +1,17 @@
-"""Opening a partition's directory: find the segments, cut off a torn tail, rebuild the state that goes with the log.
+"""The recovery of a partition's directory: finding segments, cutting off a torn tail, rebuilding the log's state.
 
-1. After a clean shutdown only the end of the active segment is read. Otherwise every segment from the recovery point
-   on is read, with checksums; records below it were fsynced and are verified when they are read.
-2. The first invalid batch at or above the recovery point ends the log. Below it, CorruptLog.
-3. A segment that does not follow the one before ends the log too. Only compaction leaves gaps: below the cleaned
-   offset, or after a segment with an index. pykbroker writes an index when the segment is durable, and a roll removes
-   one that was written before the segment grew. (Kafka's segments always have one.) Any other gap is the hole of a
-   power failure.
-4. The log reaches to its recovery point, also after a crash; if it does not, fsynced records are missing. After a clean
-   shutdown it ends exactly there.
-5. The log begins where its leader epochs do: they are cut, durably, before segments are deleted. A log that no
+1. After a clean shutdown only the end of the active segment is read. After a crash every segment from the recovery
+   point on is read, with checksums. Records below it were fsynced and are verified when they are read.
+2. The first invalid batch at or above the recovery point ends the log. An invalid batch below it raises CorruptLog.
+3. A gap between two segments ends the log too. Only compaction leaves gaps: below the cleaned offset, or after a
+   segment with an index. pykbroker writes an index when the segment is durable, and a roll removes an index that was
+   written before the segment grew. (Kafka's segments always have an index.) A power failure made any other gap.
+4. The log reaches to its recovery point, even after a crash; otherwise fsynced records are missing. After a clean
+   shutdown the log ends exactly there.
+5. The log begins where its leader epochs begin: before segments are deleted, the epochs are cut durably. A log that no
    checkpoint lists has deleted nothing.
-6. After a crash the log may end earlier than before, if records that were not fsynced are lost. It continues, and a
-   warning names the file that proves the loss: the high watermark checkpoint, a producer snapshot, a leader epoch. A
+6. After a crash the log may end earlier than before, if records that were not fsynced are lost. The log continues, and
+   a warning names the file that proves the loss: the high watermark checkpoint, a producer snapshot, a leader epoch. A
    kill of the broker loses nothing.
 7. Bytes after the new end are removed durably before anything is written: otherwise a power failure might bring them
    back after new records.
@@ -51,8 +50,8 @@ NO_SNAPSHOT = -1
 class RecoveredLog(msgspec.Struct):
     """The state that recovery found. `unsynced`: sealed segments that are not known to be durable.
 
-    `directory_synced`: a clean shutdown made the directory and its files durable, and nothing has changed since.
-    `epochs_durable`: the content of the leader epoch file; None if it is unknown or may not be durable.
+    `directory_synced` is true if a clean shutdown made the directory and its files durable and nothing has changed
+    since. `epochs_durable`: the content of the leader epoch file; None if it is unknown or may not be durable.
     `snapshot_offset`: the offset of the newest producer snapshot, -1 without one.
     """
 
@@ -69,7 +68,7 @@ class RecoveredLog(msgspec.Struct):
 
 
 def begin(opening: Opening) -> RecoveredLog:
-    """Return the state of a new log, whose directory holds no segment: nothing is searched for."""
+    """Return the state of a new log, whose directory holds no segment."""
     start = opening.log_start_offset
     state = RecoveredLog(
         opening.active(start),
@@ -88,7 +87,7 @@ def begin(opening: Opening) -> RecoveredLog:
 
 
 async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
-    """Return the state of a log, from its files. CorruptLog: damage below the recovery point."""
+    """Return the state of a log, from its files. CorruptLog: a batch below the recovery point is damaged."""
     disk, directory = opening.disk, opening.directory
     names = await tidy(disk, directory, clean=clean)
     snapshots = offsets_of(names, ".snapshot")
@@ -140,7 +139,7 @@ async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
 
 
 async def _bound(opening: Opening, state: RecoveredLog) -> None:
-    """Compare the log with where it should begin and end. CorruptLog: fsynced records are missing."""
+    """Compare the log with its expected begin and end. CorruptLog: fsynced records are missing."""
     end = state.active.next_offset
     _require_all(opening, max(end, opening.log_start_offset))
     if opening.log_start_offset > end:
@@ -151,7 +150,7 @@ async def _bound(opening: Opening, state: RecoveredLog) -> None:
 
 
 def _warn_of_loss(opening: Opening, end: int, reached: dict[str, int]) -> None:
-    """Warn of records that existed before a crash and are lost. `reached`: how far the log reached, by witness."""
+    """Warn of records that a crash has lost. `reached` has the former end of the log, by the file that proves it."""
     witness = max(reached, key=reached.__getitem__)
     if reached[witness] > max(end, opening.log_start_offset):
         logger.warning(
@@ -167,7 +166,10 @@ def _warn_of_loss(opening: Opening, end: int, reached: dict[str, int]) -> None:
 
 
 async def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | None, *, clean: bool) -> list[int]:
-    """Return the segments, or none if the first ones never became durable. CorruptLog: they did, and are missing."""
+    """Return the segments, or an empty list if the first never became durable.
+
+    CorruptLog: durable segments are missing.
+    """
     begin = bases[0]
     if epochs is not None and epochs.entries:
         begin = epochs.entries[0][1]
@@ -186,13 +188,13 @@ async def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | 
 
 
 def indexes_of(names: list[str], base_offset: int) -> list[str]:
-    """Return the index files of a segment among the names of its directory."""
+    """Return the index files of a segment, out of the file names in its directory."""
     own = [f"{base_offset:020d}{suffix}" for suffix in INDEXES]
     return [name for name in own if name in names]
 
 
 async def _open_end(opening: Opening, state: RecoveredLog, names: list[str]) -> None:
-    """Find the end of the active segment after a clean shutdown. CorruptLog: the log was not closed there."""
+    """Find the end of the active segment after a clean shutdown. CorruptLog: the log was not closed at this end."""
     segment = state.active
     present = indexes_of(names, segment.base_offset)
     loading = await load(opening.disk, opening.directory, segment, present)
@@ -212,7 +214,7 @@ async def _open_end(opening: Opening, state: RecoveredLog, names: list[str]) -> 
 
 
 def _require_all(opening: Opening, end: int) -> None:
-    """Raise CorruptLog if the log ends below its recovery point. A missing beginning was deleted."""
+    """Raise CorruptLog if the log ends below its recovery point. Missing first segments were deleted."""
     if end < opening.recovery_point:
         raise CorruptLog(f"{opening.directory}: ends at offset {end}; all below {opening.recovery_point} was synced")
 
@@ -244,7 +246,7 @@ async def _scan(opening: Opening, state: RecoveredLog, bases: list[int]) -> None
 
 
 async def _scan_segment(state: RecoveredLog) -> str | None:
-    """Take every valid batch of the active segment into the state; return what is wrong with the one after them."""
+    """Add every valid batch of the active segment to the state. Return what is wrong with the next batch."""
     segment = state.active
     walk = Walk(segment.file, 0, segment.file.size, segment.base_offset, segment.base_offset, check_crc=True)
     leader_epoch: int | None = None
@@ -262,7 +264,10 @@ async def _scan_segment(state: RecoveredLog) -> str | None:
 
 
 def _follows(opening: Opening, before: ActiveSegment, base: int) -> bool:
-    """Whether the segment of `base` continues the one before it. CorruptLog: fsynced records between are missing."""
+    """Whether the segment at offset `base` continues the previous one.
+
+    CorruptLog: fsynced records between are missing.
+    """
     end, index = before.next_offset, file_name(opening.directory, before.base_offset, ".index")
     is_gap = base <= opening.cleaned_offset or opening.disk.exists(index)
     if opening.may_lack(end, base) and (end == base or is_gap):
@@ -278,7 +283,7 @@ def _follows(opening: Opening, before: ActiveSegment, base: int) -> bool:
 async def _cut(opening: Opening, segment: ActiveSegment, damage: str, behind: list[int]) -> None:
     """Truncate `segment` to its valid batches, durably. CorruptLog: the damage is below the recovery point.
 
-    The segments `behind` are removed first: until the truncation is durable, recovery finds them after a damaged one.
+    The segments `behind` are removed first: until the truncation is durable, recovery still finds the damage.
     """
     position, file = segment.size, segment.file
     if segment.next_offset < opening.recovery_point:
@@ -319,7 +324,7 @@ async def _drop(opening: Opening, bases: list[int]) -> None:
 
 
 async def _begin_anew(opening: Opening, state: RecoveredLog) -> int:
-    """Restart a log that ends below its start offset: the records up to there were deleted anyway."""
+    """Restart a log that ends below its start offset, since all its records were deleted."""
     start = opening.log_start_offset
     logger.warning(
         "%s: the log ends at offset %d, below its start offset %d; it is emptied and begins there",
@@ -334,9 +339,9 @@ async def _begin_anew(opening: Opening, state: RecoveredLog) -> int:
 
 
 def _settle_snapshots(opening: Opening, state: RecoveredLog, found: list[int], *, taken: bool) -> None:
-    """Remove snapshots that are no longer needed; after a crash, write one at the end of the log.
+    """Remove snapshots that are no longer needed. After a crash, write a snapshot at the end of the log.
 
-    The newest one stays, and those at the base offset of a segment.
+    The newest snapshot stays, and so do snapshots at the base offset of a segment.
     """
     disk, directory, end = opening.disk, opening.directory, state.active.next_offset
     bases = {state.active.base_offset, *(segment.base_offset for segment in state.sealed)}

@@ -1,4 +1,4 @@
-"""Replaying a stored batch into the producers' state. Appends, replication and recovery share it."""
+"""The replay of a stored batch into the producers' state, which appends, replication and recovery share."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ABORT, COMMIT = 0, 1
 
 
 def remember(producers: Producers, batch: Batch) -> AbortedTransaction | None:
-    """Take a batch of the log into `producers`. Return the aborted transaction that it ends, if any.
+    """Apply a batch of the log to `producers`. Return the aborted transaction that it ends, if any.
 
-    DecodeError: a control batch whose record does not parse.
+    DecodeError: the record of a control batch is invalid.
     """
     if batch.producer_id < 0:
         return None
@@ -39,7 +39,7 @@ def remember(producers: Producers, batch: Batch) -> AbortedTransaction | None:
 
 
 def recall(producers: Producers, batch: Batch) -> AbortedTransaction | None:
-    """Take a batch read from a file into `producers`, like `remember`. CorruptLog: an invalid control batch."""
+    """Apply a batch read from a file to `producers`, like `remember`. CorruptLog: a control batch is invalid."""
     try:
         return remember(producers, batch)
     except DecodeError as damage:

@@ -1,7 +1,7 @@
-"""Checking a producer snapshot against its log: one of another partition or of an earlier time has a valid CRC, too.
+"""The check of a producer snapshot against its log. The CRC alone accepts a snapshot of another partition or time.
 
-A snapshot is compared with batches before its offset, in one segment only: the last few, and the newest ones that it
-names. One that names no producer of these batches is trusted.
+A snapshot is compared with batches before its offset, in one segment only: the last few batches, and the newest batches
+that it names. A snapshot without any producer of these batches is trusted.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pykbroker.storage.segments.walk import Walk
 from wire.records.batch import HEADER, HEADER_BYTES, Batch
 
 LOOKED_UP_MAX = 3
-"""The number of batches named by a snapshot that are looked up in the log."""
+"""The number of a snapshot's batches that are looked up in the log."""
 WINDOW_BYTES = 16384
-"""The size of the part before the offset of a snapshot that is compared with it."""
+"""The bytes of the log, before the offset of a snapshot, that are compared with it."""
 
 
 async def require_fit(producers: Producers, segments: Sequence[Segment], taken: int) -> None:
@@ -74,7 +74,7 @@ async def _require_newest(segment: Segment, producers: Producers, taken: int) ->
 def _knows(producer: ProducerState | None, newest: Batch) -> bool:
     """Whether this may be a producer's state after its batch `newest`.
 
-    It may have expired, unless a transaction is open.
+    The state may have expired, unless a transaction is open.
     """
     if producer is None:
         return newest.is_control or not newest.is_transactional

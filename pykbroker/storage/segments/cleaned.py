@@ -14,7 +14,7 @@ from pykbroker.world.disk import File
 
 
 class CleanedSegment:
-    """A segment compacted from `sources`. It has the base offset of the first and the next offset of the last of them.
+    """A segment compacted from `sources`, with the base offset of the first source and the next offset of the last.
 
     `require_log` raises ApiError once the log was deleted and the directory may belong to another log.
     """
@@ -44,7 +44,7 @@ class CleanedSegment:
         self._active.aborted += compacted.aborted
 
     async def finish(self) -> SealedSegment:
-        """Write the indexes and fsync all files. OSError: they are not durable."""
+        """Write the indexes and fsync all files. OSError: the files are not durable."""
         active = self._active
         sealed = SealedSegment.of(active, self._opening)
         sealed.next_offset = self.sources[-1].next_offset

@@ -1,4 +1,4 @@
-"""The topic configs that a log acts on. Names, units and defaults are Kafka 4.3.1's."""
+"""The topic configs that affect a log. Names, units and defaults are Kafka 4.3.1's."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class LogConfig(msgspec.Struct, frozen=True, gc=False):
     retention_bytes: int = NO_LIMIT
     retention_ms: int = 604_800_000
     segment_bytes: int = 1_073_741_824
-    """`internal.segment.bytes` where it is set: it has no minimum."""
+    """The value of `internal.segment.bytes`, which has no minimum, or else of `segment.bytes`."""
     segment_index_bytes: int = 10_485_760
     segment_jitter_ms: int = 0
     segment_ms: int = 604_800_000

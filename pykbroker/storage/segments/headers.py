@@ -1,4 +1,4 @@
-"""Reading batch headers of a file one after the other, through a small window and without waiting."""
+"""A reader of the batch headers of a file, one after the other, through a small window and without waiting."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from wire.records.batch import CONTROL, HEADER_BYTES, LENGTH_OVERHEAD, TRANSACTI
 
 WINDOW_BYTES = 8192
 FACTS = Struct(">qi4xb4xhi8xq")
-"""Base offset, batch length, magic, attributes, last offset delta, max timestamp."""
+"""The fields base offset, batch length, magic, attributes, last offset delta and max timestamp."""
 
 
 class BadHeader(Exception):
-    """No valid batch header begins here."""
+    """An error: no valid batch header begins at this position."""
 
 
 class Headers:
-    """The batch headers of one file. Positions and sizes are in bytes. NotCached: they must be read from the disk."""
+    """The batch headers of one file.
+
+    Positions and sizes are in bytes. NotCached: a header must be read from the disk.
+    """
 
     __slots__ = ("_attributes", "_data", "_end", "_file", "_start", "max_timestamp")
 
@@ -36,7 +39,10 @@ class Headers:
         return headers
 
     def at(self, position: int) -> tuple[int, int, int]:
-        """Return (base offset, size, last offset) of the batch that begins at `position`. BadHeader."""
+        """Return (base offset, size, last offset) of the batch that begins at `position`.
+
+        BadHeader: no batch begins there.
+        """
         inside = position - self._start
         if inside < 0 or inside + HEADER_BYTES > len(self._data):
             self._data = self._file.read_nowait(position, min(WINDOW_BYTES, self._end - position))
@@ -55,7 +61,7 @@ class Headers:
         return self._attributes & (TRANSACTIONAL | CONTROL) == TRANSACTIONAL
 
     def position_of(self, offset: int, position: int) -> int:
-        """Return the position of the first batch from `position` on that ends at or above `offset`, else the end."""
+        """Return the first position from `position` on of a batch that ends at or above `offset`, else the end."""
         while position < self._end:
             _, size, last_offset = self.at(position)
             if last_offset >= offset:
@@ -64,7 +70,7 @@ class Headers:
         return self._end
 
     def position_since(self, timestamp: int, position: int) -> int:
-        """Return the position of the first batch from `position` on with `timestamp` or a later one, or the end."""
+        """Return the first position from `position` on of a batch with this timestamp or a later one, else the end."""
         while position < self._end:
             _, size, _ = self.at(position)
             if self.max_timestamp >= timestamp:

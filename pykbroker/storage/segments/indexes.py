@@ -1,13 +1,11 @@
 """The offset and time index of one segment, in memory and as files.
 
-Offset index: 8-byte entries (relative offset i32, position i32), both strictly rising: the *last* offset of a batch
-and the byte where that batch begins.
-Time index: 12-byte entries (timestamp i64, relative offset i32), both strictly rising: the largest timestamp so far and
-the last offset of the batch that contains it.
-Entries are big-endian and sparse. The files are disposable: invalid content raises CorruptIndex, and the index is
-rebuilt from the log. They have no checksum: a time index that was cut between two entries is not detected in a segment
-whose later timestamps are smaller.
-In memory a column is an array, so that a large segment's 250,000 entries take 5 MB and load in a few ms.
+Offset index: 8-byte entries (relative offset i32, position i32), both strictly rising: the *last* offset of a batch and
+the byte where that batch begins. Time index: 12-byte entries (timestamp i64, relative offset i32), both strictly
+rising: the largest timestamp so far and the last offset of the batch that contains it. Entries are big-endian and
+sparse. The files are disposable: invalid content raises CorruptIndex, and the index is rebuilt from the log. The files
+have no checksum. A time index that was cut between two entries is not detected if the later timestamps of its segment
+are smaller. In memory a column is an array, so that a large segment's 250,000 entries take 5 MB and load in a few ms.
 """
 
 from __future__ import annotations
@@ -24,11 +22,14 @@ I32, I64 = "i", "q"
 
 
 class CorruptIndex(ValueError):
-    """An index contradicts itself or its log."""
+    """An error for an index that contradicts itself or its log."""
 
 
 class OffsetIndex:
-    """The position in a segment at which to start reading for an offset. Offsets are absolute, positions in bytes."""
+    """The offset index: for an offset, the position at which to start reading.
+
+    Offsets are absolute, positions in bytes.
+    """
 
     __slots__ = ("_positions", "_relative", "base_offset")
 
@@ -41,7 +42,7 @@ class OffsetIndex:
         return len(self._relative)
 
     def add(self, last_offset: int, position: int) -> None:
-        """Add a batch that begins at `position` and ends with `last_offset`; both exceed those of every entry."""
+        """Add a batch that begins at `position` and ends with `last_offset`, which exceed the values of every entry."""
         self._relative.append(last_offset - self.base_offset)
         self._positions.append(position)
 
@@ -67,7 +68,10 @@ class OffsetIndex:
 
     @classmethod
     def decode(cls, base_offset: int, data: bytes, log_bytes: int) -> OffsetIndex:
-        """Parse the used bytes of the file. CorruptIndex: a partial entry, not rising, or beyond `log_bytes`."""
+        """Parse the used bytes of the file.
+
+        CorruptIndex: an entry is partial, does not rise, or is beyond `log_bytes`.
+        """
         if len(data) % OFFSET_ENTRY_BYTES:
             raise CorruptIndex(f"{len(data)} bytes are no whole number of {OFFSET_ENTRY_BYTES}-byte entries")
         index = cls(base_offset)
@@ -85,7 +89,7 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """The offset in a segment at which to start searching for a timestamp."""
+    """The time index: for a timestamp, the offset at which to start searching."""
 
     __slots__ = ("_relative", "_timestamps", "base_offset")
 
@@ -98,7 +102,7 @@ class TimeIndex:
         return len(self._timestamps)
 
     def add(self, timestamp: int, last_offset: int) -> None:
-        """Add the largest timestamp so far if it is larger than that of the last entry."""
+        """Add the largest timestamp so far if it is larger than the timestamp of the last entry."""
         if timestamp > (self._timestamps[-1] if self._timestamps else -1):
             self._timestamps.append(timestamp)
             self._relative.append(last_offset - self.base_offset)
@@ -122,7 +126,10 @@ class TimeIndex:
 
     @classmethod
     def decode(cls, base_offset: int, data: bytes, next_offset: int) -> TimeIndex:
-        """Parse the used bytes of the file. CorruptIndex: a partial entry, not rising, or not below `next_offset`."""
+        """Parse the used bytes of the file.
+
+        CorruptIndex: an entry is partial, does not rise, or reaches `next_offset`.
+        """
         if len(data) % TIME_ENTRY_BYTES:
             raise CorruptIndex(f"{len(data)} bytes are no whole number of {TIME_ENTRY_BYTES}-byte entries")
         index = cls(base_offset)
@@ -150,5 +157,5 @@ def big_endian(column: array[int]) -> array[int]:
 
 
 def rises(column: array[int]) -> bool:
-    """Whether every element is larger than the one before."""
+    """Whether every element is larger than the previous one."""
     return all(map(lt, column, islice(column, 1, None)))

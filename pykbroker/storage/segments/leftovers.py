@@ -1,4 +1,4 @@
-"""The files that a crash leaves in a partition's directory: half written, half deleted, half swapped in."""
+"""The files that a crash leaves in a partition's directory: partly written, partly deleted, partly swapped in."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ def offsets_of(names: list[str], suffix: str) -> list[int]:
 
 
 async def tidy(disk: Disk, directory: str, *, clean: bool = False) -> list[str]:
-    """Complete or remove what a crash interrupted, and return the names of the files that stay.
+    """Complete or undo the operation that a crash interrupted. Return the names of the remaining files.
 
-    CorruptLog: a swap of compacted segments cannot be completed. After a clean shutdown, an index without its `.log`
-    between two other segments is a CorruptLog too: in a compacted topic nothing else shows that a segment is missing.
+    CorruptLog: a swap of compacted segments cannot be completed. After a clean shutdown, CorruptLog also reports an
+    index without its `.log` between two other segments: in a compacted topic nothing else shows that a segment is
+    missing.
     """
     names = disk.names(directory)
     if any(name.endswith(SWAP) for name in names):
@@ -53,9 +54,10 @@ def _was_between(segments: set[int], name: str) -> bool:
 
 
 async def _end_swaps(disk: Disk, directory: str, names: list[str]) -> list[str]:
-    """Complete the swaps of compacted segments that had begun, drop the others, and return the names of the files then.
+    """Complete the swaps of compacted segments that had begun, and drop the other swaps.
 
-    While any file is still named `.cleaned`, no segment from its offset on was replaced.
+    Return the remaining file names. While any file is still named `.cleaned`, no segment from its offset on was
+    replaced.
     """
     await disk.sync_directory(directory)  # after a kill, names seen here may not be durable yet
     bare = [name.removesuffix(CLEANED) for name in names if name.endswith(CLEANED)]
@@ -73,7 +75,7 @@ async def _end_swaps(disk: Disk, directory: str, names: list[str]) -> list[str]:
 
 
 async def _complete_swap(disk: Disk, directory: str, base: int) -> None:
-    """Put a compacted segment in the place of the segments whose offsets it covers; the first of them is removed first.
+    """Let a compacted segment replace the segments whose offsets it covers. The first of them is removed first.
 
     CorruptLog: the compacted segment is damaged, and the first of its sources is gone.
     """
@@ -98,7 +100,7 @@ async def _complete_swap(disk: Disk, directory: str, base: int) -> None:
 
 
 def _give_up_swap(disk: Disk, directory: str, base: int, names: list[str], damage: str) -> None:
-    """Drop a damaged compacted segment whose sources are all there. CorruptLog: they are not."""
+    """Drop a damaged compacted segment whose sources all exist. CorruptLog: a source is missing."""
     if f"{base:020d}.log" not in names:
         raise CorruptLog(f"{directory}: {base:020d}.log{SWAP}: {damage}")
     logger.warning("%s: an interrupted compaction of segment %d is discarded: %s", directory, base, damage)

@@ -1,4 +1,7 @@
-"""Opening a segment's file: valid index files are used, and the rest of the segment is indexed from the log."""
+"""The loading of a segment's indexes.
+
+Valid index files are used, and the rest of the segment is indexed from the log.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ T = TypeVar("T")
 
 
 class Loading(msgspec.Struct, gc=False):
-    """The result of loading a segment. `damage` describes the batch that ends the segment before the end of its file.
+    """The result of loading a segment. `damage` describes an invalid batch that ends the segment before its file ends.
 
     `index_file` and `times_file` are the contents of the index files, None without a file.
     """
@@ -47,12 +50,15 @@ async def load(disk: Disk, directory: str, segment: ActiveSegment, present: list
 
 
 async def _read(disk: Disk, path: str) -> bytes | None:
-    """Return the content of an index file; None if there is none, or a directory in its place, which stays there."""
+    """Return the content of an index file.
+
+    None: the file is missing, or a directory has its name, which is left alone.
+    """
     return None if disk.is_directory(path) else await read_disposable(disk, path)
 
 
 async def note_rest(segment: ActiveSegment, end: int) -> str | None:
-    """Index the batches between the segment's end and `end`; return a description of the first invalid one."""
+    """Index the batches between the segment's end and `end`. Return a description of the first invalid batch."""
     walk = Walk(segment.file, segment.size, end, segment.base_offset, segment.next_offset, check_crc=False)
     while found := await walk.more():
         for _, batch in found:
@@ -61,7 +67,10 @@ async def note_rest(segment: ActiveSegment, end: int) -> str | None:
 
 
 def attempt(segment: Segment, look: Callable[[], T]) -> T:
-    """Return what `look` finds in a segment. Pending: its indexes contradict the log and must be rebuilt."""
+    """Return the result of the search `look` in a segment.
+
+    Pending: its indexes contradict the log and must be rebuilt.
+    """
     try:
         return look()
     except (BadHeader, Mismatch):
@@ -69,7 +78,7 @@ def attempt(segment: Segment, look: Callable[[], T]) -> T:
 
 
 async def reindex(segment: Segment) -> None:
-    """Rebuild the indexes from the log, which may grow meanwhile. CorruptLog."""
+    """Rebuild the indexes from the log, which may grow meanwhile. CorruptLog: a batch is damaged."""
     await patiently(segment.require_loaded)
     fresh = ActiveSegment(segment.base_offset, segment.file, segment.config)
     while fresh.size < segment.size:
@@ -97,7 +106,7 @@ async def _resume(segment: ActiveSegment, index_file: bytes, times_file: bytes) 
 def _last_batch(file: File, index: OffsetIndex, times: TimeIndex) -> tuple[int, int]:
     """Return (size of the last indexed batch, largest timestamp of the first batch).
 
-    CorruptIndex: the log contradicts the indexes. NotCached.
+    CorruptIndex: the log contradicts the indexes. NotCached: the batches must be read from the disk.
     """
     headers = Headers(file, file.size)
     headers.at(0)

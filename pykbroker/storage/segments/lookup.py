@@ -1,4 +1,7 @@
-"""Searching records by time, and aborted transactions among fetched batches. NotCached: the search needs the disk."""
+"""Searches for records by time, and for aborted transactions among fetched batches.
+
+NotCached: the search needs the disk.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ def _first_in(segment: Segment, times: RecordTimes, timestamp: int, start_offset
 
 
 def youngest(segments: Segments, times: RecordTimes) -> TimestampOffset | None:
-    """Return the record with the largest timestamp, the first of them if there are several."""
+    """Return the first record with the largest timestamp."""
     every = segments.every()
     for segment in every:
         segment.require_date()
@@ -64,7 +67,7 @@ def aborted_within(
 ) -> list[AbortedTransaction]:
     """Return the aborted transactions with records in `data`, the batches from `offset` on.
 
-    Batches without transactional records have none.
+    Batches without transactional records have no aborted transactions.
     """
     upper = _upper_offset(offset, data)
     found: list[AbortedTransaction] = []
@@ -96,7 +99,7 @@ async def aborted_between(
 
 
 def _upper_offset(offset: int, data: Buffer | FileSlice) -> int | None:
-    """Return one above the last offset in `data`; None if no batch in it holds records of a transaction."""
+    """Return the offset after the last one in `data`. None: no batch in `data` holds records of a transaction."""
     if isinstance(data, FileSlice):
         headers, position, end = Headers(data.file, data.offset + data.size), data.offset, data.offset + data.size
     else:

@@ -1,9 +1,11 @@
-"""Finding the first record of a stored batch with a timestamp or a later one. Only this read opens batches.
+"""The search for the first record of a stored batch with a timestamp or a later one.
 
-1. The records were never validated, and the reader is not to blame. A batch that does not parse, decompresses to too
-   much, has too many records, or none of its header's largest timestamp is returned as a whole.
-2. A small uncompressed batch is searched at once. Any other is opened off the loop, one per log at a time, and the
-   result is kept for the caller's next attempt.
+No other read decompresses batches.
+
+1. The records may never have been validated, and the reading client is not at fault. A batch is therefore returned as a
+   whole if it is invalid, decompresses to too much, has too many records, or lacks the largest timestamp of its header.
+2. A small uncompressed batch is searched at once. Any other batch is searched in a thread, one per log at a time, and
+   the result is kept for the caller's next attempt.
 """
 
 from __future__ import annotations
@@ -25,12 +27,12 @@ from wire.records.zigzag import read_varint, read_varlong
 
 AT_ONCE_BYTES_MAX = 16384
 RECORDS_MAX = 100_000
-"""The number of records that are examined in one batch."""
+"""The number of records examined in one batch."""
 KEPT_MAX = 64
 
 
 class TimestampOffset(NamedTuple):
-    """A record: its timestamp in ms since 1970, its offset, and the leader epoch that wrote it."""
+    """A record's timestamp in ms since 1970, its offset, and its leader epoch."""
 
     timestamp: int
     offset: int
@@ -50,7 +52,10 @@ class RecordTimes:
         self._found: OrderedDict[SearchKey, TimestampOffset | None] = OrderedDict()
 
     def first_since(self, batch: Batch, timestamp: int, start_offset: int, bytes_max: int) -> TimestampOffset | None:
-        """Return the result of `first_since` below. Pending: the batch must be opened off the loop."""
+        """Return the result of the function `first_since`.
+
+        Pending: the batch must be decompressed in a thread first.
+        """
         start_offset = max(start_offset, batch.base_offset)
         if batch.size <= AT_ONCE_BYTES_MAX and not batch.attributes & CODEC_MASK:
             return first_since(batch, timestamp, start_offset, bytes_max)
@@ -72,7 +77,7 @@ class RecordTimes:
 def first_since(batch: Batch, timestamp: int, start_offset: int, bytes_max: int) -> TimestampOffset | None:
     """Return the first record from `start_offset` on with `timestamp` or a later one; `start_offset` is in the batch.
 
-    By its header the batch has such a record, maybe before `start_offset`. `bytes_max` limits the decompressed size.
+    The header claims such a record, maybe before `start_offset`. `bytes_max` limits the decompressed size.
     """
     try:
         for offset, stamp in islice(stamps(batch, bytes_max), RECORDS_MAX):
@@ -87,7 +92,7 @@ def first_since(batch: Batch, timestamp: int, start_offset: int, bytes_max: int)
 
 
 def stamps(batch: Batch, bytes_max: int) -> Iterator[tuple[int, int]]:
-    """Yield (offset, timestamp) of each record. DecodeError: damaged, or too large."""
+    """Yield (offset, timestamp) of each record. DecodeError: the batch is damaged or too large."""
     data, pos = bytes(decompress(batch.codec, batch.payload, bytes_max)), 0
     append_time = batch.max_timestamp if batch.is_log_append_time else None
     try:

@@ -1,4 +1,4 @@
-"""Verifying stored batches before they are sent, so that bit rot is detected and never served.
+"""The verification of stored batches before they are sent, so that bit rot is detected and never served.
 
 The checksum does not cover offsets and leader epoch. Offsets must therefore rise within their segment, from the batch
 of the index entry below the range to the header after it, and leader epochs must not fall.
@@ -16,19 +16,22 @@ from wire.records.batch import CRC_START, HEADER_BYTES, LENGTH_OVERHEAD, MAGIC
 from wire.records.crc import crc32c
 
 FACTS = Struct(">qiibIhi")
-"""Base offset, batch length, leader epoch, magic, checksum, attributes, last offset delta."""
+"""The fields base offset, batch length, leader epoch, magic, checksum, attributes and last offset delta."""
 
 
 Paced = Callable[[int], Awaitable[None]]
-"""Called with the number of bytes just read or written; waits so that a rate is kept."""
+"""A function that is called with the number of bytes just read or written, and waits so that a rate is kept."""
 
 
 async def unpaced(_size: int) -> None:
-    """Keep no rate."""
+    """Return at once: no rate is kept."""
 
 
 async def check(segment: Segment, directory: str, position: int, size: int, pace: Paced = unpaced) -> None:
-    """Verify the whole batches in a range of the segment and record the range as verified. CorruptLog."""
+    """Verify the whole batches in a range of the segment and record the range as verified.
+
+    CorruptLog: a batch is damaged.
+    """
     if not segment.may_hold(segment.base_offset):
         return
     await patiently(segment.require_loaded)
@@ -41,7 +44,7 @@ async def check(segment: Segment, directory: str, position: int, size: int, pace
 
 
 class Scrub:
-    """A pass over a segment's bytes from `position`, where a batch begins, to `end`, where one ends."""
+    """A pass over a segment's bytes from `position`, where a batch begins, to `end`, where a batch ends."""
 
     def __init__(self, segment: Segment, position: int, end: int) -> None:
         self._segment, self._position, self._end = segment, position, end

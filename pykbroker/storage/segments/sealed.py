@@ -1,7 +1,10 @@
-"""Sealed segments: segments that another one follows. They never change, and stay unopened until they are read.
+"""Sealed segments: all segments of a log except the newest.
 
-1. Valid index files are used, and the rest of the segment is indexed from the log; then the index files are rewritten.
-2. A sealed segment ends where the next one begins, unless the topic is compacted; otherwise records between are lost.
+Sealed segments never change, and stay unopened until they are read.
+
+1. Valid index files are used, and the rest of the segment is indexed from the log. Afterwards the index files are
+   rewritten.
+2. A sealed segment that ends before the next one begins has lost records, unless the topic is compacted.
 3. A segment that compaction left empty is never opened for a read.
 4. A range that this process did not write is verified once before it is first sent.
 """
@@ -20,8 +23,8 @@ from pykbroker.storage.segments.segment import ActiveSegment, Segment, file_name
 class SealedSegment(Segment):
     """A sealed segment. Reading it raises Pending until it is loaded.
 
-    `is_dated`: its largest timestamp is known. `is_dropped`: its files are renamed for deletion. `unwritten`: its index
-    files are not written yet.
+    `is_dated` is true once the largest timestamp of the segment is known, `is_dropped` once its files are renamed for
+    deletion. `unwritten` is true until its index files are written.
     """
 
     __slots__ = ("_disk", "_end_offset", "_opening", "is_dated", "is_dropped", "is_loaded", "unwritten")
@@ -129,17 +132,17 @@ class SealedSegment(Segment):
             self._opening.loaded.use(self)
 
     async def write_aborted(self) -> None:
-        """Write the transaction index durably: unlike the other indexes, a truncated one looks whole."""
+        """Write the transaction index durably: a truncated one looks whole, unlike the other indexes."""
         if self.aborted and not self.aborted_unread and not self.is_dropped:
             await replace_durably(self._disk, self.path(".txnindex"), txn_index.encode(self.aborted))
 
     def file_bytes(self, suffix: str) -> int:
-        """Return the size of one of its files, 0 if it does not exist."""
+        """Return the size of the segment's file with this suffix, 0 if it does not exist."""
         path = self.path(suffix)
         return self._disk.size(path) if self._disk.exists(path) else 0
 
     def path(self, suffix: str) -> str:
-        """Return the path of its file with this suffix."""
+        """Return the path of the segment's file with this suffix."""
         return file_name(self._directory, self.base_offset, suffix)
 
     def require_loaded(self) -> None:

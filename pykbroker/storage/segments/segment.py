@@ -1,4 +1,4 @@
-"""A segment of a log: a file of batches and its sparse indexes. `Segment` is read; `ActiveSegment` also grows."""
+"""A segment of a log: a file of batches and its sparse indexes. A `Segment` is read; an `ActiveSegment` also grows."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ def file_name(directory: str, offset: int, suffix: str) -> str:
 
 
 class Segment:
-    """A segment of a log. `next_offset` is one above the last offset; sizes and positions are in bytes.
+    """A segment of a log. `next_offset` is one above the last offset. Sizes and positions are in bytes.
 
-    `aborted`: the transactions whose abort marker is in this segment; with `aborted_unread`, only those that this
-    process wrote. `checked`: the byte ranges whose checksums are verified.
+    `aborted`: the transactions whose abort marker is in this segment. While `aborted_unread` is true, `aborted` has
+    only transactions that this process wrote. `checked`: the byte ranges whose checksums are verified.
     """
 
     __slots__ = (
@@ -61,15 +61,15 @@ class Segment:
         return self.next_offset > max(offset, self.base_offset)
 
     def headers(self) -> Headers:
-        """Return the batch headers of the segment. NotCached."""
+        """Return the batch headers of the segment. NotCached: the headers must be read from the disk."""
         return Headers(self.file, self.size)
 
     def position_of(self, offset: int, headers: Headers) -> int:
-        """Return the position of the first batch that ends at or above `offset`; the segment's size without one."""
+        """Return the position of the first batch that ends at or above `offset`, or the segment's size."""
         return headers.position_of(offset, self._verified(self.index.find(offset), headers))
 
     def _verified(self, entry: tuple[int, int] | None, headers: Headers) -> int:
-        """Return the position of an index entry. Mismatch: no batch begins there that ends with the entry's offset."""
+        """Return the position of an index entry. Mismatch: no batch there ends with the entry's offset."""
         if entry is None:
             return 0
         last_offset, position = entry
@@ -92,16 +92,16 @@ class Segment:
         return headers.position_since(timestamp, self.position_of(offset, headers))
 
     def reindexed(self) -> None:
-        """Write the rebuilt indexes to the index files, as a sealed segment does. An active segment writes none."""
+        """Write the rebuilt indexes to the index files, as a sealed segment does. An active segment does nothing."""
 
     def require_loaded(self) -> None:
-        """Raise Pending until the indexes are loaded. Those of an active segment are."""
+        """Raise Pending until the indexes are loaded. An active segment always has its indexes."""
 
     def require_date(self) -> None:
-        """Raise Pending until `max_timestamp` is known. That of an active segment is."""
+        """Raise Pending until `max_timestamp` is known. An active segment always knows it."""
 
     def extent(self, offset: int, bytes_max: int, upper_offset: int, at_least_one: bool) -> tuple[int, int]:
-        """Return (position, size) of the whole batches from the one with `offset` on that end below `upper_offset`."""
+        """Return (position, size) of the whole batches below `upper_offset` from the one that holds `offset`."""
         headers = self.headers()
         start = self.position_of(offset, headers)
         end = self.size if upper_offset >= self.next_offset else self.position_of(upper_offset, headers)
@@ -117,9 +117,10 @@ class Segment:
 
 
 class ActiveSegment(Segment):
-    """The newest segment. A batch that would exceed `size_max`, `offset_max` or `timestamp_max` begins the next one.
+    """The newest segment.
 
-    `indexed_bytes`: how much of the segment its index files cover; 0 without index files, -1 if that is not known.
+    A batch that would exceed `size_max`, `offset_max` or `timestamp_max` begins the next segment. `indexed_bytes`: the
+    bytes of the segment that its index files cover; 0 without index files, -1 if unknown.
     """
 
     __slots__ = ("_began_ms", "_jitter_ms", "_since_entry", "indexed_bytes", "offset_max", "size_max", "timestamp_max")
@@ -136,16 +137,16 @@ class ActiveSegment(Segment):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was appended."""
+        """Whether the segment holds no batch."""
         return not self.size
 
     @property
     def lacks_index(self) -> bool:
-        """Whether index files must be written for the next start to find all index entries."""
+        """Whether index files must be written so that the next start finds all index entries."""
         return self.indexed_bytes != self.size and (self.indexed_bytes != 0 or len(self.index) > 0)
 
     def refuses(self, size: int, last_offset: int, max_timestamp: int) -> bool:
-        """Whether such a batch must begin the next segment."""
+        """Whether a batch with these values must begin the next segment."""
         return (
             self.size + size > self.size_max or max_timestamp > self.timestamp_max or last_offset > self.offset_max
         ) and self.size > 0
@@ -194,6 +195,9 @@ class ActiveSegment(Segment):
             self.max_timestamp, self.max_timestamp_offset = times.entry(-1)
 
     def rest(self) -> None:
-        """Add the largest timestamp to the time index and restart the index interval, at roll, close and recovery."""
+        """Add the largest timestamp to the time index and restart the index interval.
+
+        A roll, a close and a recovery call this.
+        """
         self.times.add(self.max_timestamp, self.max_timestamp_offset)
         self._since_entry = 0

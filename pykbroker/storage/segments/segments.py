@@ -1,4 +1,4 @@
-"""The segments of one log, in order: searching an offset among them, adding segments, dropping segments."""
+"""The segments of one log, in order: the search for an offset, and the adding and dropping of segments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SUFFIXES = (*OWN_FILES, ".snapshot")
 
 
 class Segments:
-    """The segments of one log: sealed ones, ascending and without overlap, then the active one.
+    """The segments of one log: sealed segments, ascending and without overlap, then the active one.
 
     `unsynced`: sealed segments that are not durable yet. `doomed`: files renamed `.deleted`; the owner removes them
     later.
@@ -50,7 +50,7 @@ class Segments:
         return [*self.sealed, self.active]
 
     def since(self, offset: int) -> Iterator[Segment]:
-        """Yield the segment that may hold `offset` and all later ones, without those that compaction left empty."""
+        """Yield the segment that may hold `offset` and all later segments. Skip segments that compaction left empty."""
         first = bisect_right(self.sealed, offset, key=lambda one: one.base_offset) - 1
         if first + 1 < len(self.sealed) or offset < self.active.base_offset:
             for at in range(max(first, 0), len(self.sealed)):
@@ -108,7 +108,7 @@ class Segments:
             self._doom(segment.base_offset, SUFFIXES if segment.base_offset > cleaned.base_offset else OWN_FILES)
 
     async def drop_newest(self) -> ActiveSegment:
-        """Drop the active segment and make the one before it active."""
+        """Drop the active segment and make the previous one active."""
         self._drop(self.active)
         before = self.sealed.pop()
         self.unsynced = [segment for segment in self.unsynced if segment is not before]
@@ -154,13 +154,13 @@ class Segments:
                 self.doomed.append(path + DELETED)
 
     def close(self) -> None:
-        """Close all files; file slices that are still being sent fail from now on."""
+        """Close all files. File slices that are still being sent fail afterwards."""
         self.forget()
         for segment in self.sealed:
             segment.close()
         self.active.file.close()
 
     def forget(self) -> None:
-        """Let each file be closed once nobody reads it any more."""
+        """Release all files. A file is closed once nobody reads it any more."""
         for segment in self.sealed:
             self._opening.loaded.forget(segment)

@@ -1,4 +1,4 @@
-"""The newest batches of a log, kept for the reads that follow an append: offsets, positions and, if small, bytes."""
+"""The newest batches of a log, kept for reads just after an append: offsets, positions, bytes of small batches."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from bisect import bisect_left, bisect_right
 from pykbroker.world.disk import Buffer
 
 BATCHES_REMEMBERED = 512
-"""The number of batches that are kept at least; at twice as many, the older half is dropped."""
+"""The least number of batches that are kept. At twice as many, the older half is dropped."""
 KEEP_BYTES_MAX = 16384
-"""The bytes of larger batches are in the page cache only."""
+"""The size of the largest batch whose bytes are kept. The bytes of larger batches are in the page cache only."""
 BYTES_KEPT_MAX = 256 << 10
-"""The bytes that are kept per log; a batch that would exceed this leaves only the newest half."""
+"""The bytes kept per log. A batch that would exceed this drops all but the newest half."""
 JOIN_BYTES_MAX = 65536
 NOWHERE = 2**63 - 1
 
 
 class Tail:
-    """The newest batches of the active segment. `first_offset` is that of the oldest one, NOWHERE without any."""
+    """The newest batches of the active segment.
+
+    `first_offset` is the offset of the oldest one, NOWHERE if there is none.
+    """
 
     __slots__ = ("_chunks", "_full_at", "_kept_from", "_offsets", "_positions", "first_offset")
 
@@ -33,7 +36,7 @@ class Tail:
         self._keep_from(0)
 
     def add(self, base_offset: int, position: int, chunk: bytes | None) -> None:
-        """Add a batch that was appended; `chunk` is its bytes, None to leave them to the file."""
+        """Add a batch that was appended. `chunk` is its bytes, or None if they stay in the file only."""
         offsets = self._offsets
         if not offsets:
             self.first_offset = base_offset
@@ -56,15 +59,16 @@ class Tail:
         self._keep_from(position)
 
     def _keep_from(self, position: int) -> None:
-        """Set the position before which no batch has its bytes here."""
+        """Set the position before which no batch's bytes are kept."""
         self._kept_from, self._full_at = position, position + BYTES_KEPT_MAX - KEEP_BYTES_MAX
 
     def find(
         self, offset: int, bytes_max: int, upper_offset: int, end_offset: int, end_position: int, at_least_one: bool
     ) -> tuple[int, int, Buffer | None]:
-        """Return (position, size, bytes if kept) of the whole batches from the one with `offset` on.
+        """Return (position, size, bytes if kept) of the whole batches from the one that holds `offset`.
 
-        They end below `upper_offset`. `offset` is in the tail; `end_offset` and `end_position` are the end of the log.
+        All returned batches end below `upper_offset`. `offset` is in the tail; `end_offset` and `end_position` are the
+        end of the log.
         """
         offsets, positions = self._offsets, self._positions
         first = bisect_right(offsets, offset) - 1
@@ -86,7 +90,7 @@ class Tail:
         return start, size, None if None in chunks else b"".join(chunks)  # type: ignore[arg-type]
 
     def bytes_from(self, offset: int, upper_offset: int, end_offset: int, end_position: int) -> int:
-        """Return the size of the whole batches from the one with `offset`, which is kept here, below `upper_offset`."""
+        """Return the size of the whole batches below `upper_offset` from the batch with `offset`, which is kept."""
         offsets = self._offsets
         first = bisect_right(offsets, offset) - 1
         if upper_offset >= end_offset:

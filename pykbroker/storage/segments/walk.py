@@ -1,7 +1,7 @@
-"""Walking over a segment's file batch by batch, from the disk and without trust in its content.
+"""A walk over a segment's file batch by batch, from the disk and without trust in its content.
 
-A batch that is cut off, of a wrong magic or checksum, or whose offsets go back ends the walk: `damage` describes it,
-and `position` is the end of the last valid batch. Memory: `CHUNK_BYTES`, or one batch if that is larger.
+The walk ends at a batch that is cut off, has a wrong magic or checksum, or whose offsets go back. `damage` describes
+this batch, and `position` is the end of the last valid one. Memory: `CHUNK_BYTES`, or one batch if that is larger.
 """
 
 from __future__ import annotations
