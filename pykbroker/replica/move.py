@@ -4,12 +4,12 @@
    two awaits; every later append goes to the copy alone.
 2. In that step, the log's directory is renamed durably before the copy's directory is. A crash therefore never leaves
    two logs of one name. A crash between the two renames leaves a complete copy, to which the metadata points.
-3. When a crash leaves both the log and its copy, the longer one is right: the shorter one is a prefix of it.
+3. If a crash leaves both the log and its copy, the longer of the two is valid, and the shorter one is its prefix.
 4. Records that retention or DeleteRecords deletes before they are copied are skipped: the copy begins anew at the log
    start offset.
-5. The copy catches up with any producer. From the first round that copies more than half of what the round before it
-   copied, clients' appends are throttled to half of the bytes copied. Once a round copies `HAND_OVER_BYTES_MAX` or
-   less, appends wait for the last round and for its fsync.
+5. The copy catches up with any producer. Once a round copies more than half as much as the previous round, clients'
+   appends are throttled to half of the bytes copied. Once a round copies `HAND_OVER_BYTES_MAX` or less, appends wait
+   for the last round and for its fsync.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ CHUNK_BYTES = 1 << 16
 SHARE_S, STEP_BYTES_MAX = 0.004, 1 << 20
 """Limits of one step, after which other tasks run."""
 UNFLUSHED_BYTES_MAX, UNFLUSHED_SEGMENTS_MAX = 8 << 20, 16
-"""A copy that has more of either is flushed: it keeps no more files open, and no more of the page cache dirty."""
+"""A copy with more unflushed bytes or segments is flushed. This bounds its open files and its dirty page cache."""
 HAND_OVER_BYTES_MAX = 1 << 20
-"""A copy is nearly level when its last round copied no more than this."""
+"""A copy is nearly level with its log when its last round copied at most this many bytes."""
 LEFT_BYTES_MAX = 4 * CHUNK_BYTES
 """Bytes that may be copied between the last round and the replacement, on the event loop."""
 NO_TIME_MS = 0
@@ -47,7 +47,10 @@ READ_TRIES_MAX = 10
 
 
 class Move:
-    """A partition, the copy of its log, and the directory of the copy. `copied_bytes`: since this process began."""
+    """A partition, the copy of its log, and the directory of the copy.
+
+    `copied_bytes` counts since this process began.
+    """
 
     __slots__ = (
         "_refusals",
@@ -119,7 +122,10 @@ class Move:
         self.copied_bytes += len(data)
 
     def _next(self) -> tuple[int, Buffer]:
-        """Return (the offset at which the copy continues, batches from the one that holds this offset). NotCached."""
+        """Return (the offset at which the copy continues, batches from the one that holds this offset).
+
+        NotCached: the batches must be read from the disk first.
+        """
         log = self._source()
         start = max(self.log.log_end_offset, log.log_start_offset)
         data = log.read(start, CHUNK_BYTES, log.log_end_offset, at_least_one=True)
@@ -159,8 +165,9 @@ class Move:
             self._throttle = None
 
     def is_level(self) -> bool:
-        """Whether the copy may replace the log. The few batches that the broker itself appended since the last flush
-        are copied here.
+        """Whether the copy may replace the log.
+
+        The few batches that the broker itself appended since the last flush are copied in this call.
         """
         log, mine = self._source(), self.log
         begun = self.copied_bytes

@@ -1,4 +1,4 @@
-"""The moves of partitions between the log directories of this broker (KIP-113): begun, resumed, completed, given up."""
+"""Moves of partitions between the log directories of this broker (KIP-113), from the request to the replaced log."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Assign = Callable[[Mapping[tuple[bytes, int], bytes]], Awaitable[None]]
 class Moves:
     """The moves that are under way.
 
-    The lock `changing` is held while partitions are added, removed or placed. `check_room` raises ApiError when no file
+    The lock `changing` is held while partitions are added, removed or moved. `check_room` raises ApiError when no file
     descriptor is free for a copy.
     """
 
@@ -40,7 +40,10 @@ class Moves:
         return (move for move in self._under_way.values() if move.directory is directory)
 
     async def begin(self, partition: Partition, topic_id: bytes, path: str) -> None:
-        """Begin to move the partition to this directory, in place of a move to another one. ApiError."""
+        """Begin to move the partition to this directory, instead of any directory to which it is being moved.
+
+        ApiError: the partition cannot move there.
+        """
         directory = self.destination(partition.key, path)
         if not partition.is_online or partition.log is None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
@@ -78,7 +81,7 @@ class Moves:
     async def resume(self, partition: Partition, topic_id: bytes) -> None:
         """Resume the move that was under way when the broker stopped.
 
-        A copy that is longer than its log had begun to replace the log: only the directories have to be renamed.
+        A copy that is longer than its log was already replacing the log: only the directories must still be renamed.
         """
         directory, log = self._places.coming.pop(partition.key, None), partition.log
         if directory is None or log is None:
@@ -96,10 +99,10 @@ class Moves:
             await self._anew(partition, topic_id, directory, damage)
 
     async def _complete(self, move: Move) -> None:
-        """Let a copy that is longer than its log replace the log.
+        """Replace the log by a copy that is longer.
 
-        When the log's disk refuses the rename, the partition goes offline. Served from the log, it would lack records
-        of the copy; served from the copy, it would lack the records that are appended to the log.
+        The partition goes offline if the log's disk refuses the rename. The log would lack records of the copy, and the
+        copy would lack the records that are appended to the log.
         """
         try:
             await self._take_over(move)
@@ -178,7 +181,7 @@ class Moves:
         return self._under_way.get(move.partition) is move
 
     async def _approach(self, move: Move) -> None:
-        """Copy until the copy is nearly level with the log, and throttle producers that are faster than the copying."""
+        """Copy until the copy is nearly level with the log. Throttle producers that are faster than the copying."""
         before: int | None = None
         while self._is_under_way(move):
             copied = await move.catch_up()

@@ -1,9 +1,10 @@
-"""Opening the logs of the partitions that are assigned to this broker, and retrying those that could not be opened.
+"""The opener of the logs of this broker's partitions, which also retries logs that it could not open.
 
-At start, a partition that this broker had before may have no directory. It is lost, stays offline, and keeps its entry
-in the checkpoint, if the metadata assigns it to a log directory that is not here, if the metadata names no directory
-while one is not here, or if a checkpoint says that it had records. Any other partition was empty and is created anew.
-Records of the last `replica.high.watermark.checkpoint.interval.ms` before a kill are in no checkpoint.
+At start, a partition that this broker had before may have no directory. The partition is lost in any of three cases:
+the metadata assigns it to a log directory that is missing; the metadata assigns it to no directory while any directory
+is missing; a checkpoint says that it had records. A lost partition stays offline and keeps its checkpoint entry. Any
+other partition was empty and is created anew. No checkpoint has the records of the last
+`replica.high.watermark.checkpoint.interval.ms` before a kill.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class PartitionOpener:
-    """Opens or creates the log of a partition in its log directory."""
+    """An opener of the logs of partitions. It creates the log of a new partition."""
 
     def __init__(self, node_id: int, places: Places, descriptors: Descriptors) -> None:
         self._node_id, self._places, self._descriptors = node_id, places, descriptors
@@ -64,9 +65,10 @@ class PartitionOpener:
         return self._places.open_logs >= self._descriptors.partitions_max
 
     async def open(self, key: TopicPartition, topic_id: bytes, assigned: bytes, config: LogConfig) -> Partition:
-        """Return the partition with its log, opened or new. Without a log it is offline, and the reason is logged.
+        """Return the partition with its log, opened or new.
 
-        `assigned` is the id of the log directory that the metadata names.
+        If there is no log, the partition is offline and the reason is logged. `assigned` is the id of the log directory
+        that the metadata names.
         """
         if key in self._lost:
             directory, why = self._lost[key]
@@ -90,7 +92,10 @@ class PartitionOpener:
         return Partition(key, log, directory)
 
     def _leave_closed(self, key: TopicPartition, topic_id: bytes, directory: LogDirectory, is_new: bool) -> Partition:
-        """Return the partition, offline until a file descriptor is free. A log that needs recovery keeps needing it."""
+        """Return the partition, offline until a file descriptor is free.
+
+        A log that needs recovery still needs it then.
+        """
         self._without_descriptor.append(key)
         self._unopened[key] = topic_id
         if is_new:
@@ -106,7 +111,7 @@ class PartitionOpener:
         self._unopened.pop(key, None)
 
     def log_without_descriptor(self) -> None:
-        """Log how many partitions found no file descriptor since the last call, if any did not."""
+        """Log how many partitions found no file descriptor since the last call, if there are any."""
         if self._without_descriptor:
             logger.error(
                 "%d partitions, of which %s is the first, stay offline: %s; %d partitions fit."

@@ -1,4 +1,4 @@
-"""The log of a partition in which a coordinator keeps its records. Matches `coordinator.journal.Journal`."""
+"""The log of a partition in which a coordinator keeps its records, behind `coordinator.journal.Journal`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from wire.error_codes import ErrorCode
 
 
 class OwnLog:
-    """A log whose batches are made by this broker: sequence numbers and codecs are not checked."""
+    """A log of batches that this broker makes. Sequence numbers and codecs are not checked."""
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
 
     @property
     def leader_epoch(self) -> int:
-        """Return the epoch of the partition's leader, on this broker or elsewhere."""
+        """Return the leader epoch of the partition, whichever broker leads it."""
         return self._partition.leader_epoch
 
     @property
@@ -56,7 +56,7 @@ class OwnLog:
         return self._partition.flush_due
 
     def append_own(self, batch: Buffer | Marker, now_ms: int, verification: Verification | None) -> int:
-        """Append a batch whole, and return the offset after it. ApiError: nothing was appended."""
+        """Append a whole batch, and return the offset after it. ApiError: nothing was appended."""
         if isinstance(batch, Marker):
             return self._partition.append_marker(batch, now_ms).last_offset + 1
         return self._partition.append_own(batch, verification).last_offset + 1

@@ -23,7 +23,7 @@ from pykbroker.world.disk import Buffer
 
 
 class Partition:
-    """A partition of this broker, served while `log` is not None.
+    """A partition of this broker, which is served while `log` is not None.
 
     `throttle` limits clients' appends while the log is copied to another directory; otherwise it is None.
     """
@@ -46,7 +46,7 @@ class Partition:
 
     @property
     def leader_epoch(self) -> int:
-        """Return the epoch of the partition's leader, -1 before the first one."""
+        """Return the leader epoch of the partition, -1 before the first leader."""
         return self.leadership.epoch
 
     @property
@@ -86,7 +86,10 @@ class Partition:
         return self.log is not None and self.log.failed is None and self.directory.failed is None
 
     def require_leader(self, current_leader_epoch: int = NO_EPOCH) -> Log:
-        """Return the log, for a client with this leader epoch (-1: unknown). ApiError: offline, fenced, not leader."""
+        """Return the log, for a client with this leader epoch (-1: unknown).
+
+        ApiError: the log is offline, the client's epoch is fenced or unknown, or this broker is not the leader.
+        """
         log = self.log
         if log is None or log.flusher.failed is not None or self.directory.failed is not None:
             raise self.guard.offline()
@@ -96,9 +99,10 @@ class Partition:
     def append(
         self, data: Buffer, now_ms: int, verification: Verification | None = None, acks_all: bool = False
     ) -> Appended | None:
-        """Append a client's batch at once. None: the caller must `append_off_loop`, as that takes too long.
+        """Append a client's batch at once.
 
-        ApiError: the batch is invalid, this broker cannot append, or the disk refused the write.
+        Return None if that takes too long: the caller then awaits `append_off_loop`. ApiError: the batch is invalid,
+        this broker cannot append, or the disk refused the write.
         """
         log, leadership = self.log, self.leadership
         if (
@@ -125,7 +129,7 @@ class Partition:
     async def append_off_loop(
         self, data: Buffer, now_ms: int, verification: Verification | None = None, acks_all: bool = False
     ) -> Appended:
-        """Append a client's batch that a throttle holds back, or whose records are too large to read on the loop."""
+        """Append a client's batch that is throttled, or whose records are too large to read on the event loop."""
         while self.throttle is not None and not self.throttle.admits(len(data)):
             await self.throttle.wait()
         batch = await self.require_leader().open_off_loop(data, now_ms)
@@ -135,13 +139,16 @@ class Partition:
         return self._append(log, log.appender.append_opened, batch, self.leader_epoch, verification)
 
     def append_own(self, data: Buffer, verification: Verification | None = None) -> Appended:
-        """Append a batch that this broker made. ApiError: its producer is fenced, or the disk refused."""
+        """Append a batch that this broker made. ApiError: its producer is fenced, or the disk refused the write."""
         log = self.require_leader()
         self.leadership.require_min_isr()
         return self._append(log, log.appender.append_as_leader, data, self.leader_epoch, verification)
 
     def append_marker(self, marker: Marker, now_ms: int) -> Appended:
-        """Append a transaction marker. ApiError: its producer or coordinator is fenced, or the disk failed."""
+        """Append a transaction marker.
+
+        ApiError: its producer or coordinator is fenced, or the disk refused the write.
+        """
         log = self.require_leader()
         self.leadership.require_min_isr()
         return self._append(log, log.appender.append_marker, marker, self.leader_epoch, now_ms)
@@ -169,7 +176,7 @@ class Partition:
         return log is not None and self.leadership.flush_due(log.state.log_end_offset, log.flusher.recovery_point)
 
     async def flush_if_due(self) -> None:
-        """Flush the log if its newest records may not be acknowledged before. ApiError as `flush`."""
+        """Flush the log if its newest records must be durable before they are acknowledged. ApiError as in `flush`."""
         self.require_leader()
         if self.flush_due:
             await self.flush()
@@ -191,12 +198,12 @@ class Partition:
             self._advance(log)
 
     async def commit(self) -> None:
-        """Commit records that no request waits for any more, as when the connection of the producer ended."""
+        """Commit records that no request waits for any more, for example after the producer disconnected."""
         if self.is_online and self.is_leader and self.log is not None and self.high_watermark < self.log.log_end_offset:
             await self.flush()
 
     async def retain(self, now_ms: int) -> None:
-        """Delete the segments that retention does not keep. ApiError: the disk refused."""
+        """Delete the segments that retention does not keep. ApiError: the disk refused the deletion."""
         log = self.log
         if self.is_online and log is not None:
             try:
@@ -207,7 +214,7 @@ class Partition:
                     raise
 
     async def scrub(self, pace: Paced) -> None:
-        """Check all stored batches. ApiError: one is damaged and the partition offline, or the disk failed."""
+        """Check all stored batches. ApiError: the disk failed, or a batch is damaged and the partition went offline."""
         if self.is_online and self.log is not None:
             with self.guard.errors():
                 await self.log.scrub(pace)
@@ -215,7 +222,7 @@ class Partition:
     async def wait_committed(self, offset: int) -> None:
         """Wait until the high watermark has reached `offset`, as acks=all does.
 
-        ApiError: NOT_LEADER_OR_FOLLOWER when the leadership ends first, NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+        ApiError: NOT_LEADER_OR_FOLLOWER when the leadership ends first, or NOT_ENOUGH_REPLICAS_AFTER_APPEND.
         """
         watch = Watch((self,))
         self._advance(self.require_leader())

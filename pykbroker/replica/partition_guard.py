@@ -1,4 +1,4 @@
-"""Errors of the disk, as clients see them: one ApiError each, and a partition or directory that goes offline."""
+"""The guard of a partition, which turns errors of the disk into ApiErrors and takes logs and directories offline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class PartitionGuard:
-    """The errors of one partition's log and directory. A refusal that repeats is logged once."""
+    """The guard of one partition's log and directory. An error that repeats is logged once."""
 
     __slots__ = ("_partition", "_reported_errno")
 
@@ -29,7 +29,7 @@ class PartitionGuard:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Turn a disk's refusal into an ApiError, and take a damaged log offline, alone.
+        """Turn an OSError of the disk into an ApiError. Take the partition offline if its log is damaged.
 
         After a move, errors of the old log have no effect on the partition.
         """
@@ -52,11 +52,11 @@ class PartitionGuard:
         return self.offline()
 
     def offline(self) -> ApiError:
-        """Return the error for clients of a partition that is offline."""
+        """Return the error for clients while the partition is offline."""
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self._partition.key} is offline")
 
     def refused(self, error: OSError) -> ApiError:
-        """Return the error for clients after a refusal of the disk, which may take the log directory offline."""
+        """Return the error for clients after an OSError of the disk. The error may take the log directory offline."""
         key, directory = self._partition.key, self._partition.directory
         directory.fail(error)
         if error.errno != self._reported_errno:

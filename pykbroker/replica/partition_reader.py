@@ -1,4 +1,4 @@
-"""Reads of one partition, as far as its leadership exposes it."""
+"""The reads of one partition, limited to the offsets that its leadership exposes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class PartitionReader:
-    """Reads the log of a partition, and turns errors of the disk into ApiErrors."""
+    """A reader of a partition's log, which turns errors of the disk into ApiErrors."""
 
     __slots__ = ("_partition",)
 
@@ -23,7 +23,7 @@ class PartitionReader:
         self._partition = partition
 
     def upper_offset(self, *, committed_only: bool) -> int:
-        """Return where a consumer's view ends: the high watermark, or with read_committed the last stable offset."""
+        """Return the end of a consumer's view: the last stable offset with read_committed, else the high watermark."""
         leadership, log = self._partition.leadership, self._partition.log
         high_watermark = leadership.high_watermark
         if committed_only and log is not None:
@@ -31,7 +31,10 @@ class PartitionReader:
         return high_watermark
 
     def read(self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool) -> Buffer | FileSlice:
-        """Return whole batches from the one that holds `offset`, below `upper_offset`. NotCached: `wait_cached`."""
+        """Return whole batches below `upper_offset`, starting with the batch that holds `offset`.
+
+        NotCached: the caller must await `wait_cached` first.
+        """
         log = self._partition.log
         assert log is not None
         try:
@@ -45,18 +48,27 @@ class PartitionReader:
             await missing.fetch()
 
     def look_up(self, timestamp: int, upper_offset: int) -> tuple[int, int, int] | None:
-        """Return (timestamp, offset, leader epoch) of the first record since this time. NotCached: `patiently`."""
+        """Return (timestamp, offset, leader epoch) of the first record with this timestamp or a later one.
+
+        NotCached: the search needs the disk; `patiently` repeats the search.
+        """
         log = self._partition.require_leader()
         with self._partition.guard.errors():
             return log.offset_for_timestamp(timestamp, upper_offset)
 
     def max_timestamp(self) -> tuple[int, int, int] | None:
-        """Return (timestamp, offset, leader epoch) of the record with the largest time. NotCached: `patiently`."""
+        """Return (timestamp, offset, leader epoch) of the record with the largest timestamp.
+
+        NotCached: the search needs the disk; `patiently` repeats the search.
+        """
         log = self._partition.require_leader()
         with self._partition.guard.errors():
             return log.max_timestamp()
 
     async def patiently(self, call: Callable[[], T]) -> T:
-        """Return the result of a call that reads this partition, repeated after each wait for bytes that it needs."""
+        """Return the result of a call that reads this partition.
+
+        The call is repeated after each wait for bytes that it needs.
+        """
         with self._partition.guard.errors():
             return await patiently(call)

@@ -15,8 +15,8 @@ from pykbroker.storage.files.partition_directory import PartitionDirectory
 class Places:
     """The log directory of each partition, read from the disks at start and kept up to date.
 
-    `ids` are those of `directories`, in order. `coming` holds the copies, found at start, of partitions that were
-    moving.
+    `ids` are the ids of `directories`, in the same order. `coming` holds the copies, found at start, of partitions
+    whose move was interrupted.
     """
 
     def __init__(self, directories: tuple[LogDirectory, ...], ids: Sequence[bytes]) -> None:
@@ -57,8 +57,8 @@ class Places:
         """Decide, at start, about each copy of a log.
 
         A copy is promoted to the log if the metadata assigns the partition to the copy's directory and no log exists.
-        It is added to `coming` if the log exists too. The copy of a stray is set aside. `assigned` returns the id of
-        the assigned directory, None for a stray.
+        A copy is added to `coming` if the log exists too. The copy of a stray partition is renamed for the operator.
+        `assigned` returns the id of the assigned directory, None for a stray.
         """
         for directory in self.directories:
             for key in list(directory.futures.names):
@@ -79,7 +79,7 @@ class Places:
             self.moved(key, directory)
 
     def moved(self, key: TopicPartition, directory: LogDirectory) -> None:
-        """Record that the partition is in this directory."""
+        """Record that the partition is in this directory now."""
         self.forget(key)
         self._of[key] = directory
         self._sizes[directory] += 1
@@ -101,14 +101,14 @@ class Places:
         return min(usable, key=self._sizes.__getitem__)
 
     def lost(self, before: Iterable[bytes]) -> bool:
-        """Whether a log directory that this broker registered before is not here now."""
+        """Whether a log directory that this broker registered before is missing now."""
         return any(one not in self._by_id for one in before)
 
     def missing(self, key: TopicPartition, assigned: bytes, *, lost: bool) -> tuple[LogDirectory, str] | None:
-        """Return (the assumed directory, the reason) for a lost partition, None for one that is here or was empty.
+        """Return (the assumed directory, the reason) for a lost partition. Return None if it is here or was empty.
 
-        The caller asks only about partitions that existed when this broker last ran. `lost`: a log directory of that
-        time is not here now.
+        The caller asks only about partitions that existed when this broker last ran. `lost` is true if a log directory
+        that this broker had then is missing now.
         """
         if key in self._of:
             return None
@@ -127,7 +127,7 @@ class Places:
         return None
 
     def forget(self, key: TopicPartition) -> None:
-        """Remove a partition that is deleted."""
+        """Remove a deleted partition."""
         directory = self._of.pop(key, None)
         if directory is not None:
             self._sizes[directory] -= 1

@@ -1,6 +1,6 @@
-"""Reads of several partitions within one bound on their bytes, and the wait for `min_bytes` (KIP-74).
+"""Reads of several partitions within one limit on their bytes, and the wait for `min_bytes` (KIP-74).
 
-The first batch found may exceed every bound, so that a consumer always makes progress.
+The first batch found may exceed every limit, so that a consumer always makes progress.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.fetch import AbortedTransaction, EpochEndOffset, FetchPartition, PartitionData
 
 AT_ONCE_MAX = 16
-"""Partitions read in one step of a large Fetch."""
+"""The number of partitions read in one step of a large Fetch."""
 
 Located = list[tuple[SessionPartition, Partition]]
 
@@ -38,10 +38,10 @@ class Reading:
         self.is_enough = False
 
     def read(self) -> list[FetchedPartition]:
-        """Return the data of the partitions, without those that have nothing new.
+        """Return the data of the partitions, without partitions that have nothing new.
 
-        NotCached: a partition needs the disk. The next call resumes at this partition: to restart might never end, as
-        only a bounded number of segments is open at a time.
+        NotCached: a partition needs the disk. The next call resumes at this partition. A restart from the first one
+        might never end, as only a bounded number of segments is open at a time.
         """
         if not self._at:
             self._begin()
@@ -50,7 +50,7 @@ class Reading:
         return self._found
 
     def read_in_steps(self) -> Generator[None, None, list[FetchedPartition]]:
-        """Read as `read` does, `AT_ONCE_MAX` partitions a step."""
+        """Read as `read` does, at most `AT_ONCE_MAX` partitions in each step."""
         self._in_steps = True
         self._begin()
         for end in range(AT_ONCE_MAX, len(self.located) + AT_ONCE_MAX, AT_ONCE_MAX):
@@ -63,7 +63,7 @@ class Reading:
         self._size, self.is_enough, self._found = 0, not self.located, []
 
     def _read_up_to(self, end: int) -> None:
-        """Read the partitions from `_at` to below `end`."""
+        """Read the partitions from index `_at` to below `end`."""
         found = self._found
         for at in range(self._at, end):
             self._at = at
@@ -89,14 +89,17 @@ class Reading:
         self.is_enough |= self._size >= self._bytes_min
 
     async def wait_cached(self, partition: Partition, missing: NotCached) -> None:
-        """Wait for the bytes that a partition needs. If its disk refuses, it is not read again for this answer."""
+        """Wait for the bytes that a partition needs.
+
+        If the disk refuses, the response has an error for the partition.
+        """
         try:
             await partition.reader.wait_cached(missing)
         except ApiError as error:
             self._refused[partition] = error
 
     async def wait(self, watch: Watch, wait_ms_max: int) -> list[FetchedPartition]:
-        """Wait until there is enough, the time is up, or the watch is hurried; then return what there is."""
+        """Wait until enough bytes are found, the time is up, or the watch is hurried. Return the data found by then."""
         if self._in_steps:
             watch.wake()  # records may have come since a partition was read in an earlier step
         try:
@@ -110,11 +113,11 @@ class Reading:
         return await self.read_patiently()
 
     async def read_patiently(self) -> list[FetchedPartition]:
-        """Read as `read` does, and wait for the disk where that is needed."""
+        """Read as `read` does, and wait for the disk where needed."""
         return await patiently(self.read)
 
     def _has_enough(self) -> bool:
-        """Whether `read` would find enough, by counting bytes instead of reading them."""
+        """Whether `read` would find enough bytes. The bytes are counted, not read."""
         size = 0
         for wanted, partition in self.located:
             asked = wanted.asked
@@ -154,7 +157,7 @@ class Reading:
 
 
 class _Missing(NotCached):
-    """The bytes that one of the partitions needs."""
+    """The bytes that a partition of the read needs from the disk."""
 
     def __init__(self, reading: Reading, partition: Partition, missing: NotCached) -> None:
         Exception.__init__(self, *missing.args)
@@ -166,7 +169,10 @@ class _Missing(NotCached):
 
 
 def divergence(log: Log, asked: FetchPartition) -> EpochEndOffset | None:
-    """Return where the client's log diverges from this log, None if not below its fetch offset (KIP-595)."""
+    """Return the offset and epoch at which the client's log diverges from this log (KIP-595).
+
+    None: the logs do not diverge below the client's fetch offset.
+    """
     epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
     if epoch < 0 or asked.fetch_offset < log.log_start_offset:
         raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
@@ -176,5 +182,5 @@ def divergence(log: Log, asked: FetchPartition) -> EpochEndOffset | None:
 
 
 def failed(asked: FetchPartition, code: ErrorCode) -> PartitionData:
-    """Return an error of one partition; the offsets are -1."""
+    """Return the response for a partition that failed, with all offsets -1."""
     return PartitionData(asked.partition, code, -1, aborted_transactions=None, records=b"")

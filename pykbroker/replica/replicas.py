@@ -1,4 +1,4 @@
-"""The partitions of this broker, by topic name and by topic id, in line with the committed metadata."""
+"""The partitions of this broker, by topic name and by topic id, as the committed metadata assigns them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,8 @@ class Replicas:
     def topic(self, name: str, topic_id: bytes) -> TopicReplicas:
         """Return a topic by name, or by id if the name is empty.
 
-        ApiError: UNKNOWN_TOPIC_ID, or UNKNOWN_TOPIC_OR_PARTITION for a name or for the zero id of requests without ids.
+        ApiError: UNKNOWN_TOPIC_ID for an id. UNKNOWN_TOPIC_OR_PARTITION for a name, and for the zero id of requests
+        without topic ids.
         """
         topic = self._by_name.get(name) if name else self._by_id.get(topic_id)
         if topic is None:
@@ -121,7 +122,7 @@ class Replicas:
         return self._places.open_logs
 
     def statistics(self) -> ReplicaStatistics:
-        """Return the counts of this moment."""
+        """Return the current counts."""
         partitions = [one for topic in self._by_name.values() for one in topic.partitions.values()]
         return ReplicaStatistics(
             len(partitions),
@@ -149,7 +150,7 @@ class Replicas:
             await self._configure(delta)
 
     async def move(self, key: TopicPartition, path: str) -> None:
-        """Begin to move a partition to another log directory (KIP-113). ApiError: it cannot move there."""
+        """Begin to move a partition to another log directory (KIP-113). ApiError: the partition cannot move there."""
         async with self._changing:
             self.moves.destination(key, path)
             known = self._by_name.get(key.topic)
@@ -206,7 +207,7 @@ class Replicas:
             await directory.delete_logs(keys)
 
     async def _take(self, image: TopicImage) -> None:
-        """Open or create the partitions of a topic, and lead those that this broker leads, in steps."""
+        """Open or create the partitions of a topic, in steps. Become leader where the metadata says so."""
         topic = self._by_id.get(image.id) or TopicReplicas(image.name, image.id)
         for place, (index, placed) in enumerate(image.partitions.items(), 1):
             if place % AT_ONCE_MAX == 0:
@@ -232,7 +233,10 @@ class Replicas:
             partition.resign(placed.leader_epoch)
 
     async def misplaced(self, delta: Delta) -> dict[tuple[bytes, int], bytes]:
-        """Return (topic id, index) and directory id of the changed partitions that the metadata places elsewhere."""
+        """Return the actual log directory of each changed partition that the metadata assigns to another one.
+
+        Keys are (topic id, index), values are directory ids.
+        """
         found: dict[tuple[bytes, int], bytes] = {}
         for topic_id in sorted(delta.topics_changed):
             placed = delta.image.topics.by_id[topic_id].partitions
@@ -248,7 +252,7 @@ class Replicas:
         return found
 
     async def _configure(self, delta: Delta) -> None:
-        """Apply changed configs: those of a broker to all topics, those of a topic to this topic."""
+        """Apply changed configs. A broker's configs apply to all topics, a topic's only to itself."""
         changed = delta.configs_changed
         everywhere = any(kind == BROKER_RESOURCE for kind, _ in changed)
         for name in self._by_name if everywhere else [name for kind, name in changed if kind == TOPIC_RESOURCE]:

@@ -1,10 +1,10 @@
-"""The paced scrub: finds damaged batches while an intact copy may still exist, before a client reads them.
+"""The paced scrub, which finds damaged batches before a client reads them, while an intact copy may still exist.
 
 1. A pass reads every log from its files, up to the log end offset at that time, and checks the CRC of each batch. A
    pass begins `pykbroker.scrub.interval.ms` after the previous one began; the first pass begins 10 minutes after the
    start of the broker, or after one interval if that is shorter.
 2. A pass reads at most `pykbroker.scrub.bytes.per.second`. 0 disables the scrub.
-3. Damage takes the partition offline, and a disk error the log directory, as when a client reads.
+3. A damaged batch takes the partition offline, and a disk error the log directory, as when a client reads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FIRST_PASS_S = 600
 
 
 class ScrubSettings(NamedTuple):
-    """`pykbroker.scrub.*`."""
+    """The current values of the `pykbroker.scrub.*` configs."""
 
     interval_ms: int
     bytes_per_second: int
@@ -40,7 +40,10 @@ class ScrubSettings(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScrubStatistics:
-    """Counts since the start of the broker. `partitions_left`: partitions that the current pass has not read."""
+    """The counts of the scrub since the broker started.
+
+    `partitions_left`: partitions that the current pass has not read.
+    """
 
     passes: int = 0
     bytes_read: int = 0
@@ -49,7 +52,7 @@ class ScrubStatistics:
 
 
 class Scrubber:
-    """The task that scrubs. `partitions` returns the partitions of a pass when the pass begins."""
+    """The task that scrubs. `partitions` is called when a pass begins, and returns the partitions to scrub."""
 
     def __init__(self, partitions: Callable[[], Iterable[Partition]], settings: ScrubSettings) -> None:
         self._partitions, self._settings = partitions, settings
@@ -57,11 +60,11 @@ class Scrubber:
         self._statistics = ScrubStatistics()
 
     def statistics(self) -> ScrubStatistics:
-        """Return the counts of this moment."""
+        """Return the current counts."""
         return self._statistics
 
     async def run(self) -> None:
-        """Scrub until cancelled. Returns at once when the scrub is disabled."""
+        """Scrub until cancelled. Return at once if the scrub is disabled."""
         due_s = trio.current_time() + min(FIRST_PASS_S, self._settings.interval_ms / 1000)
         while self._settings.bytes_per_second:
             await trio.sleep_until(due_s)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ReplicaStatistics:
-    """The number of partitions that this broker has, leads, and cannot serve."""
+    """The numbers of partitions that this broker has, leads, and cannot serve."""
 
     partitions: int
     leaders: int

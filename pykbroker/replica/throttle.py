@@ -7,14 +7,14 @@ import trio
 SHARE = 2
 """Clients may append 1/SHARE byte for each byte copied, so that the copy catches up with any producer."""
 ALLOWANCE_BYTES_MAX = 1 << 20
-"""The most bytes that may be appended at once after idle time."""
+"""The most bytes that may be appended at once after an idle time."""
 
 
 class Throttle:
     """An allowance of bytes that may be appended now.
 
-    A batch is appended while the allowance is above zero, even if the batch is larger: a batch of any size gets
-    through. While `is_paused`, no client's batch is appended, and no flush on behalf of a client begins.
+    A batch is appended while the allowance is above zero, even if the batch is larger. A batch of any size is therefore
+    appended in the end. While `is_paused`, no client's batch is appended, and no flush on behalf of a client begins.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Throttle:
         self._changed = trio.Event()
 
     def admits(self, size: int) -> bool:
-        """Whether a batch of `size` bytes may be appended now. If so, the size is taken off the allowance."""
+        """Whether a batch of `size` bytes may be appended now. If so, the size is subtracted from the allowance."""
         if self.is_paused or self._allowance_bytes <= 0:
             return False
         self._allowance_bytes -= size
@@ -43,7 +43,7 @@ class Throttle:
         self.is_paused = True
 
     def end(self) -> None:
-        """Wake all waiting appends: the partition has no throttle any more."""
+        """Remove the limit and wake all waiting appends."""
         self.is_paused = False
         self._allowance_bytes = ALLOWANCE_BYTES_MAX
         self._wake()

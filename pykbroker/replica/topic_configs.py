@@ -17,11 +17,14 @@ from wire.messages.create_topics import CreatableTopicConfigs
 LOG_CONFIGS_MAX = 1000
 """Distinct sets of overrides whose LogConfig is cached."""
 DESCRIPTIONS_MAX = 100
-"""Distinct sets of overrides whose description is cached: making one takes longer than creating the topic."""
+"""Distinct sets of overrides whose description is cached. A new description takes longer than creating the topic."""
 
 
 class TopicConfigs:
-    """Overrides of topics on top of the broker's values. Matches `core.metadata.context.TopicConfigs`."""
+    """The overrides of topics on top of the broker's values.
+
+    The class implements `core.metadata.context.TopicConfigs`.
+    """
 
     def __init__(self, broker: LiveConfig) -> None:
         self._broker = broker
@@ -33,11 +36,14 @@ class TopicConfigs:
         check_topic_configs(configs, self._broker.under(dynamic))
 
     def check(self, resource: tuple[int, str], wanted: Texts, dynamic: Dynamic) -> None:
-        """Check all configs that a topic, broker, group or subscription would have. ApiError: one is not allowed."""
+        """Check all configs that a topic, broker, group or subscription would have.
+
+        ApiError: a config is not allowed.
+        """
         check_configs(resource, wanted, self._broker.under(dynamic))
 
     def describe(self, overrides: Texts, dynamic: Dynamic) -> list[CreatableTopicConfigs]:
-        """Return every config of a topic with these overrides. The list is shared: it must not be changed."""
+        """Return every config of a topic with these overrides. The list is shared and must not be changed."""
         key = _key(overrides, dynamic)
         described = self._descriptions.get(key)
         if described is None:

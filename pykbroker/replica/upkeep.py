@@ -1,4 +1,4 @@
-"""Periodic work on this broker's partitions: checkpoint high watermarks, apply retention, commit, retry creation."""
+"""Periodic work on this broker's partitions: checkpoints of high watermarks, retention, commits, retries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COMMIT_INTERVAL_MS = 1000
 
 
 class Upkeep:
-    """The tasks of this work, each with its own interval. A failed log directory is skipped.
+    """The tasks of the periodic work, each with its own interval. A failed log directory is skipped.
 
     Logs that could not be opened or created are retried every 5 s. With `pykbroker.flush.before.ack`, records that no
     client waits for are flushed and committed every second.
@@ -77,7 +77,7 @@ class Upkeep:
     async def _retain(self, directory: LogDirectory) -> None:
         """Delete old segments, after a checkpoint of the log start offsets.
 
-        Recovery takes a log without a checkpoint for new, and a new log begins at offset 0.
+        Recovery treats a log without a checkpoint as new, and a new log begins at offset 0.
         """
         await directory.checkpoint()
         now_ms = self._wall_ms()

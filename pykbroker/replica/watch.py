@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Watch:
-    """A waiting request. It is registered with its partitions until `close`, so that no change is missed."""
+    """A waiting request, registered with its partitions until `close` so that it misses no change."""
 
     __slots__ = ("_event", "_partitions", "hurried")
 
@@ -28,12 +28,12 @@ class Watch:
         self._event.set()
 
     def hurry(self) -> None:
-        """Make the waiting request answer with the records that are there now."""
+        """Make the waiting request answer with the records that are available now."""
         self.hurried = True
         self._event.set()
 
     async def wait(self) -> None:
-        """Wait for the first `wake` since the previous `wait` returned. Returns at once after `hurry`."""
+        """Wait for the first `wake` since the previous `wait` returned. After `hurry`, return at once."""
         await self._event.wait()
         if not self.hurried:
             self._event = trio.Event()
