@@ -3,7 +3,8 @@
 A handler is a frozen class with the API's key, its versions and its dependencies.
 
 1. A handler checks the rights for each part of the request, calls the part of the broker that owns the data, and builds
-   the response. It keeps no state of its own. `server/guard.py` has checked the right for the request as a whole.
-2. A topic or partition that fails gets an error code in its own result; the others succeed.
+   the response. A handler keeps no state of its own. `server/guard.py` has checked the right for the request as a
+   whole.
+2. A topic or partition that fails gets an error code in its own result. Other topics and partitions succeed.
 3. API files do not import each other, not even across families.
 """

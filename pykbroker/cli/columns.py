@@ -1,4 +1,4 @@
-"""Prints tables to stdout."""
+"""Tables on stdout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pykbroker configs`: describes and alters the configs of topics and brokers."""
+"""The commands of `pykbroker configs`, which describe and alter the configs of topics and brokers."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def alter(
     dry_run: bool,
     bootstrap: Address,
 ) -> None:
-    """Alter configs of a topic, or of a broker by its id. Either all changes are made or none.
+    """Alter configs of a topic, or of a broker by its id. If one change is invalid, no change is made.
 
     `broker` without an id alters the dynamic defaults of all brokers.
     """

@@ -1,4 +1,4 @@
-"""`pykbroker start --console`: a socket that is bound before the broker starts, and the task that serves on it."""
+"""The console of `pykbroker start --console`: a socket that is bound before the broker starts, and its server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ logger = logging.getLogger(__name__)
 
 
 class Console:
-    """The console's address, bound but not served until `run`.
+    """The console's address, which is bound at once and served by `run`.
 
     click.ClickException: a package is missing, or the address cannot be bound.
     """

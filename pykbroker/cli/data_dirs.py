@@ -21,7 +21,7 @@ def default_data_dir() -> str:
 
 
 def make_data_dir(path: str) -> None:
-    """Create the directory unless it exists. StartError: this user cannot create or write it."""
+    """Create the directory unless it exists. StartError: this user may not create or write the directory."""
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as error:

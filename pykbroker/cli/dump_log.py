@@ -1,4 +1,4 @@
-"""`pykbroker dump-log`: prints the files of a log, a line for each batch, record or entry."""
+"""The command `pykbroker dump-log`, which prints the files of a log, a line for each batch, record or entry."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ EXIT_CODE_DAMAGED = 1
 def dump_log(context: click.Context, files: Sequence[str], deep: bool) -> None:
     """Print the contents of .log, .index, .timeindex, .txnindex, .snapshot and .checkpoint files.
 
-    At damage, its position is printed, the rest of the file is skipped, and the exit code is 1. No file is changed.
+    For a damaged file, the position of the damage is printed, the rest of the file is skipped, and the exit code is 1.
+    No file is changed.
     """
     from pykbroker.cli.dumping import Damaged, dumped
 

@@ -1,4 +1,4 @@
-"""The lines of `pykbroker dump-log`: a generator for each kind of file. Damaged: the file holds invalid bytes."""
+"""The lines of `pykbroker dump-log`, with a generator for each kind of file. Damaged: the file holds invalid bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUFFIXES = (".deleted", ".cleaned", ".swap")
 
 
 class Damaged(Exception):
-    """The error of invalid bytes at `position`. Its text says what is wrong with them."""
+    """The error of invalid bytes at `position`. The text says what is wrong with the bytes."""
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(reason)

@@ -1,4 +1,4 @@
-"""Records as lines of `pykbroker dump-log`: records of internal topics are decoded, and secrets are hidden."""
+"""The records of `pykbroker dump-log` as lines. Records of internal topics are decoded, and secrets are hidden."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from wire.stored.share_state import SHARE_RECORDS
 from wire.stored.transaction_log import TRANSACTION_RECORDS
 
 BATCH_BYTES_MAX = 1 << 28
-"""The largest batch that is decompressed."""
+"""The decompressed size of the largest batch that is decoded."""
 SECRETS = frozenset(("salt", "stored_key", "server_key", "hmac"))
 SENSITIVE = tuple(name for name, row in BROKER.items() if row.sensitive)
 HIDDEN = "(hidden)"
@@ -41,7 +41,10 @@ CATALOGUES: dict[str, Catalogue] = {
 
 
 def reader(topic: str) -> Callable[[Batch], Iterator[str]]:
-    """Return a function that yields a line for each record of a batch of this topic. DecodeError: damage."""
+    """Return a function that yields a line for each record of a batch of this topic.
+
+    DecodeError: the batch is damaged.
+    """
     show = metadata_record if topic == CLUSTER_METADATA_TOPIC else plain_record
     if topic in CATALOGUES:
         show = partial(coordinator_record, CATALOGUES[topic])
@@ -105,7 +108,7 @@ def as_json(message: msgspec.Struct) -> str:
 
 
 def plain(value: Any) -> Any:
-    """Return the value made of JSON's types, with secrets hidden."""
+    """Return the value as types that JSON has, with secrets hidden."""
     if isinstance(value, msgspec.Struct):
         fields = {name: plain(getattr(value, name)) for name in value.__struct_fields__}
         if not fields.get(UNKNOWN_TAGS):

@@ -1,4 +1,4 @@
-"""Broker configs in environment variables: PYKBROKER_* for every broker, KAFKA_* as Apache Kafka's container image.
+"""Broker configs in environment variables: PYKBROKER_* for every broker, KAFKA_* as in Apache Kafka's container image.
 
 NUM_PARTITIONS stands for num.partitions: one underscore is a dot, two are an underscore, and three are a hyphen.
 """
@@ -21,12 +21,12 @@ PASSED_OVER = re.compile(
     "KAFKA_(VERSION|HEAP_OPTS|OPTS|LOG4J_.*|TOOLS_LOG4J_.*|JMX_.*|JVM_PERFORMANCE_OPTS|GC_LOG_OPTS"
     r"|SERVICE_(HOST|PORT.*)|PORT(_[0-9]+_.*)?)|CLUSTER_ID"
 )
-"""Variables for a JVM, for the formatting of storage, and those that Kubernetes sets for a service named kafka."""
+"""Variables for a JVM, for the formatting of storage, and for a service named kafka (set by Kubernetes)."""
 
 
 @dataclass(frozen=True)
 class EnvironmentConfigs:
-    """Configs of environment variables, and the variable of each."""
+    """The configs in environment variables, and the variable of each config."""
 
     texts: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class EnvironmentConfigs:
 
 
 def own_configs(environ: Mapping[str, str]) -> EnvironmentConfigs:
-    """Return the configs of PYKBROKER_* variables. StartError: one is no config."""
+    """Return the configs in PYKBROKER_* variables. StartError: a variable names no config."""
     variables = {}
     for variable in sorted(environ):
         rest = variable.removeprefix(OWN_PREFIX)
@@ -52,7 +52,7 @@ def own_configs(environ: Mapping[str, str]) -> EnvironmentConfigs:
 
 
 def container_configs(environ: Mapping[str, str]) -> EnvironmentConfigs:
-    """Return the configs of KAFKA_* variables, and beside them those of PYKBROKER_*, which take precedence."""
+    """Return the configs in KAFKA_* and PYKBROKER_* variables. PYKBROKER_* variables take precedence."""
     own = own_configs(environ)
     variables = {config_name(variable.removeprefix(KAFKA_PREFIX)): variable for variable in _of_kafka(environ)}
     texts = {name: environ[variable] for name, variable in variables.items()}

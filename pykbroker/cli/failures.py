@@ -8,7 +8,7 @@ from pykbroker.core.errors import StartError, StopError
 
 
 def explain(error: BaseException) -> str | None:
-    """Return a sentence, or None if the failure needs a traceback."""
+    """Return a sentence about the failure, or None if the failure needs a traceback."""
     reasons = [explain_one(each) for each in leaves(error)]
     return None if None in reasons else "; ".join(dict.fromkeys(filter(None, reasons)))
 

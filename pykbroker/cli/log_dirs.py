@@ -1,4 +1,4 @@
-"""`pykbroker log-dirs`: prints the sizes of partitions by log directory, from a running broker or from the files."""
+"""The command `pykbroker log-dirs`, which prints the sizes of partitions by log directory, from a broker or files."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ LogDirRow = tuple[str, int, int, object, str]
 def log_dirs(directories: Sequence[str], topics: Sequence[str], bootstrap: Address) -> None:
     """Print the sizes of the partitions in each log directory.
 
-    Without a DIR, a running broker is asked, which also knows the lag of each partition. With a DIR, its files are
-    read. FUTURE marks a copy that is being moved to the directory.
+    Without a DIR, a running broker reports the sizes and the lag of each partition. With a DIR, the files of this
+    directory are read. FUTURE marks a copy that is being moved to the directory.
     """
     if directories:
         for directory in directories:
@@ -69,7 +69,10 @@ def described(found: DescribeLogDirsResult) -> Iterator[LogDirRow]:
 
 
 def measured(directory: str) -> Iterator[LogDirRow]:
-    """Yield the partitions of a directory from its files. click.ClickException: not a log directory, or unreadable."""
+    """Yield the partitions of a directory from its files.
+
+    click.ClickException: the directory is not a log directory, or cannot be read.
+    """
     try:
         entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
         if not any(entry.name == "meta.properties" for entry in entries):

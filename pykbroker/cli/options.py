@@ -1,4 +1,4 @@
-"""Turns the command line and the config file into the `Settings` of a broker."""
+"""The options of `pykbroker start`, which turn the command line and the config file into `Settings`."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.settings import Settings
 
 CONTAINER = {"listeners": "PLAINTEXT://0.0.0.0:9092", "advertised.listeners": "PLAINTEXT://localhost:9092"}
-"""The listener of a container whose variables name none, as in Apache Kafka's image."""
+"""The listener of a container whose variables name no listener, as in Apache Kafka's image."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """The options of `pykbroker start`, as given, and the environment variables."""
+    """The options of `pykbroker start`, as given on the command line, and the environment variables."""
 
     listen: tuple[tuple[str, Address], ...] = ()
     advertise: tuple[tuple[str, Address], ...] = ()
@@ -64,7 +64,10 @@ class Options:
         )
 
     def without_effect(self) -> Iterator[str]:
-        """Yield a sentence for each unknown config in the file or the environment, which Kafka starts with, too."""
+        """Yield a sentence for each unknown config in the file or the environment.
+
+        As in Kafka, unknown configs do not prevent a start.
+        """
         for source in (self._file, self._environment):
             for name in source.texts:
                 if not known(name):
@@ -83,7 +86,7 @@ class Options:
         return container_configs(self.environ) if self.container else own_configs(self.environ)
 
     def _blamed(self, reason: str) -> str:
-        """Return the reason, preceded by the variable or by FILE:LINE if it names a config that is set there."""
+        """Return the reason, preceded by the variable or by FILE:LINE of the config that it names."""
         words = reason.replace(":", " ").split()
         for source in (self._environment, self._file):
             for name in source.texts:

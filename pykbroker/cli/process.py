@@ -1,4 +1,4 @@
-"""Process-wide settings, which only the command line may change: log, open files, memory, garbage collection."""
+"""Settings of the whole process, which only the command line changes: log, open files, memory, garbage collection."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 """Parameters of mallopt, from glibc's malloc.h."""
 FREED_BYTES_KEPT = 64 << 20
 MAPPED_BYTES_MIN = 32 << 20
-"""The size from which on a buffer is returned to the kernel as soon as it is freed."""
+"""The least size of a buffer that is returned to the kernel as soon as it is freed."""
 GARBAGE_THRESHOLDS = (10_000, 20, 50)
-"""The collector's thresholds. With the first at 50,000, a collection while a million offsets were loaded took 46 ms."""
+"""The collector's thresholds.
+
+With the first one at 50,000, a collection took 46 ms while a million offsets were loaded.
+"""
 
 
 class OneLine(logging.Formatter):
@@ -32,7 +35,7 @@ class OneLine(logging.Formatter):
 class JsonLine(logging.Formatter):
     """A formatter that writes one JSON object a line.
 
-    Its fields are `time` (RFC 3339, UTC), `level`, `logger`, `message`, and `traceback` where there is one.
+    The fields are `time` (RFC 3339, UTC), `level`, `logger`, `message`, and `traceback` where there is one.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -69,7 +72,7 @@ def keep_freed_memory() -> None:
     """Have glibc keep up to `FREED_BYTES_KEPT` of freed memory for the buffers of the next batch.
 
     By default glibc returns 1 MB to the kernel after each batch, and the kernel clears those pages again for the next
-    one. That is 460 page faults, and 1.1 ms of the 1.3 ms that checking a batch of 1 MB took.
+    batch. The clearing costs 460 page faults per batch, and 1.1 ms of the 1.3 ms that checking a batch of 1 MB took.
     """
     if not sys.platform.startswith("linux"):
         return
@@ -83,7 +86,10 @@ def keep_freed_memory() -> None:
 
 @contextmanager
 def garbage_collector_off() -> Iterator[None]:
-    """Disable collection during the block. A start's objects are permanent; scanning them takes 5 % of its time."""
+    """Disable garbage collection during the block.
+
+    The objects of a start are permanent; scanning them takes 5 % of its time.
+    """
     gc.disable()
     try:
         yield
@@ -92,7 +98,10 @@ def garbage_collector_off() -> Iterator[None]:
 
 
 def settle_garbage_collector() -> None:
-    """Exempt the start's objects from collection, and collect less often: requests take 10 to 25 % less time."""
+    """Exempt the objects of the start from collection, and collect less often.
+
+    Requests then take 10 to 25 % less time.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GARBAGE_THRESHOLDS)

@@ -1,4 +1,4 @@
-"""Runs a broker in this process, from its options to its exit code."""
+"""The run of a broker in this process, from its options to its exit code."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ logger = logging.getLogger(__name__)
 
 
 def run(options: Options, log_level: str, log_format: str, console: Address | None, noted: Sequence[int]) -> None:
-    """Serve until a signal. If `noted` holds a signal that came earlier, do not start.
+    """Serve until a signal. If `noted` holds an earlier signal, do not start.
 
-    click.ClickException: the broker cannot start; the message is one sentence.
+    click.ClickException: the broker cannot start. The message is one sentence.
     """
     write_log(log_level, log_format)
     with console_on(console) as bound, temporary_directory() if options.memory else nullcontext() as temporary_dir:
@@ -71,7 +71,10 @@ def temporary_directory() -> tempfile.TemporaryDirectory[str]:
 
 
 def serve(settings: Settings, console: Console | None, noted: Sequence[int]) -> None:
-    """Serve until a signal. click.ClickException: the broker cannot start. click.exceptions.Exit: it has failed."""
+    """Serve until a signal.
+
+    click.ClickException: the broker cannot start. click.exceptions.Exit: the broker has failed.
+    """
     started = False
 
     def ready(serving: Serving) -> None:
@@ -127,7 +130,7 @@ async def stop_at_signal(signals: AsyncIterator[int], stop: trio.Event) -> None:
 
 
 def sentence(settings: Settings, serving: Serving) -> str:
-    """Return the line for stdout that reports that clients can connect."""
+    """Return the line for stdout which reports that clients can connect."""
     where = "no data is kept" if settings.memory else f"data in {', '.join(settings.data_dirs)}"
     addresses = str(Address(serving.host, serving.port))
     if len(serving.listeners) > 1:

@@ -1,4 +1,4 @@
-"""Reads Kafka's server.properties."""
+"""Kafka's server.properties: the configs in the file and the line of each config."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ServerProperties:
 
 
 def read_properties(path: str) -> ServerProperties:
-    """Read a file in Java's properties format. StartError: it cannot be read or parsed."""
+    """Read a file in Java's properties format. StartError: the file cannot be read or parsed."""
     import javaproperties
 
     texts, lines, line = {}, {}, 1

@@ -1,4 +1,4 @@
-"""Records signals that come before the event loop can handle them."""
+"""Signals that arrive before the event loop can handle them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def noted_signals() -> Iterator[list[int]]:
-    """Append each SIGINT or SIGTERM that comes during the block to the yielded list, with no other effect."""
+    """Append each SIGINT or SIGTERM that arrives during the block to the yielded list.
+
+    The signals have no other effect.
+    """
     noted: list[int] = []
     before = {number: signal.signal(number, lambda number, frame: noted.append(number)) for number in STOPPING}
     try:

@@ -1,4 +1,4 @@
-"""`pykbroker start`: the options of a broker."""
+"""The command `pykbroker start` and its options."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`pykbroker topics`: list, create, describe and delete the topics of any Kafka broker."""
+"""The commands of `pykbroker topics`, which list, create, describe and delete the topics of any Kafka broker."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def describe(names: Sequence[str], bootstrap: Address) -> None:
 def delete(names: Sequence[str], bootstrap: Address) -> None:
     """Delete topics and all their records.
 
-    A topic that cannot be deleted does not prevent the deletion of the others.
+    A topic that cannot be deleted does not prevent the deletion of other topics.
     """
     from pykbroker.core.errors import ApiError
 
@@ -98,7 +98,7 @@ def delete(names: Sequence[str], bootstrap: Address) -> None:
 
 
 async def own_configs(admin: Admin, topic: str) -> dict[str, str | None]:
-    """Return the configs set for this topic, or none if the broker does not support DescribeConfigs."""
+    """Return the configs set for this topic. Return {} if the broker does not support DescribeConfigs."""
     from pykbroker.client.connection import UnsupportedVersion
     from pykbroker.core.config.entries import Source
     from pykbroker.core.config.resource import ConfigResource

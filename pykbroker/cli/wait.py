@@ -1,4 +1,4 @@
-"""`pykbroker wait`: waits until a broker answers. For scripts, and for the health check of a container."""
+"""The command `pykbroker wait`, which waits until a broker answers: for scripts and the health check of a container."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ RETRY_S = 0.1
     help="The longest wait.",
 )
 def wait(bootstrap: Address, timeout: float) -> None:
-    """Wait until a broker answers; exit with 1 if none does in time."""
+    """Wait until a broker answers, or exit with 1 if no broker answers in time."""
     import trio
 
     reason = trio.run(answered, bootstrap, timeout)
@@ -36,7 +36,7 @@ def wait(bootstrap: Address, timeout: float) -> None:
 
 
 async def answered(bootstrap: Address, timeout: float) -> str | None:
-    """Ask for metadata until the broker answers. Return the last failure after `timeout` seconds, otherwise None."""
+    """Request metadata until the broker answers. Return None, or the last failure if `timeout` seconds pass."""
     import trio
 
     from pykbroker.client.connection import Disconnected
@@ -54,5 +54,5 @@ async def answered(bootstrap: Address, timeout: float) -> str | None:
 
 
 async def ask_metadata(admin: Admin) -> None:
-    """Ask for the metadata of no topic."""
+    """Request the metadata of no topic."""
     await admin.topics([])

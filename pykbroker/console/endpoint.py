@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 async def serve(descriptor: int, statistics: Callable[[], BrokerStatistics], off_loop: OffLoop) -> None:
-    """Serve HTTP on a bound TCP socket until cancelled. The descriptor is closed here.
+    """Serve HTTP on a bound TCP socket until cancelled, then close the socket.
 
     A scrape takes up to 20 ms of CPU and runs in `off_loop`.
     """
@@ -34,14 +34,14 @@ async def serve(descriptor: int, statistics: Callable[[], BrokerStatistics], off
 
 
 def quiet() -> logging.Logger:
-    """Return the logger for hypercorn, which drops its messages about its own start."""
+    """Return a logger for hypercorn that drops the messages about hypercorn's start."""
     of_http = logging.getLogger(f"{__name__}.http")
     of_http.setLevel(logging.WARNING)
     return of_http
 
 
 class MetricsEndpoint:
-    """An ASGI application."""
+    """An ASGI application that serves the metrics."""
 
     def __init__(self, statistics: Callable[[], BrokerStatistics], off_loop: OffLoop) -> None:
         self._statistics, self._off_loop = statistics, off_loop
@@ -59,7 +59,7 @@ class MetricsEndpoint:
             await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
 
     async def _answer(self, method: str, path: str) -> tuple[int, str, bytes]:
-        """Return (status, content type, body)."""
+        """Return (status, content type, body) of a response."""
         if path != METRICS:
             return 404, PLAIN, b"There is nothing but /metrics here.\n"
         if method not in ("GET", "HEAD"):

@@ -1,4 +1,7 @@
-"""`BrokerStatistics` as families of Prometheus metrics, made at each scrape. Times in seconds, sizes in bytes."""
+"""The families of Prometheus metrics, made from `BrokerStatistics` at each scrape.
+
+Times are seconds, sizes are bytes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 NS = 1e-9
 BUCKET_NS_FIRST = 1024
 BUCKETS_SHOWN = range(0, 25, 2)
-"""Exponents of the histogram buckets: 1 us to 17 s, in steps of four."""
+"""The exponents of the histogram buckets, from 1 us to 17 s, each four times as long as the one before."""
 
 
 class Snapshot(Collector):

@@ -28,7 +28,7 @@ from wire.messages.alter_replica_log_dirs import (
 )
 
 AT_ONCE_MAX = 256
-"""Partitions of a request that are read before the handler yields to other tasks."""
+"""The number of partitions of a request that are read before the handler yields to other tasks."""
 
 
 class AlterReplicaLogDirs(Handler, msgspec.Struct, frozen=True):

@@ -43,7 +43,7 @@ from wire.messages.describe_configs import (
 )
 
 AT_ONCE_MAX = 8
-"""Resources described in one step of the loop; describing a broker takes about 2 ms."""
+"""The number of resources described in one step of the event loop. Describing a broker takes about 2 ms."""
 
 
 class DescribeConfigs(Handler, msgspec.Struct, frozen=True):

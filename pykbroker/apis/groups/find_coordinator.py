@@ -77,7 +77,7 @@ class FindCoordinator(Handler):
     ) -> Answer:
         """Create the internal topic, then answer. Concurrent requests find the topic that the first one created.
 
-        The client receives the reason of a failure.
+        If the creation fails, the client receives the reason.
         """
         try:
             made = (await self.automatic.create_topics(CreateTopicsRequest(topics=[topic.creation()]))).topics[0]

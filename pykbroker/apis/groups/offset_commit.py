@@ -33,7 +33,7 @@ BY_ID_VERSION_FIRST = 10
 
 @dataclass(frozen=True)
 class OffsetCommit(Handler):
-    """A handler that refuses unknown and unauthorized partitions, and passes the others to the group's machine."""
+    """A handler that refuses unknown and unauthorized partitions, and passes all others to the group's machine."""
 
     key: ClassVar = ApiKey.OFFSET_COMMIT
     versions: ClassVar[str] = "2-10"
@@ -59,9 +59,9 @@ class OffsetCommit(Handler):
     def _takes(
         self, context: RequestContext, topic: OffsetCommitRequestTopic, refused: list[OffsetCommitResponseTopic]
     ) -> bool:
-        """Whether any partition of the topic can be committed; the others are added to `refused`.
+        """Whether any partition of the topic can be committed.
 
-        The topic's missing name or id is filled in.
+        Partitions that cannot be committed are added to `refused`. The topic's missing name or id is filled in.
         """
         topics = self.image().topics
         by_id = context.version >= BY_ID_VERSION_FIRST

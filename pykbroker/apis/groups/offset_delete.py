@@ -28,7 +28,7 @@ from wire.messages.offset_delete import (
 
 @dataclass(frozen=True)
 class OffsetDelete(Handler):
-    """A handler that refuses unknown and unauthorized partitions, and passes the others to the group's machine."""
+    """A handler that refuses unknown and unauthorized partitions, and passes all others to the group's machine."""
 
     key: ClassVar = ApiKey.OFFSET_DELETE
     versions: ClassVar[str] = "0"

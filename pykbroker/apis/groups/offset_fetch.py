@@ -44,7 +44,7 @@ LeftOut = list[OffsetFetchResponseTopics]
 
 @dataclass(frozen=True)
 class OffsetFetch(Handler):
-    """A handler that refuses unknown and unauthorized topics, and asks the machine of each group for the others."""
+    """A handler that refuses unknown and unauthorized topics, and asks the machine of each group for all others."""
 
     key: ClassVar = ApiKey.OFFSET_FETCH
     versions: ClassVar[str] = "1-10"

@@ -1,7 +1,7 @@
 """DescribeQuorum (55), v0-2: return the voters of the metadata log and the log end offset of each (KIP-595).
 
 v1 timestamps (KIP-836)   v2 error messages, directory ids, addresses of the voters (KIP-853)
-This node is the only voter. It is therefore the leader, and its log is committed up to its end.
+This node is the only voter. The only voter is always the leader, and its log is committed up to its end.
 """
 
 from __future__ import annotations

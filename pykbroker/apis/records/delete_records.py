@@ -1,8 +1,8 @@
 """DeleteRecords (21), v0-2: advance the log start offset of partitions; offset -1 means the high watermark.
 
-v2 flexible
-The low watermark in the response is the log start offset. The timeout bounds waiting for followers; this broker has
-none. Clients stop seeing the records at once; the next retention pass deletes whole segments from the disk.
+v2 flexible The low watermark in the response is the log start offset. The timeout has no effect: it limits the wait for
+followers, and this broker has no followers. Clients stop seeing the records at once; the next retention pass deletes
+whole segments from the disk.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ from wire.messages.fetch import (
 
 READ_COMMITTED = 1
 AT_ONCE_MAX = 256
-"""Partitions read in one step of the loop."""
+"""The number of partitions read in one step of the event loop."""
 BY_ID_VERSION_FIRST = 13
 REPLICA_STATE_VERSION_FIRST = 15
 LEADER_VERSION_FIRST = 16
@@ -155,7 +155,10 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         return located, refused
 
     def _look_up(self, wanted: SessionPartition, *, by_id: bool) -> Partition | None:
-        """Look up the session's partition in the current metadata and store it there; None if it does not exist."""
+        """Look up the session's partition in the current metadata and store it in the session.
+
+        None: the partition does not exist.
+        """
         partition: Partition | None = None
         try:
             topic = self.replicas.topic("" if by_id else wanted.topic, wanted.topic_id)

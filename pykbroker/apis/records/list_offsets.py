@@ -112,7 +112,7 @@ class _LookUp:
         self.answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
 
     def done(self) -> bool:
-        """Whether the lookup completed without reading the disk; if not, the caller must await `do_slowly`."""
+        """Whether the lookup completed without reading the disk. If not, the caller must await `do_slowly`."""
         try:
             self._answer()
         except NotCached:
@@ -122,7 +122,7 @@ class _LookUp:
         return True
 
     async def do_slowly(self) -> None:
-        """Complete the lookup, reading the disk off the loop."""
+        """Complete the lookup, with reads of the disk in a thread."""
         try:
             partition = self._api.partition(self._context, self._topic, self._asked)
             await partition.reader.patiently(self._answer)

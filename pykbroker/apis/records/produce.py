@@ -44,26 +44,26 @@ from wire.records.batch import CODEC_MASK, MAGIC, TRANSACTIONAL, Batch
 from wire.records.compression import Codec
 
 AT_ONCE_MAX = 64
-"""Partitions appended to in one step of the loop when a request is large."""
+"""The number of partitions that a large request appends to in one step of the event loop."""
 ACKS_ALL = -1
 ACKS = (ACKS_ALL, 0, 1)
 MAGIC_AT, ATTRIBUTES_END = 16, 22
-"""Positions in a batch of the magic byte and of the low byte of the attributes."""
+"""The positions in a batch of the magic byte and of the low byte of the attributes."""
 ADMIN_CLIENT = "__admin_client"
 """The client id that may write to internal topics, as in Kafka."""
 WRITE, TOPIC = Operation.WRITE, ResourceType.TOPIC
 """Module constants, because an enum member lookup costs as much as a call."""
 ZSTD_VERSION_FIRST, ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 7, 11, 12
 UNREACHED = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
-"""Coordinator errors that producers do not expect from Produce; they become NOT_ENOUGH_REPLICAS, which is retriable."""
+"""Coordinator errors that producers do not expect from Produce. They become NOT_ENOUGH_REPLICAS, which is retriable."""
 
 
 @dataclass(frozen=True)
 class Produce(Handler):
     """A handler that responds at once if it can.
 
-    It opens large batches off the loop, and waits for flushes and followers where the request or the config requires
-    it.
+    The handler validates large batches off the event loop, and waits for flushes and followers where the request or the
+    config requires it.
     """
 
     key: ClassVar = ApiKey.PRODUCE
@@ -293,11 +293,11 @@ class Unsettled:
     answer: PartitionProduceResponse
     offset: int = 0
     unopened: Buffer = b""
-    """A batch that is not yet appended: its records must be read, which would take too long on the loop."""
+    """A batch that is not yet appended: its records must be read, which would take too long on the event loop."""
     verification: Verification | None = None
 
     async def open(self, now_ms: int, acks_all: bool) -> None:
-        """Read the records off the loop and append the batch."""
+        """Read the records off the event loop and append the batch."""
         answer, partition = self.answer, self.partition
         appended = await partition.append_off_loop(self.unopened, now_ms, self.verification, acks_all)
         self.unopened, self.offset = b"", appended.last_offset + 1 if acks_all else 0

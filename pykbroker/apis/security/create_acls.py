@@ -1,4 +1,4 @@
-"""CreateAcls (30), v1-3: create ACLs; refused, because the broker has no authorizer that stores ACLs.
+"""CreateAcls (30), v1-3: refuse to create ACLs, because the broker has no authorizer that stores ACLs.
 
 v1 pattern types (KIP-290)   v2 flexible   v3 the resource type USER (KIP-373)
 """

@@ -1,4 +1,4 @@
-"""DeleteAcls (31), v1-3: delete ACLs; refused, because the broker has no authorizer that stores ACLs.
+"""DeleteAcls (31), v1-3: refuse to delete ACLs, because the broker has no authorizer that stores ACLs.
 
 v1 pattern types (KIP-290)   v2 flexible   v3 the resource type USER (KIP-373)
 """

@@ -1,4 +1,4 @@
-"""DescribeAcls (29), v1-3: list ACLs; refused, because the broker has no authorizer that stores ACLs.
+"""DescribeAcls (29), v1-3: refuse to list ACLs, because the broker has no authorizer that stores ACLs.
 
 v1 pattern types (KIP-290)   v2 flexible   v3 the resource type USER (KIP-373)
 """

@@ -1,6 +1,6 @@
 """DescribeUserScramCredentials (50), v0: return the SCRAM mechanisms and iterations of users (KIP-554).
 
-Null users, or none, request all users. Salts and keys are never returned.
+A null or empty list of users requests all users. Salts and keys are never returned.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""AlterPartitionReassignments (45), v0-1: move partitions to other brokers, or cancel such moves (KIP-455).
+"""AlterPartitionReassignments (45), v0-1: move partitions to other brokers, or cancel their moves (KIP-455).
 
 v0 flexible   v1 may forbid a change of the replication factor (KIP-860)
 Null replicas cancel a reassignment. With one broker, only an assignment to this broker succeeds.

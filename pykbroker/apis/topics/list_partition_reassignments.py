@@ -64,7 +64,7 @@ class ListPartitionReassignments(Handler, msgspec.Struct, frozen=True):
 
 
 def ongoing(topic: TopicImage, indexes: Iterable[int]) -> Steps[list[OngoingPartitionReassignment]]:
-    """Return the reassignments of those partitions that are being reassigned."""
+    """Return the reassignments of the partitions that are being reassigned."""
     found = []
     for few in portions(indexes):
         found += [

@@ -48,7 +48,7 @@ ASK_BY_ID_VERSION_FIRST = 12
 class Metadata(Handler, msgspec.Struct, frozen=True):
     """A handler that waits only while it creates topics.
 
-    It builds a response in steps, and keeps it for equal requests.
+    The handler builds a response in steps, and caches it for equal requests.
     """
 
     key: ClassVar = ApiKey.METADATA
@@ -79,7 +79,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
         return self._answer(context, request)
 
     def refuse(self, request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
-        """Return `code` for every topic that was asked for."""
+        """Return `code` for every requested topic."""
         return MetadataResponse(
             topics=[failed(code, topic.name or "", topic.topic_id) for topic in request.topics or ()], error_code=code
         )
@@ -87,7 +87,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
     def _creatable(self, context: RequestContext, topics: list[MetadataRequestTopic]) -> list[str]:
         """Return the requested topics that can be auto-created, at most `PARTITIONS_MAX` + 1 of them.
 
-        `PARTITIONS_MAX` + 1 topics are too many for one request, so that the controller refuses them all.
+        The controller refuses a request for `PARTITIONS_MAX` + 1 topics as a whole.
         """
         known = self.image().topics.by_name
         creatable = (
@@ -104,14 +104,14 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
     async def _create(self, context: RequestContext, request: MetadataRequest, names: list[str]) -> Answer:
         """Create the topics, then answer.
 
-        A topic that cannot be created is unknown to the client; the log has the reason.
+        The response reports a topic that cannot be created as unknown; the log has the reason.
         """
         topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names]
         await self.automatic.create_topics(CreateTopicsRequest(topics=topics))
         return self._answer(context, request)
 
     def _answer(self, context: RequestContext, request: MetadataRequest) -> Answer:
-        """Return the kept response to the same request. A changed image or an offline log invalidates it."""
+        """Return the cached response to an equal request. A changed image or an offline log invalidates it."""
         image, topics = self.image(), request.topics
         question = (
             context.version,

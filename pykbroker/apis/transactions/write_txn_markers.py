@@ -29,7 +29,7 @@ from wire.messages.write_txn_markers import (
 )
 
 AT_ONCE_MAX = 100
-"""Markers that are appended, or waited for, in one step of the loop."""
+"""The number of markers that are appended, or waited for, in one step of the event loop."""
 
 
 class WriteTxnMarkers(Handler, msgspec.Struct, frozen=True):
