@@ -1,4 +1,7 @@
-"""The command: explore for a time, or play inputs again. Exit code 1 and the inputs on stdout for a finding."""
+"""The command: fuzz for a time, or replay inputs.
+
+After a finding, the command prints the inputs on stdout and exits with 1.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +19,19 @@ from tools.fuzz.explore import Explorer, replay
 
 
 @click.command()
-@click.option("--seconds", default=60.0, show_default=True, help="How long to go on.")
-@click.option("--seed", default=1, show_default=True, help="Of the dice.")
-@click.option("--corpus", type=click.Path(path_type=Path, file_okay=False), help="Where to keep what reaches new code.")
-@click.option("--replay", "file", type=click.File(), help="Play these inputs instead, hexadecimal digits, a line each.")
+@click.option("--seconds", default=60.0, show_default=True, help="The time to run, in seconds.")
+@click.option("--seed", default=1, show_default=True, help="The seed of the random generator.")
+@click.option(
+    "--corpus", type=click.Path(path_type=Path, file_okay=False), help="The directory for inputs that reach new code."
+)
+@click.option(
+    "--replay",
+    "file",
+    type=click.File(),
+    help="Replay the inputs in this file instead: one per line, in hexadecimal digits.",
+)
 def main(seconds: float, seed: int, corpus: Path | None, file: IO[str] | None) -> None:
-    """Fuzz a broker in this process, guided by the code that is reached."""
+    """Fuzz a broker in this process, guided by code coverage."""
     logging.basicConfig(level=logging.CRITICAL)
     if file is not None:
         trio.run(replay, [bytes.fromhex(line) for line in file if line.strip()])
@@ -42,7 +52,7 @@ def main(seconds: float, seed: int, corpus: Path | None, file: IO[str] | None) -
 
 def summary(explorer: Explorer, *, found: bool) -> str:
     """Return one line about the exploration."""
-    judged = "a finding: play the lines on stdout again with --replay" if found else "all held"
+    judged = "a finding: pass the lines on stdout to --replay" if found else "no finding"
     return f"{explorer.inputs} inputs, {len(explorer.edges.seen)} edges, {len(explorer.corpus)} in the corpus; {judged}"
 
 

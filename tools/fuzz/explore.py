@@ -1,4 +1,4 @@
-"""Fuzzing that goes where new code is reached: an input that runs a line after another for the first time is kept."""
+"""Fuzzing guided by coverage: an input is kept if it runs two lines one after the other for the first time."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Any
 
-from tools.fuzz.house import House, house
+from tools.fuzz.fuzzed_broker import FuzzedBroker, fuzzed_broker
 from tools.fuzz.mutate import costly, frame_of, mutated
 from tools.fuzz.values import Maker
 
 ROOT = Path(__file__).parents[2]
 OURS = (str(ROOT / "pykbroker"), str(ROOT / "wire"), "<")
-"""Also what is compiled from declarations, which has no file."""
-INPUTS_OF_HOUSE = 2000
-"""Then the broker is a new one: what the requests mean fades as topics come and go."""
-SING_EVERY = 50
+"""The names of the code that is watched, including code compiled from declarations, which has no file."""
+INPUTS_PER_BROKER = 2000
+"""The number of inputs for one broker. Requests lose their meaning as topics are created and deleted."""
+CANARY_EVERY = 50
 REMEMBERED = 200
-"""Inputs before a finding that are told with it: it may need what they left behind."""
+"""The number of earlier inputs that are reported with a finding, which may depend on their effects."""
 
 
 class Edges:
-    """Pairs of lines that ran one after the other in a function of ours."""
+    """Pairs of lines of watched code that ran one after the other in a function."""
 
     def __init__(self) -> None:
         self.seen: set[tuple[int, int, int]] = set()
 
     @contextmanager
     def watched(self) -> Iterator[None]:
-        """Notes them while the block runs."""
+        """Record pairs of lines while the block runs."""
         sys.settrace(self._called)
         try:
             yield
@@ -67,27 +67,27 @@ class Explorer:
         self.corpus = [path.read_bytes() for path in sorted(corpus.iterdir())] if corpus else []
 
     async def run(self, enough: Callable[[], bool]) -> None:
-        """Fuzz one broker after the other until the limit. Finding."""
+        """Fuzz one broker after the other until the limit. Finding: an invariant was violated."""
         while not enough():
             self.history.clear()
             with TemporaryDirectory(prefix="fuzz-") as directory:
-                async with house(Path(directory), self.dice.getrandbits(32)) as running:
+                async with fuzzed_broker(Path(directory), self.dice.getrandbits(32)) as running:
                     await self._live(running, enough)
 
-    async def _live(self, running: House, enough: Callable[[], bool]) -> None:
+    async def _live(self, running: FuzzedBroker, enough: Callable[[], bool]) -> None:
         maker = Maker(self.dice, await running.topic_ids())
         apis = await running.served()
         seeds = [frame_of(maker, key, version) for key, versions in apis for version in versions]
-        for number in range(INPUTS_OF_HOUSE):
+        for number in range(INPUTS_PER_BROKER):
             if enough():
                 return
             data = mutated(maker, self.dice.choice(self.corpus if self.corpus and number % 3 else seeds))
             if not costly(data):
                 await self._try(running, data)
-            if number % SING_EVERY == 0:
-                await running.sing()
+            if number % CANARY_EVERY == 0:
+                await running.check_canary()
 
-    async def _try(self, running: House, data: bytes) -> None:
+    async def _try(self, running: FuzzedBroker, data: bytes) -> None:
         self.inputs += 1
         self.history = [*self.history[1 - REMEMBERED :], data]
         before = len(self.edges.seen)
@@ -103,9 +103,9 @@ class Explorer:
 
 
 async def replay(inputs: list[bytes]) -> None:
-    """Send all inputs to one broker. Finding: one of them fails."""
+    """Send all inputs to one broker. Finding: an invariant was violated."""
     with TemporaryDirectory(prefix="fuzz-") as directory:
-        async with house(Path(directory), 0) as running:
+        async with fuzzed_broker(Path(directory), 0) as running:
             for data in inputs:
                 await running.feed(data)
-            await running.sing()
+            await running.check_canary()

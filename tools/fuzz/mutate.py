@@ -1,4 +1,4 @@
-"""Spoils requests: as trees, where they stay well-formed, and as bytes, where they need not."""
+"""Mutations of requests: as trees of fields, where they stay well-formed, and as bytes, where they may not."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ CLIENT_ID = "fuzz"
 REPEATED = (2, 3, 100)
 OWN_ID = 1
 COORDINATED = {"__consumer_offsets", "__transaction_state"}
-"""Topics of coordinators. Their partitions have tasks of their own, which do not count as leaked."""
+"""The topics of coordinators. Their partitions have tasks of their own, which do not count as leaked."""
 PARTITIONS_CHEAP, PARTITIONS_MAX = 20, 10_000
-"""Between them a broker is right to create them all, which takes its time."""
+"""The range in which a valid number of partitions is skipped: the broker would create them all, which takes long."""
 WORDS = [
     value.to_bytes(size, "big", signed=True)
     for size in (1, 2, 4, 8)
@@ -41,12 +41,12 @@ def frame_of(maker: Maker, key: ApiKey, version: int) -> bytes:
     while True:
         try:
             return encode_request(maker.request(key, version), version, maker.dice.getrandbits(31), CLIENT_ID)
-        except EncodeError:  # a field that this version has not, and that may not be left out
+        except EncodeError:  # this version lacks a field that is not ignorable
             continue
 
 
 def mutated(maker: Maker, frame: bytes) -> bytes:
-    """Mutate a frame into another request, or into bytes that are none."""
+    """Mutate a frame into another request, or into bytes that are no request."""
     dice = maker.dice
     for _ in range(dice.choice((1, 1, 2, 4))):
         frame = as_tree(maker, frame) if dice.random() < 0.5 else as_bytes(dice, frame)
@@ -57,7 +57,7 @@ def mutated(maker: Maker, frame: bytes) -> bytes:
 
 
 def as_tree(maker: Maker, frame: bytes) -> bytes:
-    """Replace one field of the request; a frame that does not parse is mutated as bytes."""
+    """Replace one field of the request. Mutate a frame that does not parse as bytes."""
     try:
         header, request = decode_request(frame[SIZE_BYTES:])
     except DecodeError:
@@ -70,7 +70,7 @@ def as_tree(maker: Maker, frame: bytes) -> bytes:
 
 
 def places_of(owner: msgspec.Struct, version: int) -> Iterator[tuple[msgspec.Struct, Field]]:
-    """Yield every field of the message and its parts that the version has."""
+    """Yield every field that the version has, of the message and its parts."""
     for field in fields_of(type(owner)):
         if version in field.versions:
             yield owner, field
@@ -81,7 +81,7 @@ def places_of(owner: msgspec.Struct, version: int) -> Iterator[tuple[msgspec.Str
 
 
 def another(maker: Maker, owner: msgspec.Struct, field: Field, version: int) -> Any:
-    """Return a list that is shortened, reordered or repeated, or any new value."""
+    """Return a shortened, reordered or repeated list, or any new value."""
     value = getattr(owner, field.name)
     if isinstance(value, list) and value and maker.dice.random() < 0.6:
         match maker.dice.randrange(4):
@@ -96,7 +96,7 @@ def another(maker: Maker, owner: msgspec.Struct, field: Field, version: int) -> 
 
 
 def encoded(header: RequestHeader, request: Any) -> bytes | None:
-    """Encode the request; None where the version cannot carry it."""
+    """Encode the request. None: the version cannot carry its values."""
     try:
         return encode_request(request, header.version, header.correlation_id, header.client_id)
     except EncodeError:
@@ -107,7 +107,7 @@ def encoded(header: RequestHeader, request: Any) -> bytes | None:
 
 
 def as_bytes(dice: random.Random, frame: bytes) -> bytes:
-    """Change a few bytes; the size prefix mostly stays right."""
+    """Change a few bytes. The size prefix usually stays right."""
     body = bytearray(frame[SIZE_BYTES:])
     at = dice.randrange(len(body)) if body else 0
     match dice.randrange(6):

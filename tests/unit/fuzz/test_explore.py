@@ -1,4 +1,4 @@
-"""Exploring keeps what reaches new code, and what it found can be played again."""
+"""The explorer of the fuzzer: it keeps inputs that reach new code, and its findings can be replayed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.fuzz.explore import Edges, Explorer
 from wire.varint import uvarint
 
 
-def test_edges_are_of_our_code_alone() -> None:
+def test_only_edges_of_the_broker_s_code_are_recorded() -> None:
     edges = Edges()
     with edges.watched():
         sorted([2, 1], key=str)
@@ -33,14 +33,14 @@ def test_edges_are_of_our_code_alone() -> None:
     assert edges.seen > first
 
 
-def test_the_corpus_grows_and_is_kept(tmp_path: Path) -> None:
+def test_the_corpus_grows_and_is_written_to_its_directory(tmp_path: Path) -> None:
     explorer = Explorer(1, tmp_path)
     trio.run(explorer.run, lambda: explorer.inputs == 100)
     assert 100 > len(explorer.corpus) > 10
     assert sorted(Explorer(2, tmp_path).corpus) == sorted(set(explorer.corpus))
 
 
-def test_a_finding_ends_the_run_and_is_played_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_finding_ends_the_run_and_can_be_replayed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def planted(*given: Any) -> Any:
         raise KeyError("planted")
 

@@ -1,4 +1,4 @@
-"""The judge finds what is planted: a broker with a bug does not pass."""
+"""The checks of the fuzzer: each finds a planted defect of the broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pykbroker.apis.configs.list_config_resources import ListConfigResources
 from pykbroker.cli.dumping import Damaged
 from pykbroker.server.handler import Later
 from pykbroker.server.table import Route
-from tools.fuzz.house import CANARY, Finding, House, check_logs, house
+from tools.fuzz.fuzzed_broker import CANARY, Finding, FuzzedBroker, check_logs, fuzzed_broker
 from wire.frame import encode_request
 from wire.messages.delete_topics import DeleteTopicsRequest
 from wire.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
@@ -62,17 +62,17 @@ def is_right(*given: Any) -> Any:
     [
         (raises, "planted"),
         (answers_what_does_not_fit, "EncodeError"),
-        (never_answers, "1 requests, 0 answers"),
+        (never_answers, "1 requests, 0 responses"),
         (leaks, "1 tasks are left"),
         (takes_memory, "bytes of memory"),
         (is_right, None),
     ],
 )
-def test_what_is_planted_in_a_handler_is_found(
+def test_a_defect_planted_in_a_handler_is_found(
     handler: Handler, finding: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        async with house(tmp_path, 1) as running:
+        async with fuzzed_broker(tmp_path, 1) as running:
             monkeypatch.setattr(ListConfigResources, "__call__", is_right)
             await running.feed(REQUEST)
             monkeypatch.setattr(ListConfigResources, "__call__", handler)
@@ -85,7 +85,7 @@ def test_what_is_planted_in_a_handler_is_found(
     trio.run(main)
 
 
-async def judged(running: House, finding: str | None) -> None:
+async def judged(running: FuzzedBroker, finding: str | None) -> None:
     if finding is None:
         await running.feed_measured(REQUEST)
         return
@@ -93,12 +93,12 @@ async def judged(running: House, finding: str | None) -> None:
         await running.feed_measured(REQUEST)
 
 
-def test_an_answer_to_another_request_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_with_a_wrong_correlation_id_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        async with house(tmp_path, 1) as running:
+        async with fuzzed_broker(tmp_path, 1) as running:
             frame = Route.frame
             monkeypatch.setattr(Route, "frame", lambda self, number, *rest: frame(self, number + 1, *rest))
-            with pytest.raises(Finding, match="the answer to 77 says 78"):
+            with pytest.raises(Finding, match="the response to correlation id 77 has 78"):
                 await running.feed(REQUEST)
             monkeypatch.undo()
 
@@ -107,15 +107,15 @@ def test_an_answer_to_another_request_is_found(tmp_path: Path, monkeypatch: pyte
 
 def test_harm_to_another_connection_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
-        async with house(tmp_path, 1) as running:
-            await running.sing()
+        async with fuzzed_broker(tmp_path, 1) as running:
+            await running.check_canary()
             await running.call(DeleteTopicsRequest(topic_names=[CANARY], timeout_ms=1000), 5)
-            with pytest.raises(Finding, match="another connection wrote at 1, and was answered"):
-                await running.sing()
-            with pytest.raises(Finding, match="another connection read at 0, and was answered"):
-                await running.heard(0)
-            monkeypatch.setattr(running, "heard", nothing)
-            running.sung = 0
+            with pytest.raises(Finding, match="another connection produced at offset 1, and got"):
+                await running.check_canary()
+            with pytest.raises(Finding, match="another connection fetched at offset 0, and got"):
+                await running.canary_values(0)
+            monkeypatch.setattr(running, "canary_values", nothing)
+            running.canary_count = 0
 
     async def nothing(offset: int) -> list[bytes]:
         return []
@@ -125,8 +125,8 @@ def test_harm_to_another_connection_is_found(tmp_path: Path, monkeypatch: pytest
 
 def test_a_log_that_is_damaged_is_found(tmp_path: Path) -> None:
     async def main() -> None:
-        async with house(tmp_path, 1) as running:
-            await running.sing()
+        async with fuzzed_broker(tmp_path, 1) as running:
+            await running.check_canary()
 
     trio.run(main)
     log = next(tmp_path.glob(f"{CANARY}-0/*.log"))
@@ -137,13 +137,9 @@ def test_a_log_that_is_damaged_is_found(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("changes", "finding"),
-    [
-        ({}, None),
-        ({"count": 1, "last_offset_delta": 0}, "nobody can read"),
-        ({"max_timestamp": 0}, "largest timestamp"),
-    ],
+    [({}, None), ({"count": 1, "last_offset_delta": 0}, "cannot be read"), ({"max_timestamp": 0}, "largest timestamp")],
 )
-def test_records_that_are_not_what_their_header_says_are_found(
+def test_records_that_contradict_their_batch_header_are_found(
     changes: Mapping[str, int], finding: str | None, tmp_path: Path
 ) -> None:
     builder = BatchBuilder()

@@ -1,4 +1,4 @@
-"""Every API in every version that is advertised, nearly right and plainly wrong."""
+"""Valid and mutated requests of every API in every advertised version."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from tools.fuzz.house import Finding, House, house
+from tools.fuzz.fuzzed_broker import Finding, FuzzedBroker, fuzzed_broker
 from tools.fuzz.mutate import costly, frame_of, mutated
 from tools.fuzz.values import Maker
 from wire.api import APIS, ApiKey
@@ -17,12 +17,14 @@ from wire.api import APIS, ApiKey
 SEED = 20261121
 INPUTS_OF_VERSION = 200
 MEASURED_OF_VERSION = 5
-SING_EVERY = 50
+CANARY_EVERY = 50
 
 ADVERTISED = [key for key, api in APIS.items() if api.advertised is not None]
 
 
-async def fuzzed(running: House, maker: Maker, key: ApiKey, version: int, inputs: int, *, measured: bool) -> None:
+async def fuzzed(
+    running: FuzzedBroker, maker: Maker, key: ApiKey, version: int, inputs: int, *, measured: bool
+) -> None:
     """Send `inputs` requests, each followed by its mutations."""
     for number in range(inputs):
         frame = frame_of(maker, key, version)
@@ -33,17 +35,17 @@ async def fuzzed(running: House, maker: Maker, key: ApiKey, version: int, inputs
             continue
         try:
             await (running.feed_measured(data) if measured else running.feed(data))
-            if number % SING_EVERY == 0:
-                await running.sing()
+            if number % CANARY_EVERY == 0:
+                await running.check_canary()
         except Finding as found:
             found.add_note(f"{key.name} version {version}: {data.hex()}")
             raise
 
 
 @pytest.mark.parametrize("key", ADVERTISED, ids=lambda key: key.name.lower())
-def test_an_api_holds_whatever_is_sent(key: ApiKey, tmp_path: Path) -> None:
+def test_an_api_survives_valid_and_mutated_requests(key: ApiKey, tmp_path: Path) -> None:
     async def main() -> None:
-        async with house(tmp_path, SEED) as running:
+        async with fuzzed_broker(tmp_path, SEED) as running:
             served = dict(await running.served())
             maker = Maker(random.Random(f"{SEED} {key}"), await running.topic_ids())
             for version in served.get(key, ()):

@@ -1,8 +1,9 @@
-"""A broker in this process without sockets, and the judge of what it does with bytes from strangers.
+"""A broker in this process without sockets, and the invariants that are checked after each input.
 
-After each input: it is answered in the order of its requests, with answers that decode under their schema, or its
-connection ends; no traceback; memory follows what came; once the peer is gone no task is left. Now and then another
-connection produces and consumes; at the end the log is whole and has all of that.
+Either every request is answered in order, with responses that decode under their schema, or the connection ends. No
+traceback is logged. Memory stays in proportion to the input. After the peer has disconnected, no task is left. From
+time to time another connection, the canary, produces and consumes. At the end the log is valid and holds all records
+of the canary.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ CANARY = "canary"
 COORDINATORS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 PEER = Peer("10.0.0.7", 50_000, "10.0.0.1", 9092)
 STEPS_MAX = 5000
-"""Steps of the loop within which every request but Fetch is answered and a closed connection is gone."""
+"""The event-loop steps within which every request except Fetch is answered, and a closed connection is removed."""
 STEPS_QUIET = 500
-"""Steps of the loop after which a coordinator has loaded its log."""
+"""The event-loop steps after which a coordinator has loaded its log."""
 MEMORY_FACTOR, MEMORY_BYTES = 64, 1 << 20
 RECORD_BYTES_MAX, READ_BYTES_MAX, NO_TIMESTAMP = 1 << 20, 64 << 20, -1
 STAYING = (JoinGroupRequest, SyncGroupRequest)
@@ -61,17 +62,17 @@ GROUP_KEY, TRANSACTION_KEY = 0, 1
 
 
 class Finding(AssertionError):
-    """The error that an invariant was violated."""
+    """An error for a violated invariant."""
 
 
-class Still:
-    """A network without peers: connections come only by `accept`. Matches `world.net.Net`."""
+class NoNet:
+    """A network without peers, which implements `world.net.Net`. Connections come only by `accept`."""
 
     def __init__(self) -> None:
         self.host, self.port = PEER.local_host, PEER.local_port
         self.accept: Accept | None = None
 
-    def bind(self, *place: Any) -> Still:
+    def bind(self, *place: Any) -> NoNet:
         """Bind nothing."""
         return self
 
@@ -103,12 +104,12 @@ class Errors(logging.Handler):
         self.found: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep tracebacks and lines of level error."""
+        """Keep tracebacks and messages of level ERROR."""
         self.found.append(logging.Formatter("%(message)s").format(record))
 
 
-class Talk:
-    """A connection and its pump. `data` is what the broker sent."""
+class FuzzedPeer:
+    """A connection of a client and its pump. `data` has all bytes that the broker sent."""
 
     def __init__(self, accept: Accept) -> None:
         self.data = b""
@@ -118,17 +119,17 @@ class Talk:
         self.connection: ConnectionMachine = connection
 
     def flush(self) -> None:
-        """Send as `world.net.Pump` does."""
+        """Do nothing: `turn` sends."""
 
     def close(self) -> None:
-        """Close as `world.net.Pump` does, also the peer's end."""
+        """Close both ends of the connection."""
         if not self._gone:
             self._gone = True
             self._take()
             self.connection.closed()
 
-    def say(self, data: bytes) -> None:
-        """Hand bytes from the peer to the broker."""
+    def send(self, data: bytes) -> None:
+        """Send bytes from the peer to the broker."""
         self._rest += data
         self.turn()
 
@@ -164,32 +165,32 @@ class Talk:
         out.clear()
 
     def turned_and_ended(self) -> bool:
-        """Whether the connection is over after one more turn."""
+        """Whether the connection has ended after one more pass of the pump."""
         self.turn()
         return self._gone
 
     @property
     def ended(self) -> bool:
-        """Whether the connection is over."""
+        """Whether the connection has ended."""
         return self._gone
 
 
-class House:
+class FuzzedBroker:
     """A running broker and its connections."""
 
     def __init__(self, accept: Accept, errors: Errors) -> None:
         self._accept, self._errors = accept, errors
-        self._canary = Talk(accept)
-        self._number = self.sung = 0
+        self._canary = FuzzedPeer(accept)
+        self._number = self.canary_count = 0
         self._tasks = living()
 
     async def feed(self, data: bytes) -> None:
-        """Send the requests of one peer, which then disconnects. Finding."""
-        talk = Talk(self._accept)
-        talk.say(data)
-        await until(lambda: talk.turned_and_ended() or answered(data, talk.data) or parks(data))
-        check_answers(data, talk.data, ended=talk.ended)
-        talk.close()
+        """Send the requests of one peer, which then disconnects. Finding: an invariant was violated."""
+        peer = FuzzedPeer(self._accept)
+        peer.send(data)
+        await until(lambda: peer.turned_and_ended() or answered(data, peer.data) or parks(data))
+        check_answers(data, peer.data, ended=peer.ended)
+        peer.close()
         if stays(data):
             self._tasks = max(self._tasks, living())
         elif not await until(lambda: living() <= self._tasks):
@@ -198,7 +199,10 @@ class House:
             raise Finding("; ".join(self._errors.found))
 
     async def feed_measured(self, data: bytes) -> None:
-        """Send as `feed` does, and check the memory. tracemalloc must run. Finding."""
+        """Send as `feed` does, and check the memory. tracemalloc must be running.
+
+        Finding: an invariant was violated.
+        """
         before = tracemalloc.get_traced_memory()[0]
         tracemalloc.reset_peak()
         await self.feed(data)
@@ -207,33 +211,33 @@ class House:
             raise Finding(f"{used} bytes of memory for {len(data)} bytes")
 
     async def call(self, request: Request[Any], version: int) -> Any:
-        """Send a request of another peer, on a connection that lasts."""
+        """Send a request on the connection of the canary. Return the response."""
         self._number += 1
         canary = self._canary
         canary.data = b""
-        canary.say(encode_request(request, version, self._number, CANARY))
+        canary.send(encode_request(request, version, self._number, CANARY))
         if not await until(lambda: canary.turned_and_ended() or len(frames(canary.data)) == 1) or canary.ended:
-            raise Finding("another connection got no answer")
+            raise Finding("another connection got no response")
         return decode_response(APIS[ApiKey(request.key)].response, version, frames(canary.data)[0])[1]
 
-    async def sing(self) -> None:
-        """Check that another connection still writes and reads its records. Finding."""
+    async def check_canary(self) -> None:
+        """Produce and consume a record on another connection, the canary. Finding: a request of the canary fails."""
         builder = BatchBuilder()
-        builder.append(None, str(self.sung).encode(), (), wall_ms())
+        builder.append(None, str(self.canary_count).encode(), (), wall_ms())
         partition = PartitionProduceData(index=0, records=builder.build())
         request = ProduceRequest(
             acks=-1, timeout_ms=1000, topic_data=[TopicProduceData(name=CANARY, partition_data=[partition])]
         )
         written = (await self.call(request, 11)).responses[0].partition_responses[0]
-        if (written.error_code, written.base_offset) != (0, self.sung):
-            raise Finding(f"another connection wrote at {self.sung}, and was answered {written}")
-        self.sung += 1
-        read = await self.heard(self.sung - 1)
-        if read != [str(self.sung - 1).encode()]:
-            raise Finding(f"another connection wrote at {self.sung - 1}, and read {read}")
+        if (written.error_code, written.base_offset) != (0, self.canary_count):
+            raise Finding(f"another connection produced at offset {self.canary_count}, and got {written}")
+        self.canary_count += 1
+        read = await self.canary_values(self.canary_count - 1)
+        if read != [str(self.canary_count - 1).encode()]:
+            raise Finding(f"another connection produced at offset {self.canary_count - 1}, and read {read}")
 
-    async def heard(self, offset: int) -> list[bytes | None]:
-        """Return all values that the other connection wrote, from an offset on."""
+    async def canary_values(self, offset: int) -> list[bytes | None]:
+        """Return all values that the canary produced, from an offset on."""
         found: list[bytes | None] = []
         while True:
             request = FetchRequest(
@@ -248,7 +252,7 @@ class House:
             )
             answer = (await self.call(request, 12)).responses[0].partitions[0]
             if answer.error_code:
-                raise Finding(f"another connection read at {offset}, and was answered {answer}")
+                raise Finding(f"another connection fetched at offset {offset}, and got {answer}")
             values = [
                 record.value for batch in batches(answer.records or b"") for record in records(batch, RECORD_BYTES_MAX)
             ]
@@ -257,7 +261,7 @@ class House:
             found, offset = found + values, offset + len(values)
 
     async def settle(self) -> None:
-        """Create the coordinators' topics, so that no input leaves their tasks behind."""
+        """Create the coordinators' topics beforehand, so that no input starts their tasks."""
         for key_type in (GROUP_KEY, TRANSACTION_KEY):
             for _ in range(STEPS_MAX):
                 if not (await self.call(FindCoordinatorRequest(key_="mine", key_type=key_type), 1)).error_code:
@@ -267,7 +271,7 @@ class House:
         self._tasks = living()
 
     async def served(self) -> list[tuple[ApiKey, range]]:
-        """Return every API with the advertised versions that this code can write."""
+        """Return every API with the advertised versions that this code can encode."""
         answer = await self.call(ApiVersionsRequest(client_software_name="f", client_software_version="1"), 4)
         return [
             (key, range(max(api.min_version, APIS[key].accepted.first), api.max_version + 1))
@@ -282,9 +286,12 @@ class House:
 
 
 @asynccontextmanager
-async def house(directory: Path, seed: int) -> AsyncIterator[House]:
-    """Run a broker with `TOPICS` and the other connection's topic; check all logs at the end. Finding."""
-    net, ready, stop, errors = Still(), trio.Event(), trio.Event(), Errors()
+async def fuzzed_broker(directory: Path, seed: int) -> AsyncIterator[FuzzedBroker]:
+    """Run a broker with `TOPICS` and the topic of the canary. Check all logs at the end.
+
+    Finding: an invariant was violated.
+    """
+    net, ready, stop, errors = NoNet(), trio.Event(), trio.Event(), Errors()
     off_loop = InlineOffLoop()
     disk = SystemDisk(str(directory), off_loop, durable=False)
     world = World((disk,), net, wall_ms, time.perf_counter_ns, off_loop, InlineWorkers(off_loop), random.Random(seed))
@@ -305,11 +312,11 @@ async def house(directory: Path, seed: int) -> AsyncIterator[House]:
             await ready.wait()
             await until(lambda: net.accept is not None)
             assert net.accept is not None
-            running = House(net.accept, errors)
+            running = FuzzedBroker(net.accept, errors)
             await running.settle()
             yield running
-            if await running.heard(0) != [str(number).encode() for number in range(running.sung)]:
-                raise Finding("what another connection wrote is not all there")
+            if await running.canary_values(0) != [str(number).encode() for number in range(running.canary_count)]:
+                raise Finding("not all records of another connection are in the log")
             stop.set()
     finally:
         logger.removeHandler(errors)
@@ -318,7 +325,7 @@ async def house(directory: Path, seed: int) -> AsyncIterator[House]:
 
 
 def check_logs(directory: Path) -> None:
-    """Check that every segment is whole and the records of each batch can be decoded. Damaged, Finding."""
+    """Check all segments and their records. Damaged, Finding: a segment or a record is invalid."""
     for path in directory.rglob("*.log"):
         data = memoryview(path.read_bytes())
         for _ in dumped(str(path), data, deep=False):
@@ -328,22 +335,24 @@ def check_logs(directory: Path) -> None:
 
 
 def check_records(log: str, batch: Batch) -> None:
-    """Check that the record count and the newest timestamp match the batch header. Finding."""
+    """Check that the record count and the largest timestamp match the batch header. Finding: a value differs."""
     try:
         youngest = max((record.timestamp for record in records(batch, READ_BYTES_MAX)), default=batch.max_timestamp)
     except DecodeError as error:
-        raise Finding(f"{log}: nobody can read what stands at {batch.base_offset}: {error}") from None
+        raise Finding(f"{log}: the batch at offset {batch.base_offset} cannot be read: {error}") from None
     if batch.count and max(youngest, NO_TIMESTAMP) != batch.max_timestamp:
-        raise Finding(f"{log}: the largest timestamp at {batch.base_offset} is {youngest}, not {batch.max_timestamp}")
+        raise Finding(
+            f"{log}: offset {batch.base_offset}: the largest timestamp is {youngest}, not {batch.max_timestamp}"
+        )
 
 
 def living() -> int:
-    """Return the number of tasks of this loop."""
+    """Return the number of tasks of this event loop."""
     return trio.lowlevel.current_statistics().tasks_living
 
 
 async def until(condition: Callable[[], Any]) -> bool:
-    """Whether the condition comes true within `STEPS_MAX`."""
+    """Whether the condition becomes true within `STEPS_MAX` steps."""
     for _ in range(STEPS_MAX):
         if condition():
             return True
@@ -351,11 +360,11 @@ async def until(condition: Callable[[], Any]) -> bool:
     return False
 
 
-# ---- what a peer may expect
+# ---- the expected responses
 
 
 def questions(data: bytes) -> list[bytes]:
-    """Return the complete requests that expect a response: all but a Produce with acks=0."""
+    """Return the complete requests that expect a response: all except Produce with acks=0."""
     return [frame for frame in frames(data) if getattr(parsed(frame), "acks", 1)]
 
 
@@ -373,42 +382,48 @@ def answered(asked: bytes, got: bytes) -> bool:
 
 
 def parks(asked: bytes) -> bool:
-    """Whether a request may wait: a Fetch, or what waits for other members of a group."""
+    """Whether a request may wait: it is a Fetch, or waits for other members of a group."""
     return any(isinstance(parsed(frame), (FetchRequest, *STAYING)) for frame in frames(asked))
 
 
 def stays(asked: bytes) -> bool:
-    """Whether a request may wait after its peer has disconnected: a member lasts until its session expires."""
+    """Whether a request may wait after its peer has disconnected. A group member lasts until its session expires."""
     return any(isinstance(parsed(frame), STAYING) for frame in frames(asked))
 
 
 def check_answers(asked: bytes, got: bytes, *, ended: bool) -> None:
-    """Check that responses decode, come in order, and are complete on a live connection. Finding."""
+    """Check that responses decode, come in order, and are complete unless the connection has ended.
+
+    Finding: a response is invalid, out of order or missing.
+    """
     requests, replies = questions(asked), frames(got)
     if sum(map(len, replies)) + SIZE_BYTES * len(replies) != len(got):
-        raise Finding("half an answer")
+        raise Finding("an incomplete response")
     if not ended and len(replies) < len(requests) and not parks(asked):
-        raise Finding(f"{len(requests)} requests, {len(replies)} answers")
+        raise Finding(f"{len(requests)} requests, {len(replies)} responses")
     if len(replies) > len(requests):
-        raise Finding(f"{len(replies)} answers to {len(requests)} requests")
+        raise Finding(f"{len(replies)} responses to {len(requests)} requests")
     for request, reply in zip(requests, replies, strict=False):
         check_answer(bytes(SIZE_BYTES) + request, reply)
 
 
 def check_answer(request: bytes, reply: bytes) -> None:
-    """Check that a reply is the response to this request. Finding."""
+    """Check that a frame is the response to this request.
+
+    Finding: the frame is invalid or has another correlation id.
+    """
     asked = api_of(request)
     if asked is None:
-        raise Finding("an answer to no request")
+        raise Finding("a response without a request")
     key, version, correlation_id = asked
     if key == ApiKey.API_VERSIONS and version not in APIS[ApiKey(key)].accepted:
         version = 0
     try:
         answered_id, _ = decode_response(APIS[ApiKey(key)].response, version, reply)
     except DecodeError as error:
-        raise Finding(f"the answer to {ApiKey(key).name} version {version} does not decode: {error}") from None
+        raise Finding(f"the response to {ApiKey(key).name} version {version} does not decode: {error}") from None
     if answered_id != correlation_id:
-        raise Finding(f"the answer to {correlation_id} says {answered_id}")
+        raise Finding(f"the response to correlation id {correlation_id} has {answered_id}")
 
 
 def bytes_of(part: Any) -> bytes:
