@@ -1,4 +1,4 @@
-"""A broker in a process of its own, as a user starts it; for tests of what only a process can show."""
+"""A broker in a process of its own, as a user starts it, for tests that need a real process."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ PYKBROKER = (sys.executable, "-m", "pykbroker")
 
 
 def limited(limit: str) -> tuple[str, ...]:
-    """Return the command `pykbroker` under a `ulimit`, soft and hard, as in `limited("-n 128")`."""
+    """Return the command `pykbroker` with a soft and hard `ulimit`, as in `limited("-n 128")`."""
     return ("sh", "-c", f'ulimit {limit}; exec "$@"', "sh", *PYKBROKER)
 
 
 class BrokerProcess:
-    """`pykbroker start` with these options, listening on a free port of 127.0.0.1 that it keeps over restarts.
+    """A process of `pykbroker start` with these options, on a free port of 127.0.0.1 that it keeps over restarts.
 
-    What it prints goes to `stdout` and `stderr` in `directory`, so that it never waits for a reader.
+    The output goes to the files `stdout` and `stderr` in `directory`, so that the process never waits for a reader.
     """
 
     def __init__(self, directory: Path, *options: str, program: Sequence[str] = PYKBROKER) -> None:
@@ -44,7 +44,10 @@ class BrokerProcess:
         return self._running().pid
 
     def start(self) -> None:
-        """Start it and wait until it has printed its address. RuntimeError, with what it said, when it does not."""
+        """Start the broker and wait until it has printed its address.
+
+        RuntimeError: the broker printed no address; the text is its output.
+        """
         command = [*self._command, "--listen", self.address]
         with self.stdout.open("wb") as stdout, self.stderr.open("ab") as stderr:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
@@ -52,42 +55,42 @@ class BrokerProcess:
         while not (printed := re.search(r"127\.0\.0\.1:(\d+)", self.stdout.read_text())):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
-                raise RuntimeError(f"{' '.join(command)}: no address; it said:\n{self.said()}")
+                raise RuntimeError(f"{' '.join(command)}: no address; its output:\n{self.output()}")
             time.sleep(0.01)
         self.port = int(printed[1])
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Stop the broker with SIGTERM, as a service manager does, or another signal; return the exit code."""
+        """Stop the broker with SIGTERM, as a service manager does, or another signal. Return the exit code."""
         process = self._running()
         process.send_signal(number)
         try:
             return process.wait(STOP_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise RuntimeError(f"the broker ran on after signal {number}; it said:\n{self.said()}") from None
+            raise RuntimeError(f"the broker did not end after signal {number}; its output:\n{self.output()}") from None
 
     def ended(self) -> int:
-        """Wait until it has ended by itself; the exit code."""
+        """Wait until the broker has ended by itself. Return the exit code."""
         try:
             return self._running().wait(STOP_SECONDS_MAX)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise RuntimeError(f"the broker runs on; it said:\n{self.said()}") from None
+            raise RuntimeError(f"the broker has not ended; its output:\n{self.output()}") from None
 
     def kill(self) -> None:
-        """Crash the process with SIGKILL. Nothing happens if none runs."""
+        """Kill the process with SIGKILL, if it is running."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
             self._process.wait()
 
     def restart(self) -> None:
-        """Start again on the same port and with the same options, after `stop` or `kill`."""
+        """Start the broker again after `stop` or `kill`, on the same port and with the same options."""
         self.kill()
         self.start()
 
-    def said(self) -> str:
-        """Return everything printed since the last start, and the log."""
+    def output(self) -> str:
+        """Return the output since the last start, and the log."""
         return self.stdout.read_text() + self.stderr.read_text()
 
     def _running(self) -> subprocess.Popen[bytes]:

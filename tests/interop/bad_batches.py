@@ -131,7 +131,7 @@ def record(
     longer: int = 0,
     stamp: int = 0,
 ) -> bytes:
-    """Return an encoded record. Its length field claims `longer` bytes more than the record has."""
+    """Return an encoded record whose length field claims `longer` bytes more than the record has."""
     body = b"\0" + varint(stamp) + varint(index) + key + value + headers + more
     return varint(len(body) + longer) + body
 
@@ -166,7 +166,7 @@ STORED: Mapping[str, bytes] = {
     "a value of -2 bytes": record(0, value=varint(-2)) + SECOND,
     "a header's value of -3 bytes": record(0, headers=b"\x02\x02h\x05") + SECOND,
 }
-"""Record sections that Kafka stores. It stores those with wrong offsets only in uncompressed batches."""
+"""Record sections that Kafka stores. It stores sections with wrong offsets only in uncompressed batches."""
 BEYOND: Mapping[str, bytes] = {
     **{name: payload(data) for name, data in STORED.items()},
     **{f"{name}, compressed": payload(compress(Codec.LZ4, data), Codec.LZ4) for name, data in STORED.items()},
@@ -195,7 +195,7 @@ STREAMS: Mapping[str, Case] = {
     for fault, stream, codes in (
         ("of noise", b"\x55" * 100, (UNKNOWN, INVALID)),
         ("cut off", compress(codec, PAYLOAD)[:-4], (UNKNOWN, INVALID)),
-        # Without a checksum in the stream, what it gives may pass for records.
+        # Without a checksum in the stream, its damaged content may decode as records.
         ("with turned bits", flipped(compress(codec, PAYLOAD)), (UNKNOWN, INVALID, NONE)),
     )
 }

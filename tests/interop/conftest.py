@@ -25,9 +25,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture
 def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., BrokerProcess]]:
-    """Yield `start_broker(*options)`, which starts a broker on an empty data directory. All are stopped after the test.
+    """Yield `start_broker(*options)`, which starts a broker on an empty data directory and stops it after the test.
 
-    Options are those of `pykbroker start`, as in `start_broker("--memory")`. `program` is the command to run instead.
+    The options are options of `pykbroker start`, as in `start_broker("--memory")`. `program` replaces the command.
     """
     brokers = []
 
@@ -64,7 +64,7 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
 def bootstrap(request: pytest.FixtureRequest) -> str:
     """Return the address of the broker that a file's tests share.
 
-    `PYKBROKER_TEST_BOOTSTRAP` replaces it. Apache Kafka passes the same tests, so its address there tests the tests.
+    `PYKBROKER_TEST_BOOTSTRAP` replaces this address. With the address of Apache Kafka, the tests themselves are tested.
     """
     other = os.environ.get("PYKBROKER_TEST_BOOTSTRAP")
     return other or request.getfixturevalue("shared_broker").address
@@ -75,16 +75,16 @@ def why_no_java() -> str | None:
     """Return what is missing to run Java clients, or None."""
     if shutil.which("java") is None:
         return "Java is not installed"
-    said = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True, timeout=30).stderr
-    version = re.search(r'version "(\d+)', said)
+    output = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True, timeout=30).stderr
+    version = re.search(r'version "(\d+)', output)
     if version is None or int(version[1]) < JAVA_VERSION_MIN:
-        return f"Java {JAVA_VERSION_MIN} is needed, found: {said.splitlines()[0]}"
+        return f"Java {JAVA_VERSION_MIN} is needed, found: {output.splitlines()[0]}"
     return None
 
 
 @cache
 def fetched_jars() -> Path | str:
-    """Return the directory of Apache Kafka's jars, or the reason why there is none. Fetch once a session."""
+    """Return the directory of Apache Kafka's jars, or the reason why there is none. Fetch them once a session."""
     try:
         return why_no_java() or kafka_jars.fetch()
     except kafka_jars.NoJars as error:
@@ -99,7 +99,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 @pytest.fixture(scope="session", name="java")
 def java_fixture() -> str:
-    """Return the path of `java`, version 17 or newer. Without it the test is skipped with a reason."""
+    """Return the path of `java`, version 17 or newer. Skip the test with a reason if there is no such Java."""
     if reason := why_no_java():
         pytest.skip(reason)
     return "java"

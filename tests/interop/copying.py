@@ -1,4 +1,4 @@
-"""Copy a topic in transactions, by members of a group, while copiers and the broker are killed.
+"""Copies of a topic in transactions, by members of a group, while copiers and the broker are killed.
 
 A copier knows its position only from the group's committed offsets. The broker is killed, and copiers end, at randomly
 chosen steps: between poll, produce and commit, or while the broker handles one of them.
@@ -20,7 +20,7 @@ STEPS = 4
 LIFE_STEPS = (100, 300)
 
 Record = tuple[int, int, bytes]
-"""Partition, offset and value."""
+"""The partition, offset and value of a record."""
 
 
 class Client(Protocol):
@@ -44,7 +44,10 @@ class Client(Protocol):
     def commit(self) -> None: ...
 
     def give_up(self, error: Exception) -> None:
-        """Abort the transaction if `error` allows it; otherwise a new producer finds out how it ended."""
+        """Abort the transaction if `error` allows it.
+
+        If not, create a new producer, which finds out how the transaction ended.
+        """
 
     def close(self) -> None:
         """Leave the group and drop the producer with its open transaction."""

@@ -1,4 +1,4 @@
-"""Run `pykbroker` on a disk that fails on demand: `python failing_disk.py FILE start ...`.
+"""A program that runs `pykbroker` on a disk that fails on demand: `python failing_disk.py FILE start ...`.
 
 While FILE exists and holds the name of an errno, such as ENOSPC or EIO, every write and fsync fails with it.
 """
@@ -16,11 +16,11 @@ from pykbroker.__main__ import main
 from pykbroker.world import system_disk
 
 
-def refusing(function: Callable[..., Any], said: Path) -> Callable[..., Any]:
-    """Return `function` wrapped: it raises OSError while the file `said` holds an errno."""
+def refusing(function: Callable[..., Any], fault: Path) -> Callable[..., Any]:
+    """Return `function` wrapped: it raises OSError while the file `fault` holds an errno."""
 
     def call(*args: Any) -> Any:
-        name = said.read_text().strip() if said.exists() else ""
+        name = fault.read_text().strip() if fault.exists() else ""
         if name:
             number = getattr(errno, name)
             raise OSError(number, os.strerror(number))

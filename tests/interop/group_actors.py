@@ -166,7 +166,7 @@ def leave_hanging(client: RawClient, transactional_id: str, partition: int) -> i
     records = [PartitionProduceData(partition, builder.build())]
     request = ProduceRequest(transactional_id, -1, 10_000, [TopicProduceData("hang", partition_data=records)])
     while client.call(ProduceResponse, request, 11).responses[0].partition_responses[0].error_code:
-        time.sleep(0.05)  # Kafka obeys a config some time after it was changed
+        time.sleep(0.05)  # Kafka applies a changed config after some time
     verify(client, "true")
     return made.producer_id
 

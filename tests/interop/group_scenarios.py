@@ -1,4 +1,7 @@
-"""Consumer group scenarios for every client library, written once; a file for each client says how it joins a group."""
+"""Consumer group scenarios for every client library, written once.
+
+A file for each client defines how it joins a group.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +43,9 @@ SAME_SESSIONS = (
     "--set",
     f"group.consumer.session.timeout.ms={SESSION_MS}",
 )
-"""Broker options for equal session timeouts in both protocols, for members that could not leave."""
+"""Broker options for equal session timeouts in both protocols, for members that cannot leave their group."""
 TURNS_MAX = 150
-"""Polls of each member before a test gives up. A poll takes 0.2 s at most."""
+"""The polls of each member before a test gives up. A poll takes 0.2 s at most."""
 
 
 class Member(Protocol):
@@ -85,10 +88,10 @@ class Dying:
     def _tell(self, what: str, *arguments: object) -> Any:
         self._pipe.send((what, arguments))
         assert self._pipe.poll(2 * PATIENCE_S)
-        told, failure = self._pipe.recv()
+        outcome, failure = self._pipe.recv()
         if failure:
             raise RuntimeError(failure)
-        return told
+        return outcome
 
     def poll(self) -> Sequence[tuple[int, int]]:
         return self._tell("poll")
@@ -111,19 +114,19 @@ class Dying:
 
 
 def obey(pipe: Connection, member_type: type[Member], bootstrap: str, topic: str, group: str) -> None:
-    """Call the methods that the other end of the pipe names; send back each result or error."""
+    """Call the methods that the other end of the pipe names. Send back each result or error."""
     member = member_type(bootstrap, topic, group, None, DYING_SESSION_MS)
     while True:
         try:
             what, arguments = pipe.recv()
-            told = getattr(member, what)(*arguments), ""
+            outcome = getattr(member, what)(*arguments), ""
         except Exception as error:  # noqa: BLE001 - it is raised at the other end
-            told = None, repr(error)
-        pipe.send(told)
+            outcome = None, repr(error)
+        pipe.send(outcome)
 
 
 class GroupScenarios:
-    """The scenarios. A subclass for each client names `library`, which administers and sends, and `member`."""
+    """The scenarios. A subclass for each client defines `library`, which administers and sends, and `member`."""
 
     library: ClassVar[type[Client]]
     member: ClassVar[type[Member]]
@@ -135,7 +138,7 @@ class GroupScenarios:
 
     @pytest.fixture
     def joining(self, bootstrap: str) -> Iterator[Joining]:
-        """Yield `joining(topic, group)`, which returns a new member. All are closed after the test."""
+        """Yield `joining(topic, group)`, which returns a new member. All members are closed after the test."""
         with ExitStack() as stack:
             yield lambda topic, group, instance=None: stack.enter_context(
                 closing(self.member(bootstrap, topic, group, instance))
@@ -154,7 +157,9 @@ class GroupScenarios:
             [Message(number % PARTITIONS, None, b"%d" % number, (), 1_700_000_000_000) for number in range(count)],
         )
 
-    def test_a_member_reads_all_and_another_goes_on(self, client: Client, bootstrap: str, joining: Joining) -> None:
+    def test_a_new_member_continues_at_the_committed_offsets(
+        self, client: Client, bootstrap: str, joining: Joining
+    ) -> None:
         topic, group = self.filled(client), uuid.uuid4().hex
         with closing(self.member(bootstrap, topic, group)) as first:
             assert read(40, first) == Counter({(number % PARTITIONS, number // PARTITIONS): 1 for number in range(40)})
@@ -165,7 +170,7 @@ class GroupScenarios:
         assert sorted(read(8, second)) == list(itertools.product(range(PARTITIONS), (10, 11)))
         assert second.committed(0) == 10
 
-    def test_members_share_what_there_is(self, client: Client, joining: Joining) -> None:
+    def test_members_share_the_partitions(self, client: Client, joining: Joining) -> None:
         topic, group = self.filled(client, 0), uuid.uuid4().hex
         members = [joining(topic, group) for _ in range(3)]
         shared(members)
@@ -174,7 +179,7 @@ class GroupScenarios:
         members.pop().close()
         shared(members)
 
-    def test_members_stay_over_a_stop_and_a_kill(self, start_broker: Callable[..., BrokerProcess]) -> None:
+    def test_members_survive_a_stop_and_a_kill_of_the_broker(self, start_broker: Callable[..., BrokerProcess]) -> None:
         """Committed offsets survive a kill of the broker during a rebalance."""
         broker = start_broker(*SAME_SESSIONS, *SOON)
         with closing(self.library(broker.address)) as client, ExitStack() as stack:
@@ -195,7 +200,7 @@ class GroupScenarios:
                 shared(members)
                 commit_all(members, count + 2)
 
-    def test_the_others_take_over_from_a_member_that_dies(self, start_broker: Callable[..., BrokerProcess]) -> None:
+    def test_the_partitions_of_a_killed_member_are_reassigned(self, start_broker: Callable[..., BrokerProcess]) -> None:
         broker = start_broker("--memory", *SHORT_SESSIONS, *SOON)
         with closing(self.library(broker.address)) as client, ExitStack() as stack:
             topic, group = self.filled(client, 0), uuid.uuid4().hex
@@ -210,7 +215,9 @@ class GroupScenarios:
             self.fill(client, topic, 8)
             assert sorted(read(8, heir)) == list(itertools.product(range(PARTITIONS), (10, 11)))
 
-    def test_a_static_member_takes_its_partitions_again(self, client: Client, bootstrap: str, joining: Joining) -> None:
+    def test_a_restarted_static_member_gets_its_partitions_again(
+        self, client: Client, bootstrap: str, joining: Joining
+    ) -> None:
         topic, group = self.filled(client, 0), uuid.uuid4().hex
         other, static = joining(topic, group, "other"), self.member(bootstrap, topic, group, "static")
         with closing(static):
@@ -222,7 +229,7 @@ class GroupScenarios:
 
 
 def read(count: int, *members: Member, found: Found | None = None) -> Found:
-    """Poll until `count` distinct records were read, including those already in `found`."""
+    """Poll until `count` distinct records were read, including the records in `found`."""
     found = Counter() if found is None else found
     for _ in range(TURNS_MAX):
         if len(found) >= count:
@@ -232,7 +239,7 @@ def read(count: int, *members: Member, found: Found | None = None) -> Found:
 
 
 def shared(members: Sequence[Member]) -> Found:
-    """Poll until every member has partitions and every partition one member. Return the records read meanwhile."""
+    """Poll until each member has partitions and each partition has one member. Return the records that were read."""
     found: Found = Counter()
     for _ in range(TURNS_MAX):
         found.update(polled(members))
@@ -242,7 +249,7 @@ def shared(members: Sequence[Member]) -> Found:
 
 
 def is_shared(members: Sequence[Member]) -> bool:
-    """Whether every member has partitions and every partition one member, as far as the members know."""
+    """Whether each member has partitions and each partition has one member, according to the members."""
     assigned = [member.assigned() for member in members]
     return all(assigned) and sorted(itertools.chain(*assigned)) == list(range(PARTITIONS))
 
@@ -266,7 +273,7 @@ def polled(members: Sequence[Member]) -> list[tuple[int, int]]:
 
 def retried(deed: Callable[[], T], *among: Member) -> T:
     """Repeat `deed` while a client reconnects to a restarted broker or a member of `among` rejoins its group."""
-    deadline = time.monotonic() + 2 * PATIENCE_S  # one attempt may take half of it
+    deadline = time.monotonic() + 2 * PATIENCE_S  # one attempt may take half of this time
     while True:
         try:
             return deed()

@@ -22,8 +22,8 @@ NOISE = re.compile(r"^(SLF4J: |\tat |Caused by: |\tSuppressed: |\t\.\.\. ).*\n|^
 
 
 @dataclass
-class Said:
-    """A tool's run: its class, arguments, standard input and expected output.
+class ToolRun:
+    """A run of a tool: its class, arguments, standard input and expected output.
 
     In arguments and text {host}, {one} and {two} are the broker's address and log directories, {files} the directory
     of the test's files, and other names come from the test. In the output "…" matches anything within a line, and a
@@ -36,13 +36,13 @@ class Said:
     reads: str = ""
     any_order: bool = False
 
-    def agrees(self, places: Mapping[str, str], said: str) -> bool:
-        """Whether the output `said` matches."""
-        expected, found = lines_of(filled(self.text, places)), lines_of(said)
+    def agrees(self, places: Mapping[str, str], output: str) -> bool:
+        """Whether the output `output` matches."""
+        expected, found = lines_of(filled(self.text, places)), lines_of(output)
         return agree(*map(sorted, (expected, found))) if self.any_order else agree(expected, found)
 
 
-def transcript(file: Path) -> dict[str, Said]:
+def transcript(file: Path) -> dict[str, ToolRun]:
     """Return the runs of a file by title.
 
     A run is written as "# title", "$ script arguments" ("~" for lines in any order), and its output.
@@ -51,7 +51,9 @@ def transcript(file: Path) -> dict[str, Said]:
     for part in re.split(r"^# ", file.read_text(), flags=re.MULTILINE)[1:]:
         title, call, text = part.split("\n", 2)
         order, script, arguments = call.split(" ", 2)
-        found[title] = Said(CLASSES[script], f"--bootstrap-server {{host}} {arguments}", text, any_order=order == "~")
+        found[title] = ToolRun(
+            CLASSES[script], f"--bootstrap-server {{host}} {arguments}", text, any_order=order == "~"
+        )
     return found
 
 
@@ -67,11 +69,11 @@ def lines_of(text: str) -> list[str]:
     return [" ".join(line.split()) for line in text.splitlines() if line.strip()]
 
 
-def agree(lines: list[str], said: list[str]) -> bool:
+def agree(lines: list[str], output: list[str]) -> bool:
     """Whether the printed lines match the expected ones."""
     if not lines:
-        return not said
+        return not output
     if lines[0] == "…":
-        return any(agree(lines[1:], said[skipped:]) for skipped in range(len(said)))
+        return any(agree(lines[1:], output[skipped:]) for skipped in range(len(output)))
     wanted = re.escape(lines[0]).replace("…", ".*")
-    return bool(said) and re.fullmatch(wanted, said[0]) is not None and agree(lines[1:], said[1:])
+    return bool(output) and re.fullmatch(wanted, output[0]) is not None and agree(lines[1:], output[1:])

@@ -1,4 +1,4 @@
-"""Closing consumers of librdkafka, which may deadlock in C and then block the thread that waits for it."""
+"""The close of librdkafka's consumers, which may deadlock in C and then block the thread that waits for it."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ R = TypeVar("R", bound=Response)
 
 
 class RawClient:
-    """One connection. ConnectionError: the broker closed it. TimeoutError: the broker sent nothing in time."""
+    """A connection. ConnectionError: the broker closed it. TimeoutError: the broker sent nothing in time."""
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -58,7 +58,7 @@ class RawClient:
         return data
 
     def is_closed(self) -> bool:
-        """Whether the broker closes the connection without a reply. TimeoutError: it does not close it."""
+        """Whether the broker closes the connection without a reply. TimeoutError: the connection stays open."""
         try:
             return not self.socket.recv(1)
         except ConnectionError:

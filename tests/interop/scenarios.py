@@ -1,4 +1,4 @@
-"""Scenarios for every Python client, written once; a file for each client says how it does each step.
+"""Scenarios for every Python client, written once. A file for each client defines how it does each step.
 
 Such a file has a class that implements `Client` for its library, and a subclass of `Scenarios` that names it.
 """
@@ -46,7 +46,10 @@ Reading = Generator[tuple[int, Message], None, None]
 
 
 class Client(Protocol):
-    """A client library connected to one broker. A call closes what it opens; `close` closes the rest."""
+    """A client library connected to one broker.
+
+    A call closes its own resources. `close` closes all remaining resources.
+    """
 
     bootstrap: str
 
@@ -116,7 +119,7 @@ def take(reading: Reading, count: int) -> list[tuple[int, Message]]:
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    """Wait until `condition` holds. It may raise until the broker or the client has caught up."""
+    """Wait until `condition` holds. The condition may raise until the broker or the client has caught up."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         with contextlib.suppress(Exception):
@@ -132,7 +135,7 @@ def eventually_equal(read: Callable[[], object], expected: object) -> None:
 
 
 class Scenarios:
-    """The scenarios, collected by pytest for each subclass, which names its library's `Client`."""
+    """The scenarios, collected by pytest for each subclass. A subclass names its library's `Client`."""
 
     library: ClassVar[type[Client]]
     codecs: ClassVar[Sequence[str]] = CODECS
@@ -176,7 +179,7 @@ class Scenarios:
         client.delete_topic(name)
         eventually(lambda: name not in client.topics())
 
-    def test_a_topic_made_again_is_another_and_empty(self, client: Client, topic: str) -> None:
+    def test_a_topic_created_again_has_a_new_id_and_is_empty(self, client: Client, topic: str) -> None:
         first = client.topic_id(topic)
         client.send(topic, messages(10))
         client.delete_topic(topic)
@@ -185,7 +188,7 @@ class Scenarios:
         eventually(lambda: client.bounds(topic, 0) == (0, 0))
         assert first is None or client.topic_id(topic) != first
 
-    def test_wrong_topics_are_refused_with_the_codes_of_kafka(self, client: Client, topic: str) -> None:
+    def test_invalid_topics_are_refused_with_kafkas_error_codes(self, client: Client, topic: str) -> None:
         with self.refused(36):  # TOPIC_ALREADY_EXISTS
             client.create_topic(topic)
         with self.refused(17):  # INVALID_TOPIC_EXCEPTION
@@ -199,7 +202,7 @@ class Scenarios:
         with self.refused(3):  # UNKNOWN_TOPIC_OR_PARTITION
             client.delete_topic(f"topic-{uuid.uuid4().hex}")
 
-    def test_a_topic_is_made_by_its_first_message(self, client: Client) -> None:
+    def test_a_topic_is_auto_created_by_its_first_message(self, client: Client) -> None:
         name = f"topic-{uuid.uuid4().hex}"
         sent = messages(5, partitions=1)
         assert client.send(name, sent) == [0, 1, 2, 3, 4]
@@ -210,7 +213,7 @@ class Scenarios:
 
     @pytest.mark.parametrize("delivery", DELIVERIES)
     @pytest.mark.parametrize("codec", CODECS)
-    def test_messages_come_back_as_sent(self, client: Client, topic: str, codec: str, delivery: str) -> None:
+    def test_messages_are_read_as_sent(self, client: Client, topic: str, codec: str, delivery: str) -> None:
         if codec not in self.codecs:
             pytest.skip(f"this client has no {codec}")
         sent = messages(100)
@@ -219,7 +222,7 @@ class Scenarios:
             assert offsets == [index // 2 for index in range(100)]
         self.check_log(client, topic, sent)
 
-    def test_null_and_empty_are_not_the_same(self, client: Client, topic: str) -> None:
+    def test_null_and_empty_values_are_distinguished(self, client: Client, topic: str) -> None:
         now_ms = int(time.time() * 1000)
         sent = [
             Message(0, key, value, headers, now_ms - age_ms)
@@ -234,13 +237,13 @@ class Scenarios:
         client.send(topic, sent)
         self.check_log(client, topic, sent)
 
-    def test_messages_of_a_megabyte(self, client: Client, topic: str) -> None:
+    def test_messages_of_a_megabyte_are_read_as_sent(self, client: Client, topic: str) -> None:
         noise = random.Random(1)
         sent = [replace(message, value=noise.randbytes(1_000_000)) for message in messages(4)]
         client.send(topic, sent)
         self.check_log(client, topic, sent)
 
-    def test_max_message_bytes_rules(self, client: Client, topic: str) -> None:
+    def test_a_message_above_max_message_bytes_is_refused(self, client: Client, topic: str) -> None:
         large = replace(messages(1)[0], value=random.Random(1).randbytes(3_000_000))
         with self.refused(10):  # MESSAGE_TOO_LARGE
             client.send(topic, [large])
@@ -251,7 +254,7 @@ class Scenarios:
         self.check_log(client, roomy, [large, large])
 
     @pytest.mark.parametrize("compression", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
-    def test_a_topic_may_choose_its_compression(self, client: Client, compression: str) -> None:
+    def test_compression_type_of_a_topic_recompresses_batches(self, client: Client, compression: str) -> None:
         name = f"topic-{uuid.uuid4().hex}"
         client.create_topic(name, 2, {"compression.type": compression})
         sent = messages(200)
@@ -281,7 +284,7 @@ class Scenarios:
         client.send(topic, sent)
         assert take(client.read(topic, 0, 1_000_000), 1) == [(0, sent[0])]
 
-    def test_bounds_and_times(self, client: Client, topic: str) -> None:
+    def test_bounds_and_offsets_by_timestamp_are_found(self, client: Client, topic: str) -> None:
         assert client.bounds(topic, 0) == (0, 0)
         assert client.offset_at(topic, 0, 0) is None
         sent = messages(100)
@@ -293,8 +296,8 @@ class Scenarios:
         assert client.offset_at(topic, 0, sent[98].timestamp_ms) == 49
         assert client.offset_at(topic, 0, sent[98].timestamp_ms + 1) is None
 
-    def test_a_parked_fetch_wakes(self, client: Client, topic: str) -> None:
-        """The broker may hold a Fetch longer than the reader waits: only an append can deliver the second message."""
+    def test_an_append_completes_a_waiting_fetch(self, client: Client, topic: str) -> None:
+        """The broker may delay a Fetch longer than the reader waits: only an append can deliver the second message."""
         sent = [replace(message, partition=0) for message in messages(2)]
         client.send(topic, sent[:1])
         got: list[tuple[int, Message]] = []
@@ -318,7 +321,7 @@ class Scenarios:
 
     # ---- crashes
 
-    def test_what_was_acknowledged_survives_kill_9(self, broker: BrokerProcess) -> None:
+    def test_acknowledged_messages_survive_kill_9(self, broker: BrokerProcess) -> None:
         client = self.library(broker.address)
         client.create_topic("before", 2)
         sent = messages(1_000)
@@ -335,7 +338,7 @@ class Scenarios:
         self.check_log(client, "before", sent + more)
         client.close()
 
-    def test_a_producer_outlives_kills_without_loss_or_duplicate(self, broker: BrokerProcess) -> None:
+    def test_an_idempotent_producer_loses_and_repeats_nothing_over_kills(self, broker: BrokerProcess) -> None:
         """An idempotent producer continues while the broker is killed and restarted."""
         client = self.library(broker.address)
         client.create_topic("under-fire", 2)

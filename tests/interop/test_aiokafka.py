@@ -1,4 +1,4 @@
-"""aiokafka against the broker. Its event loop runs in a thread, so that scenarios can call it synchronously."""
+"""aiokafka against the broker, with an event loop in a thread so that scenarios can call it synchronously."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class AioKafka:
-    """`Client` for aiokafka."""
+    """The `Client` for aiokafka."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -135,7 +135,7 @@ class AioKafka:
 
 
 class AioKafkaMember:
-    """`Member` for aiokafka, with an event loop of its own."""
+    """The `Member` for aiokafka, with an event loop of its own."""
 
     def __init__(
         self, bootstrap: str, topic: str, group: str, instance: str | None = None, session_ms: int = SESSION_MS

@@ -46,14 +46,14 @@ class Group:
             time.sleep(0.01)
 
     def join(self, member_id: str = "", *, version: int = 9, **odd: Any) -> JoinGroupResponse:
-        said = encode_versioned(ConsumerProtocolSubscription([self.topic]), 1)
+        subscription = encode_versioned(ConsumerProtocolSubscription([self.topic]), 1)
         fields = {
             "group_id": self.id,
             "session_timeout_ms": 30_000,
             "rebalance_timeout_ms": 30_000,
             "member_id": member_id,
             "protocol_type": "consumer",
-            "protocols": [JoinGroupRequestProtocol("range", said)],
+            "protocols": [JoinGroupRequestProtocol("range", subscription)],
             **odd,
         }
         return self.client.call(JoinGroupResponse, JoinGroupRequest(**fields), version)
@@ -123,11 +123,11 @@ def group(bootstrap: str) -> Iterator[Group]:
         ({"protocols": [JoinGroupRequestProtocol("", b"")]}, ErrorCode.MEMBER_ID_REQUIRED),
     ],
 )
-def test_joining(group: Group, odd: dict[str, Any], code: ErrorCode) -> None:
+def test_join_group_requests_are_checked_as_by_kafka(group: Group, odd: dict[str, Any], code: ErrorCode) -> None:
     assert group.join(**odd).error_code == code
 
 
-def test_members_of_a_classic_group(group: Group) -> None:
+def test_requests_of_classic_members_are_checked_as_by_kafka(group: Group) -> None:
     member = group.joined()
     name, now = member.member_id, member.generation_id
     for generation in (-(2**31), -1, 0, now + 1, 2**31 - 1):
@@ -154,7 +154,7 @@ def test_members_of_a_classic_group(group: Group) -> None:
     ]
 
 
-def test_commits(group: Group) -> None:
+def test_offset_commits_are_checked_as_by_kafka(group: Group) -> None:
     for length, code in ((4096, ErrorCode.NONE), (4097, ErrorCode.OFFSET_METADATA_TOO_LARGE)):
         assert group.commit(metadata="x" * length) == group.commit(metadata="é" * length) == code
         assert group.commit(metadata="😀" * ((length + 1) // 2)) == code
@@ -255,13 +255,15 @@ def test_commits(group: Group) -> None:
         ({"member_id": "m" * 3000}, ErrorCode.NONE, None),
     ],
 )
-def test_entering_a_consumer_group(group: Group, odd: dict[str, Any], code: ErrorCode, why: str | None) -> None:
+def test_joins_of_a_consumer_group_are_checked_as_by_kafka(
+    group: Group, odd: dict[str, Any], code: ErrorCode, why: str | None
+) -> None:
     answer = group.enter(**odd)
     assert answer.error_code == code
     assert why is None or answer.error_message == why.format(group.id)
 
 
-def test_members_of_a_consumer_group(group: Group) -> None:
+def test_requests_of_consumer_group_members_are_checked_as_by_kafka(group: Group) -> None:
     group.enter()
 
     def entered(epoch: int, **odd: Any) -> ErrorCode:
@@ -285,7 +287,7 @@ def test_members_of_a_consumer_group(group: Group) -> None:
 
 
 @pytest.mark.parametrize("given", [b"junk", b"\xff\xff", bytes(3)])
-def test_assignments_that_nobody_can_read_keep_a_group_classic(group: Group, given: bytes) -> None:
+def test_a_group_with_unreadable_assignments_cannot_be_upgraded(group: Group, given: bytes) -> None:
     member = group.join(version=3)
     assert (
         group.sync(

@@ -1,6 +1,6 @@
-"""Bytes that no client sends: each gets Kafka's error code, or a closed connection and one log line.
+"""Bytes that no client sends: the response is Kafka's error code, or a closed connection and one log line.
 
-Other clients are served meanwhile, memory stays within bounds, and the partition's log keeps its content.
+Other clients are served during the attack, memory stays within limits, and the partition's log keeps its content.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ class Target:
 
     def warnings(self) -> list[str]:
         """Return the log lines above INFO. The list is empty for Apache Kafka."""
-        said = self.process.stderr.read_text().splitlines() if self.process else []
-        return [line for line in said if " INFO " not in line]
+        lines = self.process.stderr.read_text().splitlines() if self.process else []
+        return [line for line in lines if " INFO " not in line]
 
     @contextlib.contextmanager
     def bounded(self) -> Iterator[None]:
         """Check that the block raises the broker's peak memory by at most `GROWTH_BYTES_MAX`."""
         assert self.process is not None
         status = Path(f"/proc/{self.process.pid}")
-        status.joinpath("clear_refs").write_text("5")  # the peak begins anew
+        status.joinpath("clear_refs").write_text("5")  # resets the peak
         before = self._peak_bytes()
         yield
         assert self._peak_bytes() - before < GROWTH_BYTES_MAX
@@ -94,15 +94,18 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(autouse=True)
 def bystander(target: Target) -> Iterator[RawClient]:
-    """Yield a connection that stays open during the attack. Afterwards it must be served and find its log unchanged."""
-    said = len(target.warnings())
+    """Yield a connection that stays open during the attack.
+
+    After the attack, the broker must serve this connection, and its log must be unchanged.
+    """
+    logged = len(target.warnings())
     with RawClient(target.address) as client:
         topic = client.create_topic()
         assert client.produce(topic, GOOD) == 0
         yield client
         assert client.produce(topic, GOOD) == 0
         assert [record.offset for record in client.read(topic)] == [0, 1, 2, 3]
-    news = target.warnings()[said:]
+    news = target.warnings()[logged:]
     assert not any("Traceback" in line for line in news), "\n".join(news)
 
 
@@ -154,14 +157,14 @@ def test_the_largest_timestamp_is_taken_from_the_records(attacker: RawClient, co
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_damaged_stream_is_refused_where_it_is_compressed_anew(attacker: RawClient, name: str) -> None:
+def test_a_damaged_stream_is_refused_when_it_is_recompressed(attacker: RawClient, name: str) -> None:
     codec = "gzip" if "zstd" in name else "zstd"
     refused(attacker, attacker.create_topic({"compression.type": codec}), *STREAMS[name])
 
 
 @only_ours
 @pytest.mark.parametrize("codec", BOMBS)
-def test_a_bomb_is_refused_in_bounded_memory(target: Target, attacker: RawClient, codec: Codec) -> None:
+def test_a_decompression_bomb_is_refused_in_bounded_memory(target: Target, attacker: RawClient, codec: Codec) -> None:
     batch = bomb(codec, BOMBS[codec])
     assert len(batch) < MEGABYTE
     topic = attacker.create_topic({"compression.type": "zstd" if codec is not Codec.ZSTD else "gzip"})
@@ -173,7 +176,9 @@ def test_a_bomb_is_refused_in_bounded_memory(target: Target, attacker: RawClient
 @only_ours
 @pytest.mark.parametrize("codec", BOMBS)
 @in_default
-def test_a_bomb_is_refused_where_records_are_validated(target: Target, attacker: RawClient, codec: Codec) -> None:
+def test_a_decompression_bomb_is_refused_when_records_are_validated(
+    target: Target, attacker: RawClient, codec: Codec
+) -> None:
     topic = attacker.create_topic()
     with target.bounded():
         assert attacker.produce(topic, bomb(codec, BOMBS[codec])) == ErrorCode.MESSAGE_TOO_LARGE
@@ -226,7 +231,7 @@ CLOSED = {
 
 @in_default
 @pytest.mark.parametrize("name", CLOSED)
-def test_what_is_no_request_closes_its_connection_and_says_so(target: Target, name: str) -> None:
+def test_bytes_that_are_no_request_close_the_connection_with_a_log_line(target: Target, name: str) -> None:
     before = len(target.warnings())
     with tampered_frame(target.address, CLOSED[name]) as client:
         assert client.is_closed()
@@ -236,7 +241,7 @@ def test_what_is_no_request_closes_its_connection_and_says_so(target: Target, na
 
 
 @in_default
-def test_acks_0_can_only_close(target: Target, attacker: RawClient) -> None:
+def test_an_error_with_acks_0_closes_its_connection(target: Target, attacker: RawClient) -> None:
     topic = attacker.create_topic()
     partitions = [PartitionProduceData(0, FRAMING["a turned bit"][0])]
     request = ProduceRequest(None, 0, 1000, [TopicProduceData(topic, partition_data=partitions)])
@@ -258,7 +263,7 @@ def test_an_unknown_version_of_api_versions_is_answered_in_version_0(target: Tar
 
 @in_default
 @pytest.mark.parametrize("cut", [1, 4, 5, 20])
-def test_half_a_frame_is_no_request(target: Target, cut: int) -> None:
+def test_an_incomplete_frame_is_not_handled(target: Target, cut: int) -> None:
     before = target.warnings()
     with tampered_frame(target.address, encode_request(MetadataRequest([]), 8, 1, "raw")[:cut]):
         pass
@@ -273,8 +278,8 @@ def test_requests_in_single_bytes_are_answered(attacker: RawClient) -> None:
 
 
 @in_default
-def test_mutated_requests_of_every_api_hurt_nobody_else(target: Target, bystander: RawClient) -> None:
-    """A reply, a close and silence are all correct, as long as the broker continues and no handler fails."""
+def test_mutated_requests_of_every_api_do_not_affect_other_clients(target: Target, bystander: RawClient) -> None:
+    """A response, a close and silence are all correct, as long as the broker continues and no handler fails."""
     dice = random.Random(29)
     offered = bystander.call(ApiVersionsResponse, ApiVersionsRequest(), 0).api_keys
     for api in offered:
@@ -293,7 +298,7 @@ def test_mutated_requests_of_every_api_hurt_nobody_else(target: Target, bystande
 
 @in_default
 @only_ours
-def test_a_claim_costs_no_memory(target: Target) -> None:
+def test_a_claimed_length_takes_no_memory(target: Target) -> None:
     with target.bounded(), contextlib.ExitStack() as connections:
         for _ in range(300):
             frame = struct.pack(">i", REQUEST_BYTES_MAX) + bytes(8_000)
@@ -304,7 +309,7 @@ def test_a_claim_costs_no_memory(target: Target) -> None:
 
 @in_default
 @only_ours
-def test_a_million_names_are_too_many(target: Target) -> None:
+def test_a_request_with_a_million_names_is_refused(target: Target) -> None:
     names = [MetadataRequestTopic(name="x")] * 1_000_000
     frame = encode_request(MetadataRequest(names, allow_auto_topic_creation=False), 8, 1, "raw")
     with target.bounded(), tampered_frame(target.address, frame) as client:
@@ -313,8 +318,11 @@ def test_a_million_names_are_too_many(target: Target) -> None:
 
 @in_default
 @only_ours
-def test_a_peer_that_never_reads_is_not_served_for_ever(target: Target) -> None:
-    """The broker stops reading from a peer that does not read its replies; then the peer's socket accepts no more."""
+def test_a_client_that_never_reads_is_not_served_for_ever(target: Target) -> None:
+    """The broker stops reading from a client that does not read its responses.
+
+    The client's socket then accepts no more bytes.
+    """
     frames = encode_request(MetadataRequest(None), 8, 1, "raw") * 1_000_000
     with target.bounded(), RawClient(target.address) as client:
         client.socket.settimeout(2)
@@ -324,9 +332,9 @@ def test_a_peer_that_never_reads_is_not_served_for_ever(target: Target) -> None:
 
 @in_default
 @only_ours
-def test_peers_that_do_not_read_hurt_nobody_else(target: Target, bystander: RawClient) -> None:
-    """Every peer requests far more than it reads, until the broker stops reading from it."""
-    frames = encode_request(ApiVersionsRequest(), 0, 1, "raw") * 100_000  # its answer depends on no topics
+def test_clients_that_do_not_read_do_not_affect_others(target: Target, bystander: RawClient) -> None:
+    """Every client requests far more than it reads, until the broker stops reading from it."""
+    frames = encode_request(ApiVersionsRequest(), 0, 1, "raw") * 100_000  # the response does not depend on topics
     with target.bounded(), contextlib.ExitStack() as connections:
         for _ in range(100):
             client = connections.enter_context(RawClient(target.address))
@@ -348,17 +356,17 @@ def open_files(target: Target) -> int:
 
 
 NO_LINGER = struct.pack("ii", 1, 0)
-"""Makes a close send RST, so that this side of the connection is gone at once."""
+"""The socket option with which a close sends RST, so that this side of the connection is gone at once."""
 
 
 @in_default
 @only_ours
 @pytest.mark.parametrize("sent", [0, 3, 4, 20])
 @pytest.mark.parametrize("leaves", ["stays", "half closed", "reset"])
-def test_a_flood_of_connections_that_say_nothing_whole(
+def test_a_flood_of_connections_without_a_complete_request_is_survived(
     target: Target, bystander: RawClient, sent: int, leaves: str
 ) -> None:
-    """All connections are accepted, other clients are served, and the broker keeps nothing of them."""
+    """All connections are accepted, other clients are served, and the broker frees all their resources."""
     frame = encode_request(ApiVersionsRequest(client_software_name="x" * 100), 3, 1, "raw")[:sent]
     before = open_files(target)
     with target.bounded(), contextlib.ExitStack() as connections:
@@ -390,10 +398,10 @@ def test_frames_in_single_bytes_on_many_connections_are_answered(target: Target,
         assert len({client.frame() for client in clients}) == 1
 
 
-# ---- in the end
+# ---- the state after all attacks
 
 
-def test_the_log_is_whole_after_a_crash(target: Target, start_broker: Callable[..., BrokerProcess]) -> None:
+def test_the_log_is_intact_after_a_crash(target: Target, start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker(*target.options)
     with RawClient(broker.address) as client:
         topic = client.create_topic()

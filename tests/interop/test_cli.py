@@ -1,4 +1,4 @@
-"""The command line as a process: how a broker starts, refuses to start, and ends; topics of a running broker."""
+"""The command line as a process: start, refused start and end of a broker, and the commands for a running broker."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def run(*words: object) -> subprocess.CompletedProcess[str]:
 
 
 def refused(*options: object) -> str:
-    """Return the sentence with which `pykbroker start` refuses, after checking that it printed nothing else."""
+    """Return the error message of a refused `pykbroker start`, after checking that it is the only output."""
     ended = run("start", *options)
     assert (ended.returncode, ended.stdout) == (1, ""), ended.stderr
     assert "Traceback" not in ended.stderr
@@ -63,19 +63,19 @@ def refused(*options: object) -> str:
     return sentence
 
 
-def test_a_port_that_is_taken_is_named_with_a_way_out(broker, tmp_path):
+def test_a_port_in_use_is_reported_with_a_remedy(broker, tmp_path):
     sentence = refused("--data-dir", tmp_path / "d", "--listen", broker.address)
     assert re.search(rf"\b{broker.port}\b.*--listen", sentence)
 
 
-def test_a_directory_in_use_is_named_with_a_way_out(start_broker, tmp_path):
+def test_a_directory_in_use_is_reported_with_a_remedy(start_broker, tmp_path):
     start_broker("--data-dir", str(tmp_path))
     sentence = refused("--data-dir", tmp_path, "--listen", "127.0.0.1:0")
     assert "another broker" in sentence
     assert str(tmp_path) in sentence
 
 
-def test_a_directory_of_another_node_is_refused_and_left_as_it_is(start_broker, tmp_path):
+def test_a_directory_of_another_node_is_refused_and_not_changed(start_broker, tmp_path):
     start_broker("--data-dir", str(tmp_path)).stop()
     before = (tmp_path / "meta.properties").read_bytes()
     sentence = refused("--data-dir", tmp_path, "--listen", "127.0.0.1:0", "--set", "node.id=2")
@@ -92,7 +92,7 @@ def test_a_directory_of_another_cluster_is_refused(start_broker, tmp_path):
     assert "cluster" in refused("--data-dir", tmp_path, "--listen", "127.0.0.1:0")
 
 
-def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
+def test_a_directory_that_cannot_be_created_is_refused(tmp_path):
     (tmp_path / "file").touch()
     assert "--data-dir" in refused("--data-dir", tmp_path / "file/d", "--listen", "127.0.0.1:0")
 
@@ -101,10 +101,10 @@ def test_a_directory_that_cannot_be_made_is_refused(tmp_path):
 def test_a_signal_ends_the_broker_in_order(start_broker, number):
     broker = start_broker()
     assert broker.stop(number) == 0
-    assert f"{signal.Signals(number).name}: stopping." in broker.said()
+    assert f"{signal.Signals(number).name}: stopping." in broker.output()
 
 
-def test_topics_of_the_command_line_are_there_and_survive(start_broker, tmp_path):
+def test_topics_of_the_command_line_are_created_and_survive_a_restart(start_broker, tmp_path):
     options = ("--data-dir", str(tmp_path / "d"), "--topic", "orders:3", "--topic", "payments:1")
     broker = start_broker(*options)
     expected = "TOPIC     PARTITIONS  REPLICAS\norders    3           1\npayments  1           1\n"
@@ -130,7 +130,7 @@ def test_topics_are_created_described_and_deleted(shared_broker):
     assert "UNKNOWN_TOPIC_OR_PARTITION" in run("topics", "delete", "a", *there).stderr
 
 
-def test_configs_and_sizes_are_told(shared_broker):
+def test_configs_and_sizes_are_printed(shared_broker):
     there = ("--bootstrap", shared_broker.address)
     assert run("topics", "create", "sized", "--set", "retention.ms=86400000", *there).returncode == 0
     described = run("configs", "describe", "topic", "sized", *there).stdout
@@ -168,11 +168,11 @@ def test_configs_are_changed_all_or_none(shared_broker):
     assert run(*everywhere, "--delete", "log.retention.ms").returncode == 0
 
 
-def test_prometheus_reads_what_a_broker_counted(start_broker):
+def test_prometheus_reads_the_metrics_of_a_broker(start_broker):
     broker = start_broker("--memory", "--topic", "a:2", "--console", "127.0.0.1:0", "--log-format", "json")
     assert run("topics", "list", "--bootstrap", broker.address).returncode == 0
     for _ in range(200):
-        if found := re.search(r"metrics on (http://[\d.:]+/metrics)", broker.said()):
+        if found := re.search(r"metrics on (http://[\d.:]+/metrics)", broker.output()):
             break
         time.sleep(0.05)
     assert found is not None
@@ -185,7 +185,9 @@ def test_prometheus_reads_what_a_broker_counted(start_broker):
     assert broker.stop() == 0
 
 
-def test_a_server_properties_is_honoured(start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> None:
+def test_the_configs_of_a_server_properties_file_apply(
+    start_broker: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         f"node.id=5\nlisteners=PLAINTEXT://:1\nlog.dirs={tmp_path / 'logs'}\nnum.partitions=4\n"
@@ -198,7 +200,7 @@ def test_a_server_properties_is_honoured(start_broker: Callable[..., BrokerProce
     assert not (tmp_path / "logs").exists()
 
 
-def test_a_user_finds_the_fixture(tmp_path: Path) -> None:
+def test_the_pytest_fixture_is_available_to_a_project(tmp_path: Path) -> None:
     (tmp_path / "test_user.py").write_text(TESTS_OF_A_USER)
     command = [
         sys.executable,

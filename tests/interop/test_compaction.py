@@ -1,4 +1,4 @@
-"""Compacted topics of real clients, and one directory that pykbroker and Apache Kafka compact in turns."""
+"""Compacted topics of real clients, and a directory that pykbroker and Apache Kafka compact in turns."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ CLEANING_S_MAX = 60
 
 
 def write(bootstrap: str, word: str) -> None:
-    """Write every key many times, some with a final tombstone, in transactions of which every other one is aborted."""
+    """Write every key many times, in transactions of which every second one is aborted.
+
+    Some keys end with a tombstone.
+    """
     for topic in TOPICS.keys() - {"transactions"}:
         codec = topic.removeprefix("codec-")
         options = {"compression_type": codec} if codec in CODECS and codec != "none" else {}
@@ -52,7 +55,7 @@ def write(bootstrap: str, word: str) -> None:
             put(producer, "transactions", f"{word} {number}")
             (producer.abort_transaction if number % 2 else producer.commit_transaction)()
     with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap)) as producer:
-        for topic in TOPICS:  # which seals what was written
+        for topic in TOPICS:  # two large records roll the active segments
             for _ in range(2):
                 producer.send(topic, bytes(2900), b"the end").get(CLEANING_S_MAX)
 
@@ -64,7 +67,7 @@ def put(producer: KafkaProducer, topic: str, word: str) -> None:
 
 
 def wait_cleaned(directory: Path) -> None:
-    """Wait until the broker's cleaner checkpoint says that everything below the active segments is compacted."""
+    """Wait until all records below the active segments are compacted, according to the broker's cleaner checkpoint."""
     deadline = time.monotonic() + CLEANING_S_MAX
     while True:
         with contextlib.suppress(FileNotFoundError):
@@ -87,7 +90,7 @@ def view(content: Content) -> dict[tuple[str, int], dict[object, object]]:
 
 
 def expected(word: str) -> dict[tuple[str, int], dict[bytes, bytes]]:
-    """Return what compaction must leave of `write`."""
+    """Return the last value of each key that `write` sends, which compaction must keep."""
     last = {topic: ROUNDS - 2 if topic == "transactions" else ROUNDS - 1 for topic in TOPICS}
     return {
         (topic, 0): {b"the end": bytes(2900)}
@@ -113,11 +116,11 @@ def pykbroker(work: Path, directory: Path, settings: dict[str, str]) -> Iterator
     broker.start()
     try:
         yield broker
-        assert broker.stop() == 0, broker.said()
+        assert broker.stop() == 0, broker.output()
     finally:
         broker.kill()
-    assert "not compacted" not in broker.said()
-    assert "offline" not in broker.said()
+    assert "not compacted" not in broker.output()
+    assert "offline" not in broker.output()
 
 
 @contextlib.contextmanager
@@ -166,7 +169,7 @@ def kafkas(ours: Written, kafka_jars: Path, tmp_path_factory: pytest.TempPathFac
         return Turns(found, served(bootstrap, work / "data"))
 
 
-def test_the_last_values_are_what_is_left(ours: Written) -> None:
+def test_compaction_leaves_the_last_value_of_each_key(ours: Written) -> None:
     assert view(ours.committed) == expected("twice")
     for topic in TOPICS:
         start, end, records = ours.committed[topic, 0]
@@ -176,34 +179,34 @@ def test_the_last_values_are_what_is_left(ours: Written) -> None:
     assert len([one for one in ours.committed["both", 0][2] if one[2] is None]) == 0
 
 
-def test_kafkas_tool_has_no_complaint(ours: Written, kafka_jars: Path) -> None:
+def test_kafkas_dump_log_tool_finds_no_error(ours: Written, kafka_jars: Path) -> None:
     files = [
         str(path)
         for topic in TOPICS
         for path in sorted((ours.directory / f"{topic}-0").iterdir())
         if path.suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot") and path.stat().st_size
     ]
-    said = subprocess.run(
+    output = subprocess.run(
         java(kafka_jars, "org.apache.kafka.tools.DumpLogSegments", "--deep-iteration", "--files", ",".join(files)),
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     )
-    heads = [line for line in said.stdout.splitlines() if line.startswith("baseOffset")]
+    heads = [line for line in output.stdout.splitlines() if line.startswith("baseOffset")]
     assert len(heads) > 2 * len(TOPICS)
     assert [line for line in heads if not line.endswith("isvalid: true")] == []
     assert any("deleteHorizonMs: OptionalLong[" in line for line in heads)
     for word in ("corrupt", "mismatch", "exception", "invalid:", "Found "):
-        assert word not in said.stdout
+        assert word not in output.stdout
 
 
-def test_kafka_serves_what_pykbroker_compacted(ours: Written, kafkas: Turns) -> None:
+def test_kafka_serves_a_log_that_pykbroker_compacted(ours: Written, kafkas: Turns) -> None:
     assert kafkas.found.committed == ours.committed
     assert kafkas.found.uncommitted == ours.uncommitted
 
 
-def test_pykbroker_serves_what_kafka_compacted_and_goes_on_with_it(kafkas: Turns, tmp_path: Path) -> None:
+def test_pykbroker_serves_a_log_that_kafka_compacted_and_compacts_it_again(kafkas: Turns, tmp_path: Path) -> None:
     left = kafkas.left
     assert view(left.committed) == expected("third")
     with pykbroker(tmp_path / "first", left.directory, {"log.cleaner.enable": "false"}) as broker:
@@ -216,7 +219,7 @@ def test_pykbroker_serves_what_kafka_compacted_and_goes_on_with_it(kafkas: Turns
         assert view(served(broker.address, left.directory).committed) == expected("fourth")
 
 
-def test_a_kill_while_logs_are_compacted_costs_nothing(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_a_kill_during_compaction_loses_no_value(start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker("--set", "log.cleaner.backoff.ms=0")
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=broker.address)) as admin:
         admin.create_topics([NewTopic(name, 1, 1, topic_configs=configs) for name, configs in TOPICS.items()])

@@ -27,11 +27,11 @@ from tests.interop.scenarios import PATIENCE_S, Message, Reading, Scenarios, eve
 
 END = -1
 BACK_SOON = {"reconnect.backoff.max.ms": 500}
-"""Short reconnect backoff: by default librdkafka waits up to 12 s before it reconnects to a restarted broker."""
+"""Options for a short reconnect backoff: by default librdkafka waits up to 12 s before it reconnects."""
 
 
 class ConfluentKafka:
-    """`Client` for confluent-kafka."""
+    """The `Client` for confluent-kafka."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -151,7 +151,7 @@ class ConfluentKafka:
 
 
 class ConfluentMember:
-    """`Member` for confluent-kafka."""
+    """The `Member` for confluent-kafka."""
 
     ways: ClassVar[Mapping[str, object]] = {
         "session.timeout.ms": SESSION_MS,
@@ -188,7 +188,7 @@ class ConfluentMember:
         try:
             places = self._consumer.commit(asynchronous=False)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError._NO_OFFSET:  # it has read nothing since its last commit
+            if error.args[0].code() != KafkaError._NO_OFFSET:  # the member has read nothing since its last commit
                 raise
         else:
             assert all(place.error is None for place in places)
@@ -253,7 +253,7 @@ def value_of(admin: AdminClient, topic: str, config: str) -> str:
         ("cleanup.policy", AlterConfigOpType.SUBTRACT, "delete", ""),
     ],
 )
-def test_configs_are_changed_one_by_one(
+def test_incremental_alter_configs_changes_single_configs(
     admin: AdminClient, config: str, operation: AlterConfigOpType, value: str, becomes: str
 ) -> None:
     topic = topic_of(admin)
@@ -268,7 +268,7 @@ def test_configs_are_changed_one_by_one(
 
 
 @pytest.mark.filterwarnings("ignore:alter_configs has been deprecated")
-def test_configs_are_replaced_all_together(admin: AdminClient) -> None:
+def test_alter_configs_replaces_all_configs(admin: AdminClient) -> None:
     topic = topic_of(admin)
     for configs, retention_ms in [({"retention.ms": "5000"}, "5000"), ({"segment.ms": "6000"}, "604800000")]:
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic, set_config=configs)
@@ -276,7 +276,7 @@ def test_configs_are_replaced_all_together(admin: AdminClient) -> None:
         eventually_equal(partial(value_of, admin, topic, "retention.ms"), retention_ms)
 
 
-def test_a_wrong_config_is_refused(admin: AdminClient) -> None:
+def test_an_invalid_config_is_refused(admin: AdminClient) -> None:
     resource = ConfigResource(
         ConfigResource.Type.TOPIC,
         topic_of(admin),
@@ -287,16 +287,16 @@ def test_a_wrong_config_is_refused(admin: AdminClient) -> None:
     assert ConfluentKafka.error_code(refusal.value) == KafkaError.INVALID_CONFIG
 
 
-def test_a_credential_is_set_told_and_deleted(admin: AdminClient) -> None:
+def test_a_scram_credential_is_set_described_and_deleted(admin: AdminClient) -> None:
     user = f"user-{uuid.uuid4().hex}"
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     admin.alter_user_scram_credentials([UserScramCredentialUpsertion(user, info, b"secret")])[user].result(PATIENCE_S)
 
-    def told() -> list[tuple[ScramMechanism, int]]:
+    def credentials() -> list[tuple[ScramMechanism, int]]:
         found = admin.describe_user_scram_credentials([user])[user].result(PATIENCE_S)
         return [(one.mechanism, one.iterations) for one in found.scram_credential_infos]
 
-    eventually(lambda: told() == [(ScramMechanism.SCRAM_SHA_256, 4096)])
+    eventually(lambda: credentials() == [(ScramMechanism.SCRAM_SHA_256, 4096)])
     admin.alter_user_scram_credentials([UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_256)])[user].result(
         PATIENCE_S
     )

@@ -52,7 +52,10 @@ class ConfluentKafka:
         self._consumer.subscribe([source], on_assign=self._move, on_revoke=self._move, on_lost=self._move)
 
     def _begin_anew(self) -> None:
-        """Create a producer that fences the last one. An undecided transaction is aborted once it has its epoch."""
+        """Create a producer that fences the previous one.
+
+        Once the new producer has its epoch, an undecided transaction is aborted.
+        """
         while True:
             self._producer = ck.Producer({**self._settings, "transactional.id": self._name, "linger.ms": 0})
             with contextlib.suppress(ck.KafkaException):
@@ -235,7 +238,7 @@ def read(bootstrap: str, topic: str, partition: int) -> list[bytes]:
 
 
 def check(broker: BrokerProcess, library: Callable[..., Client], records: int, kills: int, seed: int = 1) -> None:
-    """Copy `records` records by two members while the broker is killed `kills` times; check that the copy is exact."""
+    """Copy `records` records by two members while the broker is killed `kills` times. Check that the copy is exact."""
     source, target = new_topic(broker.address), new_topic(broker.address)
     wanted = fill(broker.address, source, records)
     copy(
@@ -252,17 +255,17 @@ CLASSIC = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 200}
 
 
 @pytest.mark.timeout(240)
-def test_a_copy_is_exact_though_the_broker_is_killed_ten_times(broker: BrokerProcess) -> None:
+def test_a_copy_is_exact_although_the_broker_is_killed_ten_times(broker: BrokerProcess) -> None:
     ways = {**CLASSIC, "partition.assignment.strategy": "range"}
     check(broker, partial(ConfluentKafka, ways=ways), 100_000, 10)
 
 
 @pytest.mark.timeout(120)
-def test_a_copy_by_members_of_the_new_protocol_is_exact(broker: BrokerProcess) -> None:
+def test_a_copy_by_members_of_the_consumer_protocol_is_exact(broker: BrokerProcess) -> None:
     check(broker, partial(ConfluentKafka, ways={"group.protocol": "consumer"}), 20_000, 2)
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_copy_by_kafka_python_is_exact(broker: BrokerProcess) -> None:
-    """The broker is not killed: kafka-python's sender waits for ever for a request of a refused connection."""
+    """The broker is not killed: kafka-python's sender waits for ever for a request whose connection is refused."""
     check(broker, KafkaPython, 10_000, 0)

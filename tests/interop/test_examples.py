@@ -1,4 +1,4 @@
-"""The programs of `examples/` print what they promise.
+"""The programs of `examples/` and their output.
 
 The Java, Node and Go examples fetch clients from package registries and run only if `PYKBROKER_TEST_ALL_EXAMPLES`
 is set.
@@ -24,7 +24,7 @@ FETCH_SECONDS_MAX = 280
 
 
 def lines(directory: str, *command: str) -> list[str]:
-    """Run a command in a directory of examples and return the lines it prints, sorted. It must exit with 0."""
+    """Run a command in a directory of examples. Check that it exits with 0, and return the printed lines, sorted."""
     done = subprocess.run(command, cwd=EXAMPLES / directory, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX)
     assert done.returncode == 0, done.stdout + done.stderr
     return sorted(done.stdout.split("\n"))[1:]
@@ -39,12 +39,12 @@ def test_only_the_committed_payment_is_read(shared_broker):
     assert lines("confluent-kafka", sys.executable, "transact.py", shared_broker.address) == ["20 to Grace"]
 
 
-def test_the_test_of_orders_passes():
+def test_the_pytest_example_passes():
     options = ["-p", "no:cacheprovider", "--rootdir=.", "-c", "/dev/null"]
     assert any("1 passed" in line for line in lines("pytest", sys.executable, "-m", "pytest", *options))
 
 
-@pytest.mark.timeout(300)  # it starts a JVM, which may have to fetch its connector
+@pytest.mark.timeout(300)  # Spark starts a JVM, which may have to fetch its connector
 def test_the_squares_are_summed(shared_broker, java):
     printed = lines("spark", sys.executable, "square.py", shared_broker.address)
     assert f"the sum of the squares is {sum(each * each for each in range(100))}" in printed
@@ -61,7 +61,7 @@ def test_the_squares_are_summed(shared_broker, java):
     ],
     ids=["java", "node", "go"],
 )
-def test_other_languages_read_greetings(shared_broker, directory, prepare, run):
+def test_the_examples_in_other_languages_read_greetings(shared_broker, directory, prepare, run):
     if shutil.which(prepare[0]) is None:
         pytest.skip(f"{prepare[0]} is not installed")
     lines(directory, *prepare)

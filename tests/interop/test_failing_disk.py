@@ -1,4 +1,4 @@
-"""A broker whose disk is full or broken logs a line that an operator can act on, and ends with exit code 1."""
+"""Brokers whose disk is full or broken, which log a line that an operator can act on, and end with exit code 1."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class Failing:
 
     def last_line(self) -> str:
         """Return the last line of the log, after checking that the log has no traceback."""
-        said = self.broker.stderr.read_text()
-        assert "Traceback" not in said
-        assert all(line[:2] == "20" for line in said.splitlines()), said
-        return said.splitlines()[-1]
+        output = self.broker.stderr.read_text()
+        assert "Traceback" not in output
+        assert all(line[:2] == "20" for line in output.splitlines()), output
+        return output.splitlines()[-1]
 
     def check_next_start(self) -> None:
         """Repair the disk, restart, and check that all acknowledged records are there."""
@@ -54,7 +54,7 @@ def failing(start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> Faili
     return Failing(start_broker, tmp_path)
 
 
-def test_a_stop_on_a_full_disk_says_what_could_not_be_done(failing: Failing) -> None:
+def test_a_stop_on_a_full_disk_reports_the_failed_write(failing: Failing) -> None:
     failing.refuses("ENOSPC")
     assert failing.broker.stop() == 1
     assert "ERROR   the broker stopped without closing its log directories in order: /" in failing.last_line()
@@ -62,7 +62,7 @@ def test_a_stop_on_a_full_disk_says_what_could_not_be_done(failing: Failing) -> 
     failing.check_next_start()
 
 
-def test_a_broker_whose_only_directory_breaks_ends_and_says_why(failing: Failing) -> None:
+def test_a_broker_whose_only_log_directory_fails_ends_with_the_reason(failing: Failing) -> None:
     failing.refuses("EIO")
     assert failing.broker.ended() == 1
     assert "ERROR   the broker ends: /" in failing.last_line()
@@ -70,7 +70,7 @@ def test_a_broker_whose_only_directory_breaks_ends_and_says_why(failing: Failing
     failing.check_next_start()
 
 
-def test_a_topic_that_cannot_be_written_down_is_refused_and_ends_the_broker(failing: Failing) -> None:
+def test_a_topic_whose_metadata_record_cannot_be_written_is_refused_and_ends_the_broker(failing: Failing) -> None:
     failing._errno.write_text("EIO")
     with RawClient(failing.broker.address) as client:
         request = CreateTopicsRequest([CreatableTopic("t", 1, 1)], 10_000)

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.timeout(RUN_SECONDS_MAX + 10)
 
 
 def names() -> list[str]:
-    """Return the names of the checks in the source, so that each is a test before a JVM has run."""
+    """Return the names of the checks in the source, so that pytest can collect them before a JVM has run."""
     found = re.findall(r'check\("([^"]+)"', CHECKS.read_text())
     return [name + ending for name in found for ending in ENDINGS.get(name, ("",))]
 
@@ -50,7 +50,7 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 def results(java: str, kafka_jars: Path, bootstrap: str, mortal: BrokerProcess) -> Mapping[str, str]:
     """Return the failure of each check, empty if it passed."""
     command = [java, "-Xmx256M", "-cp", f"{kafka_jars}/*", str(CHECKS), bootstrap, mortal.address]
-    said = []
+    output = []
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
     ) as run:
@@ -59,16 +59,16 @@ def results(java: str, kafka_jars: Path, bootstrap: str, mortal: BrokerProcess) 
         assert run.stdout is not None
         assert run.stdin is not None
         for line in run.stdout:
-            said.append(line)
+            output.append(line)
             if line == "kill\n":
                 mortal.restart()
                 run.stdin.write("\n")
         patience.cancel()
-    assert run.returncode == 0, "".join(said)
-    found = (re.fullmatch(r"(?:ok|not ok) ([^:]+)(?:: (.*))?\n", line) for line in said)
+    assert run.returncode == 0, "".join(output)
+    found = (re.fullmatch(r"(?:ok|not ok) ([^:]+)(?:: (.*))?\n", line) for line in output)
     return {one[1]: one[2] or "" for one in found if one}
 
 
 @pytest.mark.parametrize("name", names())
-def test_java(results: Mapping[str, str], name: str) -> None:
+def test_a_check_with_kafkas_java_clients_passes(results: Mapping[str, str], name: str) -> None:
     assert results[name] == ""

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.group_actors import actors
-from tests.interop.java_tools import NOISE, TOOLS, Said, filled, transcript
+from tests.interop.java_tools import NOISE, TOOLS, ToolRun, filled, transcript
 from tests.interop.raw_client import RawClient
 from tools.broker_process import BrokerProcess
 
@@ -28,12 +28,12 @@ RUN_SECONDS_MAX = 280
 pytestmark = pytest.mark.timeout(300)
 
 
-def topics(arguments: str, text: str) -> Said:
-    return Said("TopicCommand", "--bootstrap-server {host} " + arguments, text)
+def topics(arguments: str, text: str) -> ToolRun:
+    return ToolRun("TopicCommand", "--bootstrap-server {host} " + arguments, text)
 
 
-def reassign(arguments: str, text: str) -> Said:
-    return Said(REASSIGN, "--bootstrap-server {host} " + arguments, text)
+def reassign(arguments: str, text: str) -> ToolRun:
+    return ToolRun(REASSIGN, "--bootstrap-server {host} " + arguments, text)
 
 
 FILES = {
@@ -55,7 +55,7 @@ ASSIGNED = (
     '{"topic":"t","partition":2,"replicas":[1],"log_dirs":["{one}"]},'
     '{"topic":"t","partition":3,"replicas":[1],"log_dirs":["{two}"]}]}'
 )
-SAID = {
+RUNS = {
     "create": topics(
         "--create --topic t --partitions 3 --replication-factor 1 --config retention.ms=3600000",
         "Created topic t.\nexit 0\n",
@@ -94,7 +94,7 @@ Error while executing topic command : Topic 'none' does not exist as expected
 exit 1
 """,
     ),
-    "describe configs": Said(
+    "describe configs": ToolRun(
         CONFIGS,
         "--bootstrap-server {host} --describe --entity-type topics --entity-name t",
         """\
@@ -103,18 +103,18 @@ Dynamic configs for topic t are:
 exit 0
 """,
     ),
-    "produce from the console": Said(
+    "produce from the console": ToolRun(
         "ConsoleProducer",
         "--bootstrap-server {host} --topic t --sync --reader-property parse.key=true --reader-property key.separator=:",
         "exit 0\n",
         "\n".join(f"k{index}:value-{index}" for index in range(20)),
     ),
-    "produce fast": Said(
+    "produce fast": ToolRun(
         "ProducerPerformance",
         "--bootstrap-server {host} --topic t --num-records 500 --record-size 100 --throughput -1",
         "500 records sent, …\nexit 0\n",
     ),
-    "consume to the console": Said(
+    "consume to the console": ToolRun(
         CONSUMER,
         "--bootstrap-server {host} --topic t --partition 2 --offset 1 --max-messages 2 --timeout-ms 60000 "
         "--formatter-property print.offset=true --formatter-property print.key=true",
@@ -125,7 +125,7 @@ Processed a total of 2 messages
 exit 0
 """,
     ),
-    "delete records": Said(
+    "delete records": ToolRun(
         "DeleteRecordsCommand",
         "--bootstrap-server {host} --offset-json-file {files}/records.json",
         """\
@@ -135,12 +135,12 @@ partition: t-0\tlow_watermark: 1
 exit 0
 """,
     ),
-    "get offsets": Said(
+    "get offsets": ToolRun(
         "GetOffsetShell",
         "--bootstrap-server {host} --topic-partitions t:0,t:1 --time earliest",
         "t:0:1\nt:1:0\nexit 0\n",
     ),
-    "describe log directories": Said(
+    "describe log directories": ToolRun(
         "LogDirsCommand",
         "--bootstrap-server {host} --describe --topic-list t",
         """\
@@ -151,7 +151,7 @@ Received log directory information from brokers 1
 exit 0
 """,
     ),
-    "describe features": Said(
+    "describe features": ToolRun(
         "FeatureCommand",
         "--bootstrap-server {host} describe",
         """\
@@ -163,7 +163,7 @@ Feature: transaction.version                       SupportedMinVersion: 0       
 exit 0
 """,  # noqa: E501
     ),
-    "describe the quorum": Said(
+    "describe the quorum": ToolRun(
         "MetadataQuorumCommand",
         "--bootstrap-server {host} describe --status",
         """\
@@ -178,7 +178,7 @@ CurrentObservers:       []
 exit 0
 """,
     ),
-    "describe its replicas": Said(
+    "describe its replicas": ToolRun(
         "MetadataQuorumCommand",
         "--bootstrap-server {host} describe --replication",
         """\
@@ -187,7 +187,7 @@ NodeId\tDirectoryId           \tLogEndOffset\tLag\tLastFetchTimestamp\tLastCaugh
 exit 0
 """,
     ),
-    "tell the versions of APIs": Said(
+    "tell the versions of APIs": ToolRun(
         "BrokerApiVersionsCommand",
         "--bootstrap-server {host}",
         """\
@@ -199,8 +199,8 @@ exit 0
 exit 0
 """,
     ),
-    "tell the cluster's id": Said("ClusterTool", "cluster-id --bootstrap-server {host}", "Cluster ID: …\nexit 0\n"),
-    "list endpoints": Said(
+    "tell the cluster's id": ToolRun("ClusterTool", "cluster-id --bootstrap-server {host}", "Cluster ID: …\nexit 0\n"),
+    "list endpoints": ToolRun(
         "ClusterTool",
         "list-endpoints --bootstrap-server {host}",
         """\
@@ -209,12 +209,12 @@ ID         HOST      PORT       RACK       STATE      ENDPOINT_TYPE\x20\x20
 exit 0
 """,
     ),
-    "elect leaders of all": Said(
+    "elect leaders of all": ToolRun(
         "LeaderElectionCommand",
         "--bootstrap-server {host} --election-type preferred --all-topic-partitions",
         "exit 0\n",
     ),
-    "elect a leader": Said(
+    "elect a leader": ToolRun(
         "LeaderElectionCommand",
         "--bootstrap-server {host} --election-type unclean --topic t --partition 0",
         """\
@@ -222,7 +222,7 @@ Valid replica already elected for partitions t-0
 exit 0
 """,
     ),
-    "elect a leader of nothing": Said(
+    "elect a leader of nothing": ToolRun(
         "LeaderElectionCommand",
         "--bootstrap-server {host} --election-type preferred --topic none --partition 0",
         """\
@@ -294,7 +294,7 @@ Clearing topic-level throttles on topic t
 exit 0
 """,
     ),
-    "alter configs": Said(
+    "alter configs": ToolRun(
         CONFIGS,
         "--bootstrap-server {host} --alter --entity-type topics --entity-name t "
         "--add-config retention.ms=1000,cleanup.policy=[compact,delete]",
@@ -303,7 +303,7 @@ Completed updating config for topic t.
 exit 0
 """,
     ),
-    "describe altered configs": Said(
+    "describe altered configs": ToolRun(
         CONFIGS,
         "--bootstrap-server {host} --describe --entity-type topics --entity-name t",
         """\
@@ -314,7 +314,7 @@ DEFAULT_CONFIG:log.cleanup.policy=delete}
 exit 0
 """,
     ),
-    "dump a log": Said(
+    "dump a log": ToolRun(
         "DumpLogSegments",
         "--files {one}/t-2/00000000000000000000.log",
         """\
@@ -325,7 +325,7 @@ baseOffset: 0 lastOffset: 0 count: 1 … isvalid: true
 exit 0
 """,
     ),
-    "dump the metadata": Said(
+    "dump the metadata": ToolRun(
         "DumpLogSegments",
         "--cluster-metadata-decoder --skip-record-metadata --files {one}/__cluster_metadata-0/00000000000000000000.log",
         """\
@@ -356,8 +356,8 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, st
 
 
 @pytest.fixture(scope="module")
-def said(java: str, kafka_jars: Path, places: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the output of each tool, in the order of SAID."""
+def output(java: str, kafka_jars: Path, places: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the output of each tool, in the order of RUNS."""
     files = Path(places["files"])
     commands = files / "commands"
     commands.mkdir()
@@ -365,23 +365,25 @@ def said(java: str, kafka_jars: Path, places: Mapping[str, str]) -> Mapping[str,
         (files / f"{name}.json").write_text(filled(json.dumps(content), places))
     for name, text in OFFSETS.items():
         (files / f"{name}.csv").write_text(text)
-    for number, one in enumerate(SAID.values()):
+    for number, one in enumerate(RUNS.values()):
         tool = one.tool if "." in one.tool else TOOLS + one.tool
         lines = [tool, *filled(one.arguments, places).split(), *(["<", one.reads] if one.reads else [])]
         (commands / f"{number:03}").write_text("\n".join(lines))
     command = [java, "-Xmx256M", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_jars}/*", str(RUNNER), str(commands)]
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=RUN_SECONDS_MAX)
     assert run.returncode == 0, run.stdout + run.stderr
-    return {name: NOISE.sub("", (commands / f"{number:03}.out").read_text()) for number, name in enumerate(SAID)}
+    return {name: NOISE.sub("", (commands / f"{number:03}.out").read_text()) for number, name in enumerate(RUNS)}
 
 
-@pytest.mark.parametrize("name", SAID)
-def test_java_tool(said: Mapping[str, str], places: Mapping[str, str], name: str) -> None:
-    expected = SAID[name]
-    assert expected.agrees(places, said[name]), f"{said[name]}\ninstead of\n{filled(expected.text, places)}"
+@pytest.mark.parametrize("name", RUNS)
+def test_kafkas_tool_prints_the_expected_output(
+    output: Mapping[str, str], places: Mapping[str, str], name: str
+) -> None:
+    expected = RUNS[name]
+    assert expected.agrees(places, output[name]), f"{output[name]}\ninstead of\n{filled(expected.text, places)}"
 
 
-def test_the_verifiable_producer_has_sent_its_records(said: Mapping[str, str], places: Mapping[str, str]) -> None:
+def test_the_verifiable_producer_has_sent_its_records(output: Mapping[str, str], places: Mapping[str, str]) -> None:
     """The producer ends with the JVM, so its summary is not printed."""
     with RawClient(places["host"]) as client:
         values = [bytes(record.value or b"") for index in range(2) for record in client.read("v", index)]

@@ -1,4 +1,4 @@
-"""One directory, two brokers: Apache Kafka reads what pykbroker wrote, appends to it, and pykbroker reads it again."""
+"""A directory used by two brokers: Apache Kafka reads and extends pykbroker's logs, and pykbroker reads them again."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ num.network.threads=1
 
 Records = list[tuple[object, ...]]
 Content = dict[tuple[str, int], tuple[int, int, Records]]
-"""Log start offset, end offset and records of each partition."""
+"""The log start offset, end offset and records of each partition."""
 
 
 def read(bootstrap: str, isolation: str) -> Content:
@@ -99,7 +99,7 @@ def read(bootstrap: str, isolation: str) -> Content:
 
 
 def send(bootstrap: str, topics: Iterable[str], sent: list[Message], rounds: int = 1, **options: object) -> None:
-    """Send through a producer of its own, one batch for each partition and round."""
+    """Send through a new producer, one batch for each partition and round."""
     with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap, linger_ms=5, **options)) as producer:
         for _ in range(rounds):
             for future in [produce(producer, topic, message) for topic in topics for message in sent]:
@@ -119,7 +119,7 @@ def shorten(bootstrap: str, topic: str, offset: int) -> None:
 
 
 def java(jars: Path, main: str, *arguments: str) -> list[str]:
-    """Return the command for a JVM that starts fast and need not run fast."""
+    """Return the command for a JVM that starts fast, even if it runs slowly."""
     return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-cp", f"{jars}/*", main, *arguments]
 
 
@@ -138,7 +138,7 @@ def served(bootstrap: str, directory: Path) -> Written:
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """Return a directory with everything that pykbroker writes, after one kill and one controlled shutdown."""
+    """Return a directory with every kind of file that pykbroker writes, after one kill and one controlled shutdown."""
     work = tmp_path_factory.mktemp("ours")
     broker = BrokerProcess(
         work,
@@ -153,7 +153,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Written:
         broker.restart()
         second_life(broker.address)
         written = served(broker.address, work / "data")
-        assert broker.stop() == 0, broker.said()
+        assert broker.stop() == 0, broker.output()
     finally:
         broker.kill()
     return written
@@ -229,21 +229,23 @@ def life_in_kafka(bootstrap: str) -> None:
             end()
 
 
-def test_kafkas_tool_has_no_complaint(ours: Written, dump: Callable[[Path], subprocess.CompletedProcess[str]]) -> None:
-    said = dump(ours.directory)
-    heads = [line for line in said.stdout.splitlines() if line.startswith("baseOffset")]
+def test_kafkas_dump_log_tool_finds_no_error(
+    ours: Written, dump: Callable[[Path], subprocess.CompletedProcess[str]]
+) -> None:
+    output = dump(ours.directory)
+    heads = [line for line in output.stdout.splitlines() if line.startswith("baseOffset")]
     assert len(heads) > 100
     assert [line for line in heads if not line.endswith("isvalid: true")] == []
-    complaints = [line for line in said.stderr.splitlines() if not line.startswith(("SLF4J", FIRST_OF_A_FILE))]
+    complaints = [line for line in output.stderr.splitlines() if not line.startswith(("SLF4J", FIRST_OF_A_FILE))]
     assert [line for line in complaints if not line.startswith("Non-consecutive offsets in")] == []
-    assert len(complaints) == said.stderr.count(FIRST_OF_A_FILE)
+    assert len(complaints) == output.stderr.count(FIRST_OF_A_FILE)
     for word in ("corrupt", "mismatch", "exception", "invalid:", "Found "):
-        assert word not in said.stdout
-    assert said.stdout.count("offset: ") > 1000
-    assert said.stdout.count("Snapshot end offset") > 1
+        assert word not in output.stdout
+    assert output.stdout.count("offset: ") > 1000
+    assert output.stdout.count("Snapshot end offset") > 1
 
 
-def test_what_was_written(ours: Written) -> None:
+def test_pykbroker_has_written_every_kind_of_file(ours: Written) -> None:
     assert {topic for topic, _ in ours.committed} == TOPICS.keys() - {"deleted"}
     assert ours.committed == ours.uncommitted
     assert ours.committed["retained", 0][0] > 0
@@ -253,13 +255,13 @@ def test_what_was_written(ours: Written) -> None:
     assert list(ours.directory.glob("deleted-*-delete"))
 
 
-def test_kafka_serves_what_was_written(ours: Written, kafkas: tuple[Written, Written]) -> None:
+def test_kafka_serves_the_directory_that_pykbroker_wrote(ours: Written, kafkas: tuple[Written, Written]) -> None:
     found, _ = kafkas
     assert found.committed == ours.committed
     assert found.uncommitted == ours.uncommitted
 
 
-def test_what_kafka_leaves_is_served(kafkas: tuple[Written, Written], tmp_path: Path) -> None:
+def test_pykbroker_serves_the_directory_that_kafka_left(kafkas: tuple[Written, Written], tmp_path: Path) -> None:
     _, left = kafkas
     assert not list(left.directory.glob("*-stray"))
     assert (left.directory / ".kafka_cleanshutdown").exists()
@@ -275,4 +277,4 @@ def test_what_kafka_leaves_is_served(kafkas: tuple[Written, Written], tmp_path: 
         assert broker.stop() == 0
     finally:
         broker.kill()
-    assert "offline" not in broker.said()
+    assert "offline" not in broker.output()

@@ -26,11 +26,11 @@ from tests.interop.group_scenarios import SESSION_MS, GroupScenarios
 from tests.interop.scenarios import PATIENCE_S, Message, Reading, Scenarios, eventually, eventually_equal
 
 BACK_SOON = {"reconnect_backoff_max_ms": 500}
-"""Short reconnect backoff: by default each attempt to reach a restarted broker waits longer than the last."""
+"""Options for a short reconnect backoff: by default each attempt to reach a restarted broker waits longer."""
 
 
 class KafkaPython:
-    """`Client` for kafka-python."""
+    """The `Client` for kafka-python."""
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -122,7 +122,10 @@ class KafkaPython:
 
 
 class KafkaPythonMember:
-    """`Member` for kafka-python, polled by a thread without pause: a join that ends between polls would be repeated."""
+    """The `Member` for kafka-python.
+
+    A thread polls it without pause: a join that ends between polls would be repeated.
+    """
 
     def __init__(
         self, bootstrap: str, topic: str, group: str, instance: str | None = None, session_ms: int = SESSION_MS
@@ -169,7 +172,7 @@ class KafkaPythonMember:
         return self._thread.submit(self._consumer.committed, TopicPartition(self._topic, partition)).result()
 
     def close(self) -> None:
-        with contextlib.suppress(RuntimeError):  # it was closed before
+        with contextlib.suppress(RuntimeError):  # already closed
             self._thread.submit(self._consumer.close, autocommit=False)
         self._thread.shutdown()
 
@@ -178,7 +181,7 @@ class KafkaPythonMember:
 def collect_sockets() -> Iterator[None]:
     """Collect the sockets of failed connections outside of tests: kafka-python leaves them to the garbage collector.
 
-    Its log records refer to the sockets' owners, and pytest would keep them.
+    The log records of kafka-python refer to the sockets' owners, and pytest would keep these records.
     """
     log = logging.getLogger("kafka")
     log.setLevel(logging.CRITICAL)
@@ -210,14 +213,14 @@ def test_configs_are_changed_and_reset(admin: KafkaAdminClient, incremental: boo
     name = f"configured-{uuid.uuid4().hex}"
     admin.create_topics([NewTopic(name, 1, 1)])
 
-    def told() -> object:
+    def described() -> object:
         (found,) = admin.describe_configs([ConfigResource("TOPIC", name)]).values()
         return found
 
     admin.alter_configs([ConfigResource("TOPIC", name, {"retention.ms": "5000"})], incremental=incremental)
-    eventually(lambda: "5000" in str(told()))
+    eventually(lambda: "5000" in str(described()))
     admin.reset_configs([ConfigResource("TOPIC", name, ["retention.ms"])], incremental=incremental)
-    eventually(lambda: "5000" not in str(told()))
+    eventually(lambda: "5000" not in str(described()))
 
 
 def level_of(admin: KafkaAdminClient, feature: str) -> int:
@@ -225,19 +228,19 @@ def level_of(admin: KafkaAdminClient, feature: str) -> int:
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_feature_goes_down_and_up_again(admin: KafkaAdminClient) -> None:
+def test_a_feature_level_is_lowered_and_raised_again(admin: KafkaAdminClient) -> None:
     for change, level in ((("SAFE_DOWNGRADE", 1), 1), (2, 2)):
         admin.update_features({"transaction.version": change})
         eventually_equal(partial(level_of, admin, "transaction.version"), level)
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_credential_is_set_told_and_deleted(admin: KafkaAdminClient) -> None:
+def test_a_scram_credential_is_set_described_and_deleted(admin: KafkaAdminClient) -> None:
     user = f"user-{uuid.uuid4().hex}"
     admin.alter_user_scram_credentials(
         [UserScramCredentialUpsertion(user, ScramMechanism.SCRAM_SHA_256, "secret", 4096)]
     )
-    told = [{"mechanism": ScramMechanism.SCRAM_SHA_256, "iterations": 4096}]
-    eventually(lambda: admin.describe_user_scram_credentials([user])[user]["credential_infos"] == told)
+    expected = [{"mechanism": ScramMechanism.SCRAM_SHA_256, "iterations": 4096}]
+    eventually(lambda: admin.describe_user_scram_credentials([user])[user]["credential_infos"] == expected)
     admin.alter_user_scram_credentials([UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_256)])
     eventually(lambda: not admin.describe_user_scram_credentials([user])[user]["credential_infos"])

@@ -1,4 +1,4 @@
-"""Batches whose records do not match their headers do not stop a consumer from reading the batches behind them."""
+"""Batches whose records contradict their headers. A consumer still reads the following batches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LIARS = [*BEYOND.values(), *(data for data, _ in [*RECORDS.values(), *HEADERS.va
 
 @pytest.fixture(scope="module")
 def topic(shared_broker: BrokerProcess) -> str:
-    """Return a topic with two valid records before and behind each bad batch."""
+    """Return a topic with two valid records before and after each bad batch."""
     with RawClient(shared_broker.address) as client:
         name = client.create_topic()
         assert client.produce(name, good()) == 0
@@ -26,7 +26,7 @@ def topic(shared_broker: BrokerProcess) -> str:
     return name
 
 
-def test_kafka_python_reads_what_is_behind_them(shared_broker: BrokerProcess, topic: str) -> None:
+def test_kafka_python_reads_records_after_malformed_batches(shared_broker: BrokerProcess, topic: str) -> None:
     consumer = KafkaConsumer(
         bootstrap_servers=shared_broker.address, auto_offset_reset="earliest", consumer_timeout_ms=10_000
     )
@@ -36,7 +36,7 @@ def test_kafka_python_reads_what_is_behind_them(shared_broker: BrokerProcess, to
     assert found == list(range(2 * len(LIARS) + 2))
 
 
-def test_librdkafka_reads_what_is_behind_them(shared_broker: BrokerProcess, topic: str) -> None:
+def test_librdkafka_reads_records_after_malformed_batches(shared_broker: BrokerProcess, topic: str) -> None:
     consumer = Consumer({"bootstrap.servers": shared_broker.address, "group.id": "readers"})
     consumer.assign([TopicPartition(topic, 0, 0)])
     found: list[int | None] = []

@@ -1,4 +1,4 @@
-"""A broker with a low descriptor limit reserves some for clients and names the partitions that do not fit."""
+"""A broker with a low descriptor limit, which reserves descriptors for clients and names the offline partitions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def wait_for_line(broker: BrokerProcess, text: str) -> None:
     """Wait until the broker's log contains `text`."""
     deadline = time.monotonic() + PATIENCE_S
     while text not in broker.stderr.read_text():
-        assert time.monotonic() < deadline, broker.said()
+        assert time.monotonic() < deadline, broker.output()
         time.sleep(0.01)
 
 
@@ -82,13 +82,13 @@ def test_partitions_leave_descriptors_for_clients(start_broker: Callable[..., Br
         assert "kept for clients" in (found.error_message or "")
         client.call(DeleteTopicsResponse, DeleteTopicsRequest([], ["full"], TIMEOUT_MS), 5)
         assert create(client, "t", PARTITIONS_MAX) == (0, None)
-    said = broker.stderr.read_text()
-    assert "0 of at most 57 partitions are open, which leaves room for 89 connections" in said
-    assert "the topic auto, which a client needs, is not created: 1 more partition(s) beside 57 would exceed" in said
+    output = broker.stderr.read_text()
+    assert "0 of at most 57 partitions are open, which leaves room for 89 connections" in output
+    assert "the topic auto, which a client needs, is not created: 1 more partition(s) beside 57 would exceed" in output
     assert broker.stop() == 0
 
 
-def test_so_many_clients_are_served_beside_so_many_partitions_and_more_wait(
+def test_clients_are_served_up_to_the_descriptor_limit_and_further_ones_wait(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
     broker = start_broker(program=FEW)
@@ -109,10 +109,10 @@ def test_so_many_clients_are_served_beside_so_many_partitions_and_more_wait(
     assert broker.stop() == 0
 
 
-def test_readers_that_take_nothing_keep_no_more_segments_open_than_there_is_room_for(
+def test_clients_that_do_not_read_keep_a_limited_number_of_segments_open(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
-    """Every reader requests another sealed segment, which exceeds its socket buffer and stays open until it is sent."""
+    """Every client requests another sealed segment, which exceeds its socket buffer and stays open until it is sent."""
     broker = start_broker(program=FEW)
     builder = BatchBuilder()
     builder.append(b"k", bytes(900_000), timestamp=int(time.time() * 1000))
@@ -145,11 +145,11 @@ def wait_for_few_files(broker: BrokerProcess) -> None:
     """Wait until newly sealed segments are flushed and all but a few are closed."""
     deadline = time.monotonic() + PATIENCE_S
     while len(os.listdir(f"/proc/{broker.pid}/fd")) > OWN_DESCRIPTORS:
-        assert time.monotonic() < deadline, broker.said()
+        assert time.monotonic() < deadline, broker.output()
         time.sleep(0.01)
 
 
-def test_after_a_start_with_too_many_partitions_clients_connect_and_the_rest_is_offline(
+def test_partitions_beyond_the_descriptor_limit_are_offline_and_clients_connect(
     start_broker: Callable[..., BrokerProcess], tmp_path: Path
 ) -> None:
     data = ("--data-dir", str(tmp_path / "d"))
@@ -178,7 +178,7 @@ def test_after_a_start_with_too_many_partitions_clients_connect_and_the_rest_is_
     assert broker.stop() == 0
 
 
-def test_a_broker_that_may_open_too_few_files_says_how_many_it_needs(
+def test_a_broker_with_too_few_descriptors_reports_the_required_number(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
     with pytest.raises(RuntimeError, match="the process may open 63 files, and a broker needs 64") as refusal:

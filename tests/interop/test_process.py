@@ -1,4 +1,4 @@
-"""The broker as a process: it prints its address, ends on SIGTERM, and reuses its port after a crash."""
+"""The broker as a process, which prints its address, ends on SIGTERM, and reuses its port after a crash."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tools.broker_process import BrokerProcess
 from tools.smoke import count_apis
 
 
-def test_a_broker_answers_and_ends_with_0_at_sigterm(broker):
+def test_a_broker_serves_and_exits_with_0_after_sigterm(broker):
     assert count_apis(broker.port) > 0
     assert broker.stop() == 0
 
@@ -26,7 +26,7 @@ def test_a_broker_in_memory_needs_no_directory(start_broker):
     assert count_apis(start_broker("--memory").port) > 0
 
 
-def test_a_killed_broker_comes_back_on_its_port_and_directory(broker):
+def test_a_killed_broker_restarts_on_the_same_port_and_directory(broker):
     port = broker.port
     broker.kill()
     broker.restart()
@@ -34,10 +34,10 @@ def test_a_killed_broker_comes_back_on_its_port_and_directory(broker):
     assert count_apis(port) > 0
 
 
-def test_a_second_broker_on_a_directory_is_refused_and_the_first_goes_on(
+def test_a_second_broker_on_a_directory_is_refused_and_the_first_continues(
     start_broker: Callable[..., BrokerProcess], tmp_path: Path
 ) -> None:
-    """The lock holds for every path to the directory and for one of several directories; a kill releases it."""
+    """The lock holds for every path to the directory, and for one of several directories. A kill releases it."""
     data, other = tmp_path / "data", tmp_path / "other"
     first = start_broker("--data-dir", str(data))
     with RawClient(first.address) as client:
@@ -62,9 +62,9 @@ def test_a_second_broker_on_a_directory_is_refused_and_the_first_goes_on(
     assert second.stop() == 0
 
 
-@pytest.mark.timeout(180)  # nine starts, of seconds each where a machine is busy
+@pytest.mark.timeout(180)  # nine starts, each of which takes seconds on a busy machine
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_at_any_time_of_the_start_ends_it_in_silence(tmp_path: Path, number: int) -> None:
+def test_a_signal_at_any_time_of_the_start_ends_it_without_an_error(tmp_path: Path, number: int) -> None:
     command = [sys.executable, "-m", "pykbroker", "start", "--data-dir", str(tmp_path / "d"), "--listen", "127.0.0.1:0"]
     began = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -78,7 +78,7 @@ def test_a_signal_at_any_time_of_the_start_ends_it_in_silence(tmp_path: Path, nu
             time.sleep(start_s * part / 8)
             process.send_signal(number)
             assert process.stderr is not None
-            said = process.stderr.read()
-        assert "Traceback" not in said
-        assert process.returncode in ({0} if "INFO" in said else {0, -number}), said
+            output = process.stderr.read()
+        assert "Traceback" not in output
+        assert process.returncode in ({0} if "INFO" in output else {0, -number}), output
         assert (tmp_path / "d/.kafka_cleanshutdown").exists()

@@ -1,4 +1,4 @@
-"""The README's Python examples work literally."""
+"""The README's Python examples, run literally."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ CLIENTS = [block for block in BLOCKS if SPARK not in block and FIXTURE not in bl
 
 
 def run(*arguments: str | Path) -> str:
-    """Return what a Python program prints. It must exit with 0."""
+    """Run a Python program. Check that it exits with 0, and return its output."""
     done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=290)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
-def test_all_kinds_of_examples_are_there():
+def test_the_readme_has_every_kind_of_example():
     assert len(CLIENTS) >= 2
     assert len(BLOCKS) == len(CLIENTS) + 2
 
 
 @pytest.mark.parametrize("block", CLIENTS, ids=[block.split()[1] for block in CLIENTS])
-def test_an_example_of_a_client_prints_what_it_sent(shared_broker, block):
+def test_a_client_example_prints_the_message_that_it_sent(shared_broker, block):
     sent = re.findall(r"b\"\w+\"", block)
     printed = run("-c", block.replace("127.0.0.1:9092", shared_broker.address))
     assert [printed.strip()] == [repr(eval(value)) for value in sent]  # noqa: S307 - the README's own
 
 
-@pytest.mark.timeout(300)  # it starts a JVM, which may have to fetch its connector
-def test_the_example_of_spark_counts_what_it_wrote(shared_broker, java):
+@pytest.mark.timeout(300)  # Spark starts a JVM, which may have to fetch its connector
+def test_the_spark_example_counts_the_rows_that_it_wrote(shared_broker, java):
     block = next(block for block in BLOCKS if SPARK in block)
     assert "100" in run("-c", block.replace("127.0.0.1:9092", shared_broker.address)).split()
 
 
-def test_the_example_of_the_fixture_is_a_test_that_passes(tmp_path):
+def test_the_fixture_example_passes(tmp_path):
     example = tmp_path / "test_example.py"
     example.write_text(next(block for block in BLOCKS if FIXTURE in block))
     options = ["-p", "no:cacheprovider", f"--rootdir={tmp_path}", f"--confcutdir={tmp_path}", "-c", "/dev/null"]

@@ -1,4 +1,4 @@
-"""A thousand refusals of each kind of batch that is opened off the loop take at most 50 MiB of memory."""
+"""Memory after a thousand refusals of each kind of batch that is decompressed in a thread: at most 50 MiB."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ REFUSALS, AT_ONCE = 1000, 50
 GROWTH_BYTES_MAX = 50 << 20
 NOISE = random.Random(1).randbytes(2048)
 OPENED_BYTES_MAX = {Codec.GZIP: 300_000, Codec.SNAPPY: 2 << 20, Codec.LZ4: 2 << 20, Codec.ZSTD: 2 << 20}
-"""The decompressed size of a batch: large enough to be opened off the loop."""
+"""The decompressed size of a batch that is large enough to be decompressed in a thread."""
 TOO_LARGE, INVALID = ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD
 
 Kind = tuple[Codec, bytes, Mapping[str, str], ErrorCode]
@@ -72,7 +72,7 @@ def peak_bytes(broker: BrokerProcess) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
-def test_refused_batches_take_no_memory(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_refused_batches_do_not_leak_memory(start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker("--memory")
     with RawClient(broker.address) as client:
         cases = [
@@ -82,7 +82,7 @@ def test_refused_batches_take_no_memory(start_broker: Callable[..., BrokerProces
         assert sum(is_long_work(data, LogConfig()) for _, data, _ in cases) >= len(cases) - len(OPENED_BYTES_MAX)
         for case in cases:
             refuse(client, *case, AT_ONCE)
-        Path(f"/proc/{broker.pid}/clear_refs").write_text("5")  # forgets the peak
+        Path(f"/proc/{broker.pid}/clear_refs").write_text("5")  # resets the peak
         before = peak_bytes(broker)
         for case in cases:
             for _ in range(REFUSALS // AT_ONCE):

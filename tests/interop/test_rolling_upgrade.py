@@ -1,4 +1,4 @@
-"""A group of confluent-kafka consumers moves to the consumer protocol, member by member, and back."""
+"""A group of confluent-kafka consumers that moves to the consumer protocol, member by member, and back."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Rolling:
         self.members.append(member)
 
     def settle(self) -> None:
-        """Poll until all partitions are assigned for good: a member that has yet to rejoin would read records twice."""
+        """Poll until the assignment is final: a member that has yet to rejoin would read records twice."""
         for _ in range(TURNS_MAX):
             self.found.update(shared(self.members))
             if self.state() == ConsumerGroupState.STABLE and is_shared(self.members):
@@ -49,7 +49,7 @@ class Rolling:
         raise AssertionError("the group has members that are still to join anew")
 
     def read_on(self) -> None:
-        """Send records once all partitions are assigned; check that each is read once and committed."""
+        """Send records once all partitions are assigned. Check that each is read once and committed."""
         self.settle()
         self.client.send(
             self.topic, [Message(number % PARTITIONS, None, b"x", (), 1_700_000_000_000) for number in range(AT_ONCE)]
@@ -71,8 +71,10 @@ class Rolling:
 
 @pytest.mark.timeout(180)
 def test_a_group_is_upgraded_member_by_member_and_back(start_broker: Callable[..., BrokerProcess]) -> None:
-    """The assignor is eager. From generation 2 on, librdkafka's cooperative assignor adds fields to assignments that
-    make a group impossible to upgrade, on Kafka too.
+    """The assignor is eager.
+
+    From generation 2 on, librdkafka's cooperative assignor adds fields to assignments. These fields make the group
+    impossible to upgrade, on Kafka as well.
     """
     old = ConfluentMember
     with ExitStack() as stack:

@@ -49,7 +49,10 @@ class Transactional:
         self._producer.init_transactions(PATIENCE_S)
 
     def write(self, topic: str, values: Sequence[str], end: str = "") -> None:
-        """Begin a transaction, send to two partitions in turn, then `end` it or leave it open with all of it stored."""
+        """Begin a transaction and send to two partitions in turn.
+
+        Then `end` it, or leave it open with all records stored.
+        """
         self._producer.begin_transaction()
         for index, value in enumerate(values):
             self._producer.produce(topic, value, partition=index % 2)
@@ -63,7 +66,7 @@ class Transactional:
 
 
 class Kafka:
-    """One broker as Spark and the feeding producer see it."""
+    """A broker, its Spark session and the producer that feeds it."""
 
     def __init__(self, spark: SparkSession, bootstrap: str) -> None:
         self.spark, self.bootstrap = spark, bootstrap
@@ -79,7 +82,7 @@ class Kafka:
         return name
 
     def feed(self, topic: str, values: Sequence[str], partition: int | None = None, start_ms: int = 0) -> None:
-        """Produce values, round robin over two partitions or to one, a second apart from `start_ms` on."""
+        """Produce values a second apart from `start_ms` on, to one partition or round robin to two."""
         for index, value in enumerate(values):
             self._producer.produce(
                 topic,
@@ -133,7 +136,7 @@ def numbers(start: int, end: int) -> list[str]:
 # ---- batch
 
 
-def test_a_batch_has_every_row_with_its_place(kafka: Kafka) -> None:
+def test_a_batch_query_returns_every_row_with_partition_and_offset(kafka: Kafka) -> None:
     topic = kafka.topic()
     start_ms = int(time.time()) * 1000 - 100_000
     kafka.feed(topic, numbers(0, 100), start_ms=start_ms)
@@ -145,7 +148,7 @@ def test_a_batch_has_every_row_with_its_place(kafka: Kafka) -> None:
     assert {(row.topic, row.timestampType) for row in rows} == {(topic, 0)}
 
 
-def test_a_batch_between_offsets(kafka: Kafka) -> None:
+def test_a_batch_query_reads_between_offsets(kafka: Kafka) -> None:
     topic = kafka.topic()
     kafka.feed(topic, numbers(0, 10), 0)
     kafka.feed(topic, numbers(10, 20), 1)
@@ -156,7 +159,7 @@ def test_a_batch_between_offsets(kafka: Kafka) -> None:
     assert values(kafka.read(subscribe=topic, startingOffsets={topic: {"0": 10, "1": 10}})) == []
 
 
-def test_a_batch_between_times(kafka: Kafka) -> None:
+def test_a_batch_query_reads_between_timestamps(kafka: Kafka) -> None:
     topic = kafka.topic()
     start_ms = int(time.time()) * 1000 - 100_000
     kafka.feed(topic, numbers(0, 20), start_ms=start_ms)
@@ -179,7 +182,7 @@ def test_headers_are_read(kafka: Kafka) -> None:
     assert headers == [("h", b"one"), ("n", None)]
 
 
-def test_more_tasks_than_partitions(kafka: Kafka) -> None:
+def test_a_batch_query_may_have_more_tasks_than_partitions(kafka: Kafka) -> None:
     topic = kafka.topic()
     kafka.feed(topic, numbers(0, 100))
     frame = kafka.read(subscribe=topic, minPartitions="6")
@@ -187,7 +190,7 @@ def test_more_tasks_than_partitions(kafka: Kafka) -> None:
     assert values(frame) == numbers(0, 100)
 
 
-def test_topics_by_pattern(kafka: Kafka) -> None:
+def test_topics_are_subscribed_by_pattern(kafka: Kafka) -> None:
     prefix = f"pattern-{uuid.uuid4().hex}"
     for index in range(2):
         topic = kafka.topic(name=f"{prefix}-{index}")
@@ -196,15 +199,15 @@ def test_topics_by_pattern(kafka: Kafka) -> None:
     assert values(kafka.read(subscribePattern=f"{prefix}-.*")) == numbers(0, 20)
 
 
-def test_assigned_partitions(kafka: Kafka) -> None:
+def test_assigned_partitions_are_read(kafka: Kafka) -> None:
     topic = kafka.topic()
     kafka.feed(topic, numbers(0, 10), 0)
     kafka.feed(topic, numbers(10, 20), 1)
     assert values(kafka.read(assign={topic: [1]})) == numbers(10, 20)
 
 
-def test_a_batch_has_what_was_committed_and_is_decided(kafka: Kafka) -> None:
-    """A partition has 10 committed records, a marker, 5 aborted, a marker, 10 more, a marker, 5 undecided."""
+def test_a_read_committed_batch_query_returns_committed_records_only(kafka: Kafka) -> None:
+    """A partition has 10 committed, 5 aborted, 10 committed and 5 undecided records, with markers between."""
     topic = kafka.topic()
     writer = kafka.transactional(topic)
     writer.write(topic, numbers(0, 20), "commit")
@@ -255,7 +258,7 @@ def test_rows_choose_topic_partition_key_and_headers(kafka: Kafka) -> None:
 # ---- streams
 
 
-def test_available_now_goes_on_from_its_checkpoint(kafka: Kafka, tmp_path: Path) -> None:
+def test_available_now_continues_from_its_checkpoint(kafka: Kafka, tmp_path: Path) -> None:
     topic = kafka.topic()
 
     def run() -> None:
@@ -273,7 +276,7 @@ def test_available_now_goes_on_from_its_checkpoint(kafka: Kafka, tmp_path: Path)
     assert values(kafka.spark.read.parquet(str(tmp_path / "rows"))) == numbers(0, 150)
 
 
-def test_a_stream_follows(kafka: Kafka) -> None:
+def test_a_stream_reads_new_records(kafka: Kafka) -> None:
     topic = kafka.topic()
     name = f"follows_{uuid.uuid4().hex}"
     query = kafka.stream(subscribe=topic).writeStream.format("memory").queryName(name).start()
@@ -286,7 +289,7 @@ def test_a_stream_follows(kafka: Kafka) -> None:
         query.stop()
 
 
-def test_from_topic_to_topic_over_a_restart(kafka: Kafka, tmp_path: Path) -> None:
+def test_a_stream_from_topic_to_topic_survives_a_restart(kafka: Kafka, tmp_path: Path) -> None:
     source, target = kafka.topic(), kafka.topic()
 
     def run(until: int) -> None:
@@ -305,8 +308,11 @@ def test_from_topic_to_topic_over_a_restart(kafka: Kafka, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("tasks", ["1", "6"])
-def test_a_stream_follows_what_is_committed(kafka: Kafka, tasks: str) -> None:
-    """Markers and aborted records leave gaps in the offsets, which are no data loss and delay nothing."""
+def test_a_read_committed_stream_reads_committed_records_only(kafka: Kafka, tasks: str) -> None:
+    """Markers and aborted records leave gaps in the offsets.
+
+    Spark does not report the gaps as data loss or wait for them.
+    """
     topic, name = kafka.topic(), f"committed_{uuid.uuid4().hex}"
     writer = kafka.transactional(topic)
     stream = kafka.stream(subscribe=topic, minPartitions=tasks, **COMMITTED)
@@ -332,7 +338,7 @@ def test_a_stream_follows_what_is_committed(kafka: Kafka, tasks: str) -> None:
         query.stop()
 
 
-def test_a_stream_fails_when_records_are_gone_unless_it_may_lose_them(kafka: Kafka, tmp_path: Path) -> None:
+def test_a_stream_fails_on_deleted_records_unless_fail_on_data_loss_is_off(kafka: Kafka, tmp_path: Path) -> None:
     topic = kafka.topic(1)
 
     def run(**options: str) -> None:
@@ -350,7 +356,7 @@ def test_a_stream_fails_when_records_are_gone_unless_it_may_lose_them(kafka: Kaf
     assert values(kafka.spark.read.parquet(str(tmp_path / "rows"))) == numbers(0, 10) + numbers(20, 30)
 
 
-def test_a_stream_outlives_a_crash_of_the_broker(spark: SparkSession, broker: BrokerProcess) -> None:
+def test_a_stream_survives_a_crash_of_the_broker(spark: SparkSession, broker: BrokerProcess) -> None:
     kafka = Kafka(spark, broker.address)
     topic = kafka.topic()
     name = f"outlives_{uuid.uuid4().hex}"
@@ -383,18 +389,18 @@ def test_a_missing_topic_is_named(kafka: Kafka) -> None:
     assert "UnknownTopicOrPartitionException" in failure(kafka.read(subscribe=topic).collect)
 
 
-def test_an_offset_beyond_the_end_is_told(kafka: Kafka) -> None:
+def test_an_offset_beyond_the_end_is_reported(kafka: Kafka) -> None:
     topic = kafka.topic(1)
     kafka.feed(topic, numbers(0, 10), 0)
     frame = kafka.read(subscribe=topic, startingOffsets={topic: {"0": 50}}, endingOffsets={topic: {"0": 60}})
-    said = failure(frame.collect)
-    assert topic in said
-    assert "offset" in said.lower()
+    message = failure(frame.collect)
+    assert topic in message
+    assert "offset" in message.lower()
 
 
-def test_a_topic_that_is_too_small_for_its_rows_refuses_them(kafka: Kafka) -> None:
+def test_rows_above_max_message_bytes_are_refused(kafka: Kafka) -> None:
     topic = kafka.topic(1)
     frame = kafka.spark.createDataFrame([("x" * 2_000_000,)], "value string")
     writer = frame.write.format("kafka").option("kafka.bootstrap.servers", kafka.bootstrap).option("topic", topic)
-    said = failure(writer.option("kafka.max.request.size", "10000000").save)
-    assert "RecordTooLargeException" in said
+    message = failure(writer.option("kafka.max.request.size", "10000000").save)
+    assert "RecordTooLargeException" in message

@@ -1,4 +1,4 @@
-"""Transactions of kafka-python, confluent-kafka and aiokafka are atomic, also when the broker is killed."""
+"""Transactions of kafka-python, confluent-kafka and aiokafka, which are atomic even if the broker is killed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ PARTITIONS = 3
 
 
 class TransactionalProducer(Protocol):
-    """A producer with one transactional id, alike for every library. `fenced`: the exception of a fenced producer."""
+    """A producer with one transactional id, with the same methods for each library.
+
+    `fenced` is the error that a fenced producer raises.
+    """
 
     fenced: tuple[type[BaseException], ...]
 
@@ -38,7 +41,7 @@ class TransactionalProducer(Protocol):
     def begin(self) -> None: ...
 
     def send(self, topic: str, value: bytes) -> None:
-        """Send a value; it is stored by the end of the transaction at the latest."""
+        """Send a value, which is stored by the end of the transaction at the latest."""
 
     def commit_offset(self, topic: str, offset: int, group: str) -> None:
         """Commit an offset of partition 0 as part of the transaction."""
@@ -212,7 +215,7 @@ def committed(bootstrap: str, group: str, topic: str) -> int:
     return place.offset if place.offset >= 0 else -1
 
 
-def test_what_is_committed_is_read_and_what_is_aborted_is_not(
+def test_committed_records_are_read_and_aborted_ones_are_not(
     bootstrap: str, topic: str, new_producer: NewProducer
 ) -> None:
     producer = new_producer(topic)
@@ -238,7 +241,7 @@ def test_offsets_are_committed_with_the_transaction_or_not_at_all(
         assert committed(bootstrap, group, topic) == 5
 
 
-def test_the_next_instance_fences_the_last(
+def test_a_new_producer_instance_fences_the_old_one(
     bootstrap: str, topic: str, library: type[TransactionalProducer], new_producer: NewProducer
 ) -> None:
     old = new_producer(topic)
@@ -258,7 +261,9 @@ def test_the_next_instance_fences_the_last(
     assert read(bootstrap, topic) == [b"new"]
 
 
-def test_what_takes_too_long_is_aborted_and_others_are_read(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_a_transaction_that_times_out_is_aborted_and_later_records_are_read(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
     broker = start_broker("--memory", "--set", "transaction.abort.timed.out.transaction.cleanup.interval.ms=100")
     topic = new_topic(broker.address)
     producer = ck.Producer(
@@ -286,7 +291,7 @@ def test_what_takes_too_long_is_aborted_and_others_are_read(start_broker: Callab
 
 
 @pytest.mark.timeout(120)
-def test_transactions_over_partitions_are_all_or_nothing_though_the_broker_is_killed(broker: BrokerProcess) -> None:
+def test_transactions_over_partitions_are_atomic_although_the_broker_is_killed(broker: BrokerProcess) -> None:
     topic = new_topic(broker.address, PARTITIONS)
     writers = [Writer(broker.address, topic, number) for number in range(2)]
     threads = [threading.Thread(target=writer.write) for writer in writers]
@@ -302,7 +307,7 @@ def test_transactions_over_partitions_are_all_or_nothing_though_the_broker_is_ki
     for thread in threads:
         thread.join()
     for writer in writers:
-        writer.begin_anew()  # what was left open or undecided is decided then
+        writer.begin_anew()  # open and undecided transactions are decided by then
     found = [Counter(read(broker.address, topic, partition=index)) for index in range(PARTITIONS)]
     assert found[1:] == found[:-1], "no transaction is torn, and none holds back what is behind it"
     assert set(found[0].values()) == {1}, "nothing comes twice"

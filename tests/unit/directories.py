@@ -1,4 +1,4 @@
-"""Whole brokers on copies of log directories that Apache Kafka wrote, and what a consumer reads from them."""
+"""Brokers on copies of log directories that Apache Kafka wrote, and checksums of the records that a consumer reads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from wire.records.control import ControlType, control_records
 from wire.records.record import Record, records
 
 DESCRIBED = Path(__file__).parents[1] / "data" / "config" / "kafka-4.3.1-described.json"
-GOLDEN_DAY_MS = 1_795_305_600_000  # 2026-11-22, when they were written the day before
+GOLDEN_DAY_MS = 1_795_305_600_000  # 2026-11-22, the day after they were written
 OURS_ALONE = (
     "log.dirs",
     "listeners",
@@ -55,12 +55,12 @@ def golden_configs() -> dict[str, str]:
 async def serving(
     *directories: Path, configs: dict[str, str] | None = None, wall_ms: int = GOLDEN_DAY_MS
 ) -> AsyncIterator[Client]:
-    """Yield a client of a broker on these log directories; stop the broker in order at the end."""
+    """Yield a client of a broker on these log directories. Stop the broker cleanly at the end."""
     stop, ready = trio.Event(), trio.Event()
-    said: list[Serving] = []
+    started: list[Serving] = []
 
-    def note(told: Serving) -> None:
-        said.append(told)
+    def note(serving: Serving) -> None:
+        started.append(serving)
         ready.set()
 
     paths = tuple(map(str, directories))
@@ -77,7 +77,7 @@ async def serving(
 
         nursery.start_soon(run)
         await ready.wait()
-        stream = await trio.open_tcp_stream(said[0].host, said[0].port)
+        stream = await trio.open_tcp_stream(started[0].host, started[0].port)
         try:
             yield Client(stream)
         finally:
@@ -119,7 +119,7 @@ async def consume(client: Client, topic: str, partition: int, *, committed: bool
 
 
 class Reading:
-    """A sum over the records that a consumer receives."""
+    """A checksum over the records that a consumer receives."""
 
     def __init__(self, committed: bool) -> None:
         self._committed = committed
@@ -157,5 +157,5 @@ def content(record: Record, timestamp_type: int) -> bytes:
 
 
 def sized(data: bytes | None) -> bytes:
-    """Return the length, -1 for null, and the bytes."""
+    """Return the length (-1 for null) and the bytes."""
     return pack(">i", -1) if data is None else pack(">i", len(data)) + data

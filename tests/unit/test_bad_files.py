@@ -1,8 +1,8 @@
 """Damage of every kind to every kind of file of a log directory, after a controlled shutdown and after a kill.
 
 Files that can be rebuilt are rebuilt. Otherwise the partition is offline or the broker does not start, and the log or
-the refusal names the file or its partition. Nothing wrong is served, and no record of a served partition is missing.
-The other partitions are served whole.
+the error names the file or its partition. No damaged record is served, and no record of a served partition is missing.
+All other partitions are served completely.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HARMED = "t", 0
 CLEAN = ".kafka_cleanshutdown"
 
 PARTITION_OR_WHOLE, WHOLE, REFUSED_OR_WHOLE = "partition", "whole", "refused"
-"""Possible outcomes for a damaged partition or start; WHOLE: the partition is served as before the damage."""
+"""The possible outcomes for a damaged partition or start. WHOLE: the partition is served as before the damage."""
 KINDS = {
     "t-0/00000000000000000000.log": PARTITION_OR_WHOLE,
     "t-0/00000000000000000000.index": WHOLE,
@@ -82,7 +82,7 @@ def longer(path: Path) -> None:
 
 
 def swapped(path: Path) -> None:
-    """Replace a file by another partition's file of that kind, or by one of another kind."""
+    """Replace a file by the same kind of file of another partition, or by another kind of file."""
     others = [one for one in path.parent.parent.glob(f"t-1/*{path.suffix}") if path.suffix and one.name != path.name]
     others.append(path.parent.parent / "t-1" / path.name)
     others.append(path.parent.parent / "t-1" / "leader-epoch-checkpoint")
@@ -95,7 +95,10 @@ HARMS = (missing, empty, cut, flipped, longer, swapped)
 
 @pytest.fixture(scope="module", params=["stopped", "killed"])
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a complete directory; that of a killed broker has no clean-shutdown marker, and zeros end its indexes."""
+    """Return an undamaged directory.
+
+    The directory of a killed broker has no clean-shutdown marker, and its indexes end with zeros.
+    """
     directory = tmp_path_factory.mktemp(request.param) / "data"
     trio.run(filled, directory)
     if request.param == "killed":
@@ -121,7 +124,7 @@ async def filled(directory: Path) -> None:
 
 
 async def served(client: Client, topic: str, index: int) -> bytes | None:
-    """Return everything that a consumer reads, None where the partition is offline."""
+    """Return everything that a consumer reads. None: the partition is offline."""
     end = await offset_of(client, topic, index, -1, committed=False)
     found, offset = b"", 0
     while 0 <= offset < end:
@@ -141,7 +144,7 @@ async def everything(directory: Path) -> dict[tuple[str, int], bytes | None]:
 
 
 def at(directory: Path, kind: str) -> Path:
-    """Return the path of this kind of file, of the newest segment where it belongs to one."""
+    """Return the path of this kind of file, in the newest segment if segments have such files."""
     if "LAST" not in kind:
         return directory / kind
     folder, name = kind.split("/")
@@ -161,7 +164,10 @@ async def judge(
     *,
     in_the_way: bool = False,
 ) -> bool:
-    """Whether the broker starts on the harmed directory. A refusal must name the file, unless one is `in_the_way`."""
+    """Return whether the broker starts on the damaged directory, after checking its partitions.
+
+    An error must name the file, unless a directory is `in_the_way`.
+    """
     named = re.escape(Path(kind).parts[0].removesuffix("-0")) + "|" + re.escape(at(directory, kind).name)
     try:
         found = await everything(directory)
@@ -182,7 +188,7 @@ async def judge(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("harm", HARMS)
-async def test_a_file_that_is_not_as_it_was(
+async def test_a_damaged_file_is_rebuilt_or_reported(
     directory: Path,
     whole: Path,
     tmp_path: Path,
@@ -197,10 +203,13 @@ async def test_a_file_that_is_not_as_it_was(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_directory_in_the_place_of_a_file(
+async def test_a_directory_in_place_of_a_file_is_reported_and_kept(
     directory: Path, whole: Path, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A mount or a mistaken mkdir leaves such a directory. It is not removed, since it may hold something."""
+    """A mount or a mistaken mkdir leaves such a directory.
+
+    The broker does not remove the directory, since it may hold files.
+    """
     expected = await everything(Path(shutil.copytree(whole, tmp_path / "unharmed")))
     path = at(directory, kind)
     aside = path.read_bytes() if path.exists() else None
@@ -216,7 +225,7 @@ async def test_a_directory_in_the_place_of_a_file(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_file_that_may_not_be_opened(
+async def test_a_file_that_may_not_be_opened_is_reported(
     directory: Path,
     whole: Path,
     tmp_path: Path,

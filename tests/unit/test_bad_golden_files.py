@@ -1,7 +1,7 @@
-"""Files of transactions, of internal topics and of work that was under way, harmed in a directory that Kafka left.
+"""Damage to files of transactions, of internal topics and of interrupted work, in a directory that Kafka wrote.
 
-As in `test_bad_files`: what can be rebuilt is, else a partition is offline; a coordinator whose log is offline says
-that it is not available, and never that there is nothing.
+As in `test_bad_files`, files that can be rebuilt are rebuilt; otherwise a partition is offline. A coordinator whose log
+is offline is unavailable, and never answers as if it had no groups or transactions.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def each(directory: Path, pattern: str) -> list[Path]:
 
 
 async def check_topics(client: Client, *may_be_offline: str) -> None:
-    """Check that every topic is served as Kafka served it, except those that may be offline."""
+    """Check that every topic is served as Kafka served it, except topics that may be offline."""
     for topic, facts in expected("clean").items():
         for partition, isolations in facts["p"].items():
             for isolation, wanted in isolations.items():
@@ -57,7 +57,7 @@ async def check_topics(client: Client, *may_be_offline: str) -> None:
         "delrec-0/*.snapshot",
     ],
 )
-async def test_what_goes_with_transactions_and_compaction_is_rebuilt(
+async def test_damaged_files_of_transactions_and_compaction_are_rebuilt(
     tmp_path: Path, pattern: str, harm: Callable[[Path], None]
 ) -> None:
     directory = unpack("clean", tmp_path)
@@ -68,7 +68,7 @@ async def test_what_goes_with_transactions_and_compaction_is_rebuilt(
 
 
 @pytest.mark.parametrize("harm", HARMS)
-async def test_a_log_of_transactions_is_served_whole_or_not_at_all(
+async def test_a_log_with_transactions_is_served_whole_or_is_offline(
     tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
     directory = unpack("clean", tmp_path)
@@ -79,7 +79,7 @@ async def test_a_log_of_transactions_is_served_whole_or_not_at_all(
 
 @pytest.mark.parametrize("harm", HARMS)
 @pytest.mark.parametrize("suffix", [".log", ".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint"])
-async def test_a_coordinator_knows_all_or_is_not_available(
+async def test_a_coordinator_with_a_damaged_log_is_unavailable_or_complete(
     tmp_path: Path, suffix: str, harm: Callable[[Path], None]
 ) -> None:
     directory = unpack("clean", tmp_path)
@@ -95,7 +95,7 @@ async def test_a_coordinator_knows_all_or_is_not_available(
 
 
 async def check_groups(client: Client) -> int:
-    """Return how many groups are as Kafka knew them; the others' coordinators must be unavailable."""
+    """Return how many groups are as Kafka recorded them. The coordinators of the other groups must be unavailable."""
     known = 0
     for name, facts in expected("clean", "groups").items():
         found = await answered(client, OffsetFetchRequest(groups=[OffsetFetchRequestGroup(name, topics=None)]), 9)
@@ -111,7 +111,7 @@ async def check_groups(client: Client) -> int:
 
 
 async def check_transactions(client: Client) -> int:
-    """Return how many transactional ids are as Kafka knew them; the others' coordinators must be unavailable."""
+    """Return how many transactional ids are as Kafka recorded them. The other ids' coordinators must be unavailable."""
     known = 0
     for name, wanted in expected("clean", "transactions").items():
         (one,) = (await answered(client, DescribeTransactionsRequest([name]), 0)).transaction_states
@@ -134,7 +134,7 @@ async def answered(client: Client, request: OffsetFetchRequest | DescribeTransac
 
 
 def half_a_compaction(directory: Path) -> None:
-    """Leave a compacted file that was not swapped in, and a damaged one that was about to be."""
+    """Leave a compacted file that was not swapped in, and a damaged one whose swap had begun."""
     for path in each(directory, "compacted-0/*.log"):
         path.with_name(f"{path.name}.cleaned").write_bytes(path.read_bytes()[:-1])
     first = each(directory, "rolls-0/*.log")[0]
@@ -154,7 +154,7 @@ def files_half_written(directory: Path) -> None:
 
 
 def directories_of_what_is_no_more(directory: Path) -> None:
-    """Leave directories of a deleted, a set aside and an unfinished copy of a log."""
+    """Leave directories of a deleted log, a stray log, and an unfinished copy of a log."""
     for why in ("delete", "stray", "future"):
         away = directory / f"rolls-0.{UNIQUE}-{why}"
         away.mkdir()
@@ -177,7 +177,7 @@ LEFTOVERS = (
 
 @pytest.mark.parametrize("leave", LEFTOVERS)
 @pytest.mark.parametrize("kind", ["stopped", "killed"])
-async def test_what_was_under_way_changes_nothing_that_is_served(
+async def test_interrupted_work_does_not_affect_served_records(
     tmp_path: Path, kind: str, leave: Callable[[Path], None]
 ) -> None:
     directory = unpack("clean", tmp_path)

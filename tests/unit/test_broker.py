@@ -1,4 +1,4 @@
-"""Start and stop of a whole broker: what a failed start leaves behind, and in which order an orderly stop writes."""
+"""Start and stop of a whole broker: the effects of a failed start, and the order of writes in a clean stop."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def refused(chosen: Settings, world: World | None = None) -> StartError:
     return caught.value
 
 
-async def test_a_start_refused_for_a_topic_leaves_the_directory_as_it_was(tmp_path: Path) -> None:
+async def test_a_start_refused_for_a_topic_does_not_change_the_directory(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a_b", 1),)):
         pass
     assert (tmp_path / CLEAN).exists()
@@ -54,7 +54,7 @@ async def test_a_start_refused_for_a_topic_leaves_the_directory_as_it_was(tmp_pa
         assert house.serving.port
 
 
-async def test_a_start_refused_for_its_second_directory_lets_go_of_the_first(tmp_path: Path) -> None:
+async def test_a_start_refused_for_its_second_directory_unlocks_the_first(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     async with serving(first):
         pass
@@ -84,7 +84,10 @@ async def test_a_port_in_use_changes_nothing_on_disk(tmp_path: Path) -> None:
 
 
 class Probing:
-    """Tries to connect to a broker that starts. `refused` counts the attempts, all of which must be refused."""
+    """A task that tries to connect to a starting broker.
+
+    `refused` counts the attempts, all of which must be refused.
+    """
 
     def __init__(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         self.refused = 0
@@ -101,7 +104,9 @@ class Probing:
         self.refused += 1
 
 
-async def test_nobody_connects_before_the_partitions_are_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_connections_are_refused_until_the_partitions_are_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with serving(tmp_path, topics=(("a", 3),)):
         pass
     world, stop = system_world((str(tmp_path),), durable=False), trio.Event()
@@ -127,7 +132,7 @@ async def test_nobody_connects_before_the_partitions_are_open(tmp_path: Path, mo
         stop.set()
 
 
-async def test_nobody_ever_connects_to_a_broker_that_does_not_start(
+async def test_connections_are_refused_by_a_broker_that_does_not_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = system_world((str(tmp_path / "one"),), durable=False)
@@ -142,7 +147,7 @@ async def test_nobody_ever_connects_to_a_broker_that_does_not_start(
     assert probing.refused == 1
 
 
-async def test_an_address_that_another_broker_takes_during_the_start_is_refused_in_words(
+async def test_an_address_bound_by_another_process_during_the_start_is_a_start_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = system_world((str(tmp_path),), durable=False)
@@ -158,25 +163,25 @@ async def test_an_address_that_another_broker_takes_during_the_start_is_refused_
 async def test_nothing_is_written_after_a_directory_is_unlocked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
+    changes: list[str] = []
     rename, unlock = SystemDisk.rename, SystemDisk.unlock
 
     def note_rename(disk: SystemDisk, old: str, new: str) -> None:
-        told.append(new)
+        changes.append(new)
         rename(disk, old, new)
 
     def note_unlock(disk: SystemDisk, path: str) -> None:
-        told.append("unlocked")
+        changes.append("unlocked")
         unlock(disk, path)
 
     async with serving(tmp_path, topics=(("a", 1),)):
         monkeypatch.setattr(SystemDisk, "rename", note_rename)
         monkeypatch.setattr(SystemDisk, "unlock", note_unlock)
-    assert told[-2:] == [CLEAN, "unlocked"]
-    assert any(path.startswith("__cluster_metadata-0/") for path in told)
+    assert changes[-2:] == [CLEAN, "unlocked"]
+    assert any(path.startswith("__cluster_metadata-0/") for path in changes)
 
 
-async def test_a_stop_waits_for_nobody_who_is_parked(tmp_path: Path) -> None:
+async def test_a_stop_does_not_wait_for_waiting_fetches(tmp_path: Path) -> None:
     from tests.unit.apis.conftest import fetch_request
 
     async with serving(tmp_path, topics=(("a", 1),)) as house:
@@ -188,12 +193,12 @@ async def test_a_stop_waits_for_nobody_who_is_parked(tmp_path: Path) -> None:
             await client.receive()
 
 
-async def test_a_stop_during_the_start_is_an_orderly_one_and_nobody_is_told_that_it_serves(tmp_path: Path) -> None:
+async def test_a_stop_during_the_start_is_clean_and_never_reports_ready(tmp_path: Path) -> None:
     stop = trio.Event()
     stop.set()
-    told: list[Serving] = []
-    await broker.serve(settings(tmp_path, topics=(("a", 1),)), told.append, stop=stop)
-    assert told == []
+    ready: list[Serving] = []
+    await broker.serve(settings(tmp_path, topics=(("a", 1),)), ready.append, stop=stop)
+    assert ready == []
     assert (tmp_path / CLEAN).exists()
     async with serving(tmp_path) as house:
         assert house.serving.port
@@ -223,7 +228,9 @@ async def losing_one(failing: Path, paths: tuple[Path, Path], monkeypatch: pytes
         yield client
 
 
-async def test_a_log_directory_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failed_log_directory_does_not_affect_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     paths = tmp_path / "first", tmp_path / "second"
     async with losing_one(paths[1], paths, monkeypatch) as client:
         (kept,) = of_topic(paths[0])
@@ -231,11 +238,11 @@ async def test_a_log_directory_fails_alone(tmp_path: Path, monkeypatch: pytest.M
             assert (await client.produce("t", batch(b"v"), partition=kept)).error_code == 0
 
 
-async def test_a_broker_ends_with_the_log_directory_of_its_metadata(
+async def test_a_broker_ends_when_the_log_directory_of_its_metadata_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = tmp_path / "first", tmp_path / "second"
-    told = pytest.RaisesExc(JournalFailed, match="first, which holds the metadata log, failed: .* Mend the disk")
-    with pytest.RaisesGroup(told, flatten_subgroups=True):
+    expected = pytest.RaisesExc(JournalFailed, match="first, which holds the metadata log, failed: .* Mend the disk")
+    with pytest.RaisesGroup(expected, flatten_subgroups=True):
         async with losing_one(paths[0], paths, monkeypatch):
             await trio.sleep_forever()

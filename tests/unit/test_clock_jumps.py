@@ -1,4 +1,4 @@
-"""The wall clock jumps by years, in both directions: it stamps records, and nobody waits for it."""
+"""Jumps of the wall clock by years, in both directions: records get its time, but waits do not depend on the clock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import trio
 from pykbroker.core.config.table import ONE_BROKER
 from pykbroker.world import system
 from tests.unit.apis.conftest import fetch_request, serving
-from tests.unit.apis.transactional import Talk
+from tests.unit.apis.transactional import TransactionalClient
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from wire.messages.find_coordinator import FindCoordinatorRequest
@@ -42,14 +42,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def stamped_now() -> bytes:
-    """Return a batch of one record, stamped by a client whose clock agrees with the broker's."""
+    """Return a batch of one record with the time of a client whose clock agrees with the broker's."""
     builder = BatchBuilder()
     builder.append(b"k", b"v", timestamp=system.wall_ms())
     return builder.build()
 
 
-async def test_records_are_appended_and_read_whatever_the_time(tmp_path: Path, clock: Clock) -> None:
-    """With the clock back in its place, after a stop and a start, all are there."""
+async def test_records_are_appended_and_read_after_the_clock_jumps(tmp_path: Path, clock: Clock) -> None:
+    """After a restart with the right time, all records are still there."""
     async with serving(tmp_path, topics=(("a", 1),)) as house:
         client = await house.connect()
         await client.create("stamped", message_timestamp_type="LogAppendTime")
@@ -65,7 +65,7 @@ async def test_records_are_appended_and_read_whatever_the_time(tmp_path: Path, c
             assert (await client.fetch("stamped", 0)).high_watermark == len(JUMPS_MS)
 
 
-async def test_who_waits_for_records_waits_no_longer(tmp_path: Path, clock: Clock) -> None:
+async def test_a_clock_jump_does_not_prolong_a_waiting_fetch(tmp_path: Path, clock: Clock) -> None:
     async with serving(tmp_path, topics=(("a", 1),)) as house:
         reader, writer = await house.connect(), await house.connect()
         for offset, _ in enumerate(clock.jumps()):
@@ -75,7 +75,7 @@ async def test_who_waits_for_records_waits_no_longer(tmp_path: Path, clock: Cloc
                 assert (await reader.receive()).responses[0].partitions[0].records
 
 
-async def test_members_of_groups_outlive_a_jump(tmp_path: Path, clock: Clock) -> None:
+async def test_group_members_survive_a_clock_jump(tmp_path: Path, clock: Clock) -> None:
     async with serving(tmp_path, topics=(("t", 2),), **CONFIGS) as house:
         client = await house.connect()
         await client.call(FindCoordinatorRequest("g"), 3)
@@ -101,15 +101,15 @@ async def test_members_of_groups_outlive_a_jump(tmp_path: Path, clock: Clock) ->
             assert answer.topics[0].partitions[0].error_code == 0
 
 
-async def test_transactions_are_committed_whatever_the_time(tmp_path: Path, clock: Clock) -> None:
+async def test_transactions_are_committed_after_the_clock_jumps(tmp_path: Path, clock: Clock) -> None:
     async with serving(tmp_path, **CONFIGS) as house:
         client = await house.connect()
         await client.create("t", message_timestamp_type="LogAppendTime")
-        talk = await Talk(client).begin()
+        producer = await TransactionalClient(client).begin()
         for sequence, _ in enumerate(clock.jumps()):
-            assert await talk.add(("t", 0)) == [ErrorCode.NONE]
-            assert await talk.produce("t", sequence) is ErrorCode.NONE
-            assert await talk.end(commit=True) is ErrorCode.NONE
-            assert await talk.settled() == "CompleteCommit"
+            assert await producer.add(("t", 0)) == [ErrorCode.NONE]
+            assert await producer.produce("t", sequence) is ErrorCode.NONE
+            assert await producer.end(commit=True) is ErrorCode.NONE
+            assert await producer.settled() == "CompleteCommit"
         answer = await client.fetch("t", 0, isolation_level=1)
         assert (answer.last_stable_offset, answer.aborted_transactions) == (2 * len(JUMPS_MS), [])

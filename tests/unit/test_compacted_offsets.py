@@ -59,9 +59,7 @@ def cleaned(monkeypatch: pytest.MonkeyPatch) -> trio.Event:
     return event
 
 
-async def test_offsets_are_loaded_over_more_empty_segments_than_may_be_open(
-    tmp_path: Path, cleaned: trio.Event
-) -> None:
+async def test_offsets_are_loaded_from_a_log_with_many_empty_segments(tmp_path: Path, cleaned: trio.Event) -> None:
     async with serving(tmp_path, topics=(("t", PARTITIONS),), log_cleaner_backoff_ms=HOUR_MS) as house:
         client, number = await house.connect(), 0
         await client.create("__consumer_offsets", 1, **OFFSETS_TOPIC)

@@ -1,4 +1,4 @@
-"""Apache Kafka's log directories, opened by a whole broker: it serves what Kafka served from them."""
+"""Brokers on log directories that Apache Kafka wrote: they serve everything that Kafka served from them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGro
 
 
 @pytest.mark.parametrize("kind", ["clean", "unclean"])
-async def test_what_kafka_served_is_served(tmp_path: Path, kind: str) -> None:
+async def test_all_records_that_kafka_served_are_served(tmp_path: Path, kind: str) -> None:
     directory = unpack(kind, tmp_path)
     for life in ("first", "second"):
         async with serving(directory) as client:
-            told = {topic.name: topic for topic in (await client.call(MetadataRequest(topics=None), 12)).topics}
+            topics = {topic.name: topic for topic in (await client.call(MetadataRequest(topics=None), 12)).topics}
             for topic, facts in expected(kind).items():
-                assert id_text(told[topic].topic_id) == facts["id"]
-                assert len(told[topic].partitions) == facts["partitions"]
+                assert id_text(topics[topic].topic_id) == facts["id"]
+                assert len(topics[topic].partitions) == facts["partitions"]
                 for partition, isolations in facts["p"].items():
                     for isolation, wanted in isolations.items():
                         found = await consume(client, topic, int(partition), committed=isolation == "read_committed")
@@ -36,7 +36,7 @@ async def test_what_kafka_served_is_served(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["clean", "unclean"])
-async def test_groups_and_what_they_have_committed_are_there(tmp_path: Path, kind: str) -> None:
+async def test_groups_and_their_committed_offsets_are_loaded(tmp_path: Path, kind: str) -> None:
     directory = unpack(kind, tmp_path)
     for _ in ("first life", "second life"):
         async with serving(directory) as client:
@@ -70,7 +70,7 @@ def committed(one: OffsetFetchResponsePartitions) -> str:
 
 
 @pytest.mark.parametrize("kind", ["clean", "unclean"])
-async def test_transactions_stand_as_kafka_left_them(tmp_path: Path, kind: str) -> None:
+async def test_transactions_have_the_state_in_which_kafka_left_them(tmp_path: Path, kind: str) -> None:
     directory, wanted = unpack(kind, tmp_path), expected(kind, "transactions")
     for _ in ("first life", "second life"):
         async with serving(directory) as client:

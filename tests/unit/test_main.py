@@ -12,12 +12,12 @@ import pytest
 from pykbroker import __main__
 
 
-def test_an_old_python_is_told_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_python_gets_a_message_with_the_required_version(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "version_info", (3, 8, 10))
     assert __main__.refusal() == f"pykbroker needs Python 3.11 or newer, and {sys.executable} is 3.8"
 
 
-def test_the_first_file_is_one_that_old_pythons_parse() -> None:
+def test_old_pythons_can_parse_the_first_file() -> None:
     for file in (__main__.__file__, Path(__main__.__file__).with_name("__init__.py")):
         ast.parse(Path(file).read_text(), feature_version=(3, 4))
 
@@ -31,7 +31,7 @@ def test_a_python_without_assertions_is_refused(options: list[str]) -> None:
     assert "Traceback" not in ended.stderr
 
 
-def test_help_loads_neither_the_loop_nor_the_broker() -> None:
+def test_help_imports_neither_trio_nor_the_broker() -> None:
     program = "import sys; from pykbroker.cli.main import pykbroker; pykbroker(['--help'], standalone_mode=False); "
     program += "assert not {'trio', 'msgspec', 'pykbroker.broker', 'pykbroker.core.config.config'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, timeout=50)

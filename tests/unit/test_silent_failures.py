@@ -1,6 +1,7 @@
-"""Log directories with something wrong that Apache Kafka 4.3 was seen to pass over in silence.
+"""Log directories with faults that Apache Kafka 4.3 does not report.
 
-Each case: what is said, what is not served, and that all else is served as Kafka served it.
+Each test checks the log message or error, the partitions that are not served, and that Kafka's records are served from
+all others.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from wire.records.batch import batches
 
 ROLLS = "rolls", 0
-"""The partition that something is wrong with; it has many segments."""
+"""The partition with the fault. It has many segments."""
 OFFLINE = -ErrorCode.KAFKA_STORAGE_ERROR
 
 
 async def check_all_but(client: Client, *left_out: tuple[str, int]) -> None:
-    """Check that everything else is served as Kafka served it."""
+    """Check that all other partitions are served as Kafka served them."""
     for topic, facts in expected("clean").items():
         for index, isolations in facts["p"].items():
             if (topic, int(index)) not in left_out:
@@ -98,7 +99,7 @@ async def test_garbage_in_a_sealed_index_is_found_and_rebuilt(clean: Path, garba
 
 
 async def test_another_cluster_id_is_refused(clean: Path) -> None:
-    """Kafka leaves no trace of the id beside meta.properties: what shows the change is our first start."""
+    """Kafka stores the id in meta.properties only. pykbroker stores it again at its first start."""
     async with serving(clean):
         pass
     properties = clean / "meta.properties"
@@ -122,7 +123,7 @@ async def test_another_cluster_id_is_refused(clean: Path) -> None:
     ],
     ids=["missing", "empty", "another"],
 )
-async def test_a_directory_of_no_known_topic_is_neither_served_nor_replaced(
+async def test_a_directory_with_an_unknown_topic_id_is_neither_served_nor_replaced(
     clean: Path, content: str | None, says: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     metadata = clean / "rolls-0" / "partition.metadata"
@@ -144,7 +145,7 @@ async def test_a_directory_of_no_known_topic_is_neither_served_nor_replaced(
         await check_all_but(client)
 
 
-async def test_a_missing_directory_is_not_made_anew(
+async def test_a_missing_partition_directory_is_not_created_again(
     clean: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     shutil.move(clean / "rolls-0", tmp_path / "aside")
@@ -160,7 +161,7 @@ async def test_a_missing_directory_is_not_made_anew(
         await check_all_but(client)
 
 
-async def test_a_directory_that_never_held_anything_is_made_anew(clean: Path) -> None:
+async def test_a_missing_directory_of_an_empty_partition_is_created_again(clean: Path) -> None:
     async with serving(clean) as client:
         await client.create("new")
     shutil.rmtree(clean / "new-0")
@@ -169,7 +170,7 @@ async def test_a_directory_that_never_held_anything_is_made_anew(clean: Path) ->
         await check_all_but(client)
 
 
-async def test_a_missing_directory_whose_topic_is_deleted_and_made_again(clean: Path) -> None:
+async def test_a_topic_with_a_missing_directory_can_be_deleted_and_created_again(clean: Path) -> None:
     shutil.rmtree(clean / "rolls-0")
     async with serving(clean) as client:
         await client.call(DeleteTopicsRequest(topic_names=["rolls"], timeout_ms=10_000), 5)
@@ -180,10 +181,10 @@ async def test_a_missing_directory_whose_topic_is_deleted_and_made_again(clean: 
 
 
 @pytest.mark.parametrize("records", [0, 1])
-async def test_partitions_of_a_log_directory_that_is_left_out_are_not_made_anew(
+async def test_partitions_of_a_log_directory_removed_from_log_dirs_are_not_created_again(
     tmp_path: Path, records: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whether or not anything was ever in them: nobody here can tell."""
+    """The broker cannot know whether these partitions had records."""
     one, other = tmp_path / "one", tmp_path / "other"
     async with serving(one, other) as client:
         await client.create("t", 6)
@@ -205,7 +206,10 @@ async def test_partitions_of_a_log_directory_that_is_left_out_are_not_made_anew(
 
 
 async def spread(one: Path, other: Path) -> list[int]:
-    """Create topic "t" of six partitions with a record each in two log directories; return those in the other one."""
+    """Create topic "t" of six partitions with a record each in two log directories.
+
+    Return the partitions in `other`.
+    """
     async with serving(one, other) as client:
         await client.create("t", 6)
         for index in range(6):
@@ -214,7 +218,7 @@ async def spread(one: Path, other: Path) -> list[int]:
 
 
 async def check_rest(client: Client, away: list[int]) -> None:
-    """Check that these partitions of the topic are offline and the others are served."""
+    """Check that these partitions of the topic are offline and all others are served."""
     for index in range(6):
         if index in away:
             await check_offline(client, "t", index)
@@ -223,7 +227,7 @@ async def check_rest(client: Client, away: list[int]) -> None:
 
 
 async def nothing(*_: object) -> dict[object, object]:
-    """Return no partition with another directory than the metadata names."""
+    """Return no partitions, as if all were in the directory that the metadata names."""
     return {}
 
 
@@ -231,7 +235,7 @@ async def nothing(*_: object) -> dict[object, object]:
 async def test_a_disk_that_is_not_mounted_is_not_served_as_empty(
     tmp_path: Path, assigned: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Under its mount point lies an empty directory, which becomes a log directory of its own."""
+    """The mount point is an empty directory, which becomes a log directory of its own."""
     one, other = tmp_path / "one", tmp_path / "other"
     with monkeypatch.context() as patch:
         if not assigned:
@@ -255,7 +259,7 @@ async def test_a_disk_that_is_not_mounted_is_not_served_as_empty(
 async def test_a_directory_that_cannot_be_opened_is_offline_alone(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The mount point may be anything meanwhile, here a file."""
+    """A mount point may be anything while nothing is mounted, here a file."""
     one, other, aside = tmp_path / "one", tmp_path / "other", tmp_path / "aside"
     moved = await spread(one, other)
     assert 0 < len(moved) < 6
@@ -281,7 +285,7 @@ async def test_a_directory_that_cannot_be_opened_is_offline_alone(
             pass
 
 
-async def test_without_the_metadata_nothing_starts(clean: Path, tmp_path: Path) -> None:
+async def test_a_broker_without_its_metadata_log_does_not_start(clean: Path, tmp_path: Path) -> None:
     before = names(clean)
     shutil.move(clean / METADATA_DIRECTORY, tmp_path / "aside")
     with pytest.RaisesGroup(pytest.RaisesExc(StartError, match="which says what they are, is missing or empty")):
@@ -294,7 +298,7 @@ async def test_without_the_metadata_nothing_starts(clean: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("harm", [Path.unlink, partial(Path.write_bytes, data=b"")])
-async def test_with_an_empty_metadata_log_nothing_starts(clean: Path, harm: Callable[[Path], object]) -> None:
+async def test_a_broker_with_an_empty_metadata_log_does_not_start(clean: Path, harm: Callable[[Path], object]) -> None:
     before = names(clean)
     harm(clean / METADATA_DIRECTORY / f"{0:020d}.log")
     with pytest.RaisesGroup(pytest.RaisesExc(StartError, match="which says what they are, is missing or empty")):
@@ -303,10 +307,13 @@ async def test_with_an_empty_metadata_log_nothing_starts(clean: Path, harm: Call
     assert names(clean) == before
 
 
-async def test_damage_where_the_log_was_synced_is_not_served_and_nothing_is_dropped(
+async def test_damage_below_the_recovery_point_is_not_served_and_drops_no_records(
     clean: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The records before it are; who reads on hears of it, and the log still ends where it ended."""
+    """The records before the damage are served.
+
+    A consumer that reads on gets an error, and the log end offset is unchanged.
+    """
     damaged = segments(clean)[1]
     flip(damaged, 100)
     kept = damaged.read_bytes()
@@ -323,7 +330,7 @@ async def test_damage_where_the_log_was_synced_is_not_served_and_nothing_is_drop
 
 
 def marker_gone(directory: Path, recovery_point: int) -> None:
-    """Leave the directory as a kill does when all below an offset had been synced."""
+    """Leave the directory as a kill does after all records below an offset were fsynced."""
     (directory / ".kafka_cleanshutdown").unlink()
     checkpoint = directory / "recovery-point-offset-checkpoint"
     checkpoint.write_text(re.sub(r"rolls 0 \d+", f"rolls 0 {recovery_point}", checkpoint.read_text()))
@@ -364,11 +371,11 @@ WITNESSES = {
     "rolls-0/*.snapshot": "a producer snapshot",
     "rolls-0/leader-epoch-checkpoint": "a leader epoch",
 }
-"""Evidence of how far a log reached, by the files that have it."""
+"""The files that prove how far a log reached."""
 
 
 @pytest.mark.parametrize("left", [*WITNESSES, None])
-async def test_a_last_segment_removed_after_a_kill_is_missed_if_anything_tells_of_it(
+async def test_a_last_segment_removed_after_a_kill_is_reported_if_any_file_proves_it(
     clean: Path, caplog: pytest.LogCaptureFixture, left: str | None
 ) -> None:
     newest = segments(clean)[-1]
@@ -388,7 +395,7 @@ async def test_a_last_segment_removed_after_a_kill_is_missed_if_anything_tells_o
     [partial(Path.mkdir, parents=True), lambda path: shutil.copytree(path.parent / "rolls-0", path)],
     ids=["empty", "a copy of a partition"],
 )
-async def test_a_directory_that_is_no_partition_is_left_alone(
+async def test_a_directory_that_is_not_a_partition_is_left_alone(
     clean: Path, make: Callable[[Path], object], caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("backup", "rolls-0.bak", "rolls-x", "notes"):
@@ -400,7 +407,7 @@ async def test_a_directory_that_is_no_partition_is_left_alone(
         assert (clean / name).exists()
 
 
-async def test_the_session_of_a_killed_broker_is_not_waited_for(tmp_path: Path) -> None:
+async def test_a_start_does_not_wait_for_the_session_of_a_killed_broker(tmp_path: Path) -> None:
     """The session would end long after this test."""
     configs = {**golden_configs(), "broker.session.timeout.ms": "3600000"}
     async with serving(unpack("unclean", tmp_path), configs=configs) as client:

@@ -89,7 +89,7 @@ async def test_partitions_of_a_failed_directory_are_offline(tmp_path: Path, monk
         assert (found.replicas.leaders, found.replicas.offline, found.directories[0].failed) == (0, 2, True)
 
 
-async def test_a_parked_request_waits_and_is_counted_when_it_is_over(tmp_path: Path) -> None:
+async def test_a_waiting_fetch_is_counted_when_it_is_answered(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 1),)) as house:
         client = await house.connect()
         await client.send(fetch_request("a", 0, max_wait_ms=50_000), 12)

@@ -31,7 +31,7 @@ def context(version: int) -> RequestContext:
 
 
 def work_of(answer: Any) -> Any:
-    """Return the coroutine or the steps of an answer that is not ready yet, and any other answer unchanged."""
+    """Return the coroutine or the steps of an answer that is not ready yet, or else the answer itself."""
     return answer.work if isinstance(answer, Later) else answer
 
 

@@ -127,12 +127,14 @@ async def pages(client: Client, names: list[str], limit: int, cursor: tuple[str,
         0,
     )
     following = response.next_cursor
-    told = [(one.name, one.error_code or [part.partition_index for part in one.partitions]) for one in response.topics]
-    return told, following and (following.topic_name, following.partition_index)
+    topics = [
+        (one.name, one.error_code or [part.partition_index for part in one.partitions]) for one in response.topics
+    ]
+    return topics, following and (following.topic_name, following.partition_index)
 
 
 @pytest.mark.parametrize(
-    ("names", "limit", "cursor", "told", "following"),
+    ("names", "limit", "cursor", "expected", "following"),
     [
         (["b", "a", "a"], 2000, None, [("a", [0, 1, 2, 3]), ("b", [0, 1])], None),
         (["a", "b"], 0, None, [("a", [0])], ("a", 1)),
@@ -158,11 +160,11 @@ async def pages(client: Client, names: list[str], limit: int, cursor: tuple[str,
         ([], 2, ("aa", 5), [("b", [0, 1])], None),
     ],
 )
-async def test_pages_of_partitions(
-    client: Client, names: list[str], limit: int, cursor: tuple[str, int] | None, told: Any, following: Any
+async def test_describe_topic_partitions_pages_through_all_partitions(
+    client: Client, names: list[str], limit: int, cursor: tuple[str, int] | None, expected: Any, following: Any
 ) -> None:
     await client.create("b", 2)
-    assert await pages(client, names, limit, cursor) == (told, following)
+    assert await pages(client, names, limit, cursor) == (expected, following)
 
 
 async def test_unknown_topics_have_authorized_operations_too(client: Client) -> None:
@@ -176,7 +178,7 @@ async def test_unknown_topics_have_authorized_operations_too(client: Client) -> 
         assert topic.topic_authorized_operations == TOPIC_OPERATIONS
 
 
-async def test_names_beside_ids_are_ignored(client: Client) -> None:
+async def test_metadata_ignores_topic_names_beside_topic_ids(client: Client) -> None:
     topic_id = await client.create("b")
     asked = MetadataRequest(
         [

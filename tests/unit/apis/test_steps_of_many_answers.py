@@ -75,14 +75,14 @@ def test_a_partition_that_is_named_often_is_described_once() -> None:
     assert [one.partition_index for one in topic.partitions] == [1, 0]
 
 
-def test_producers_of_an_unknown_topic_are_refused_one_partition_a_step() -> None:
+def test_producers_of_an_unknown_topic_are_refused_one_partition_per_step() -> None:
     count, response = described(Producers(), [TopicRequest("nowhere", list(range(MANY)))])
     assert {one.error_code for one in response.topics[0].partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
     assert count >= MANY
 
 
 @pytest.mark.parametrize("topic", ["t", "nowhere"])
-def test_offsets_are_taken_or_refused_in_portions(topic: str) -> None:
+def test_offset_commits_are_accepted_or_refused_in_portions(topic: str) -> None:
     call = Call()
     call.settle(OffsetDeleteResponse())
     groups: Any = SimpleNamespace(ask=lambda name, asked: call)
@@ -95,7 +95,7 @@ def test_offsets_are_taken_or_refused_in_portions(topic: str) -> None:
     assert sum(len(one.partitions) for one in response.topics) == (MANY if topic == "nowhere" else 0)
 
 
-def test_refused_offsets_are_merged_one_topic_a_step() -> None:
+def test_refused_offsets_are_merged_one_topic_per_step() -> None:
     call = Call()
     call.settle(OffsetDeleteResponse())
     groups: Any = SimpleNamespace(ask=lambda name, asked: call)
@@ -119,13 +119,13 @@ UNKNOWN: Any = SimpleNamespace(ask=lambda name, asked: refused(ApiError(ErrorCod
     ],
     ids=["ConsumerGroupDescribe", "DescribeGroups"],
 )
-def test_groups_are_asked_for_and_answered_one_a_step(handler: Any, request_: Any) -> None:
+def test_groups_are_described_one_per_step(handler: Any, request_: Any) -> None:
     count, response = counted(handler(context(0), request_))
     assert count >= 2 * MANY
     assert [group.group_id for group in response.groups] == NAMES
 
 
-async def test_groups_that_answer_later_are_answered_one_a_step() -> None:
+async def test_groups_that_are_described_later_are_described_one_per_step() -> None:
     call = Call()
     groups: Any = SimpleNamespace(ask=lambda name, asked: call)
     steps: Any = DescribeGroups(groups, Denies())(context(0), DescribeGroupsRequest(NAMES))
@@ -192,7 +192,7 @@ def test_records_to_delete_are_collected_in_portions() -> None:
     assert len(response.topics[0].partitions) == 1
 
 
-def test_topics_to_delete_are_collected_and_decided_one_a_step() -> None:
+def test_topics_to_delete_are_collected_and_deleted_one_per_step() -> None:
     machine: Any = SimpleNamespace(draft=SimpleNamespace(names={}, topics={}))
     steps: Any = delete_topics(machine, DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in NAMES]))
     count, (records, response) = counted(steps)
@@ -201,7 +201,7 @@ def test_topics_to_delete_are_collected_and_decided_one_a_step() -> None:
 
 
 @pytest.mark.parametrize("version", [5, 6])
-async def test_topics_to_delete_are_authorised_in_portions(version: int) -> None:
+async def test_topics_to_delete_are_authorized_in_portions(version: int) -> None:
     async def delete(request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         assert [topic.name for topic in request.topics] == NAMES
         return DeleteTopicsResponse()
@@ -217,7 +217,7 @@ async def test_topics_to_delete_are_authorised_in_portions(version: int) -> None
     assert turns >= (2 if version == 5 else 1) * PORTIONS
 
 
-async def test_resources_are_authorised_in_portions_and_answered_one_a_step() -> None:
+async def test_resources_are_authorized_in_portions_and_answered_one_per_step() -> None:
     async def alter(request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
         return IncrementalAlterConfigsResponse(
             responses=[

@@ -80,14 +80,14 @@ def codes(response: AddPartitionsToTxnResponse) -> list[int]:
     return [one.partition_error_code for one in topic.results_by_partition]
 
 
-def test_partitions_are_added_in_portions() -> None:
+def test_partitions_are_added_to_a_transaction_in_portions() -> None:
     count, response, asked = added([index % 2 for index in range(MANY)])
     assert asked.partitions == {("t", 0), ("t", 1)}
     assert codes(response) == [0] * MANY
     assert count >= 3 * PORTIONS
 
 
-def test_partitions_are_refused_in_portions() -> None:
+def test_partitions_of_a_transaction_are_refused_in_portions() -> None:
     count, response, asked = added(list(range(MANY)))
     assert asked is None
     assert codes(response) == [ErrorCode.OPERATION_NOT_ATTEMPTED] * 2 + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * (
@@ -129,7 +129,7 @@ async def test_a_brokers_partitions_are_verified_in_portions() -> None:
     assert turns >= 3 * PORTIONS
 
 
-async def test_partitions_that_are_to_move_are_read_and_answered_in_portions() -> None:
+async def test_moves_between_log_directories_are_started_in_portions() -> None:
     class Moving:
         async def move(self, key: TopicPartition, path: str) -> None:
             raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
@@ -150,7 +150,7 @@ NOBODY: Any = None
 HANDLER = AddPartitionsToTxn(NOBODY, lambda: IMAGE, Denies())
 
 
-def test_a_large_reply_is_joined_a_few_parts_at_a_time() -> None:
+def test_a_large_response_is_joined_a_few_parts_at_a_time() -> None:
     response = AddPartitionsToTxnResponse(
         results_by_topic_v3_and_below=[
             AddPartitionsToTxnTopicResult(
@@ -168,7 +168,7 @@ def test_a_large_reply_is_joined_a_few_parts_at_a_time() -> None:
 @pytest.mark.parametrize(
     ("size", "buffers"), [(JOINED_BYTES_MAX - 1, 1), (JOINED_BYTES_MAX, 1), (JOINED_BYTES_MAX + 1, 3)]
 )
-def test_a_reply_beyond_the_bound_is_sent_in_its_parts(size: int, buffers: int) -> None:
+def test_a_response_beyond_the_limit_is_sent_in_its_parts(size: int, buffers: int) -> None:
     route, out = Route(ApiKey.ADD_PARTITIONS_TO_TXN, 3, HANDLER), list[bytes]()
     route.frame(7, EncodedResponse([b"x", bytes(size - 1)]), out)
     assert len(out) == buffers

@@ -92,7 +92,7 @@ def every_version() -> Iterator[Any]:
 
 
 @pytest.mark.parametrize(("version", "request_", "response"), list(every_version()))
-async def test_every_version_is_answered(
+async def test_every_version_of_a_disabled_api_is_answered(
     client: Client, version: int, request_: Request[Any], response: Response
 ) -> None:
     assert await client.call(request_, version) == response

@@ -34,8 +34,8 @@ GROUP, TRANSACTION = 0, 1
 Place = tuple[str, int]
 
 
-class Talk:
-    """The producer of one transactional id, after `init`. `version_2`: it uses transaction version 2."""
+class TransactionalClient:
+    """A client with one transactional id. With `version_2` the client uses transaction version 2."""
 
     def __init__(self, client: Client, name: str = NAME, *, version_2: bool = False) -> None:
         self.client, self.name, self.version_2 = client, name, version_2
@@ -56,7 +56,7 @@ class Talk:
         producer_id: int = -1,
         epoch: int = -1,
     ) -> ErrorCode:
-        """Initialize the producer; its id and epoch are kept if that succeeds."""
+        """Initialize the producer. Keep its id and epoch if that succeeds."""
         answer = await self.client.call(
             InitProducerIdRequest(self.name if name is None else name, timeout_ms, producer_id, epoch), version
         )
@@ -64,7 +64,7 @@ class Talk:
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
         return ErrorCode(answer.error_code)
 
-    async def begin(self) -> Talk:
+    async def begin(self) -> TransactionalClient:
         """Find the coordinator and initialize the producer."""
         await self.find()
         assert await self.init() is ErrorCode.NONE
@@ -155,7 +155,7 @@ class Talk:
         return ErrorCode(answer.topics[0].partitions[0].error_code)
 
     async def end(self, *, commit: bool, version: int | None = None, epoch: int | None = None) -> ErrorCode:
-        """End the transaction; a bumped epoch is kept."""
+        """End the transaction. Keep a bumped epoch."""
         answer = await self.client.call(
             EndTxnRequest(self.name, self.producer_id, self.epoch if epoch is None else epoch, commit),
             (5 if self.version_2 else 4) if version is None else version,

@@ -1,4 +1,4 @@
-"""ruff's ban on what touches the machine: it bites where it should and spares the rooms that may."""
+"""The ruff rules that ban calls to the machine: ruff finds them everywhere except in the exempted packages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def found_by_ruff(path: str, text: str) -> str:
         ("pykbroker/server/listener.py", "from . import table\n\nTABLE = table\n", "TID252"),
     ],
 )
-def test_what_is_banned_is_found(path, text, rule):
+def test_a_banned_call_is_found(path, text, rule):
     assert rule in found_by_ruff(path, text)
 
 
@@ -42,5 +42,5 @@ def test_what_is_banned_is_found(path, text, rule):
     "path",
     ["pykbroker/world/clock.py", "pykbroker/sim/clock.py", "pykbroker/cli/start.py", "tools/x.py", "tests/unit/x.py"],
 )
-def test_the_rooms_that_may_touch_the_machine_may(path):
+def test_packages_with_an_exemption_may_use_the_machine(path):
     assert "TID251" not in found_by_ruff(path, "import time\n\nnow = time.time()\n")

@@ -1,4 +1,4 @@
-"""The pages of `docs/` say what the code's tables say, and their links lead somewhere."""
+"""The generated parts of `docs/` match the code, and links lead to existing pages and headings."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([\w-]+))?\)")
 
 
 @pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.name)
-def test_generated_parts_are_as_the_code_has_them(page: Path):
+def test_generated_parts_of_the_docs_match_the_code(page: Path):
     assert page.read_text() == generated(page.read_text()), "run: python -m tools.document"
 
 
-def test_every_part_stands_on_one_page():
+def test_every_generated_part_is_on_one_page():
     found = [name for page in PAGES.glob("*.md") for _, name, _ in PART.findall(page.read_text())]
     assert sorted(found) == sorted(PARTS)
 

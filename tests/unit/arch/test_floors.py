@@ -1,4 +1,4 @@
-"""The floors of the house: import-linter's contracts hold, and each of them finds an import that breaks it."""
+"""The import contracts: import-linter accepts the tree, and each contract finds an import that breaks it."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def empty_house(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_floors_hold():
+def test_the_import_contracts_hold():
     outcome = lint_imports(ROOT)
     assert outcome.returncode == 0, outcome.stdout
 
 
-def test_an_empty_house_keeps_the_contracts(empty_house):
+def test_an_empty_tree_satisfies_the_import_contracts(empty_house):
     outcome = lint_imports(empty_house)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 

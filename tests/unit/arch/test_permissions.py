@@ -1,4 +1,4 @@
-"""Every API has a row in the table of permissions, and every row an API: none is served that nobody has decided on."""
+"""The table of permissions: every API has a row, every row has an API, and no API requires more than its row."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def unmatched(files: Iterable[str], rows: Iterable[ApiKey]) -> set[str]:
     return set(files) ^ {key.name.lower() for key in rows}
 
 
-def test_every_api_has_its_row():
+def test_every_api_has_a_row_of_permissions():
     assert unmatched((path.stem for path in APIS.rglob("[!_]*.py")), PERMISSIONS) == set()
 
 
-def test_a_missing_row_and_a_missing_file_are_found():
+def test_an_api_without_a_row_or_a_file_is_found():
     assert unmatched(["fetch", "produce"], [ApiKey.FETCH, ApiKey.METADATA]) == {"produce", "metadata"}
 
 
@@ -45,11 +45,11 @@ def beyond_the_table(name: str, source: str) -> set[tuple[str, str]]:
     return {(operation, resource) for operation, resource in named if (operation, resource) not in row}
 
 
-def test_no_api_asks_for_what_its_row_does_not_have():
+def test_no_api_requires_a_permission_that_its_row_lacks():
     found = {path.stem: beyond_the_table(path.stem, path.read_text()) for path in APIS.rglob("[!_]*.py")}
     assert {name: beyond for name, beyond in found.items() if beyond} == FOR_PARTS
 
 
-def test_what_is_beyond_the_table_is_found():
+def test_a_permission_outside_the_table_is_found():
     source = "allows(p, Operation.READ, ResourceType.TOPIC, n) or allows(p, Operation.DELETE, ResourceType.TOPIC, n)"
     assert beyond_the_table("fetch", source) == {("DELETE", "TOPIC")}

@@ -1,4 +1,4 @@
-"""The documents list exactly what exists: options of the command, APIs and versions, configs without effect."""
+"""The documents list exactly the command's options, the APIs and their versions, and the configs without effect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pykbroker.storage.segments.config import LogConfig
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
 CHECKS = {"table", "docs", "check", "group_bounds", "broker_bounds", "broker_change"}
-"""Files of `core/config` that know every config and obey none."""
+"""Files of `core/config` that name every config without applying it."""
 FILES = set((ROOT / "pykbroker").rglob("*.py")) - {ROOT / f"pykbroker/core/config/{name}.py" for name in CHECKS}
 CODE = "".join(path.read_text() for path in sorted(FILES))
 ATTRIBUTES = {*vars(BrokerConfig), *LogConfig.__struct_fields__} & set(re.findall(r"\.([a-z0-9_]+)\b", CODE))
@@ -25,25 +25,25 @@ OF_LISTENERS = set(re.findall(r'"([a-z.]+)"', (ROOT / "pykbroker/core/config/lis
 """Configs that a file reads by its own constants."""
 
 
-def test_the_options_are_those_of_the_command():
+def test_the_docs_list_the_options_of_the_command():
     described = re.findall(r"^\| `(--[\w-]+)", page("operating"), re.MULTILINE)
     assert sorted(described) == sorted(parameter.opts[0] for parameter in start.params)
 
 
-def test_the_connector_of_spark_is_of_the_version_that_the_extra_brings():
+def test_the_spark_connector_has_the_version_of_pyspark():
     extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["spark"]
     major, minor = map(int, re.search(r"spark-sql-kafka-0-10_2\.13:(\d+)\.(\d+)\.\d+", README).groups())
     assert extra == [f"pyspark>={major}.{minor},<{major}.{minor + 1}"]
 
 
-def test_the_apis_are_those_that_have_a_file():
+def test_the_docs_list_the_apis_that_have_a_file():
     files = (ROOT / "pykbroker" / "apis").rglob("[!_]*.py")
     openings = [re.match(r'"""(\w+) \((\d+)\), v([\d-]+)', path.read_text()) for path in files]
     served = sorted((opening[2], opening[1], opening[3]) for opening in openings if opening)
     assert sorted(re.findall(r"^\| (\d+) \| (\w+) \| ([\d-]+) \|", page("apis"), re.MULTILINE)) == served
 
 
-def test_the_configs_without_effect_are_those_that_nothing_reads():
+def test_the_docs_list_the_configs_that_nothing_reads():
     listed = set(re.findall(r"^\| `([a-z._]+)` \|", page("configs").partition("without effect")[2], re.MULTILINE))
     known = {*BROKER, *TOPIC, *GROUP, *BROKER_QUOTAS}
     documented = {name for name in known if DOCS[name].startswith(NO_EFFECT)}
@@ -53,7 +53,7 @@ def test_the_configs_without_effect_are_those_that_nothing_reads():
     assert listed == set(UNUSED)
 
 
-def test_every_attribute_of_a_broker_s_config_is_read():
+def test_every_attribute_of_the_broker_config_is_read():
     attributes = {name for name, value in vars(BrokerConfig).items() if isinstance(value, Setting)}
     assert sorted(attributes - ATTRIBUTES) == [], "nobody reads these: take them out of core/config/config.py"
 
@@ -64,7 +64,7 @@ def page(name: str) -> str:
 
 
 def is_read(config: str) -> bool:
-    """Whether the code reads it, as an attribute or by its name, or the config of a topic that defaults to it."""
+    """Whether the code reads the config, or the topic config that defaults to it, as an attribute or by name."""
     topics = [topic for topic, under in TOPIC_SYNONYMS.items() if config in under and topic != config]
     attribute = config.replace(".", "_")
     return attribute in ATTRIBUTES or not NAMES.isdisjoint((config, attribute)) or any(map(is_read, topics))

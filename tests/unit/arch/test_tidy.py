@@ -1,4 +1,4 @@
-"""The laws that tools/tidy.py checks hold in the tree, and each rule finds a violation that is planted for it."""
+"""The rules of tools/tidy.py: the tree has no violation, and each rule finds a planted one."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ PLANTED = [
 
 
 @pytest.mark.parametrize(("rule", "path", "text"), FINE)
-def test_a_rule_lets_pass_what_is_fine(rule, path, text):
+def test_a_rule_accepts_a_file_without_a_violation(rule, path, text):
     assert list(rule(Source(path, text))) == []
 
 
 @pytest.mark.parametrize(("rule", "path", "text"), PLANTED)
-def test_a_rule_finds_what_was_planted(rule, path, text):
+def test_a_rule_finds_a_planted_violation(rule, path, text):
     assert len(list(rule(Source(path, text)))) == 1
 
 
@@ -104,22 +104,22 @@ def test_every_rule_has_a_planted_violation_and_is_applied():
     assert planted == {rule for rule, _, _ in FINE}
 
 
-def test_a_part_of_the_broker_that_stands_on_no_floor_is_found():
+def test_a_package_that_is_in_no_layer_is_found():
     pyproject = '[[tool.importlinter.contracts]]\nlayers = ["pykbroker.cli | (pykbroker.testing)", "pykbroker.core"]\n'
     paths = [f"pykbroker/{each}.py" for each in ("core/names", "magic/wand", "spell", "__init__")]
     assert list(tidy.homeless(pyproject, paths)) == ["magic", "spell"]
 
 
-def test_the_tree_keeps_the_laws():
+def test_the_tree_has_no_violation():
     assert [fault for source in tidy.tree(ROOT) for fault in tidy.faults(source)] == []
 
 
-def test_every_part_of_the_broker_stands_on_a_floor():
+def test_every_package_of_the_broker_is_in_a_layer():
     paths = [source.path for source in tidy.tree(ROOT)]
     assert list(tidy.homeless((ROOT / "pyproject.toml").read_text(), paths)) == []
 
 
-def test_one_name_for_two_classes_is_found():
+def test_two_classes_of_the_same_name_are_found():
     sources = [
         tidy.Source("pykbroker/core/a.py", "class Member: ...\n"),
         tidy.Source("pykbroker/core/b.py", "Member = tuple[str, int]\n"),
@@ -135,7 +135,7 @@ def test_a_commit_subject_without_an_area_is_found():
     assert len(list(prose.areas_missing(fine + bad))) == len(bad)
 
 
-def test_commit_subjects_are_not_judged_without_git(tmp_path):
+def test_commit_subjects_are_not_checked_without_git(tmp_path):
     assert prose.subjects(tmp_path) == []
 
 

@@ -26,13 +26,13 @@ PATHS = ("one", "two")
 
 
 async def inline(function: Any, *args: Any) -> Any:
-    """Work off the loop, on the loop."""
+    """Run off-loop work on the event loop."""
     await trio.lowlevel.checkpoint()
     return function(*args)
 
 
 class Host:
-    """A broker's partitions, on two disks."""
+    """The partitions of a broker, on two disks."""
 
     def __init__(
         self, volumes: tuple[Volume, ...], assigned: bytes, note: Callable[[], None] = lambda: None, **configs: str
@@ -68,7 +68,7 @@ class Host:
         await trio.lowlevel.checkpoint()
 
     async def finish_moves(self, partition: Partition) -> None:
-        """Wait until the partition has moved, if it is being moved."""
+        """Wait until the partition is not being moved."""
         if any(list(self.replicas.moves.into(one)) for one in self.replicas.moves._places.directories):
             await self.move_away(partition)
 

@@ -1,4 +1,4 @@
-"""`pykbroker.flush.before.ack`: nothing is acknowledged, and nothing consumed, before it is durable."""
+"""`pykbroker.flush.before.ack`: a record is neither acknowledged nor consumed before it is durable."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from wire.error_codes import ErrorCode
 
 
 class Device:
-    """Counts the fsyncs of logs of topic t, each of which waits until `go` is set, then fails if it is to."""
+    """A counter of the fsyncs of topic t. Each fsync waits until `go` is set, and fails if that is configured."""
 
     def __init__(self) -> None:
         self.go, self.begun = trio.Event(), trio.Event()
@@ -49,7 +49,7 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
 
 
 async def committed(client: Client) -> int:
-    """Return the high watermark that a consumer gets; it gets no record above it."""
+    """Return the high watermark in a consumer's Fetch, after checking that no record is above it."""
     answer = await client.fetch("t", 0)
     assert bool(answer.records) == bool(answer.high_watermark)
     end: int = answer.high_watermark
@@ -57,7 +57,9 @@ async def committed(client: Client) -> int:
 
 
 @pytest.mark.parametrize("acks", [1, -1])
-async def test_neither_an_answer_nor_a_record_leaves_before_its_fsync(house: House, device: Device, acks: int) -> None:
+async def test_records_are_neither_acknowledged_nor_consumed_before_their_fsync(
+    house: House, device: Device, acks: int
+) -> None:
     producer, consumer = await house.connect(), await house.connect()
     await producer.create("t")
     await producer.send(produce_request("t", batch(b"v"), acks=acks), 11)
@@ -69,7 +71,7 @@ async def test_neither_an_answer_nor_a_record_leaves_before_its_fsync(house: Hou
     assert await committed(consumer) == 1
 
 
-async def test_who_waits_for_records_is_woken_by_the_fsync(house: House, device: Device) -> None:
+async def test_an_fsync_completes_a_waiting_fetch(house: House, device: Device) -> None:
     producer, consumer = await house.connect(), await house.connect()
     await producer.create("t")
     await consumer.send(fetch_request("t", 0, max_wait_ms=60_000), 12)
@@ -86,7 +88,7 @@ async def test_many_connections_share_one_fsync(house: House, device: Device) ->
     await device.begun.wait()
     for client in clients[1:]:
         await client.send(produce_request("t", batch(b"v"), acks=1), 11)
-    for _ in clients:  # turns in which the broker takes what was sent
+    for _ in clients:  # passes in which the broker reads the request
         await (await house.connect()).fetch("t", 0)
     device.go.set()
     for client in clients:
@@ -105,7 +107,7 @@ async def test_after_a_failed_fsync_nothing_is_acknowledged_or_consumed(house: H
     assert (answer.error_code, answer.records or b"") == (ErrorCode.KAFKA_STORAGE_ERROR, b"")
 
 
-async def test_what_nobody_waits_for_is_committed_all_the_same(
+async def test_records_are_committed_after_their_producer_disconnects(
     tmp_path: Path, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "COMMIT_INTERVAL_MS", 1)
@@ -121,7 +123,7 @@ async def test_what_nobody_waits_for_is_committed_all_the_same(
             await trio.lowlevel.checkpoint()
 
 
-async def test_without_it_nobody_waits(tmp_path: Path, device: Device) -> None:
+async def test_without_flush_before_ack_no_produce_waits_for_an_fsync(tmp_path: Path, device: Device) -> None:
     async with serving(tmp_path) as house:
         client = await house.connect()
         await client.create("t")
@@ -130,7 +132,7 @@ async def test_without_it_nobody_waits(tmp_path: Path, device: Device) -> None:
         device.go.set()
 
 
-async def test_what_a_kill_left_is_durable_before_it_is_served_again(
+async def test_records_found_after_a_kill_are_fsynced_before_they_are_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as house:

@@ -1,4 +1,4 @@
-"""Metadata about thousands of partitions: carried out a few partitions at a time."""
+"""Metadata about thousands of partitions is applied a few partitions at a time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def serving() -> Replicas:
 
 
 async def turns_of_others(work: Awaitable[object]) -> int:
-    """Count the turns of other tasks during the work."""
+    """Return how often other tasks run during the work."""
     turns = 0
 
     async def count() -> None:
@@ -64,12 +64,15 @@ async def turns_of_others(work: Awaitable[object]) -> int:
     ],
     ids=["led anew", "configured", "looked for"],
 )
-async def test_others_have_their_turn(work: Callable[[Replicas], Awaitable[object]]) -> None:
+async def test_other_tasks_run_while_metadata_of_many_partitions_is_applied(
+    work: Callable[[Replicas], Awaitable[object]],
+) -> None:
     replicas = await serving()
-    assert await turns_of_others(work(replicas)) >= MANY // AT_ONCE_MAX // 2  # who is first in a turn is drawn
+    # Half, because trio runs the tasks that are ready in random order.
+    assert await turns_of_others(work(replicas)) >= MANY // AT_ONCE_MAX // 2
 
 
-async def test_all_partitions_of_a_deleted_topic_go() -> None:
+async def test_all_partitions_of_a_deleted_topic_are_removed() -> None:
     replicas = await serving()
     assert len(replicas.all_online()) == MANY
     await replicas.apply(GONE)

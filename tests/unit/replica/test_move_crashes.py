@@ -1,4 +1,4 @@
-"""The power goes, or the process is killed, at any point of a move: what was promised is there, in one place."""
+"""Power failures and kills at any point of a move: every acknowledged record survives, in one log."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.unit.replica.host import IDS, NOW_MS, Host
 from tests.unit.storage.logs import batch, every_byte
 from wire.records.batch import batches
 
-pytestmark = pytest.mark.timeout(240)  # it needs seconds of a processor alone, of which a busy machine gives little
+pytestmark = pytest.mark.timeout(240)  # seconds of CPU time, which take longer on a busy machine
 
 ENDINGS = 3
 
 
 class Life:
-    """All that is done to two volumes, and after how many changes what was true."""
+    """The recorded changes to two volumes, and the state that was promised after each number of changes."""
 
     def __init__(self, seed: int) -> None:
         self._dice = Random(seed)
@@ -63,11 +63,11 @@ class Life:
             self.note()
 
     def note(self) -> None:
-        """(changes so far, offsets that are there after a kill, after a power loss, where the partition is to be)"""
+        """Record the number of changes, the offsets that survive a kill or a power failure, and the right directory."""
         self.facts.append((len(self.calls), self.partition.high_watermark, self._synced, self.host.assigned))
 
     def endings(self) -> Iterator[tuple[int, tuple[Volume, ...], int]]:
-        """(point, what is left, how many offsets are promised) for each change."""
+        """Yield (point, volumes after the crash, number of promised offsets) for each change."""
         volumes, facts = (Volume(), Volume()), iter([*self.facts, (1 << 60, 0, 0, b"")])
         following, appended, synced = next(facts), 0, 0
         for point, (number, (name, args)) in enumerate(self.calls, 1):
@@ -76,7 +76,7 @@ class Life:
                 following = next(facts)
             volumes[number].play((name, args))
             if "/" in str(args[0]) and point % 5:
-                continue  # what lies between two changes of the directories themselves is much the same
+                continue  # crashes between two changes of the directories themselves are much alike
             yield point, tuple(after_power_loss(one, Random(0), ALL_KEPT) for one in volumes), appended
             for ending in range(ENDINGS):
                 dice = Random(f"{point} {ending}")
@@ -85,7 +85,7 @@ class Life:
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_no_crash_loses_what_was_promised_or_leaves_it_twice(seed: int) -> None:
+async def test_no_crash_during_a_move_loses_acknowledged_records_or_leaves_two_logs(seed: int) -> None:
     life = await Life(seed).live()
     written = await every_byte_of(life.partition)
     count = 0

@@ -1,4 +1,4 @@
-"""Partitions on their way between two log directories of a broker: what clients see, and what a crash leaves."""
+"""Moves of partitions between two log directories of a broker: responses to clients, and directories after a crash."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Held = dict[str, set[tuple[str, bool]]]
 
 
 class Pause:
-    """Copies wait after each round until `go` is set; `reached` says that one is there."""
+    """A pause of copies after each round until `go` is set. `reached` is set when a copy waits."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.go, self.reached = trio.Event(), trio.Event()
@@ -45,7 +45,7 @@ def dirs(tmp_path: Path) -> tuple[Path, Path]:
 
 
 async def alter(client: Client, *moves: tuple[Path | str, str, int], version: int = 2) -> list[int]:
-    """(path, topic, partition) each; the error codes."""
+    """Move each (path, topic, partition) and return the error codes."""
     dirs = [AlterReplicaLogDir(str(path), [AlterReplicaLogDirTopic(topic, [index])]) for path, topic, index in moves]
     response = await client.call(AlterReplicaLogDirsRequest(dirs), version)
     return [one.error_code for topic in response.results for one in topic.partitions]
@@ -70,7 +70,7 @@ async def until(client: Client, wanted: Held) -> None:
 
 
 async def place(client: Client, dirs: tuple[Path, Path], topic: str = "t") -> tuple[Path, Path]:
-    """(where the only partition of a new topic lies, the other directory)"""
+    """Return (the directory of a new topic's only partition, the other directory)."""
     await client.create(topic, 1)
     here = next(one for one in dirs if (one / f"{topic}-0").exists())
     return here, dirs[1 - dirs.index(here)]
@@ -85,7 +85,7 @@ def names(directory: Path, topic: str = "t") -> list[str]:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_a_partition_moves_with_all_that_is_in_it(dirs: tuple[Path, Path], version: int) -> None:
+async def test_a_partition_moves_with_all_its_records(dirs: tuple[Path, Path], version: int) -> None:
     async with serving(*dirs, configs={}) as client:
         here, there = await place(client, dirs)
         for number in range(20):
@@ -104,7 +104,9 @@ async def test_a_partition_moves_with_all_that_is_in_it(dirs: tuple[Path, Path],
         assert (await consume(client, "t", 0, committed=False))["end"] == 21
 
 
-async def test_what_is_appended_meanwhile_comes_along(dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_records_appended_during_a_move_are_moved(
+    dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pause = Pause(monkeypatch)
     async with serving(*dirs, configs={}) as client:
         here, there = await place(client, dirs)
@@ -124,13 +126,15 @@ async def test_what_is_appended_meanwhile_comes_along(dirs: tuple[Path, Path], m
         assert (await consume(client, "t", 0, committed=False))["count"] == 4
 
 
-async def test_records_deleted_meanwhile_stay_deleted(dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_records_deleted_during_a_move_stay_deleted(
+    dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pause = Pause(monkeypatch)
     async with serving(*dirs, configs={}) as client:
         here, there = await place(client, dirs)
         for _ in range(3):
             await client.produce("t", batch(b"a", b"b"))
-        await delete_records(client, 1)  # inside of a batch
+        await delete_records(client, 1)  # an offset inside a batch
         await alter(client, (there, "t", 0))
         await pause.reached.wait()
         await delete_records(client, 3)
@@ -146,14 +150,16 @@ async def delete_records(client: Client, offset: int) -> None:
     await client.call(DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(0, offset)])], 1000), 2)
 
 
-async def test_a_move_is_given_up_where_it_began(dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_moving_back_to_the_current_directory_cancels_a_move(
+    dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     pause = Pause(monkeypatch)
     async with serving(*dirs, configs={}) as client:
         here, there = await place(client, dirs)
         await client.produce("t", batch(b"x"))
         assert await alter(client, (there, "t", 0)) == [0]
         await pause.reached.wait()
-        assert await alter(client, (there, "t", 0)) == [0]  # it is on its way
+        assert await alter(client, (there, "t", 0)) == [0]  # already being moved there
         assert await held(client) == at(here, ("t-0", False), other=there, there=(("t-0", True),))
         assert await alter(client, (here, "t", 0)) == [0]
         assert await held(client) == at(here, ("t-0", False), other=there)
@@ -178,7 +184,7 @@ async def test_a_topic_may_be_deleted_while_it_moves(dirs: tuple[Path, Path], mo
         assert (await client.produce("t", batch(b"new"))).base_offset == 0
 
 
-async def test_each_partition_is_refused_on_its_own(dirs: tuple[Path, Path]) -> None:
+async def test_a_refused_move_does_not_affect_other_partitions(dirs: tuple[Path, Path]) -> None:
     async with serving(*dirs, configs={}) as client:
         here, there = await place(client, dirs)
         for length in (209, 210, 213):
@@ -203,11 +209,13 @@ async def test_each_partition_is_refused_on_its_own(dirs: tuple[Path, Path]) -> 
         codes = [(await alter(client, one))[0] for one in asked]
         assert codes == [no_dir, no_dir, unknown, unknown, unknown, unknown, 0, name, no_dir, no_dir]
         assert await alter(client) == []
-        assert await alter(client, (there, "t", 0), (here, "t", 0)) == [0]  # the last one counts
+        assert await alter(client, (there, "t", 0), (here, "t", 0)) == [0]  # the last directory counts
         assert (await held(client))[here.name] >= {("t-0", False)}
 
 
-async def test_a_directory_that_failed_takes_nothing(dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_partition_moves_to_a_failed_directory(
+    dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     directories: list[LogDirectory] = []
     begin = LogDirectory.__init__
 
@@ -223,7 +231,7 @@ async def test_a_directory_that_failed_takes_nothing(dirs: tuple[Path, Path], mo
         assert await alter(client, (here, "t", 0)) == [0]
 
 
-async def test_a_move_goes_on_after_a_restart(dirs: tuple[Path, Path]) -> None:
+async def test_a_move_continues_after_a_restart(dirs: tuple[Path, Path]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         pause = Pause(patch)
         async with serving(*dirs, configs={}) as client:
@@ -238,7 +246,7 @@ async def test_a_move_goes_on_after_a_restart(dirs: tuple[Path, Path]) -> None:
         assert (await consume(client, "t", 0, committed=False))["count"] == 2
 
 
-async def test_a_copy_of_nothing_that_is_known_is_set_aside(dirs: tuple[Path, Path]) -> None:
+async def test_a_copy_of_an_unknown_partition_is_renamed_as_stray(dirs: tuple[Path, Path]) -> None:
     async with serving(*dirs, configs={}) as client:
         here, there = await place(client, dirs)
     for name in ("gone-0", "t-7"):
@@ -252,7 +260,7 @@ async def test_a_copy_of_nothing_that_is_known_is_set_aside(dirs: tuple[Path, Pa
 
 
 @pytest.mark.parametrize("damage", ["metadata", "log"])
-async def test_a_copy_that_does_not_hold_is_made_anew(dirs: tuple[Path, Path], damage: str) -> None:
+async def test_a_damaged_copy_is_replaced_by_an_empty_one(dirs: tuple[Path, Path], damage: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         pause = Pause(patch)
         async with serving(*dirs, configs={}) as client:
@@ -270,10 +278,10 @@ async def test_a_copy_that_does_not_hold_is_made_anew(dirs: tuple[Path, Path], d
         assert (await consume(client, "t", 0, committed=False))["count"] == 1
 
 
-async def test_a_copy_takes_no_descriptor_that_is_kept_for_clients(
+async def test_a_copy_uses_no_descriptor_that_is_reserved_for_clients(
     dirs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """128 with two directories leave 56."""
+    """A limit of 128 descriptors with two directories leaves 56 for partitions."""
     monkeypatch.setattr(system, "open_files_max", lambda: 128)
     async with serving(*dirs, configs={}) as client:
         here, there = await place(client, dirs)

@@ -1,4 +1,4 @@
-"""Partitions move while clients append to them, records are deleted and disks fail. Time is virtual."""
+"""Moves of partitions while clients append, records are deleted and disks fail. Time is virtual."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ BATCH_BYTES = len(batch(bytes(8) + VALUE))
 
 
 class Producer:
-    """Appends batches of one record whose value begins with its offset, `interval_s` after each other."""
+    """A producer that appends a batch of one record every `interval_s`. The value begins with the record's offset."""
 
     def __init__(self, partition: Partition, interval_s: float) -> None:
         self._partition, self._interval_s = partition, interval_s
@@ -70,7 +70,7 @@ async def filled(partition: Partition, count: int) -> None:
 
 @asynccontextmanager
 async def under_way(host: Host, *tasks: Callable[[], object]) -> AsyncIterator[None]:
-    """Moves are carried out, and these tasks run, during the block."""
+    """Run moves, and these tasks, during the block."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(host.replicas.moves.run, host.assign)
         for task in tasks:
@@ -80,19 +80,19 @@ async def under_way(host: Host, *tasks: Callable[[], object]) -> AsyncIterator[N
 
 
 async def arrives(host: Host, partition: Partition, *tasks: Callable[[], object]) -> None:
-    """Move it to the second directory."""
+    """Move the partition to the second directory, and wait until it is there."""
     async with under_way(host, *tasks):
         await host.replicas.move(TopicPartition("t", 0), "two")
         await until(lambda: partition.directory is host.directories[1] and is_named(partition))
 
 
 async def ended(host: Host) -> None:
-    """Wait until no partition is on its way."""
+    """Wait until no partition is being moved."""
     await until(lambda: not any(list(host.replicas.moves.into(one)) for one in host.directories))
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait a minute of virtual time at most."""
+    """Wait for a condition, a minute of virtual time at most."""
     for _ in range(60_000):
         if condition():
             return
@@ -108,7 +108,7 @@ async def offsets(partition: Partition) -> list[int]:
     return [one.offset for one in found]
 
 
-async def test_a_move_becomes_level_though_the_copy_is_slower_than_producers(autojump_clock: object) -> None:
+async def test_a_copy_that_is_slower_than_producers_catches_up(autojump_clock: object) -> None:
     """The copy's disk takes 10 ms for each fsync, and each segment of 100 kB needs one or two."""
     host, partition = await a_host()
     host.disks[1].faults.wait_s = 0.01
@@ -135,8 +135,8 @@ async def test_producers_that_are_slower_than_the_copy_are_not_throttled(
     assert await offsets(partition) == list(range(producer.acknowledged))
 
 
-async def test_a_move_goes_on_from_the_new_start_of_the_log(autojump_clock: object) -> None:
-    """Retention deletes what was about to be copied, again and again."""
+async def test_a_move_continues_at_the_new_log_start_offset(autojump_clock: object) -> None:
+    """Retention repeatedly deletes the records that would be copied next."""
     host, partition = await a_host(**{"retention.bytes": str(5 * SEGMENT_BYTES), "file.delete.delay.ms": "0"})
     host.disks[1].faults.wait_s = 0.01
     producer = Producer(partition, 0.002)
@@ -154,10 +154,10 @@ async def test_a_move_goes_on_from_the_new_start_of_the_log(autojump_clock: obje
     assert await offsets(partition) == list(range(partition.log.segments.every()[0].base_offset, producer.acknowledged))
 
 
-async def test_records_deleted_below_and_above_the_end_of_the_copy_do_not_stop_it(
+async def test_deletions_below_and_above_the_end_of_the_copy_do_not_stop_a_move(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The records of each read are deleted while the read waits."""
+    """Records are deleted while a read of them waits for the disk."""
     monkeypatch.setattr(moving, "STEP_BYTES_MAX", 1)
     host, partition = await a_host()
     await filled(partition, 60)
@@ -180,7 +180,7 @@ async def test_records_deleted_below_and_above_the_end_of_the_copy_do_not_stop_i
     assert (await offsets(partition))[-1] == 59
 
 
-async def test_a_copy_that_the_log_has_overtaken_is_not_level(autojump_clock: object) -> None:
+async def test_a_copy_is_not_level_after_further_appends_to_the_log(autojump_clock: object) -> None:
     host, partition = await a_host()
     await filled(partition, 30)
     async with under_way_not_run(host) as move:
@@ -209,7 +209,7 @@ async def test_a_copy_is_not_level_before_it_is_as_durable_as_the_log(autojump_c
 
 
 @pytest.mark.parametrize(("bound", "chunks"), [(1, 1), (4 * BATCH_BYTES, 1), (4 * BATCH_BYTES + 1, 2)])
-async def test_a_step_copies_chunks_until_it_reaches_its_bound(
+async def test_a_step_copies_chunks_until_it_reaches_its_limit(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, bound: int, chunks: int
 ) -> None:
     monkeypatch.setattr(moving, "STEP_BYTES_MAX", bound)
@@ -236,7 +236,7 @@ async def test_clients_append_again_before_the_names_of_directories_are_durable(
 
 
 @pytest.mark.parametrize("moves_meanwhile", [True, False])
-async def test_retention_of_a_log_that_a_copy_replaces_is_no_failure(
+async def test_retention_of_a_log_that_a_copy_replaces_does_not_fail(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, moves_meanwhile: bool
 ) -> None:
     host, partition = await a_host()
@@ -262,7 +262,7 @@ async def test_retention_of_a_log_that_a_copy_replaces_is_no_failure(
 
 @asynccontextmanager
 async def under_way_not_run(host: Host) -> AsyncIterator[Move]:
-    """Begin a move to the second directory that no task carries out."""
+    """Begin a move to the second directory, without a task that copies."""
     await host.replicas.move(TopicPartition("t", 0), "two")
     (move,) = host.replicas.moves.into(host.directories[1])
     yield move
@@ -273,8 +273,8 @@ async def filled_from(partition: Partition, first: int, count: int) -> None:
         assert partition.append(numbered(offset), NOW_MS)
 
 
-async def test_a_copy_lets_go_of_what_the_log_has_deleted(autojump_clock: object) -> None:
-    """A move that takes long needs no more room than the log."""
+async def test_records_deleted_from_the_log_are_deleted_from_the_copy(autojump_clock: object) -> None:
+    """A long move needs no more disk space than the log."""
     host, partition = await a_host()
     await filled(partition, 30)
     async with under_way_not_run(host) as move:
@@ -290,10 +290,10 @@ async def test_a_copy_lets_go_of_what_the_log_has_deleted(autojump_clock: object
 
 
 @pytest.mark.parametrize(("lacking", "count"), [(9, 2), (10, 2), (11, 3)])
-async def test_a_copy_is_nearly_level_when_a_round_copied_no_more_than_its_bound(
+async def test_a_copy_is_nearly_level_when_a_round_copied_few_bytes(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, lacking: int, count: int
 ) -> None:
-    """One round before the controller is told and one after it, and one more where the first copied too much."""
+    """One round precedes the report to the controller and one follows it, or two if the first copied too much."""
     rounds: list[int] = []
     catch_up = Move.catch_up
 
@@ -310,10 +310,10 @@ async def test_a_copy_is_nearly_level_when_a_round_copied_no_more_than_its_bound
 
 
 @pytest.mark.parametrize("segment_bytes", [BATCH_BYTES, 1 << 26])
-async def test_a_copy_is_flushed_within_its_bounds(
+async def test_a_copy_is_flushed_when_it_reaches_its_limits(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, segment_bytes: int
 ) -> None:
-    """The copy keeps no more sealed segments open, and no more of them unsynced, than its bounds allow."""
+    """The limits are on unflushed bytes and on unflushed sealed segments, which are open files."""
     segments, sizes = [0], [0]
     flush = Log.flush
 
@@ -334,7 +334,7 @@ async def test_a_copy_is_flushed_within_its_bounds(
         assert UNFLUSHED_BYTES_MAX <= max(sizes) <= UNFLUSHED_BYTES_MAX + step
 
 
-async def test_a_throttle_admits_half_of_what_is_copied(autojump_clock: object) -> None:
+async def test_a_throttle_admits_half_of_the_bytes_copied(autojump_clock: object) -> None:
     host, partition = await a_host()
     async with under_way_not_run(host) as move:
         move.throttle()
@@ -342,7 +342,7 @@ async def test_a_throttle_admits_half_of_what_is_copied(autojump_clock: object) 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(producer.run)
             await trio.sleep(1)
-            assert producer.acknowledged == ALLOWANCE_BYTES_MAX // BATCH_BYTES + 1  # the last one passes it
+            assert producer.acknowledged == ALLOWANCE_BYTES_MAX // BATCH_BYTES + 1  # the last batch exceeds the limit
             for _ in range(5):
                 before = producer.acknowledged
                 copied = await move.catch_up()
@@ -351,7 +351,7 @@ async def test_a_throttle_admits_half_of_what_is_copied(autojump_clock: object) 
             nursery.cancel_scope.cancel()
 
 
-async def test_a_pause_holds_appends_and_flushes_until_it_ends(autojump_clock: object) -> None:
+async def test_a_pause_delays_appends_and_flushes_until_it_ends(autojump_clock: object) -> None:
     host, partition = await a_host()
     async with under_way_not_run(host) as move:
         move.pause()
@@ -373,7 +373,7 @@ async def test_a_pause_holds_appends_and_flushes_until_it_ends(autojump_clock: o
 
 
 @pytest.mark.parametrize("end", ["forgotten", "given up", "stopped"])
-async def test_no_throttle_outlives_its_move(autojump_clock: object, end: str) -> None:
+async def test_the_throttle_ends_with_its_move(autojump_clock: object, end: str) -> None:
     host, partition = await a_host()
     await filled(partition, 300)
     host.disks[1].faults.wait_s = 0.01
@@ -395,10 +395,10 @@ async def test_no_throttle_outlives_its_move(autojump_clock: object, end: str) -
 @pytest.mark.parametrize(
     ("fault", "code"), [("write_fails", errno.EIO), ("sync_fails", errno.EIO), ("room_bytes", errno.ENOSPC)]
 )
-async def test_a_move_to_a_disk_that_fails_is_given_up_and_the_partition_is_served(
+async def test_a_move_to_a_failing_disk_is_cancelled_and_the_partition_is_served(
     autojump_clock: object, caplog: pytest.LogCaptureFixture, fault: str, code: int
 ) -> None:
-    """A disk that is full loses the copy alone; one that fails goes offline, as in Kafka, and the other does not."""
+    """A full disk loses only the copy. A failed disk goes offline, as in Kafka, and the other disk does not."""
     host, partition = await a_host()
     await filled(partition, 300)
     async with under_way(host):
@@ -423,10 +423,10 @@ async def test_a_move_to_a_disk_that_fails_is_given_up_and_the_partition_is_serv
 
 
 @pytest.mark.parametrize("how", ["its directory fails", "its log does not hold", "it is renamed by nobody"])
-async def test_a_move_of_a_log_that_goes_offline_leaves_the_copy(
+async def test_a_move_of_a_log_that_goes_offline_keeps_the_copy(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    """The copy may be all that is left: it stays for the next start, or for the operator."""
+    """The copy may be the only readable replica: the next start, or the operator, may need it."""
     host, partition = await a_host()
     await filled(partition, 300)
     host.disks[1].faults.wait_s = 0.01
@@ -450,7 +450,7 @@ async def test_a_move_of_a_log_that_goes_offline_leaves_the_copy(
     assert [name for name in host.disks[1].names("") if name.endswith("-future")]
 
 
-async def test_a_partition_that_is_offline_does_not_begin_to_move() -> None:
+async def test_an_offline_partition_does_not_begin_to_move() -> None:
     host, partition = await a_host()
     assert partition.log is not None
     log, partition.log = partition.log, None
@@ -469,7 +469,7 @@ async def test_a_partition_that_is_offline_does_not_begin_to_move() -> None:
     assert not any(list(host.replicas.moves.into(one)) for one in host.directories)
 
 
-async def test_a_log_that_refuses_to_be_read_is_tried_again_a_few_times(
+async def test_a_failed_read_of_the_log_is_retried_a_few_times(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, partition = await a_host()
@@ -502,10 +502,10 @@ async def test_a_log_that_refuses_to_be_read_is_tried_again_a_few_times(
 
 
 @pytest.mark.parametrize("deleted_up_to", [59, 60])
-async def test_a_move_goes_on_when_all_that_it_has_not_copied_is_deleted(
+async def test_a_move_continues_when_all_records_left_to_copy_are_deleted(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, deleted_up_to: int
 ) -> None:
-    """A copy that holds records of which the log has none any more begins anew at the log's end."""
+    """If the log has no record of the copy any more, the copy begins anew at the end of the log."""
     monkeypatch.setattr(moving, "STEP_BYTES_MAX", 1)
     host, partition = await a_host()
     await filled(partition, 60)
@@ -523,10 +523,10 @@ async def test_a_move_goes_on_when_all_that_it_has_not_copied_is_deleted(
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EACCES])
-async def test_a_start_whose_disk_refuses_to_let_go_of_the_shorter_log_leaves_the_copy(
+async def test_a_start_that_cannot_rename_the_shorter_log_keeps_the_copy(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    """After a crash the copy may be longer than the log; the partition is then offline, and the broker starts."""
+    """After a crash the copy may be longer than the log. The partition is then offline, and the broker starts."""
     volumes = (Volume(), Volume())
     configs: dict[str, Any] = {"internal.segment.bytes": str(1 << 20)}
     host = Host(volumes, IDS[0], **configs)

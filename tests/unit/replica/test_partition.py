@@ -1,4 +1,4 @@
-"""A partition whose log, or whose disk, does not do what it should: who is told, and what goes offline."""
+"""A partition whose log or disk fails: the errors for clients, and the partitions that go offline."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def directory(tmp_path: Path) -> LogDirectory:
 
 @pytest.fixture
 async def partition(directory: LogDirectory) -> Partition:
-    """Led in epoch 3; three batches."""
+    """Return a partition with three batches, which this broker leads in epoch 3."""
     one = Partition(
         TopicPartition("t", 0),
         await directory.create_log(TopicPartition("t", 0), TOPIC_ID, LogConfig(segment_bytes=100)),
@@ -60,10 +60,10 @@ def offline(partition: Partition) -> bool:
     return caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
-async def test_after_a_failed_fsync_nothing_more_is_acknowledged(
+async def test_after_a_failed_fsync_no_record_is_acknowledged(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk is the directory's to survive, but what this log wrote may be lost."""
+    """The log directory survives a full disk, but records of this log may be lost."""
 
     async def fail(_: SystemFile) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -80,7 +80,7 @@ async def test_after_a_failed_fsync_nothing_more_is_acknowledged(
 
 @pytest.mark.parametrize("damage", [CorruptLog("batch 1 does not hold"), Shortened("ends before byte 70")])
 @pytest.mark.parametrize("asked", ["look_up", "max_timestamp", "wait_cached", "patiently", "retain", "flush"])
-async def test_a_damaged_log_goes_offline_alone_whoever_finds_out(
+async def test_a_damaged_log_goes_offline_alone_whatever_detects_the_damage(
     partition: Partition,
     asked: str,
     damage: Exception,
@@ -120,7 +120,7 @@ async def test_a_damaged_log_goes_offline_alone_whoever_finds_out(
     assert not (Path(partition.directory.path) / ".kafka_cleanshutdown").exists()
 
 
-async def test_a_batch_that_was_opened_finds_that_its_topic_is_gone(
+async def test_a_batch_validated_off_the_loop_is_refused_if_its_topic_was_deleted(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert partition.log is not None
@@ -139,7 +139,7 @@ async def test_a_batch_that_was_opened_finds_that_its_topic_is_gone(
     assert partition.directory.failed is None
 
 
-async def test_retention_goes_on_behind_a_log_that_it_cannot_serve(
+async def test_retention_continues_after_a_log_that_it_cannot_delete_from(
     directory: LogDirectory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = replace(LogConfig(), segment_bytes=100, retention_bytes=0)
@@ -177,15 +177,15 @@ async def test_retention_goes_on_behind_a_log_that_it_cannot_serve(
     assert directory.failed is None
 
 
-async def test_a_log_lets_nothing_go_before_a_checkpoint_knows_of_it(
+async def test_no_segment_is_deleted_before_the_log_is_in_a_checkpoint(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One that no checkpoint knows is taken for new, and then must begin where a new one does."""
-    told: list[int] = []
+    """Recovery treats a log without a checkpoint as new, and a new log begins at offset 0."""
+    checkpointed: list[int] = []
     retain = Log.retain
 
     async def telling(log: Log, now_ms: int, high_watermark: int) -> None:
-        told.append(decode_offsets((tmp_root / RECOVERY_POINTS).read_bytes())[TopicPartition("t", 0)])
+        checkpointed.append(decode_offsets((tmp_root / RECOVERY_POINTS).read_bytes())[TopicPartition("t", 0)])
         await retain(log, now_ms, high_watermark)
 
     class Replicas:
@@ -195,4 +195,4 @@ async def test_a_log_lets_nothing_go_before_a_checkpoint_knows_of_it(
     tmp_root = Path(partition.directory.path)
     monkeypatch.setattr(Log, "retain", telling)
     await Upkeep(Replicas(), (partition.directory,), None, lambda: NOW)._retain(partition.directory)  # type: ignore[arg-type]
-    assert told == [0]
+    assert checkpointed == [0]

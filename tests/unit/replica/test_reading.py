@@ -1,4 +1,4 @@
-"""Reading several partitions: bounds, what is left out, and logs whose bytes are on the disk, or gone from it."""
+"""Reads of several partitions: limits, partitions that are left out, and bytes that must be read from the disk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LONG_MS = 50_000
 
 
 class Directory:
-    """The part of a log directory that a partition uses."""
+    """The attributes of a log directory that a partition uses."""
 
     failed: OSError | None = None
     path = "data"
@@ -40,11 +40,14 @@ class Directory:
 
 
 class Unreadable(Exception):
-    """Trouble of a log: the disk fails while somebody waits for it."""
+    """A failure of a log: the disk refuses while a read waits for it."""
 
 
 class FakeLog:
-    """Batches of 10 bytes and one offset each, up to `end`. An OSError as `trouble` is raised, all else waited for."""
+    """A log with batches of 10 bytes and one offset each, up to `end`.
+
+    An OSError as `trouble` is raised by every read.
+    """
 
     failed: Exception | None = None
 
@@ -80,14 +83,17 @@ class FakeLog:
         return min(enough, 10 * (upper_offset - offset))
 
 
-def located(*logs: FakeLog, offset: int = 0, told: int = -1) -> list[tuple[SessionPartition, Partition]]:
-    """Return a partition for each log, led in epoch 3, read from `offset`; `told`: the last high watermark sent."""
+def located(*logs: FakeLog, offset: int = 0, sent: int = -1) -> list[tuple[SessionPartition, Partition]]:
+    """Return a partition for each log, led in epoch 3 and read from `offset`.
+
+    `sent` is the last high watermark that was sent.
+    """
     found = []
     for index, log in enumerate(logs):
         partition = Partition(TopicPartition("t", index), log, Directory())  # type: ignore[arg-type]
         partition.lead(3)
         asked = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1000)
-        found.append((SessionPartition(("t", index), NIL, "t", asked, told, 0 if told >= 0 else -1), partition))
+        found.append((SessionPartition(("t", index), NIL, "t", asked, sent, 0 if sent >= 0 else -1), partition))
     return found
 
 
@@ -103,49 +109,49 @@ def codes(found: list[Any]) -> dict[int, int]:
     return {data.partition_index: data.error_code for _, data in found}
 
 
-def test_the_bound_is_shared_and_only_the_first_may_exceed_it():
+def test_partitions_share_max_bytes_and_only_the_first_batch_may_exceed_it():
     logs = FakeLog(0), FakeLog(7), FakeLog(7), FakeLog(7)
     assert sizes(reading(*logs).read()) == {0: 0, 1: 70, 2: 30, 3: 0}
     assert [log.reads for log in logs] == [[(100, True)], [(100, True)], [(30, False)], [(0, False)]]
     assert sizes(reading(*logs, bytes_max=5).read()) == {0: 0, 1: 10, 2: 0, 3: 0}
 
 
-def test_partitions_that_give_nothing_new_are_left_out():
+def test_partitions_without_news_are_left_out():
     assert sizes(reading(FakeLog(5), FakeLog(5), offset=5).read()) == {0: 0, 1: 0}
-    assert reading(FakeLog(5), FakeLog(5), offset=5, told=5).read() == []
-    assert sizes(reading(FakeLog(5), FakeLog(6), offset=5, told=5).read()) == {1: 10}
-    assert sizes(reading(FakeLog(5), offset=5, told=4).read()) == {0: 0}
+    assert reading(FakeLog(5), FakeLog(5), offset=5, sent=5).read() == []
+    assert sizes(reading(FakeLog(5), FakeLog(6), offset=5, sent=5).read()) == {1: 10}
+    assert sizes(reading(FakeLog(5), offset=5, sent=4).read()) == {0: 0}
 
 
-def test_an_epoch_that_the_client_is_wrong_about_is_told_though_nothing_else_is_new():
+def test_a_wrong_leader_epoch_is_reported_without_new_records():
     for epoch, code in ((2, ErrorCode.FENCED_LEADER_EPOCH), (4, ErrorCode.UNKNOWN_LEADER_EPOCH)):
-        partitions = located(FakeLog(5), offset=5, told=5)
+        partitions = located(FakeLog(5), offset=5, sent=5)
         partitions[0][0].asked.current_leader_epoch = epoch
         one = Reading(partitions, 1, 100, committed_only=False)
         assert (codes(one.read()), one.is_enough) == ({0: code}, True)
 
 
 @pytest.mark.parametrize(("bytes_min", "enough"), [(0, True), (50, True), (51, False), (1 << 30, False)])
-def test_enough_is_counted_in_bytes(bytes_min: int, enough: bool) -> None:
+def test_min_bytes_is_counted_in_bytes_of_batches(bytes_min: int, enough: bool) -> None:
     one = reading(FakeLog(5), bytes_min=bytes_min)
     one.read()
     assert one.is_enough is enough
 
 
-def test_nothing_to_read_from_is_enough():
+def test_a_read_of_no_partitions_does_not_wait():
     one = reading()
     assert (one.read(), one.is_enough) == ([], True)
 
 
-async def test_what_is_on_the_disk_is_waited_for():
+async def test_a_read_waits_for_bytes_that_are_on_the_disk():
     one = reading(FakeLog(3), FakeLog(3, EOFError()), FakeLog(3, EOFError()))
     with pytest.raises(NotCached):
         one.read()
     assert sizes(await patiently(one.read)) == {0: 30, 1: 30, 2: 30}
 
 
-async def test_more_partitions_than_segments_may_be_open_are_read_one_after_the_other():
-    """Every partition responds when its segment is open, and opening the next segment closes it."""
+async def test_more_partitions_than_open_segments_are_read_one_after_the_other():
+    """A partition can be read only while its segment is open, and opening another segment closes it."""
     logs, opened = [FakeLog(2) for _ in range(100)], []
 
     def reader(log: FakeLog, read: Any) -> Any:
@@ -167,7 +173,7 @@ async def test_more_partitions_than_segments_may_be_open_are_read_one_after_the_
 
 
 @pytest.mark.parametrize("in_steps", [True, False])
-async def test_what_a_partition_misses_after_its_records_does_not_count_them_twice(in_steps: bool) -> None:
+async def test_a_repeated_read_of_a_partition_counts_its_records_once(in_steps: bool) -> None:
     log: Any = FakeLog(3)
     unread = [True]
 
@@ -207,8 +213,8 @@ async def test_a_disk_that_cannot_be_read_fails_its_directory(at_once: bool) -> 
     assert partitions[0][1].directory.failed is broken
 
 
-async def test_a_disk_that_refuses_a_read_for_now_is_asked_once_for_an_answer():
-    """Without descriptors, say; and a log that always misses something must not be asked for ever."""
+async def test_a_refused_read_is_not_repeated_for_the_same_response():
+    """Otherwise a log whose reads always fail, for example for want of descriptors, would be read for ever."""
     log, asked = FakeLog(3), []
 
     async def refuse() -> None:
@@ -224,7 +230,7 @@ async def test_a_disk_that_refuses_a_read_for_now_is_asked_once_for_an_answer():
     assert asked == [log]
 
 
-async def test_a_wait_ends_when_there_is_enough_and_reads_only_then():
+async def test_a_waiting_fetch_reads_only_once_min_bytes_are_available():
     log = FakeLog(0)
     partitions = located(log)
     one, partition = Reading(partitions, 25, 100, committed_only=False), partitions[0][1]
@@ -249,7 +255,7 @@ async def test_a_wait_ends_when_there_is_enough_and_reads_only_then():
     assert (len(log.reads), partition.watches) == (1, set())
 
 
-async def test_a_wait_ends_with_leadership():
+async def test_a_waiting_fetch_ends_when_the_leadership_ends():
     partitions = located(FakeLog(0), FakeLog(0))
     one = Reading(partitions, 1, 100, committed_only=False)
     watch = Watch(partition for _, partition in partitions)
@@ -257,22 +263,22 @@ async def test_a_wait_ends_with_leadership():
     assert codes(await one.wait(watch, LONG_MS)) == {0: 0, 1: ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
-def test_a_diverging_log_is_told_where_it_parts():
+def test_a_client_whose_log_diverges_gets_the_diverging_epoch():
     log: Any = FakeLog(9)
     log.end_offset_for_epoch = {1: (1, 4), 2: (1, 4), 3: (3, 9), 5: (-1, -1)}.get
-    for epoch, offset, told in ((3, 9, (-1, -1)), (2, 5, (1, 4)), (1, 5, (1, 4)), (1, 4, (-1, -1))):
+    for epoch, offset, diverging in ((3, 9, (-1, -1)), (2, 5, (1, 4)), (1, 5, (1, 4)), (1, 4, (-1, -1))):
         partitions = located(log, offset=offset)
         partitions[0][0].asked.last_fetched_epoch = epoch
         one = Reading(partitions, 1 << 30, 100, committed_only=False)
         ((_, data),) = one.read()
-        assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == told
-        assert one.is_enough is (told != (-1, -1))
+        assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == diverging
+        assert one.is_enough is (diverging != (-1, -1))
     partitions = located(log, offset=5)
     partitions[0][0].asked.last_fetched_epoch = 5
     assert codes(Reading(partitions, 1, 100, committed_only=False).read()) == {0: ErrorCode.OFFSET_OUT_OF_RANGE}
 
 
-def test_read_committed_lists_what_was_aborted_among_the_records():
+def test_read_committed_lists_the_aborted_transactions_among_the_records():
     log: Any = FakeLog(3)
     log.aborted_transactions = lambda offset, records: [SimpleNamespace(producer_id=7, first_offset=1, last_offset=2)]
     ((_, data),) = Reading(located(log), 1, 100, committed_only=True).read()
@@ -281,7 +287,7 @@ def test_read_committed_lists_what_was_aborted_among_the_records():
     assert data.aborted_transactions == []
 
 
-async def test_what_comes_to_a_partition_after_it_was_read_is_not_waited_for(
+async def test_records_appended_after_a_partition_was_read_complete_the_fetch(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     logs = [FakeLog(0) for _ in range(AT_ONCE_MAX + 1)]

@@ -1,4 +1,4 @@
-"""Directories and metadata that do not agree, disks that are full for a while, and topics of many partitions."""
+"""Directories that contradict the metadata, disks that are full for a while, and topics of many partitions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 
-async def test_what_a_kill_left_of_a_deleted_topic_is_set_aside(
+async def test_a_directory_left_by_a_kill_during_a_deletion_is_renamed_as_stray(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(tmp_path) as house:
@@ -44,7 +44,7 @@ async def test_what_a_kill_left_of_a_deleted_topic_is_set_aside(
         assert (await client.produce("t", batch(b"new"), partition=1)).base_offset == 0
 
 
-async def test_a_partition_of_another_topic_of_that_name_is_left_where_it_is(tmp_path: Path) -> None:
+async def test_a_directory_with_another_topic_id_is_offline_and_not_renamed(tmp_path: Path) -> None:
     async with serving(tmp_path) as house:
         client = await house.connect()
         await client.create("t", 1)
@@ -56,7 +56,7 @@ async def test_a_partition_of_another_topic_of_that_name_is_left_where_it_is(tmp
     assert [name for name in os.listdir(tmp_path) if name.startswith("t-0")] == ["t-0"]
 
 
-async def test_a_topic_that_was_created_on_a_full_disk_is_made_when_there_is_room(
+async def test_a_topic_created_on_a_full_disk_is_served_once_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "OPENING_RETRY_INTERVAL_S", 0.01)
@@ -81,7 +81,7 @@ async def test_a_topic_that_was_created_on_a_full_disk_is_made_when_there_is_roo
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-async def test_others_get_their_turn_while_a_topic_is_made_and_deleted(
+async def test_other_tasks_run_while_a_topic_is_created_and_deleted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns, seen = 0, []
@@ -115,7 +115,7 @@ async def test_others_get_their_turn_while_a_topic_is_made_and_deleted(
     assert max(Counter(seen).values()) <= 2, "the order within one pass of the loop is random"
 
 
-async def test_a_deleted_topic_that_was_never_opened_does_not_keep_others(
+async def test_a_deleted_topic_that_was_never_opened_does_not_block_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     applied, unopened = Replicas.apply, []
@@ -137,8 +137,8 @@ async def test_a_deleted_topic_that_was_never_opened_does_not_keep_others(
         assert (await client.produce("t", batch(b"v"))).base_offset == 0
 
 
-async def test_a_topic_without_a_name_is_unknown_by_its_name(tmp_path: Path) -> None:
-    """Versions that ask by name do not know the error that speaks of ids."""
+async def test_an_empty_topic_name_is_an_unknown_topic(tmp_path: Path) -> None:
+    """Versions without topic ids do not have the error UNKNOWN_TOPIC_ID."""
     async with serving(tmp_path) as house:
         client = await house.connect()
         assert (await client.produce("", batch(b"v"), version=11)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -146,14 +146,14 @@ async def test_a_topic_without_a_name_is_unknown_by_its_name(tmp_path: Path) -> 
 
 
 def allow_open_files(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Brokers that start from now on may open so many files."""
+    """Limit the open files of brokers that start later."""
     monkeypatch.setattr(system, "open_files_max", lambda: number)
 
 
-async def test_partitions_for_which_there_is_no_descriptor_are_served_when_there_is_one(
+async def test_partitions_without_a_descriptor_are_served_once_one_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """128 leave 57; the topic that is read last has the partitions that stay closed."""
+    """A limit of 128 leaves 57 descriptors. The partitions of the last topic stay closed."""
     caplog.set_level("INFO")
     monkeypatch.setattr(upkeep, "OPENING_RETRY_INTERVAL_S", 0.01)
     async with serving(tmp_path) as house:

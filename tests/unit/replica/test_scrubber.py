@@ -1,4 +1,4 @@
-"""The paced scrub: damage in what nobody reads is found, at a bounded rate, and what goes meanwhile is no damage."""
+"""The paced scrub: it finds damage that no client reads, at a limited rate, and ignores deleted logs and segments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAST = ScrubSettings(interval_ms=1000, bytes_per_second=1 << 40)
 
 
 class House:
-    """A directory of some partitions, each of several segments, closed and opened again, so that nothing is checked."""
+    """A log directory with partitions of several segments each, which was reopened so that no range is verified."""
 
     def __init__(self) -> None:
         self.volume = Volume()
@@ -69,8 +69,8 @@ class House:
 
 
 @pytest.mark.parametrize("at", [3, 30, 100, 700])
-async def test_damage_that_nobody_reads_is_found(at: int, caplog: pytest.LogCaptureFixture) -> None:
-    """In offset, checksum and records; it takes its partition offline, and no other one."""
+async def test_a_scrub_finds_damage_that_no_client_reads(at: int, caplog: pytest.LogCaptureFixture) -> None:
+    """Damage in an offset, a checksum or the records takes only its own partition offline."""
     house = await House().fill(3)
     size = house.size
     house.flip(1, at)
@@ -85,7 +85,7 @@ async def test_damage_that_nobody_reads_is_found(at: int, caplog: pytest.LogCapt
     assert "1 partitions are damaged" in caplog.text
 
 
-async def test_what_was_checked_before_is_read_again() -> None:
+async def test_a_scrub_reads_verified_bytes_again() -> None:
     house = await House().fill(1)
     scrubber = house.scrubber()
     await scrubber.scrub()
@@ -95,7 +95,7 @@ async def test_what_was_checked_before_is_read_again() -> None:
     assert not house.partitions[0].is_online
 
 
-async def test_it_keeps_its_pace_and_begins_in_time(autojump_clock: MockClock) -> None:
+async def test_a_scrub_keeps_its_rate_and_its_interval(autojump_clock: MockClock) -> None:
     house = await House().fill(2)
     scrubber, interval_s = house.scrubber(ScrubSettings(3_600_000, RATE)), 3600
     seen = []
@@ -111,14 +111,14 @@ async def test_it_keeps_its_pace_and_begins_in_time(autojump_clock: MockClock) -
     assert [(one.passes, one.bytes_read) for one in seen[2:]] == [(1, house.size), (2, 2 * house.size)]
 
 
-async def test_it_can_be_switched_off() -> None:
+async def test_a_scrub_can_be_disabled() -> None:
     config = BrokerConfig.from_mapping({"node.id": "1", "pykbroker.scrub.bytes.per.second": "0"})
     scrubber = Scrubber(list, ScrubSettings.of(config))
     await scrubber.run()
     assert scrubber.statistics().passes == 0
 
 
-async def test_a_log_that_is_deleted_meanwhile_is_not_damaged(autojump_clock: MockClock) -> None:
+async def test_a_log_deleted_during_a_scrub_is_not_damaged(autojump_clock: MockClock) -> None:
     house = await House().fill(2)
     scrubber = house.scrubber(ScrubSettings(1000, RATE))
     async with trio.open_nursery() as nursery:
@@ -130,7 +130,7 @@ async def test_a_log_that_is_deleted_meanwhile_is_not_damaged(autojump_clock: Mo
     assert scrubber.statistics().passes == 1
 
 
-async def test_segments_that_are_let_go_meanwhile_are_not_damaged(autojump_clock: MockClock) -> None:
+async def test_segments_dropped_during_a_scrub_are_not_damaged(autojump_clock: MockClock) -> None:
     house = await House().fill(1)
     log = house.partitions[0].log
     scrubber = house.scrubber(ScrubSettings(1000, RATE))

@@ -1,4 +1,4 @@
-"""The descriptions of topics' configs that CreateTopics answers: made once for all topics that are alike."""
+"""The descriptions of topic configs in CreateTopics responses: topics with equal configs share one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def made(monkeypatch: pytest.MonkeyPatch) -> list[Texts]:
 @pytest.mark.parametrize(
     ("others", "times"), [(DESCRIPTIONS_MAX - 1, 1), (DESCRIPTIONS_MAX, 2), (DESCRIPTIONS_MAX + 1, 2)]
 )
-def test_topics_that_are_alike_are_described_once(made: list[Texts], others: int, times: int) -> None:
+def test_topics_with_equal_configs_share_one_description(made: list[Texts], others: int, times: int) -> None:
     configs = TopicConfigs(LiveConfig(BrokerConfig.from_mapping({})))
     plain = configs.describe({}, Dynamic())
     for number in range(others):
@@ -38,7 +38,7 @@ def test_topics_that_are_alike_are_described_once(made: list[Texts], others: int
     assert made.count({}) == times
 
 
-def test_a_description_says_what_holds_now(made: list[Texts]) -> None:
+def test_a_description_has_the_current_broker_configs(made: list[Texts]) -> None:
     configs = TopicConfigs(LiveConfig(BrokerConfig.from_mapping({})))
     for retention in ("1000", "2000"):
         described = configs.describe({}, Dynamic(cluster={"log.retention.ms": retention}))

@@ -31,7 +31,7 @@ Pairs = list[tuple[bytes, bytes | None]]
 async def opened(
     disk: Disk, config: LogConfig = COMPACTED, *, recovery_point: int = 0, cleaned_offset: int = 0, clean: bool = False
 ) -> Log:
-    """Open the log in DIRECTORY. One sealed segment may be loaded at a time: two empty ones in a row are many."""
+    """Open the log in DIRECTORY. Only one sealed segment may be loaded at a time."""
     return await Log.open(
         disk,
         DIRECTORY,
@@ -46,7 +46,7 @@ async def opened(
 
 
 def put(log: Log, pairs: Pairs, producer_id: int = -1) -> None:
-    """Append one batch; with a producer id it is transactional."""
+    """Append one batch, which is transactional if it has a producer id."""
     builder = BatchBuilder(producer_id=producer_id, transactional=producer_id >= 0)
     if producer_id >= 0:
         known = log.producers.get(producer_id)
@@ -65,12 +65,12 @@ def end(log: Log, producer_id: int, *, commit: bool) -> None:
 
 
 async def unpaced(_bytes: int) -> None:
-    """Keep no rate, but let other tasks run."""
+    """Let other tasks run, without a rate limit."""
     await trio.lowlevel.checkpoint()
 
 
 async def clean(log: Log, now_ms: int = NOW, keys_max: int = 1000, pace=unpaced) -> bool:
-    """Compact the log if it is dirty; return whether it was."""
+    """Compact the log if it is dirty, and return whether it was."""
     await log.flush()
     cleanable = await Cleanable.of(log, log.log_end_offset, now_ms)
     if not cleanable.segments or not cleanable.dirty_range.dirty_bytes:
@@ -81,7 +81,10 @@ async def clean(log: Log, now_ms: int = NOW, keys_max: int = 1000, pace=unpaced)
 
 
 async def stored(log: Log, upper_offset: int | None = None) -> tuple[list[Batch], list[Record]]:
-    """Return all batches, and the records that a read_committed consumer gets while the log may be compacted."""
+    """Return all batches, and the records that a read_committed consumer gets.
+
+    The log may be compacted during the read.
+    """
     upper = log.last_stable_offset(log.log_end_offset) if upper_offset is None else upper_offset
     found, committed, offset = [], [], log.log_start_offset
     while offset < upper:

@@ -21,7 +21,7 @@ def unpack(kind: str, to: Path) -> Path:
 
 
 def expected(kind: str, of: str = "topics") -> dict[str, Any]:
-    """Return what Kafka served from the directory: records of each topic, or groups, or transactions."""
+    """Return the recorded responses of Kafka on this directory: records of each topic, or groups, or transactions."""
     found: dict[str, Any] = json.loads((DATA / f"{kind}-expected.json").read_text())[of]
     return found
 

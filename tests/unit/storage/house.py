@@ -16,7 +16,7 @@ from tests.unit.storage.logs import NOW
 
 
 class House:
-    """A log directory with a clock of its own. A test closes it cleanly or leaves it as a crash does."""
+    """A log directory with a clock of its own. A test closes it cleanly, or leaves it as a crash does."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.now_ms = path, NOW
@@ -25,7 +25,7 @@ class House:
     async def open(self, off_loop: OffLoop | None = None) -> LogDirectory:
         """Open the directory.
 
-        By default off-loop work runs at once, since an autojump clock does not wait for threads.
+        By default off-loop work runs on the event loop, since an autojump clock does not wait for threads.
         """
         self.directory = await LogDirectory.open(
             self.disk, off_loop=off_loop or InlineOffLoop(), wall_ms=lambda: self.now_ms, jitter=lambda: 0.5
@@ -33,7 +33,7 @@ class House:
         return self.directory
 
     def crash(self) -> None:
-        """Release the lock and the files as the end of a process does, without a clean shutdown."""
+        """Release the lock and the files without a clean shutdown, as the end of a process does."""
         self.disk.unlock(".lock")
         self.disk = SystemDisk(str(self.path), SystemOffLoop(), durable=False)
 

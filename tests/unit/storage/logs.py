@@ -68,7 +68,7 @@ async def slowly(method: Callable[..., T], *args: Any) -> T:
 
 
 def content(data: Buffer | FileSlice) -> bytes:
-    """Return the bytes that `read` returned or described."""
+    """Return the bytes that `read` returned, or that its file slice refers to."""
     if not isinstance(data, FileSlice):
         return bytes(data)
     assert isinstance(data.file, SystemFile)
@@ -76,7 +76,7 @@ def content(data: Buffer | FileSlice) -> bytes:
 
 
 def file_bytes(file: SystemFile) -> bytes:
-    """Return the content of a file, even if the page cache keeps none of it."""
+    """Return the content of a file, even if it is not in the page cache."""
     return os.pread(file.fileno(), file.size, 0)
 
 

@@ -35,7 +35,7 @@ def contents(disk: SystemDisk) -> dict[str, bytes]:
 
 
 def lay(disk: SystemDisk, files: dict[str, bytes]) -> None:
-    """Make the log's directory hold exactly these files."""
+    """Write exactly these files into the log's directory."""
     for name in disk.names(DIRECTORY):
         disk.remove(f"{DIRECTORY}/{name}")
     for name, data in files.items():

@@ -25,7 +25,7 @@ from wire.records.batch import Batch, batches
 from wire.records.crc import crc32c
 
 RESTARTS = {"clean": "unclean", "snapshotted": "clean"}
-"""The directories as they were before the broker's last start, when it began new indexes."""
+"""The directories before the broker's last start, which began new indexes."""
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +55,7 @@ def stored(path: Path) -> list[Batch]:
 
 @pytest.mark.parametrize("kind", ["clean", "unclean", "snapshotted"])
 def test_rebuilt_indexes_equal_kafkas(golden: Path, kind: str) -> None:
-    """The index files of an active segment that was not closed are preallocated: they end with zeros."""
+    """The index files of an active segment that was not closed are preallocated and therefore end with zeros."""
     disk, seen = SystemDisk(str(golden), SystemOffLoop()), 0
     for partition in partitions(golden / kind):
         config = LogConfig(index_interval_bytes=4096 if partition.name == "__cluster_metadata-0" else 1024)
@@ -114,7 +114,7 @@ def same_snapshot(partition: Path, offset: int, producers: Producers) -> set[Pat
 
 
 def as_kafka_writes(snapshot: bytes) -> bytes:
-    """Return the snapshot without the entries that Kafka does not keep: all batches of a producer but the last."""
+    """Return the snapshot with only the last batch of each producer, as Kafka writes it."""
     starts = range(HEAD.size, len(snapshot), ENTRY.size)
     last = {snapshot[at : at + 8]: snapshot[at : at + ENTRY.size] for at in starts}
     content = len(last).to_bytes(4, "big") + b"".join(last.values())

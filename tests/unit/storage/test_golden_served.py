@@ -1,4 +1,4 @@
-"""Reads from Kafka's log directories: this storage serves every record that Kafka served, in both isolation levels."""
+"""Reads from Kafka's log directories: pykbroker serves every record that Kafka served, in both isolation levels."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def pieces(record: Record, batch: Batch) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("kind", ["clean", "unclean"])
 async def test_every_record_that_kafka_served_is_served(tmp_path: Path, kind: str) -> None:
-    """A transaction was open at the unclean end; Kafka aborted it before it served the log."""
+    """A transaction was open at the unclean end. Kafka aborted it before it served the log."""
     house = await directory(unpack(kind, tmp_path))
     assert house.clean is (kind == "clean")
     seen = 0

@@ -31,7 +31,7 @@ def messages(cls: type[msgspec.Struct], version: int) -> st.SearchStrategy[Any]:
 
 
 def values(field: Field, version: int) -> st.SearchStrategy[Any]:
-    """Return values of one field, including null where allowed; a tagged field has its default more often."""
+    """Return values of one field, including null where allowed. A tagged field has its default more often."""
     drawn = of_type(field.type, version)
     if version in field.nullable:
         drawn = st.none() | drawn
@@ -52,5 +52,5 @@ def of_type(of: Type, version: int) -> st.SearchStrategy[Any]:
 
 
 def fields_default(field: Field) -> Any:
-    """Return the field's default; a list is created anew."""
+    """Return the field's default. A list is created anew."""
     return list(field.default) if isinstance(field.default, list) else field.default

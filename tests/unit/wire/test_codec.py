@@ -134,7 +134,7 @@ def test_the_layout_of_a_flexible_version() -> None:
     assert decode(Mixed, 2, text) == message
 
 
-def test_nulls() -> None:
+def test_null_fields_are_encoded_where_allowed() -> None:
     message = Mixed(note=None, data=None, items=None, point=None, records=None)
     for version in 1, 2:
         assert decode(Mixed, version, encode(message, version)) == message
@@ -150,7 +150,7 @@ def test_nulls() -> None:
     ],
     ids=["string", "array"],
 )
-def test_null_where_it_is_not_allowed(text: str) -> None:
+def test_null_is_refused_where_it_is_not_allowed(text: str) -> None:
     with pytest.raises(DecodeError, match="Mixed v0"):
         decode(Mixed, 0, text + "00" * 8)
 
@@ -229,7 +229,7 @@ def test_long_strings_and_broken_text_are_refused() -> None:
         ("81 00 63 00", [], 10),  # a count in more bytes than it needs
     ],
 )
-def test_tagged_fields(tags: str, names: list[str], limit: int) -> None:
+def test_tagged_fields_are_decoded(tags: str, names: list[str], limit: int) -> None:
     message = decode(Mixed, 1, "00" * 31 + "01 00 01 01 01 ff" + tags)
     assert (message.names, message.limit) == (names, limit)
 
@@ -295,7 +295,7 @@ def test_stored_messages_keep_unknown_tagged_fields() -> None:
     ("part", "text"), [(KeptPart(), "00"), (None, "01 00 01 00"), (KeptPart(5), "01 00 03 01 05 00")]
 )
 def test_a_struct_in_a_tagged_field_has_another_marker(part: KeptPart | None, text: str) -> None:
-    """The marker is 1, or 0 for null; outside of tagged fields it is 1, or -1 for null."""
+    """The marker is 1, or 0 for null. Outside of tagged fields it is 1, or -1 for null."""
     assert decode(Tagged, 0, text) == Tagged(part)
     assert encode(Tagged(part), 0) == text
 
@@ -317,7 +317,7 @@ def test_requests_skip_unknown_tagged_fields() -> None:
     assert encode(decode(Mixed, 1, plain[:-2] + "01 63 02 abcd"), 1) == plain
 
 
-def test_bytes_after_a_message() -> None:
+def test_bytes_after_a_message_are_ignored_except_in_exact_messages() -> None:
     assert decode(Kept, 0, "01 00 00 00 ff") == Kept()
     assert decode(Exact, 0, "00") == Exact()
     with pytest.raises(DecodeError, match="Exact v0"):
@@ -361,7 +361,7 @@ def test_records_are_views_when_large_or_when_the_buffer_is_one(size: int, kind:
     assert isinstance(records, bytes if kind is bytes and size < 16_384 else memoryview)
 
 
-def test_a_version_that_does_not_exist() -> None:
+def test_a_version_that_does_not_exist_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="Mixed has no version 3"):
         decoder(Mixed, 3)
     with pytest.raises(ValueError, match="Mixed has no version -1"):

@@ -1,4 +1,4 @@
-"""Headers and whole frames."""
+"""Headers and whole frames of requests and responses."""
 
 import pytest
 
@@ -17,7 +17,7 @@ from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, Metada
         (12, "00000027 0003 000c 00000007 0003 6d6521 00 02 00000000000000000000000000000000 04 666f6f 00 01 00 00"),
     ],
 )
-def test_a_request_frame(version: int, frame: str) -> None:
+def test_a_request_frame_is_encoded_and_decoded(version: int, frame: str) -> None:
     request = MetadataRequest([MetadataRequestTopic(name="foo")], True)
     data = encode_request(request, version, 7, "me!")
     assert data == bytes.fromhex(frame)
@@ -25,7 +25,7 @@ def test_a_request_frame(version: int, frame: str) -> None:
 
 
 @pytest.mark.parametrize(("version", "header"), [(8, "00000007"), (9, "00000007 00")])
-def test_a_response_frame(version: int, header: str) -> None:
+def test_a_response_frame_is_encoded_and_decoded(version: int, header: str) -> None:
     response = MetadataResponse(cluster_id="c")
     data = encode_response(response, version, 7)
     assert int.from_bytes(data[:4], "big") == len(data) - 4
@@ -80,7 +80,7 @@ def test_a_client_id_that_is_not_utf_8_is_read_as_java_does(size: int, *, fits: 
         pytest.param("0004 0000 00000001 ffff", id="removed from Kafka"),
     ],
 )
-def test_broken_request_headers(header: str) -> None:
+def test_broken_request_headers_are_refused(header: str) -> None:
     data = bytes.fromhex(header)
     with pytest.raises(DecodeError):
         decode_request_header(data, 0, len(data))
@@ -89,7 +89,7 @@ def test_broken_request_headers(header: str) -> None:
 
 
 @pytest.mark.parametrize("header", ["", "000000", "00000001", "00000001 01", "00000001 01 00 05"])
-def test_broken_response_headers(header: str) -> None:
+def test_broken_response_headers_are_refused(header: str) -> None:
     data = bytes.fromhex(header)
     with pytest.raises(DecodeError):
         decode_response_header(data, 0, len(data), 3, 9)
@@ -101,6 +101,6 @@ def test_broken_response_headers(header: str) -> None:
     "header",
     [RequestHeader(3, 9, 1 << 31, None), RequestHeader(3, 9, 1, "x" * 40_000), RequestHeader(3, 1 << 15, 1, None)],
 )
-def test_headers_that_cannot_be_written(header: RequestHeader) -> None:
+def test_headers_that_cannot_be_encoded_are_encode_errors(header: RequestHeader) -> None:
     with pytest.raises(EncodeError):
         encode_request_header(header)

@@ -27,7 +27,7 @@ def lines(name: str) -> Iterator[Any]:
 
 
 def sides(pair: Any) -> Iterator[tuple[str, bytes, type[Message]]]:
-    """Yield the frames of an exchange in an accepted version; Kafka closed the connection for other versions."""
+    """Yield the frames of an exchange in an accepted version. Kafka closed the connection for other versions."""
     api = APIS[pair["api_key"]]
     if pair["version"] in api.accepted:
         yield "request", bytes.fromhex(pair["request_hex"]), api.request
@@ -82,7 +82,7 @@ def test_recorded_frames_have_the_values_that_kafka_reads_in_them() -> None:
     assert compared > 1000
 
 
-def test_request_headers_without_a_client_id() -> None:
+def test_request_headers_without_a_client_id_are_decoded() -> None:
     header = RequestHeader(18, 3, 7, None)
     frame = encode_request_header(header)
     assert frame == bytes.fromhex("0012 0003 00000007 ffff 00")

@@ -92,7 +92,7 @@ class Outer(Request[Any]):
 
 
 def outer(inners: int, numbers: int) -> bytes:
-    """Return a message with `inners` structs, the first of which has `numbers` elements."""
+    """Return a message with `inners` structs. The first has `numbers` elements."""
     count = inners.to_bytes(4, "big")
     return count + numbers.to_bytes(4, "big") + bytes(numbers) + bytes(4 * (inners - 1))
 
@@ -173,7 +173,7 @@ def test_a_claimed_length_costs_no_memory(frame: bytes) -> None:
     assert peak < 100_000
 
 
-@pytest.mark.timeout(240)  # memory is traced, which takes seconds of a processor alone
+@pytest.mark.timeout(240)  # tracing memory takes seconds of CPU time
 def test_the_largest_request_costs_bounded_memory() -> None:
     """The worst case is an array of structs of one byte each, their tag section."""
     frame = b"\0" * 4 + outer(REQUEST_ELEMENTS_MAX, 0)
@@ -194,7 +194,7 @@ def test_the_largest_request_costs_bounded_memory() -> None:
         (4, "ff" * 17 + "7fffffff"),
     ],
 )
-def test_broken_fetch_requests(version: int, frame: str) -> None:
+def test_broken_fetch_requests_are_refused(version: int, frame: str) -> None:
     data = bytes.fromhex(frame)
     with pytest.raises(DecodeError):
         decoder(FetchRequest, version)(data, 0, len(data))

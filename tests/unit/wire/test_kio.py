@@ -1,4 +1,4 @@
-"""Comparison with kio, an independent codec generated from the same schemas: the same bytes and the same values.
+"""The comparison with kio, an independent codec generated from the same schemas: the same bytes and the same values.
 
 kio's types are narrower than Kafka's: an error code must be known, a timestamp must be a date. Values are adjusted.
 """
@@ -81,7 +81,7 @@ def entity_in(annotation: Any) -> Any:
 
 
 def to_kio(message: msgspec.Struct, entity: Any, version: int) -> Any:
-    """Return kio's equivalent of a message; values that kio cannot hold are changed in the message."""
+    """Return kio's equivalent of a message. Values that kio cannot hold are changed in the message."""
     ours = [field for field in fields_of(type(message)) if version in field.versions]
     theirs = dataclasses.fields(entity)
     values = {}

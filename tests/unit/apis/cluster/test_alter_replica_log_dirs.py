@@ -37,7 +37,7 @@ def codes(response: Any) -> list[tuple[str, int, int]]:
 
 
 class Moving:
-    """Replicas that move all partitions but 7."""
+    """Replicas that move all partitions except 7."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, int, str]] = []

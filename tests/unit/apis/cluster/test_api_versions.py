@@ -21,7 +21,7 @@ GOLDEN = Path(__file__).parents[3] / "data" / "golden" / "wire-decoded.jsonl.xz"
 
 @cache
 def answered(version: int) -> dict[str, Any]:
-    """Return Kafka's recorded response to a client of this version, not a synthetic one."""
+    """Return the recorded response that Kafka sent to a client of this version."""
     return next(
         body
         for body in _answers(version)

@@ -68,7 +68,7 @@ async def alter(
     return [ErrorCode(one.error_code) for one in response.responses]
 
 
-async def told(client: Client, kind: int, name: str, config: str) -> str | None:
+async def described_value(client: Client, kind: int, name: str, config: str) -> str | None:
     response = await client.call(DescribeConfigsRequest([DescribeConfigsResource(kind, name, [config])]), 4)
     value: str | None = response.results[0].configs[0].value
     return value
@@ -84,13 +84,13 @@ async def test_every_version_changes_every_kind_of_resource(client: Client, requ
         (CLIENT_METRICS, "m", {"interval.ms": "1000"}),
     ]
     assert await alter(client, *wanted, request=request_of, version=version, validate_only=True) == [ErrorCode.NONE] * 5
-    assert await told(client, TOPIC, "a", "retention.ms") == "604800000"
+    assert await described_value(client, TOPIC, "a", "retention.ms") == "604800000"
     assert await alter(client, *wanted, request=request_of, version=version) == [ErrorCode.NONE] * 5
     for kind, name, configs in wanted:
         for config, value in configs.items():
-            assert await told(client, kind, name, config) == value
-    assert await told(client, TOPIC, "a", "segment.bytes") == "2000000"
-    assert await told(client, TOPIC, "a", "segment.ms") == "6000"
+            assert await described_value(client, kind, name, config) == value
+    assert await described_value(client, TOPIC, "a", "segment.bytes") == "2000000"
+    assert await described_value(client, TOPIC, "a", "segment.ms") == "6000"
 
 
 @pytest.mark.parametrize(("request_of", "version"), EVERY_VERSION)
@@ -113,14 +113,16 @@ async def test_results_are_in_the_order_of_the_request(client: Client, request_o
         ErrorCode.INVALID_REQUEST,
         ErrorCode.INVALID_REQUEST,
     ]
-    assert await told(client, TOPIC, "a", "retention.ms") == "77"
+    assert await described_value(client, TOPIC, "a", "retention.ms") == "77"
 
 
 @pytest.mark.parametrize(
     ("kind", "name", "config"),
     [(TOPIC, "a", "max.message.bytes"), (BROKER, "1", "message.max.bytes"), (BROKER, "", "message.max.bytes")],
 )
-async def test_the_next_produce_is_held_to_the_new_limit(client: Client, kind: int, name: str, config: str) -> None:
+async def test_a_new_max_message_bytes_applies_to_the_next_produce(
+    client: Client, kind: int, name: str, config: str
+) -> None:
     records = batch(b"x" * 500)
     assert (await client.produce("a", records)).error_code == 0
     assert await alter(client, (kind, name, {config: "100"})) == [ErrorCode.NONE]
@@ -149,7 +151,7 @@ async def test_changes_survive_a_restart(tmp_path: Path) -> None:
             client = await house.connect()
             if value is None:
                 await alter(client, (TOPIC, "a", {"retention.ms": "5000"}), (BROKER, "1", {"message.max.bytes": "100"}))
-            assert await told(client, TOPIC, "a", "retention.ms") == "5000"
+            assert await described_value(client, TOPIC, "a", "retention.ms") == "5000"
             assert (await client.produce("a", batch(b"x" * 500))).error_code == ErrorCode.MESSAGE_TOO_LARGE
 
 
@@ -196,7 +198,7 @@ def test_each_resource_is_authorized_separately(handler: Any, request_of: Reques
 
 
 @pytest.mark.parametrize(("handler", "request_of"), HANDLERS)
-def test_a_request_that_fails_fails_for_every_resource(handler: Any, request_of: Request) -> None:
+def test_a_failed_request_has_an_error_for_every_resource(handler: Any, request_of: Request) -> None:
     refused = handler.refuse(request_of((TOPIC, "a", {}), (BROKER, "", {})), ErrorCode.POLICY_VIOLATION)
     assert [(one.error_code, one.resource_name) for one in refused.responses] == [
         (ErrorCode.POLICY_VIOLATION, "a"),
@@ -205,7 +207,7 @@ def test_a_request_that_fails_fails_for_every_resource(handler: Any, request_of:
 
 
 @pytest.mark.parametrize("name", ["1", ""])
-async def test_the_next_connection_is_held_to_the_new_limit(house: House, name: str) -> None:
+async def test_a_new_connection_limit_applies_to_the_next_connection(house: House, name: str) -> None:
     client = await house.connect()
     assert await alter(client, (BROKER, name, {"max.connections.per.ip": "1"})) == [ErrorCode.NONE]
     assert await (await house.connect()).closed()
@@ -223,7 +225,7 @@ def logger() -> Iterator[logging.Logger]:
 async def test_the_level_of_a_logger_is_set_and_unset(client: Client, logger: logging.Logger) -> None:
     for level, python in (("TRACE", 5), ("WARN", logging.WARNING), ("FATAL", logging.CRITICAL)):
         assert await alter(client, (BROKER_LOGGER, "1", {logger.name: level})) == [ErrorCode.NONE]
-        assert (logger.level, await told(client, BROKER_LOGGER, "1", logger.name)) == (python, level)
+        assert (logger.level, await described_value(client, BROKER_LOGGER, "1", logger.name)) == (python, level)
     assert await alter(client, (BROKER_LOGGER, "1", {logger.name: "INFO"}), validate_only=True) == [ErrorCode.NONE]
     assert logger.level == logging.CRITICAL
     assert await alter(client, (BROKER_LOGGER, "1", {logger.name: None})) == [ErrorCode.NONE]

@@ -60,14 +60,14 @@ async def test_the_telemetry_apis_are_answered_and_not_advertised(client: Client
     )
 
 
-async def test_a_client_that_asks_or_pushes_too_early_is_throttled(client: Client):
+async def test_a_client_that_requests_or_pushes_metrics_too_early_is_throttled(client: Client):
     who = os.urandom(16)
-    told = await get(client, who)
-    assert told.client_instance_id == who
+    subscriptions = await get(client, who)
+    assert subscriptions.client_instance_id == who
     early = GetTelemetrySubscriptionsResponse(error_code=ErrorCode.THROTTLING_QUOTA_EXCEEDED)
     assert await get(client, who) == early
-    assert await push(client, who, told.subscription_id, b"xx") == 0
-    assert await push(client, who, told.subscription_id, b"xx") == ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert await push(client, who, subscriptions.subscription_id, b"xx") == 0
+    assert await push(client, who, subscriptions.subscription_id, b"xx") == ErrorCode.THROTTLING_QUOTA_EXCEEDED
 
 
 @pytest.mark.parametrize("reserved", [NIL, RESERVED])
@@ -96,17 +96,17 @@ async def test_a_push_with_a_reserved_client_instance_id_is_refused(client: Clie
 )
 async def test_a_push_is_validated_as_by_kafka(client: Client, wrong: int, codec: int, metrics: bytes, code: ErrorCode):
     who = os.urandom(16)
-    told = await get(client, who)
-    assert await push(client, who, told.subscription_id + wrong, metrics, codec) == code
+    subscriptions = await get(client, who)
+    assert await push(client, who, subscriptions.subscription_id + wrong, metrics, codec) == code
     asks_anew = code in (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
     assert (await get(client, who)).error_code == (0 if asks_anew else ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 
 
 async def test_a_push_after_the_terminating_push_is_refused(client: Client):
     who = os.urandom(16)
-    told = await get(client, who)
-    assert await push(client, who, told.subscription_id, terminating=True) == 0
-    assert await push(client, who, told.subscription_id, terminating=True) == ErrorCode.INVALID_REQUEST
+    subscriptions = await get(client, who)
+    assert await push(client, who, subscriptions.subscription_id, terminating=True) == 0
+    assert await push(client, who, subscriptions.subscription_id, terminating=True) == ErrorCode.INVALID_REQUEST
 
 
 async def test_a_client_gets_the_subscriptions_that_match_it(client: Client):
@@ -126,7 +126,7 @@ async def test_a_client_gets_the_subscriptions_that_match_it(client: Client):
         1,
     )
     assert response.responses[0].error_code == 0
-    told = await get(client, NIL)
-    assert (told.requested_metrics, told.push_interval_ms) == (["a.", "b."], 5000)
+    subscriptions = await get(client, NIL)
+    assert (subscriptions.requested_metrics, subscriptions.push_interval_ms) == (["a.", "b."], 5000)
     other = await client.call(GetTelemetrySubscriptionsRequest(client_instance_id=NIL), 0, client_id="other")
     assert (other.requested_metrics, other.push_interval_ms) == ([], 300_000)

@@ -108,7 +108,7 @@ async def commit(client: Client, offset: int, version: int = 9, **fields: Any) -
     return int(response.topics[0].partitions[0].error_code)
 
 
-def told(response: Any) -> dict[tuple[str, int], tuple[int, str, int]]:
+def offsets_in(response: Any) -> dict[tuple[str, int], tuple[int, str, int]]:
     """Return offset, metadata and error of the first group, by topic and partition."""
     topics = response.groups[0].topics if response.groups else response.topics
     return {
@@ -125,9 +125,11 @@ def told(response: Any) -> dict[tuple[str, int], tuple[int, str, int]]:
 async def fetch(client: Client, version: int = 9, group: str = "g", topics: dict[str, list[int]] | None = None) -> Any:
     if version < 8:
         old = None if topics is None else [OffsetFetchRequestTopic(*one) for one in topics.items()]
-        return told(await client.call(OffsetFetchRequest(group, old), version))
+        return offsets_in(await client.call(OffsetFetchRequest(group, old), version))
     new = None if topics is None else [OffsetFetchRequestTopics(name, NIL, parts) for name, parts in topics.items()]
-    return told(await client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=new)]), version))
+    return offsets_in(
+        await client.call(OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group, topics=new)]), version)
+    )
 
 
 async def test_the_first_find_coordinator_creates_the_topic(tmp_path: Path) -> None:
@@ -384,8 +386,8 @@ class DeniesTopics(Denies):
 def test_a_group_with_an_unauthorized_topic_is_not_described() -> None:
     groups: Any = Describing()
     api = ConsumerGroupDescribe(groups, DeniesTopics(), lambda: True)
-    (told,) = gone_through(api(context(1), ConsumerGroupDescribeRequest(["g"]))).groups
-    assert (told.error_code, told.error_message, told.members) == (
+    (described,) = gone_through(api(context(1), ConsumerGroupDescribeRequest(["g"]))).groups
+    assert (described.error_code, described.error_message, described.members) == (
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         "The group has described topic(s) that the client is not authorized to describe.",
         [],
@@ -447,14 +449,14 @@ async def test_a_member_of_a_consumer_group_joins_heartbeats_and_leaves(tmp_path
         assert (joined.error_code, joined.member_epoch) == (0, 2)
         (given,) = joined.assignment.topic_partitions
         assert given.partitions == [0, 1]
-        told = (await client.call(ConsumerGroupDescribeRequest(["g", "", "g"], True), version)).groups
-        assert told[2] == told[0], "as often as it is asked for"
-        assert (told[0].group_state, told[0].members[0].client_host, told[1].error_code) == (
+        described = (await client.call(ConsumerGroupDescribeRequest(["g", "", "g"], True), version)).groups
+        assert described[2] == described[0], "as often as it is asked for"
+        assert (described[0].group_state, described[0].members[0].client_host, described[1].error_code) == (
             "Stable",
             "/127.0.0.1",
             ErrorCode.INVALID_GROUP_ID,
         )
-        assert told[0].members[0].assignment.topic_partitions[0].topic_name == "t"
+        assert described[0].members[0].assignment.topic_partitions[0].topic_name == "t"
         assert (await client.call(committing(7, member_id="me", generation_id_or_member_epoch=2), 9)).topics[
             0
         ].partitions[0].error_code == 0
@@ -510,5 +512,5 @@ async def test_the_consumer_protocol_can_be_disabled(tmp_path: Path) -> None:
         client = await house.connect()
         await find(client)
         assert (await beat(client, 0)).error_code == ErrorCode.UNSUPPORTED_VERSION
-        told = (await client.call(ConsumerGroupDescribeRequest(["g"]), 1)).groups
-        assert (told[0].error_code, told[0].error_message) == (ErrorCode.UNSUPPORTED_VERSION, None)
+        described = (await client.call(ConsumerGroupDescribeRequest(["g"]), 1)).groups
+        assert (described[0].error_code, described[0].error_message) == (ErrorCode.UNSUPPORTED_VERSION, None)

@@ -30,7 +30,7 @@ def removing(**fields: Any) -> RemoveRaftVoterRequest:
 @pytest.mark.parametrize(
     ("version", "make", "doing"), [(0, adding, "adding"), (1, adding, "adding"), (0, removing, "removing")]
 )
-async def test_every_version_is_refused(client: Client, version: int, make: Any, doing: str) -> None:
+async def test_every_version_refuses_to_change_the_voters(client: Client, version: int, make: Any, doing: str) -> None:
     cluster_id = (await client.call(DescribeClusterRequest(), 0)).cluster_id
     for fields in ({}, {"cluster_id": cluster_id}, {"voter_id": 1}, {"voter_id": 0}):
         response = await client.call(make(**fields), version)

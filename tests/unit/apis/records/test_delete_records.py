@@ -19,7 +19,7 @@ EARLIEST = -2
 
 
 def deleting(*wanted: tuple[str, int, int]) -> DeleteRecordsRequest:
-    """Return a request of (topic, partition, offset) for each partition."""
+    """Return a request for each (topic, partition, offset) of `wanted`."""
     return DeleteRecordsRequest(
         timeout_ms=1000,
         topics=[DeleteRecordsTopic(topic, [DeleteRecordsPartition(index, offset)]) for topic, index, offset in wanted],

@@ -1,4 +1,4 @@
-"""Fetch: the records returned, when a request waits, and what completes it."""
+"""Fetch: the returned records, waiting requests, and the events that complete them."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class FetchingClient:
         self.id = self.epoch = 0
 
     def request(self, wanted: dict[int, int], forget: tuple[int, ...] = (), max_wait_ms: int = 0) -> FetchRequest:
-        """Return the next request; `wanted`: partition -> fetch offset."""
+        """Return the next request. `wanted` maps partitions to fetch offsets."""
         by_id = self.version >= BY_ID_VERSION_FIRST
         name, topic_id = ("", self.topic_id) if by_id else (self.topic, bytes(16))
         partitions = [
@@ -56,7 +56,7 @@ class FetchingClient:
             forgotten_topics_data=[ForgottenTopic(name, topic_id, list(forget))] if forget else [],
         )
 
-    def took(self, response: FetchResponse) -> dict[int, tuple[int, int, bool]]:
+    def results(self, response: FetchResponse) -> dict[int, tuple[int, int, bool]]:
         """Return partition -> (error code, high watermark, whether there are records)."""
         assert response.error_code == 0
         self.id, self.epoch = response.session_id, self.epoch + 1
@@ -69,7 +69,7 @@ class FetchingClient:
     async def fetch(
         self, wanted: dict[int, int] | None = None, forget: tuple[int, ...] = (), max_wait_ms: int = 0
     ) -> dict[int, tuple[int, int, bool]]:
-        return self.took(await self.client.call(self.request(wanted or {}, forget, max_wait_ms), self.version))
+        return self.results(await self.client.call(self.request(wanted or {}, forget, max_wait_ms), self.version))
 
 
 @pytest.mark.parametrize("version", range(7, 19))
@@ -99,7 +99,7 @@ async def test_an_append_completes_a_waiting_incremental_fetch(client: Client, h
     await client.send(session.request({}, max_wait_ms=LONG_MS), 12)
     other = await house.connect()
     await other.produce("a", batch(b"x"), partition=1)
-    assert session.took(await client.receive()) == {1: (0, 1, True)}
+    assert session.results(await client.receive()) == {1: (0, 1, True)}
 
 
 async def test_an_incremental_fetch_without_new_records_is_empty_after_max_wait_ms(client: Client) -> None:
@@ -128,8 +128,8 @@ async def test_partitions_are_read_in_turn_when_the_limit_is_reached(client: Cli
     for offsets in ({0: 0, 1: 0, 2: 0}, {}, {}, {}):
         request = session.request(offsets)
         request.max_bytes = 1000
-        told = session.took(await client.call(request, 12))
-        first += [partition for partition, (_, _, has_records) in told.items() if has_records]
+        results = session.results(await client.call(request, 12))
+        first += [partition for partition, (_, _, has_records) in results.items() if has_records]
     assert first == [0, 1, 2, 0]
 
 
@@ -161,7 +161,7 @@ async def test_two_connections_may_not_share_a_session(client: Client, house: Ho
         while (await other.call(session.request({}), 12)).error_code != ErrorCode.INVALID_FETCH_SESSION_EPOCH:
             await trio.lowlevel.checkpoint()  # until the waiting fetch has arrived
     session.epoch += 1
-    assert session.took(await other.call(session.request({}), 12)) == {}
+    assert session.results(await other.call(session.request({}), 12)) == {}
     await other.produce("a", batch(b"x"))
     response = await client.receive()
     assert (response.error_code, response.session_id) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id)
@@ -272,12 +272,12 @@ def test_an_unknown_topic_id_is_looked_up_in_each_fetch() -> None:
     fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, 1, BrokerEndpoints(1, MetadataImage))
     session = FetchingClient(None, "b", b"B" * 16)  # type: ignore[arg-type]
     unknown = {0: (ErrorCode.UNKNOWN_TOPIC_ID, -1, False)}
-    assert session.took(called(fetch, session.request({0: 0}))) == unknown
-    assert session.took(called(fetch, session.request({}))) == unknown
+    assert session.results(called(fetch, session.request({0: 0}))) == unknown
+    assert session.results(called(fetch, session.request({}))) == unknown
     one.known = True
-    assert session.took(called(fetch, session.request({}))) == {0: (0, 3, True)}
+    assert session.results(called(fetch, session.request({}))) == {0: (0, 3, True)}
     one.denied = {Operation.READ}
-    assert session.took(called(fetch, session.request({}))) == {0: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1, False)}
+    assert session.results(called(fetch, session.request({}))) == {0: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1, False)}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.apis.conftest import Client, serving
-from tests.unit.apis.transactional import Talk
+from tests.unit.apis.transactional import TransactionalClient
 from wire.error_codes import ErrorCode
 from wire.messages.list_offsets import (
     ListOffsetsPartition,
@@ -89,12 +89,12 @@ async def test_max_timestamp_in_an_open_transaction_is_not_found_under_read_comm
         tmp_path, topics=(("a", 1),), transaction_state_log_replication_factor="1", transaction_state_log_min_isr="1"
     ) as house:
         client = await house.connect()
-        talk = await Talk(client, version_2=True).begin()
-        assert await talk.produce("a") is ErrorCode.NONE
+        producer = await TransactionalClient(client, version_2=True).begin()
+        assert await producer.produce("a") is ErrorCode.NONE
         assert (await ask(client, -3)).offset == 0
         assert (await ask(client, -3, committed=True)).offset == -1
-        assert await talk.end(commit=True) is ErrorCode.NONE
-        await talk.settled()
+        assert await producer.end(commit=True) is ErrorCode.NONE
+        await producer.settled()
         assert (await ask(client, -3, committed=True)).offset == 1
 
 

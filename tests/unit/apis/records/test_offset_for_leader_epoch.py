@@ -61,7 +61,9 @@ async def test_older_epochs_end_where_the_next_one_begins(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("epoch", "answer"), [(1, UNKNOWN), (99, UNKNOWN), (-1, UNKNOWN), (-5, (-5, 0))])
-async def test_epochs_outside_those_of_the_log(client: Client, epoch: int, answer: tuple[int, int]) -> None:
+async def test_an_epoch_that_the_log_does_not_have_has_no_end_offset(
+    client: Client, epoch: int, answer: tuple[int, int]
+) -> None:
     await client.produce("a", batch(b"x"))
     assert await ask(client, epoch) == (0, *answer)
 

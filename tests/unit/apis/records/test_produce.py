@@ -93,7 +93,7 @@ async def test_zstd_is_accepted_from_version_7_on(client: Client, version: int) 
         (bytes(16) + b"\0" + b"\xff" * 83, ErrorCode.INVALID_RECORD),
     ],
 )
-async def test_random_bytes_are_not_taken_for_a_transactional_batch(
+async def test_random_bytes_are_not_treated_as_a_transactional_batch(
     client: Client, noise: bytes, code: ErrorCode
 ) -> None:
     assert (await client.produce("a", noise)).error_code == code
@@ -214,7 +214,7 @@ async def test_a_batch_cannot_claim_more_records_than_fit_it(client: Client, cla
 
 
 async def test_requests_keep_their_order_when_a_batch_is_validated_off_the_loop(client: Client) -> None:
-    """The first batch has too many headers to be validated on the loop; the small one behind it must wait."""
+    """The first batch has too many headers to be validated on the loop. The small batch after it must wait."""
     builder = BatchBuilder()
     builder.append(b"first", b"", (("name", None),) * 20_000, 1_700_000_000_000)
     for data in (builder.build(), batch(b"second")):
@@ -255,7 +255,10 @@ async def test_records_of_a_compacted_topic_need_keys(client: Client, codec: Cod
 
 
 def many(acks: int, *, unknown: int = 0, records: bytes = b"") -> ProduceRequest:
-    """Return a request with more partitions than one step appends to, of two topics and of unknown partitions."""
+    """Return a request with more partitions than one step appends to.
+
+    The partitions are of two topics; `unknown` of them do not exist.
+    """
     return ProduceRequest(
         acks=acks,
         timeout_ms=1000,

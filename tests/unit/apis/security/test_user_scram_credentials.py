@@ -63,7 +63,7 @@ async def test_an_unknown_or_repeated_user_does_not_affect_other_users(client: C
     }
 
 
-async def test_a_refused_alteration_leaves_the_others_alone(client: Client) -> None:
+async def test_a_refused_alteration_does_not_affect_other_users(client: Client) -> None:
     await alter(client, ("ann", 1, 4096))
     assert await alter(client, ("bob", 1, 1), ("eve", 1, 4096), deletions=(("ann", 1), ("nobody", 1))) == {
         "ann": (ErrorCode.NONE, None),

@@ -89,7 +89,7 @@ async def test_validate_only_adds_nothing(client: Client) -> None:
     assert await count(client, "a") == 4
 
 
-async def test_too_many_are_refused(client: Client) -> None:
+async def test_too_many_new_partitions_are_refused(client: Client) -> None:
     assert await grow(client, ("a", 100_000)) == {"a": ErrorCode.POLICY_VIOLATION}
     assert await count(client, "a") == 4
 

@@ -164,12 +164,12 @@ async def test_racks_and_offline_replicas_are_returned(tmp_path: Path) -> None:
         assert [broker.rack for broker in response.brokers] == ["attic"]
         again = await (await house.connect()).call(asking("t"), 12)
         assert again == response
-        told = [(one.error_code, one.leader_id, one.offline_replicas) for one in response.topics[0].partitions]
+        described = [(one.error_code, one.leader_id, one.offline_replicas) for one in response.topics[0].partitions]
         node_id = house.serving.node_id
-        assert told == [(0, node_id, []), (ErrorCode.LEADER_NOT_AVAILABLE, -1, [node_id])]
+        assert described == [(0, node_id, []), (ErrorCode.LEADER_NOT_AVAILABLE, -1, [node_id])]
 
 
-async def test_a_kept_response_is_not_used_after_a_change(client: Client) -> None:
+async def test_a_cached_response_is_not_used_after_a_metadata_change(client: Client) -> None:
     before = await client.call(asking("a", "b"), 12)
     assert await client.call(asking("a", "b"), 12) == before
     assert [topic.error_code for topic in before.topics] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
@@ -179,7 +179,7 @@ async def test_a_kept_response_is_not_used_after_a_change(client: Client) -> Non
     assert after.topics[0] == before.topics[0]
 
 
-async def test_a_kept_response_is_not_used_after_a_log_failed(tmp_path: Path) -> None:
+async def test_a_cached_response_is_not_used_after_a_log_failed(tmp_path: Path) -> None:
     kept: list[Kept] = []
 
     class Noting(Answers):
@@ -197,15 +197,15 @@ async def test_a_kept_response_is_not_used_after_a_log_failed(tmp_path: Path) ->
     whole = gone_through(api(context(12), asking("t")))
     assert gone_through(api(context(12), asking("t"))) is whole
     offline.add(1)
-    told = gone_through(api(context(12), asking("t")))
-    assert told.parts != whole.parts
-    assert gone_through(api(context(12), asking("t"))).parts == told.parts
+    changed = gone_through(api(context(12), asking("t")))
+    assert changed.parts != whole.parts
+    assert gone_through(api(context(12), asking("t"))).parts == changed.parts
     offline.clear()
     assert gone_through(api(context(12), asking("t"))) is whole
     assert len(kept) == 4
 
 
-def test_a_repeated_topic_does_not_change_the_key_of_a_kept_response() -> None:
+def test_a_repeated_topic_does_not_change_the_key_of_a_cached_response() -> None:
     questions: list[Any] = []
 
     class Noting(Answers):

@@ -1,4 +1,4 @@
-"""ListTransactions matches ids off the loop in shares, one share at a time."""
+"""ListTransactions matches ids in a thread, a few ids at a time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Known:
 
 
 class Elsewhere:
-    """A double of `OffLoop` that records the size of each share and the number of concurrent ones."""
+    """A double of `OffLoop` that records the number of ids in each call and the number of concurrent calls."""
 
     def __init__(self) -> None:
         self.shares: list[list[str]] = []
@@ -52,7 +52,7 @@ async def listed(api: ListTransactions, pattern: str) -> list[str]:
     return [one.transactional_id for one in gone_through(answer).transaction_states]
 
 
-async def test_ids_are_matched_off_the_loop_in_shares() -> None:
+async def test_ids_are_matched_in_a_thread_a_few_at_a_time() -> None:
     elsewhere = Elsewhere()
     api = ListTransactions(Known(), lambda: 0, AllowAll(), elsewhere)  # type: ignore[arg-type]
     assert await listed(api, HOSTILE) == []
@@ -64,7 +64,7 @@ async def test_ids_are_matched_off_the_loop_in_shares() -> None:
     assert await listed(api, "") == IDS
 
 
-async def test_requests_take_turns_with_their_shares() -> None:
+async def test_concurrent_requests_match_ids_in_turn() -> None:
     elsewhere = Elsewhere()
     api = ListTransactions(Known(), lambda: 0, AllowAll(), elsewhere)  # type: ignore[arg-type]
     async with trio.open_nursery() as nursery:
@@ -88,7 +88,7 @@ class Machines:
             yield call
 
 
-async def test_others_have_their_turn_between_two_machines() -> None:
+async def test_other_tasks_run_between_the_transactions_of_two_partitions() -> None:
     machines, seen = Machines(), set[int]()
     transactions = TransactionRequests(machines, None, 0)  # type: ignore[arg-type]
     async with trio.open_nursery() as nursery:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.apis.conftest import Client, House, batch, serving
-from tests.unit.apis.transactional import GROUP, Talk
+from tests.unit.apis.transactional import GROUP, TransactionalClient
 from wire.error_codes import ErrorCode
 from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from wire.messages.init_producer_id import InitProducerIdRequest
@@ -38,51 +38,51 @@ async def house(tmp_path: Path) -> AsyncIterator[House]:
 
 
 @pytest.fixture(params=[False, True], ids=["version 1", "version 2"])
-async def talk(client: Client, request: pytest.FixtureRequest) -> Talk:
-    return await Talk(client, version_2=request.param).begin()
+async def producer(client: Client, request: pytest.FixtureRequest) -> TransactionalClient:
+    return await TransactionalClient(client, version_2=request.param).begin()
 
 
-async def write(talk: Talk, topic: str, value: bytes, sequence: int = 0) -> None:
+async def write(producer: TransactionalClient, topic: str, value: bytes, sequence: int = 0) -> None:
     """Produce one record in a transaction, beginning the transaction if necessary."""
-    if not talk.version_2:
-        assert await talk.add((topic, 0)) == [OK]
-    assert await talk.produce(topic, sequence, value=value) is OK
+    if not producer.version_2:
+        assert await producer.add((topic, 0)) == [OK]
+    assert await producer.produce(topic, sequence, value=value) is OK
 
 
-async def test_read_committed_returns_committed_records_and_no_aborted_ones(talk: Talk) -> None:
+async def test_read_committed_returns_committed_records_and_no_aborted_ones(producer: TransactionalClient) -> None:
     for sequence, (value, commit) in enumerate(((b"1", True), (b"2", False), (b"3", True))):
-        await write(talk, "a", value, 0 if talk.version_2 else sequence)
-        assert await talk.end(commit=commit) is OK
-        assert await talk.settled() == ("CompleteCommit" if commit else "CompleteAbort")
-    assert await talk.read("a") == ([b"1", b"3"], 6)
+        await write(producer, "a", value, 0 if producer.version_2 else sequence)
+        assert await producer.end(commit=commit) is OK
+        assert await producer.settled() == ("CompleteCommit" if commit else "CompleteAbort")
+    assert await producer.read("a") == ([b"1", b"3"], 6)
 
 
-async def test_read_committed_stops_at_an_open_transaction(talk: Talk) -> None:
-    await write(talk, "a", b"open")
-    assert (await talk.client.produce("a", batch(b"plain"))).error_code == OK
-    assert await talk.read("a") == ([], 0)
-    await talk.end(commit=True)
-    await talk.settled()
-    assert await talk.read("a") == ([b"open", b"plain"], 3)
+async def test_read_committed_stops_at_an_open_transaction(producer: TransactionalClient) -> None:
+    await write(producer, "a", b"open")
+    assert (await producer.client.produce("a", batch(b"plain"))).error_code == OK
+    assert await producer.read("a") == ([], 0)
+    await producer.end(commit=True)
+    await producer.settled()
+    assert await producer.read("a") == ([b"open", b"plain"], 3)
 
 
-async def test_offsets_take_effect_when_the_transaction_commits(talk: Talk) -> None:
-    await talk.find(GROUP, "g")
+async def test_offsets_take_effect_when_the_transaction_commits(producer: TransactionalClient) -> None:
+    await producer.find(GROUP, "g")
     for offset, commit in ((10, True), (20, False)):
-        if not talk.version_2:
-            assert await talk.add_offsets("g") is OK
-        assert await talk.commit_offset("g", "a", offset) is OK
-        assert await talk.committed("g", "a") == -2
-        await talk.end(commit=commit)
-        await talk.settled()
-        assert await talk.committed("g", "a") == 10
+        if not producer.version_2:
+            assert await producer.add_offsets("g") is OK
+        assert await producer.commit_offset("g", "a", offset) is OK
+        assert await producer.committed("g", "a") == -2
+        await producer.end(commit=commit)
+        await producer.settled()
+        assert await producer.committed("g", "a") == 10
 
 
 async def test_transactions_survive_a_restart(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 1),), **CONFIGS) as house:
-        decided = await Talk(await house.connect(), "decided").begin()
+        decided = await TransactionalClient(await house.connect(), "decided").begin()
         await write(decided, "a", b"decided")
-        open_ = await Talk(await house.connect(), "open").begin()
+        open_ = await TransactionalClient(await house.connect(), "open").begin()
         await write(open_, "a", b"open")
         await decided.end(commit=True)
     async with serving(tmp_path, topics=(("a", 1),), **CONFIGS) as house:
@@ -94,9 +94,12 @@ async def test_transactions_survive_a_restart(tmp_path: Path) -> None:
         assert await open_.read("a") == ([b"decided", b"open"], 4)
 
 
-async def loaded(talk: Talk) -> None:
+async def loaded(producer: TransactionalClient) -> None:
     """Wait until the coordinator has loaded its log."""
-    while (await talk.described()).error_code in (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR):
+    while (await producer.described()).error_code in (
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+    ):
         pass
 
 
@@ -117,9 +120,9 @@ async def loaded(talk: Talk) -> None:
 async def test_init_producer_id_validates_its_request(
     client: Client, asked: dict[str, object], code: ErrorCode
 ) -> None:
-    talk = Talk(client)
-    await talk.find()
-    assert await talk.init(**asked) is code  # type: ignore[arg-type]
+    producer = TransactionalClient(client)
+    await producer.find()
+    assert await producer.init(**asked) is code  # type: ignore[arg-type]
 
 
 async def test_a_refused_producer_gets_no_id_and_no_epoch(client: Client) -> None:
@@ -128,11 +131,11 @@ async def test_a_refused_producer_gets_no_id_and_no_epoch(client: Client) -> Non
 
 
 async def test_requests_before_find_coordinator_are_refused(client: Client) -> None:
-    assert await Talk(client).init() is ErrorCode.NOT_COORDINATOR
+    assert await TransactionalClient(client).init() is ErrorCode.NOT_COORDINATOR
 
 
 async def test_a_new_producer_fences_the_old_one_and_aborts_its_transaction(house: House) -> None:
-    old, new = await Talk(await house.connect()).begin(), Talk(await house.connect())
+    old, new = await TransactionalClient(await house.connect()).begin(), TransactionalClient(await house.connect())
     await write(old, "a", b"left")
     assert await new.init() is OK, "it waits for the abort"
     assert new.epoch == old.epoch + 2
@@ -148,56 +151,56 @@ async def test_a_new_producer_fences_the_old_one_and_aborts_its_transaction(hous
 
 async def test_a_transaction_that_times_out_is_aborted(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 1),), **ABORTED_SOON) as house:
-        talk = Talk(await house.connect())
-        await talk.find()
-        await talk.init(timeout_ms=1_000)
-        await write(talk, "a", b"late")
-        while (await talk.described()).transaction_state != "CompleteAbort":
+        producer = TransactionalClient(await house.connect())
+        await producer.find()
+        await producer.init(timeout_ms=1_000)
+        await write(producer, "a", b"late")
+        while (await producer.described()).transaction_state != "CompleteAbort":
             pass
-        assert await talk.produce("a", 1) is ErrorCode.INVALID_PRODUCER_EPOCH
-        assert await talk.end(commit=True) is ErrorCode.PRODUCER_FENCED
-        assert await talk.read("a") == ([], 2)
+        assert await producer.produce("a", 1) is ErrorCode.INVALID_PRODUCER_EPOCH
+        assert await producer.end(commit=True) is ErrorCode.PRODUCER_FENCED
+        assert await producer.read("a") == ([], 2)
 
 
 # Partitions
 
 
 async def test_no_partition_is_added_if_one_is_refused(client: Client) -> None:
-    talk = await Talk(client).begin()
-    assert await talk.add(("a", 0), ("nowhere", 0), ("a", 99), ("__consumer_offsets", 0)) == [
+    producer = await TransactionalClient(client).begin()
+    assert await producer.add(("a", 0), ("nowhere", 0), ("a", 99), ("__consumer_offsets", 0)) == [
         ErrorCode.OPERATION_NOT_ATTEMPTED,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     ]
-    assert (await talk.described()).transaction_state == "Empty"
+    assert (await producer.described()).transaction_state == "Empty"
 
 
 @pytest.mark.parametrize("version", range(6))
 async def test_partitions_are_added_in_every_version(client: Client, version: int) -> None:
-    talk = await Talk(client).begin()
+    producer = await TransactionalClient(client).begin()
     added = (
-        talk.add(("a", 0), version=version)
+        producer.add(("a", 0), version=version)
         if version < 4
-        else talk.ask_as_broker(("a", 0), verify_only=False, version=version)
+        else producer.ask_as_broker(("a", 0), verify_only=False, version=version)
     )
     assert await added == [OK]
-    described = await talk.described()
+    described = await producer.described()
     assert (described.transaction_state, described.transaction_timeout_ms) == ("Ongoing", 60_000)
     assert described.transaction_start_time_ms > 0
     assert [(topic.topic, topic.partitions) for topic in described.topics] == [("a", [0])]
 
 
 async def test_brokers_verify_partitions_without_adding_them(client: Client) -> None:
-    talk = await Talk(client).begin()
-    await talk.add(("a", 0))
-    assert await talk.ask_as_broker(("a", 0), ("a", 1), verify_only=True) == [OK, ErrorCode.TRANSACTION_ABORTABLE]
-    assert await talk.ask_as_broker(("a", 0), ("nowhere", 1), verify_only=True) == [
+    producer = await TransactionalClient(client).begin()
+    await producer.add(("a", 0))
+    assert await producer.ask_as_broker(("a", 0), ("a", 1), verify_only=True) == [OK, ErrorCode.TRANSACTION_ABORTABLE]
+    assert await producer.ask_as_broker(("a", 0), ("nowhere", 1), verify_only=True) == [
         ErrorCode.OPERATION_NOT_ATTEMPTED,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
-    talk.epoch += 1
-    assert await talk.ask_as_broker(("a", 0), verify_only=True) == [ErrorCode.PRODUCER_FENCED]
+    producer.epoch += 1
+    assert await producer.ask_as_broker(("a", 0), verify_only=True) == [ErrorCode.PRODUCER_FENCED]
 
 
 @pytest.mark.parametrize(
@@ -212,35 +215,35 @@ async def test_brokers_verify_partitions_without_adding_them(client: Client) -> 
 async def test_a_partition_outside_the_transaction_refuses_its_batches(
     client: Client, version: int, code: ErrorCode
 ) -> None:
-    talk = await Talk(client).begin()
-    assert await talk.produce("a", version=version) is code
-    assert (await talk.described()).transaction_state == ("Ongoing" if code is OK else "Empty")
-    assert (await talk.read("a"))[1] == 0
+    producer = await TransactionalClient(client).begin()
+    assert await producer.produce("a", version=version) is code
+    assert (await producer.described()).transaction_state == ("Ongoing" if code is OK else "Empty")
+    assert (await producer.read("a"))[1] == 0
 
 
 async def test_an_old_client_may_write_to_any_partition_if_verification_is_disabled(tmp_path: Path) -> None:
     async with serving(
         tmp_path, topics=(("a", 1),), transaction_partition_verification_enable="false", **CONFIGS
     ) as house:
-        talk = await Talk(await house.connect()).begin()
-        assert await talk.produce("a") is OK
-        assert (await talk.described()).transaction_state == "Empty"
+        producer = await TransactionalClient(await house.connect()).begin()
+        assert await producer.produce("a") is OK
+        assert (await producer.described()).transaction_state == "Empty"
 
 
 async def test_transactional_batches_of_a_wrong_producer_are_refused(client: Client) -> None:
-    talk = await Talk(client).begin()
-    await talk.add(("a", 0))
-    assert await talk.produce("a", name=None) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    assert await talk.produce("a", name="another") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert await talk.produce("a", producer_epoch=7) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert await talk.produce("a", producer_id=777) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert await talk.produce("a") is OK
-    assert await talk.produce("a", 1, transactional=False) is ErrorCode.INVALID_TXN_STATE
-    assert await talk.produce("a", 5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    producer = await TransactionalClient(client).begin()
+    await producer.add(("a", 0))
+    assert await producer.produce("a", name=None) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert await producer.produce("a", name="another") is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert await producer.produce("a", producer_epoch=7) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await producer.produce("a", producer_id=777) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    assert await producer.produce("a") is OK
+    assert await producer.produce("a", 1, transactional=False) is ErrorCode.INVALID_TXN_STATE
+    assert await producer.produce("a", 5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 async def test_a_request_with_batches_of_two_producers_is_refused(client: Client) -> None:
-    talk = await Talk(client).begin()
+    producer = await TransactionalClient(client).begin()
     request = ProduceRequest(
         "copier",
         -1,
@@ -253,7 +256,7 @@ async def test_a_request_with_batches_of_two_producers_is_refused(client: Client
                         index,
                         batch(
                             b"v",
-                            producer_id=talk.producer_id + index,
+                            producer_id=producer.producer_id + index,
                             producer_epoch=0,
                             base_sequence=0,
                             transactional=True,
@@ -271,8 +274,8 @@ async def test_a_request_with_batches_of_two_producers_is_refused(client: Client
 
 
 async def test_an_unknown_partition_is_not_added_to_the_transaction(client: Client) -> None:
-    talk = await Talk(client).begin()
-    data = batch(b"v", producer_id=talk.producer_id, producer_epoch=0, base_sequence=0, transactional=True)
+    producer = await TransactionalClient(client).begin()
+    data = batch(b"v", producer_id=producer.producer_id, producer_epoch=0, base_sequence=0, transactional=True)
     request = ProduceRequest(
         "copier",
         -1,
@@ -284,64 +287,64 @@ async def test_an_unknown_partition_is_not_added_to_the_transaction(client: Clie
     )
     answers = [one.partition_responses[0].error_code for one in (await client.call(request, 12)).responses]
     assert answers == [OK, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-    assert [(topic.topic, topic.partitions) for topic in (await talk.described()).topics] == [("a", [0])]
+    assert [(topic.topic, topic.partitions) for topic in (await producer.described()).topics] == [("a", [0])]
 
 
 async def test_transaction_version_2_starts_every_transaction_at_sequence_0(client: Client) -> None:
-    talk = await Talk(client, version_2=True).begin()
-    assert await talk.produce("a", 5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    await write(talk, "a", b"1")
-    await talk.end(commit=True)
-    assert await talk.produce("a", 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert await talk.produce("a", 0) is OK
+    producer = await TransactionalClient(client, version_2=True).begin()
+    assert await producer.produce("a", 5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    await write(producer, "a", b"1")
+    await producer.end(commit=True)
+    assert await producer.produce("a", 1) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert await producer.produce("a", 0) is OK
 
 
 async def test_requests_of_the_last_epoch_do_not_join_the_next_transaction(client: Client) -> None:
-    talk = await Talk(client, version_2=True).begin()
-    await write(talk, "a", b"1")
-    await talk.end(commit=True)
-    await talk.settled()
-    talk.epoch -= 1
-    assert await talk.produce("a", 1) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert await talk.end(commit=False) is ErrorCode.INVALID_TXN_STATE
-    assert await talk.end(commit=True) is OK, "a retry, answered with the epoch that it brought"
-    assert talk.epoch == 1
+    producer = await TransactionalClient(client, version_2=True).begin()
+    await write(producer, "a", b"1")
+    await producer.end(commit=True)
+    await producer.settled()
+    producer.epoch -= 1
+    assert await producer.produce("a", 1) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await producer.end(commit=False) is ErrorCode.INVALID_TXN_STATE
+    assert await producer.end(commit=True) is OK, "a retry, answered with the epoch that it brought"
+    assert producer.epoch == 1
 
 
 async def test_a_batch_validated_off_the_loop_is_part_of_its_transaction(client: Client) -> None:
     await client.create("packed", compression_type="gzip", max_message_bytes="10000000")
-    talk = await Talk(client, version_2=True).begin()
-    assert await talk.produce("packed", value=bytes(1 << 20)) is OK
-    await talk.end(commit=True)
-    await talk.settled()
-    assert len((await talk.read("packed"))[0]) == 1
+    producer = await TransactionalClient(client, version_2=True).begin()
+    assert await producer.produce("packed", value=bytes(1 << 20)) is OK
+    await producer.end(commit=True)
+    await producer.settled()
+    assert len((await producer.read("packed"))[0]) == 1
 
 
 # Offsets
 
 
 async def test_offsets_need_a_group_and_a_transaction(client: Client) -> None:
-    talk = await Talk(client).begin()
-    await talk.find(GROUP, "g")
-    assert await talk.commit_offset("g", "a", 1, version=3) is ErrorCode.INVALID_TXN_STATE
-    assert await talk.commit_offset("g", "a", 1, version=4) is ErrorCode.TRANSACTION_ABORTABLE
-    assert await talk.commit_offset("", "a", 1, version=5) is ErrorCode.INVALID_GROUP_ID
-    assert await talk.commit_offset("g", "nowhere", 1, version=5) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    talk.epoch += 1
-    assert await talk.add_offsets("g", version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert await talk.add_offsets("g", version=2) is ErrorCode.PRODUCER_FENCED
-    assert await talk.commit_offset("g", "a", 1, version=5) is ErrorCode.INVALID_PRODUCER_EPOCH
+    producer = await TransactionalClient(client).begin()
+    await producer.find(GROUP, "g")
+    assert await producer.commit_offset("g", "a", 1, version=3) is ErrorCode.INVALID_TXN_STATE
+    assert await producer.commit_offset("g", "a", 1, version=4) is ErrorCode.TRANSACTION_ABORTABLE
+    assert await producer.commit_offset("", "a", 1, version=5) is ErrorCode.INVALID_GROUP_ID
+    assert await producer.commit_offset("g", "nowhere", 1, version=5) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    producer.epoch += 1
+    assert await producer.add_offsets("g", version=1) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await producer.add_offsets("g", version=2) is ErrorCode.PRODUCER_FENCED
+    assert await producer.commit_offset("g", "a", 1, version=5) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 async def test_a_topic_with_committed_and_refused_offsets_has_one_result(client: Client) -> None:
-    talk = await Talk(client, version_2=True).begin()
-    await talk.find(GROUP, "g")
-    for epoch, code in ((talk.epoch, OK), (talk.epoch + 1, ErrorCode.INVALID_PRODUCER_EPOCH)):
+    producer = await TransactionalClient(client, version_2=True).begin()
+    await producer.find(GROUP, "g")
+    for epoch, code in ((producer.epoch, OK), (producer.epoch + 1, ErrorCode.INVALID_PRODUCER_EPOCH)):
         answer = await client.call(
             TxnOffsetCommitRequest(
-                talk.name,
+                producer.name,
                 "g",
-                talk.producer_id,
+                producer.producer_id,
                 epoch,
                 topics=[
                     TxnOffsetCommitRequestTopic("a", [TxnOffsetCommitRequestPartition(index, 1) for index in (0, 77)])
@@ -357,62 +360,62 @@ async def test_a_topic_with_committed_and_refused_offsets_has_one_result(client:
 
 
 async def test_offsets_may_be_added_before_the_groups_coordinator_is_found(client: Client) -> None:
-    talk = await Talk(client).begin()
-    assert await talk.add_offsets("g") is OK
-    await talk.find(GROUP, "g")
-    assert await talk.commit_offset("g", "a", 5) is OK
-    await talk.end(commit=True)
-    assert await talk.settled() == "CompleteCommit"
-    assert await talk.committed("g", "a") == 5
+    producer = await TransactionalClient(client).begin()
+    assert await producer.add_offsets("g") is OK
+    await producer.find(GROUP, "g")
+    assert await producer.commit_offset("g", "a", 5) is OK
+    await producer.end(commit=True)
+    assert await producer.settled() == "CompleteCommit"
+    assert await producer.committed("g", "a") == 5
 
 
 # Markers
 
 
 async def test_markers_are_fenced_and_answered_for_each_partition(client: Client) -> None:
-    talk = await Talk(client).begin()
-    await talk.init()
-    assert await talk.markers("nowhere") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert await talk.markers("a", index=1) is OK, "of a producer that never wrote there"
-    await write(talk, "a", b"1")
-    assert await talk.markers("a", epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert await talk.markers("a", version=2, transaction_version=2) is ErrorCode.INVALID_PRODUCER_EPOCH
-    assert await talk.markers("a", coordinator_epoch=3) is OK
-    assert await talk.markers("a", coordinator_epoch=2) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
-    assert await talk.markers("a", coordinator_epoch=3) is OK
+    producer = await TransactionalClient(client).begin()
+    await producer.init()
+    assert await producer.markers("nowhere") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await producer.markers("a", index=1) is OK, "of a producer that never wrote there"
+    await write(producer, "a", b"1")
+    assert await producer.markers("a", epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await producer.markers("a", version=2, transaction_version=2) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await producer.markers("a", coordinator_epoch=3) is OK
+    assert await producer.markers("a", coordinator_epoch=2) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
+    assert await producer.markers("a", coordinator_epoch=3) is OK
     described = await client.call(DescribeProducersRequest([TopicRequest("a", [0])]), 0)
-    (producer,) = described.topics[0].partitions[0].active_producers
-    assert (
-        producer.producer_epoch,
-        producer.last_sequence,
-        producer.coordinator_epoch,
-        producer.current_txn_start_offset,
-    ) == (1, 0, 3, -1)
+    (active,) = described.topics[0].partitions[0].active_producers
+    assert (active.producer_epoch, active.last_sequence, active.coordinator_epoch, active.current_txn_start_offset) == (
+        1,
+        0,
+        3,
+        -1,
+    )
 
 
 async def test_an_admin_ends_a_transaction_that_hangs(client: Client) -> None:
     """The coordinator does not know the transaction, as after the loss of a record in its log."""
-    talk = await Talk(client).begin()
-    await write(talk, "a", b"1")
+    producer = await TransactionalClient(client).begin()
+    await write(producer, "a", b"1")
     await client.produce("a", batch(b"behind"))
-    assert await talk.read("a") == ([], 0)
-    assert await talk.markers("a") is OK
-    assert await talk.read("a") == ([b"behind"], 3)
+    assert await producer.read("a") == ([], 0)
+    assert await producer.markers("a") is OK
+    assert await producer.read("a") == ([b"behind"], 3)
 
 
 # Admins
 
 
 async def test_transactions_are_described_and_listed(house: House) -> None:
-    talk = await Talk(await house.connect()).begin()
-    other = await Talk(await house.connect(), "other").begin()
-    await write(talk, "a", b"1")
-    unknown = Talk(talk.client, "unknown")
+    producer = await TransactionalClient(await house.connect()).begin()
+    other = await TransactionalClient(await house.connect(), "other").begin()
+    await write(producer, "a", b"1")
+    unknown = TransactionalClient(producer.client, "unknown")
     assert (await unknown.described()).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
-    assert (await Talk(talk.client, "").described()).error_code == ErrorCode.INVALID_REQUEST
+    assert (await TransactionalClient(producer.client, "").described()).error_code == ErrorCode.INVALID_REQUEST
 
     async def listed(version: int = 2, **filters: object) -> dict[str, str]:
-        answer = await talk.client.call(ListTransactionsRequest(**filters), version)  # type: ignore[arg-type]
+        answer = await producer.client.call(ListTransactionsRequest(**filters), version)  # type: ignore[arg-type]
         assert answer.error_code == OK
         return {one.transactional_id: one.transaction_state for one in answer.transaction_states}
 
@@ -428,7 +431,7 @@ async def test_transactions_are_described_and_listed(house: House) -> None:
     assert await listed(duration_filter=100_000) == {"other": "Empty"}, "which Kafka counts from 1970, too"
     assert await listed(transactional_id_pattern=r"\pL{6}") == {"copier": "Ongoing"}
     for pattern in ("(", "(?=x)", r"(.)\1"):
-        answer = await talk.client.call(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
+        answer = await producer.client.call(ListTransactionsRequest(transactional_id_pattern=pattern), 2)
         assert (answer.error_code, answer.transaction_states) == (ErrorCode.INVALID_REGULAR_EXPRESSION, [])
-    answer = await talk.client.call(ListTransactionsRequest(state_filters=["Empty", "Bogus"]), 1)
+    answer = await producer.client.call(ListTransactionsRequest(state_filters=["Empty", "Bogus"]), 1)
     assert answer.unknown_state_filters == ["Bogus"]

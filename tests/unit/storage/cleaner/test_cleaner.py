@@ -31,7 +31,7 @@ FAST = CleanerSettings(backoff_ms=15_000, keys_max=1000, bytes_per_second=1e300)
 
 @dataclass
 class Part:
-    """A partition as the cleaner sees it."""
+    """A partition, reduced to the attributes that the cleaner uses."""
 
     log: Any  # a Log, or None
     directory: LogDirectory

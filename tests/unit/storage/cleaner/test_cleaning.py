@@ -347,7 +347,7 @@ def test_a_consumer_finds_the_last_value_of_every_key(steps) -> None:
 
 
 async def live(steps) -> None:
-    """Compare with a model: the list of all written batches and the outcomes of their transactions."""
+    """Compare the log with a model: the list of all written batches and the outcomes of their transactions."""
     disk = SimDisk(Volume())
     disk.make_directory(DIRECTORY)
     log, now_ms = await opened(disk), NOW

@@ -20,23 +20,23 @@ from pykbroker.storage.log.log import Log
 from tests.unit.storage.compacted import RETENTION_MS, Pairs, clean, end, last_values, opened, put
 from tests.unit.storage.logs import DIRECTORY, NOW
 
-pytestmark = pytest.mark.timeout(240)  # it needs seconds of a processor alone, of which a busy machine gives little
+pytestmark = pytest.mark.timeout(240)  # seconds of CPU time, which take longer on a busy machine
 
 KEYS = [b"a", b"b", b"c", b"d" * 30]
 STEPS, ENDINGS, SWAP_ENDINGS = 70, 3, 12
 Written = tuple[int, int, Pairs | bool]
-"""(first offset, producer id or -1, the pairs of a batch or whether a transaction is committed)."""
+"""A batch or marker: (first offset, producer id or -1, the key-value pairs or whether a transaction is committed)."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """The written batches in order; all records below `synced` are durable."""
+    """The written batches in order. All records below `synced` are durable."""
 
     written: tuple[Written, ...] = ()
     synced: int = 0
 
     def expected(self, log_end: int) -> tuple[dict[bytes, bytes], dict[int, int]]:
-        """Return each key's last value, and the first offsets of open transactions, for a log with this end."""
+        """Return each key's last value, and the first offsets of open transactions, if the log ends at `log_end`."""
         decided: list[tuple[int, bytes, bytes | None]] = []
         pending: dict[int, list[tuple[int, bytes, bytes | None]]] = {}
         for first, producer, what in self.written:
@@ -111,7 +111,7 @@ class Life:
 
 
 async def check(ending: PowerLoss[Known], dice: Random) -> None:
-    """Recover the log, perhaps twice; then compact it."""
+    """Recover the log, perhaps twice. Then compact it."""
     where = f"point {ending.point} ({ending.last_call}), ending {ending.number}"
     volume, known = ending.volume, ending.known
     recovery_point = dice.choice([0, known.synced])
@@ -164,7 +164,10 @@ async def restarted(killed: Recording[Known], point: int) -> Recording[Known]:
 
 
 async def test_a_power_failure_after_a_kill_loses_no_segment_that_was_being_swapped() -> None:
-    """A start finds files named `.swap` that no fsync has covered. It removes the old files; then the power fails."""
+    """A start finds files named `.swap` that no fsync has covered.
+
+    The start removes the old files; then the power fails.
+    """
     life, begun = Life(3), 0
     await life.live()
     calls = [name if name != "rename" else str(args[-1])[-5:] for name, args in life.recording.calls]

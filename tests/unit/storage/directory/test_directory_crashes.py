@@ -1,7 +1,7 @@
 """Power failures at any point in the life of a log directory: topics are created, committed, deleted and created again.
 
-At the next start a partition is complete, or it is one without committed records. It is never another topic's and
-never offline.
+At the next start a partition is complete, or has never had committed records. A partition never has another topic's
+records, and is never offline.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ENDINGS = 6
 
 @dataclass(frozen=True)
 class Known:
-    """A partition of `topic_id`, or a deleted one (None).
+    """A partition of topic `topic_id`, or a deleted partition (None).
 
     Records below `synced` are durable. The log may begin at `start`.
     """
@@ -33,7 +33,7 @@ class Known:
     synced: int = 0
     start: int = 0
     before: bytes | None = None
-    """The topic that is being deleted; its directory may still be there."""
+    """The topic that is being deleted. Its directory may still exist."""
 
 
 async def opened(volume: Volume) -> LogDirectory:

@@ -166,7 +166,7 @@ async def test_a_deletion_continues_after_a_restart(house: House) -> None:
 async def test_background_work_flushes_removes_and_checkpoints(
     house: House, autojump_clock: trio.testing.MockClock
 ) -> None:
-    """Rolled segments and records older than flush.ms are fsynced; deleted files go; checkpoints are written."""
+    """Rolled segments and records older than flush.ms are fsynced, files are removed, checkpoints are written."""
     directory = await house.open()
     rolled = await directory.create_log(TopicPartition("rolled", 0), TOPIC_ID, SMALL)
     filled(rolled, 30)
@@ -352,7 +352,7 @@ async def test_background_work_continues_on_a_full_disk(
     caplog: pytest.LogCaptureFixture,
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Files are still removed, logs that need no room are flushed, and one line tells of the full disk."""
+    """Files are still removed, logs that need no room are flushed, and one log line reports the full disk."""
     monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", -1)
     directory = await house.open()
     needs = await directory.create_log(TopicPartition("needs", 0), TOPIC_ID, replace(LogConfig(), flush_ms=0))
@@ -413,7 +413,10 @@ async def test_a_log_that_went_offline_is_recovered_with_checksums_at_the_next_s
 
 
 async def test_a_log_damaged_after_a_clean_shutdown_is_refused_by_every_start(house: House) -> None:
-    """The log does not end where it was closed. After a crash such an end could be a tail that was not fsynced."""
+    """The log does not end where it was closed.
+
+    After a crash, the end of the log could be a tail that was not fsynced.
+    """
     directory = await house.open()
     for partition, count in enumerate((3, 9)):
         filled(await directory.create_log(TopicPartition("topic", partition), TOPIC_ID, LogConfig()), count)

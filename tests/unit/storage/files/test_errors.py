@@ -1,4 +1,4 @@
-"""`patiently`: it waits for the work that a plain call needs, up to a limit."""
+"""The function `patiently`, which waits for the work that a synchronous call needs, up to a limit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pykbroker.world.system_disk import SystemDisk
 
 
 class Cold:
-    """A call that must wait `waits` times before it returns; each wait is for the next of `kinds` pieces of work."""
+    """A call that must wait `waits` times before it returns. Each wait is for the next of `kinds` pieces of work."""
 
     def __init__(self, waits: int, kinds: int = 1) -> None:
         self.waits, self.kinds, self.waited = waits, kinds, 0

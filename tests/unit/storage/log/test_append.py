@@ -1,4 +1,4 @@
-"""Appending: offsets, refusals, duplicates, rewriting, rolling, and errors of the disk."""
+"""Appends: offsets, refusals, duplicates, rewritten batches, rolled segments, and errors of the disk."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ async def test_a_batch_at_the_limits_is_accepted(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig(max_message_bytes=len(batch())))
     log.append(batch(timestamp=NOW + 3_600_000), 0, NOW)
     log.append(batch(timestamp=-1), 0, NOW)
-    log.append(batch() + batch()[:30], 0, NOW)  # a second batch that was cut off is not there
+    log.append(batch() + batch()[:30], 0, NOW)  # a partial second batch is ignored
     assert log.log_end_offset == 3
     assert refused(log, batch(b"valuee")) is ErrorCode.MESSAGE_TOO_LARGE
 
@@ -173,7 +173,7 @@ async def test_records_older_than_message_timestamp_before_max_ms_are_refused(di
 
 async def test_every_record_is_validated_unless_that_is_switched_off(disk: SystemDisk) -> None:
     broken = bytearray(batch(b"a", b"b"))
-    broken[-1] = 9  # a record of nine headers that are not there
+    broken[-1] = 9  # a record that claims nine headers and has none
     one = Batch.read(broken)
     broken = bytearray(sealed(one, one.payload))
     log = await open_log(disk, LogConfig())
@@ -227,9 +227,9 @@ async def test_a_decompression_bomb_is_refused_and_long_work_runs_off_the_loop(d
     log = await open_log(disk, LogConfig(max_message_bytes=2_000_000))
     bomb = batch(bytes(16 * 2_000_000), codec=Codec.ZSTD)
     assert log.needs_off_loop(bomb)
-    with pytest.raises(ApiError) as told:
+    with pytest.raises(ApiError) as error:
         await log.open_off_loop(bomb, NOW)
-    assert told.value.code is ErrorCode.MESSAGE_TOO_LARGE
+    assert error.value.code is ErrorCode.MESSAGE_TOO_LARGE
     assert not log.needs_off_loop(batch())
     large = batch(bytes(1_200_000))
     assert log.needs_off_loop(large)

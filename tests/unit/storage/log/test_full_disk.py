@@ -18,7 +18,7 @@ WRITES_MAX = 400
 
 
 class Filling(SimDisk):
-    """A disk that is full from write number `room` on, until `room` is raised."""
+    """A disk that is full from write number `room` on, until the test raises `room`."""
 
     room = 1 << 30
 
@@ -69,7 +69,7 @@ async def lived(volume: Volume, room: int) -> tuple[list[int], bool]:
         except OSError as full:
             assert full.errno == errno.ENOSPC
         if disk.room < -3:
-            disk.room = 1 << 30  # somebody made room
+            disk.room = 1 << 30  # the disk has room again
     was_full = disk.room > room
     disk.room = 1 << 30
     await directory.close(high_watermarks={KEY: len(acknowledged)})

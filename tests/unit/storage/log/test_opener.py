@@ -1,4 +1,4 @@
-"""The opener: batches of all logs are opened a few at a time, in the order of the calls."""
+"""The opener: batches of all logs are decompressed a few at a time, in the order of the calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOW = 1_700_000_000_000
 
 
 class Gate:
-    """Off-loop functions that end one after the other, when the test releases them."""
+    """A double of `OffLoop` whose functions end one after the other, when the test releases them."""
 
     def __init__(self) -> None:
         self.begun: list[object] = []

@@ -1,4 +1,4 @@
-"""Reading whole batches from any offset, from memory or files, within any limits."""
+"""Reads of whole batches from any offset, from memory or files, within any limits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Filled:
         self.log, self.places, self.stored = log, places, stored
 
     def expected(self, offset: int, bytes_max: int, upper: int, at_least_one: bool) -> list[bytes]:
-        """Return the batches that a reader may get at most: all whole ones of this segment and the later ones."""
+        """Return the most batches that a reader may get: the whole ones of the segment and of later segments."""
         taken: list[bytes] = []
         for (_, last), data in zip(self.places, self.stored, strict=True):
             if last >= offset:
@@ -145,7 +145,7 @@ async def test_few_sealed_segments_are_open_at_a_time(disk: SystemDisk) -> None:
 
 @given(st.integers(0, 2**20), st.integers(0, 7))
 def test_a_flipped_bit_is_never_served(tmp_path_factory: pytest.TempPathFactory, at: int, bit: int) -> None:
-    """The bit is anywhere in a segment that opening does not read. No checksum covers leader epochs."""
+    """The bit is anywhere in a segment that recovery does not read. No checksum covers leader epochs."""
     trio.run(serve_flipped, SystemDisk(str(tmp_path_factory.mktemp("log")), SystemOffLoop(), durable=False), at, bit)
 
 

@@ -1,4 +1,4 @@
-"""The choice of batches that are opened in a thread: exactly those that would block the event loop."""
+"""The choice of batches that are decompressed in a thread: exactly those that would block the event loop."""
 
 from __future__ import annotations
 

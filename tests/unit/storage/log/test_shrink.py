@@ -1,4 +1,4 @@
-"""Removing records from a log: retention, DeleteRecords, and truncation of a divergent end."""
+"""Removal of records from a log: retention, DeleteRecords, and truncation of a divergent end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def bases(disk: SystemDisk) -> list[int]:
 
 
 async def hourly(disk: SystemDisk, **config: object) -> Log:
-    """Return a log of ten segments with one batch each, an hour apart; the newest has the time NOW."""
+    """Return a log of ten segments with one batch each, an hour apart. The newest batch has the time NOW."""
     log = await open_log(disk, replace(SMALL, segment_bytes=len(batch()), retention_ms=-1, **config))
     for hour in range(9, -1, -1):
         log.append(batch(timestamp=NOW - hour * HOUR), 0, NOW)

@@ -1,4 +1,4 @@
-"""The bound on open segments of a directory: below it, at it and above it."""
+"""The limit on open segments of a directory: below it, at it and above it."""
 
 from __future__ import annotations
 

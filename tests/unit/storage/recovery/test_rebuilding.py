@@ -1,4 +1,4 @@
-"""Recovery rebuilds indexes, producer snapshots and leader epochs, whatever state a crash left them in."""
+"""Recovery rebuilds indexes, producer snapshots and leader epochs, in whatever state a crash left them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DISPOSABLE = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-ch
 async def test_a_log_on_a_full_disk_can_be_recovered_and_read(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Indexes and snapshots are written once there is room."""
+    """Indexes and snapshots are written once the disk has room."""
     log = await with_transactions(disk)
     expected = await answers(log)
     files = {name: data for name, data in contents(disk).items() if name.endswith(".log")}
@@ -45,13 +45,16 @@ async def test_a_log_on_a_full_disk_can_be_recovered_and_read(
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("harm", ["lost", "emptied", "cut", "flipped", "garbage", "another's"])
 async def test_disposable_files_may_be_damaged_in_any_way(disk: SystemDisk, clean: bool, harm: str) -> None:
-    """Ten times, a random half of all files except the `.log` files is damaged. The reads stay the same."""
+    """In each of ten rounds, a random half of all files except the `.log` files is damaged.
+
+    Reads return the same records.
+    """
     log = await with_transactions(disk)
     expected = await answers(log)
     await log.close()
     files, rng = contents(disk), random.Random(harm)
     disposable = [name for name in files if name.endswith(DISPOSABLE)]
-    if harm == "flipped":  # a digit of an epoch may become another
+    if harm == "flipped":  # a damaged digit may give another valid epoch
         disposable.remove("leader-epoch-checkpoint")
     for _ in range(10):
         harmed = dict(files)
@@ -132,7 +135,7 @@ async def test_a_start_after_a_clean_shutdown_rebuilds_nothing(disk: SystemDisk)
 async def test_retries_of_a_producers_last_five_batches_are_detected_after_a_restart(
     disk: SystemDisk, clean: bool
 ) -> None:
-    """Some of the five are older than the last roll. The sixth batch is out of order, since it is not remembered."""
+    """Some of the five batches are older than the last roll. The sixth is out of order, since it is not remembered."""
     log = await open_log(disk)
     sent = [batch(b"x" * 100, producer_id=5, producer_epoch=0, base_sequence=number) for number in range(30)]
     at = -1

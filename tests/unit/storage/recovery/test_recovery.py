@@ -1,4 +1,4 @@
-"""Opening after a crash: fsynced records are there, a torn tail is not, and disposable files may be damaged."""
+"""Recovery after a crash: it keeps fsynced records, truncates a torn tail, and tolerates damaged disposable files."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ async def crashed(disk: SystemDisk) -> tuple[bytes, bytes, int]:
 
 
 def torn(data: bytes, keep: int) -> Iterator[bytes]:
-    """Yield the states that a crash may leave a file in whose first `keep` bytes were fsynced."""
+    """Yield the states in which a crash may leave a file whose first `keep` bytes were fsynced."""
     for cut in range(keep, len(data) + 1):
         yield data[:cut]
         yield data[:cut] + bytes(len(data) - cut)
@@ -81,7 +81,7 @@ def covered(data: bytes) -> bytes:
 
 @pytest.mark.parametrize("zeros", range(1, 2 * HEADER_BYTES))
 async def test_zeros_after_the_last_batch_are_truncated(disk: SystemDisk, zeros: int) -> None:
-    """A lost sector leaves zeros, perhaps fewer than a batch header has bytes."""
+    """A lost sector leaves zeros, perhaps fewer than the bytes of a batch header."""
     whole, _, point = await crashed(disk)
     lay(disk, {f"{0:020d}.log": whole + bytes(zeros)})
     assert covered(await every_byte(await open_log(disk, ONE_SEGMENT, recovery_point=point))) == covered(whole)
@@ -217,7 +217,7 @@ async def test_no_gap_is_left_by_compaction_in_a_segment_that_grew_since_its_ind
 
 
 async def test_recovery_keeps_few_files_open(disk: SystemDisk) -> None:
-    """The bound holds for a log without a recovery point, too."""
+    """The limit holds for a log without a recovery point, too."""
     filled(await open_log(disk), 100)
     log = await open_log(disk, loaded=Loaded(3))
     assert len(log.segments.sealed) > 5
@@ -266,7 +266,7 @@ async def test_epochs_that_begin_above_the_log_start_offset_are_completed_from_t
 
 @pytest.mark.parametrize("clean", [True, False])
 async def test_a_producer_snapshot_below_the_log_start_is_ignored(disk: SystemDisk, clean: bool) -> None:
-    """The records in between are unknown. An unknown producer is better than one whose next batch is refused."""
+    """The records in between are unknown. An unknown producer is better than a producer whose next batch is refused."""
     log = await open_log(disk)
     for number in range(60):
         log.append(
@@ -326,7 +326,7 @@ async def test_an_invalid_control_batch_is_corrupt_log(disk: SystemDisk, clean: 
 
 
 async def test_a_segment_may_be_closed_while_its_log_is_read(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Other segments are loaded meanwhile; the waiting reader loads it again."""
+    """While a reader waits, other segments are loaded. The reader then loads its segment again."""
     log = await with_transactions(disk)
     expected = (await answers(log))["aborted 0"]
     await log.close()
@@ -362,7 +362,7 @@ async def test_a_check_waits_for_a_segment_that_was_closed(disk: SystemDisk) -> 
 
 
 def attempted(log: Log, offset: int) -> NotCached:
-    """Return what a read must wait for."""
+    """Return the error of a read that must wait for the disk."""
     with pytest.raises(NotCached) as missing:
         log.read(offset, 100, log.log_end_offset, at_least_one=True)
     return missing.value

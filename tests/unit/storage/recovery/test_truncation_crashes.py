@@ -1,4 +1,4 @@
-"""Power failures while a log is truncated and written again: it has its old records or its new ones, never a mix."""
+"""Power failures while a log is truncated and written again: it has either its old records or its new ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OLD, NEW = 30, 12
 
 @dataclass(frozen=True)
 class Known:
-    """The possible contents. The log is a prefix of one of them, and has all records in `durable`."""
+    """The possible contents of the log, which is a prefix of one of them and has all records in `durable`."""
 
     contents: tuple[bytes, ...] = (b"",)
     durable: bytes = b""
@@ -85,7 +85,7 @@ async def test_truncated_records_do_not_return_among_later_ones(cut: int) -> Non
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_records_after_a_torn_batch_do_not_return_after_later_ones(seed: int) -> None:
-    """The dropped segments have the file names of the segments to come."""
+    """The dropped segments have the same file names as later segments."""
     disk = SimDisk(Volume())
     log = await open_log(disk)
     for number in range(OLD):

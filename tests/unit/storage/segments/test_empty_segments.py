@@ -1,4 +1,4 @@
-"""Compacted logs with empty segments, far more of them in a row than may be open at a time."""
+"""Compacted logs with far more empty segments in a row than may be open at a time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def mostly_empty(disk: SystemDisk) -> Log:
 
 @pytest.fixture(params=["open", "closed", "killed"])
 async def log(request: pytest.FixtureRequest, disk: SystemDisk) -> Log:
-    """Return such a log, also after a restart. One sealed segment may be loaded at a time."""
+    """Return a mostly empty log, also after a restart. Only one sealed segment may be loaded at a time."""
     log, loaded = await mostly_empty(disk), Loaded(1)
     if request.param == "closed":
         await log.close()

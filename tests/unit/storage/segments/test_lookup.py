@@ -1,4 +1,4 @@
-"""Offsets by time and by epoch, and aborted transactions, compared with a list of all records."""
+"""Searches for offsets by time and by epoch, and for aborted transactions, compared with a list of all records."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ async def test_an_empty_log_has_no_timestamps(disk: SystemDisk) -> None:
 
 
 def claiming(payload: bytes, codec: Codec, count: int) -> bytes:
-    """Return a batch with any payload that the broker accepts; its header claims the largest timestamp NOW + 1000."""
+    """Return a batch with any payload and the claimed largest timestamp NOW + 1000, which the broker accepts."""
     header = Batch.read(batch())
     return sealed(
         structs.replace(header, attributes=codec, count=count, last_offset_delta=count - 1, max_timestamp=NOW + 1000),
@@ -100,7 +100,7 @@ def record(offset_delta: int, timestamp_delta: int) -> bytes:
 
 @pytest.mark.parametrize("bad", ["garbage", "bomb", "cut off", "too many", "liar"])
 async def test_a_batch_that_cannot_be_opened_is_returned_as_a_whole(disk: SystemDisk, bad: str) -> None:
-    """The broker verified only its header and checksum. The reader is not to blame, and continues."""
+    """The broker verified only its header and checksum. The reading client is not at fault, and can continue."""
     log = await open_log(disk, LogConfig(max_message_bytes=1 << 16, validate_records=False))
     log.append(batch(timestamp=NOW), 0, NOW)
     payload, count = {
@@ -198,7 +198,7 @@ async def fetched(disk: SystemDisk, **config: object) -> list[tuple[int, list[Ab
 
 async def test_aborted_transactions_lists_exactly_the_aborted_ones_in_a_read(disk: SystemDisk) -> None:
     """Every aborted transaction with records in the piece is listed with its first offset, and no committed one is."""
-    log, told = None, await fetched(disk)
+    log, pieces = None, await fetched(disk)
     log = await open_log(disk)
     open_since: dict[int, int] = {}
     void: set[int] = set()
@@ -212,8 +212,8 @@ async def test_aborted_transactions_lists_exactly_the_aborted_ones_in_a_read(dis
         elif one.is_transactional:
             open_since.setdefault(one.producer_id, one.base_offset)
             data.setdefault(one.producer_id, []).append(one.base_offset)
-    ends = [offset for offset, _ in told[1:]] + [log.last_stable_offset(log.log_end_offset)]
-    for (offset, aborted), end in zip(told, ends, strict=True):
+    ends = [offset for offset, _ in pieces[1:]] + [log.last_stable_offset(log.log_end_offset)]
+    for (offset, aborted), end in zip(pieces, ends, strict=True):
         skipped = {
             at
             for one in aborted

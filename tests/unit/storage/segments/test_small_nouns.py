@@ -1,4 +1,4 @@
-"""The pure parts: indexes, verified ranges, the tail, checkpoints, directory names, meta.properties."""
+"""The pure parts of storage: indexes, verified ranges, the tail, checkpoints, directory names, meta.properties."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BASE = 10**12
 
 
 @given(RISING, RISING, st.integers(0, 2**31))
-def test_an_offset_index_finds_the_last_batch_that_ends_at_or_before(
+def test_an_offset_index_finds_the_last_batch_that_ends_at_or_before_an_offset(
     relative: list[int], positions: list[int], at: int
 ) -> None:
     entries = list(zip(relative, positions, strict=False))
@@ -136,7 +136,7 @@ def test_the_tail_finds_batches_like_a_list(
 
 @given(st.lists(st.integers(1, KEEP_BYTES_MAX), min_size=1, max_size=10), st.integers(1, 1500))
 def test_the_tail_bounds_the_bytes_it_keeps(sizes: list[int], count: int) -> None:
-    """The bytes of the newest batches are kept; of older ones only the positions."""
+    """The tail keeps the bytes of the newest batches, and only the positions of older batches."""
     tail, position, places = Tail(), 0, []
     for number in range(count):
         size = sizes[number % len(sizes)]
@@ -164,7 +164,7 @@ def test_offset_checkpoints_decode_to_what_was_encoded(offsets: dict[TopicPartit
             checkpoints.decode_offsets(data[:cut])
 
 
-def test_checkpoints_as_kafka_writes_them() -> None:
+def test_checkpoints_are_encoded_as_kafka_writes_them() -> None:
     assert checkpoints.encode_offsets({TopicPartition("b", 1): 2, TopicPartition("a", 0): 5}) == b"0\n2\na 0 5\nb 1 2\n"
     assert checkpoints.encode_epochs([(0, 0), (2, 60)]) == b"0\n2\n0 0\n2 60\n"
     assert checkpoints.decode_offsets(b"") == {}
@@ -230,6 +230,6 @@ def test_decoding_garbage_gives_corrupt_snapshot(data: bytes) -> None:
         decode(data)
 
 
-def test_an_empty_snapshot_as_kafka_writes_it() -> None:
+def test_an_empty_snapshot_is_encoded_as_kafka_writes_it() -> None:
     assert encode(()) == bytes.fromhex("0001 48674bc7 00000000")
     assert len(decode(encode(()))) == 0

@@ -1,4 +1,4 @@
-"""Walking over a segment's file: every valid batch is found, and the first invalid one is described."""
+"""The walk over a segment's file: it finds every valid batch and describes the first invalid one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The view on a batch: fields, flags, invalid claims, and consecutive batches."""
+"""The batch as a view on bytes: fields, flags, invalid claims, and consecutive batches."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def changed(at: int, data: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_header_fields(kind: type[Buffer]) -> None:
+def test_the_header_fields_of_a_batch_are_parsed(kind: type[Buffer]) -> None:
     batch = Batch.read(kind(COMMIT))
     assert (batch.base_offset, batch.leader_epoch, batch.magic, batch.crc) == (6, 0, 2, 0xC0892C51)
     assert (batch.last_offset_delta, batch.base_timestamp, batch.max_timestamp) == (0, 0x1A1FE33B918, 0x1A1FE33B918)
@@ -30,7 +30,7 @@ def test_header_fields(kind: type[Buffer]) -> None:
     assert batch.crc_ok()
 
 
-def test_flags() -> None:
+def test_the_attribute_bits_of_a_batch_are_parsed() -> None:
     flags = [Batch.read(changed(21, bytes([0, 1 << bit]))) for bit in range(3, 7)]
     assert [batch.is_log_append_time for batch in flags] == [True, False, False, False]
     assert [batch.is_transactional for batch in flags] == [False, True, False, False]
@@ -88,7 +88,7 @@ def test_other_formats_are_refused(magic: int) -> None:
         Batch.read(changed(16, magic.to_bytes(1, "big", signed=True)))
 
 
-def test_batches_back_to_back() -> None:
+def test_consecutive_batches_are_iterated() -> None:
     data = b"".join(HEADER.pack(n, 49 + n, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1) + bytes(n) for n in range(50))
     assert [(batch.base_offset, batch.size) for batch in batches(data, strict=True)] == [(n, 61 + n) for n in range(50)]
     assert list(batches(b"")) == []

@@ -1,4 +1,4 @@
-"""Decompression bombs: a separate process measures the memory that each of them uses."""
+"""Decompression bombs. A separate process measures the memory that each of them uses."""
 
 import struct
 import subprocess
@@ -76,7 +76,7 @@ BOMBS: list[tuple[Codec, Callable[[], bytes]]] = [
 
 @pytest.mark.parametrize(("codec", "bomb"), BOMBS)
 def test_memory_is_bounded(codec: Codec, bomb: Callable[[], bytes]) -> None:
-    """zstd may use twice the bound, because it keeps a window beside the output; the allocator adds a little."""
+    """zstd may use twice the limit, because it keeps a window beside the output. The allocator adds a little."""
     victim = subprocess.run(
         [sys.executable, "-c", VICTIM, str(int(codec)), str(BYTES_MAX)],
         input=bomb(),

@@ -1,4 +1,4 @@
-"""Construction of batches: headers, round trips, limits, and rewritten batches."""
+"""Batches that the builder makes: headers, round trips, limits, and rewritten batches."""
 
 from typing import Any
 
@@ -47,14 +47,14 @@ def test_round_trip(codec: Codec, content: list[tuple[Any, ...]], base_offset: i
     assert (batch.base_offset, batch.last_offset, batch.count) == (base_offset, made[-1].offset, len(made))
 
 
-def test_a_plain_producers_header() -> None:
+def test_the_default_header_is_that_of_a_plain_producer() -> None:
     batch = Batch.read(filled().build())
     assert (batch.base_offset, batch.leader_epoch, batch.attributes) == (0, -1, 0)
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (-1, -1, -1)
     assert (batch.base_timestamp, batch.max_timestamp, batch.count, batch.last_offset_delta) == (100, 300, 3, 2)
 
 
-def test_every_field_of_the_header() -> None:
+def test_every_field_of_the_header_is_encoded() -> None:
     builder = filled(
         codec=Codec.ZSTD,
         base_offset=7,
@@ -95,13 +95,13 @@ def test_the_size_is_that_of_the_uncompressed_batch() -> None:
     assert builder.size == len(builder.build())
 
 
-def test_buffers_of_every_kind() -> None:
+def test_keys_and_values_may_be_any_buffer() -> None:
     builder = BatchBuilder()
     builder.append(bytearray(b"key"), memoryview(b"value"), (), 1)
     assert list(records(Batch.read(builder.build()), MIB)) == [Record(0, 1, b"key", b"value")]
 
 
-def test_many_records_of_one_batch() -> None:
+def test_a_batch_may_have_many_records() -> None:
     builder = BatchBuilder()
     for n in range(20_000):
         builder.append(None, b"%d" % n, (), n * 100)
@@ -134,7 +134,7 @@ def test_fields_out_of_range_are_encode_errors(fields: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("before", Codec)
 @pytest.mark.parametrize("after", Codec)
-def test_recompress(before: Codec, after: Codec) -> None:
+def test_recompress_changes_the_codec_and_keeps_the_records(before: Codec, after: Codec) -> None:
     original = Batch.read(
         filled(
             codec=before,
@@ -192,7 +192,7 @@ def test_recompress_of_a_damaged_batch_is_a_decode_error() -> None:
         assert again.crc_ok()
 
 
-def test_stamped() -> None:
+def test_stamped_sets_log_append_time() -> None:
     original = Batch.read(filled(codec=Codec.LZ4, base_offset=3, transactional=True).build())
     batch = Batch.read(stamped(original, 12345))
     assert batch.crc_ok()

@@ -60,7 +60,7 @@ def test_the_bound_is_exact(codec: Codec, content: bytes) -> None:
         for level in (levels[0], -1 if -1 in levels else 4, levels[-1])
     ],
 )
-def test_levels_of_the_topic_configs(codec: Codec, level: int) -> None:
+def test_every_level_of_the_topic_configs_is_accepted(codec: Codec, level: int) -> None:
     assert decompress(codec, compress(codec, TEXT, level), len(TEXT)) == TEXT
 
 
@@ -93,7 +93,7 @@ def streamed_zstd(data: bytes, **parameters: int) -> bytes:
 
 
 def framed_lz4(block_id: int, blocks: list[bytes], flags: int = 0x60) -> bytes:
-    """Return a frame of uncompressed blocks; its header checksum is invalid, but `lz4_room` does not check it."""
+    """Return a frame of uncompressed blocks with an invalid header checksum, which `lz4_room` does not check."""
     body = b"".join(struct.pack("<I", len(block) | 1 << 31) + block for block in blocks)
     return struct.pack("<IBBB", 0x184D2204, flags, block_id << 4, 0) + body + bytes(4)
 
@@ -166,7 +166,7 @@ def test_trailing_bytes_are_a_decode_error(codec: Codec) -> None:
 
 
 def survive(codec: Codec, data: bytes, bytes_max: int) -> None:
-    """Decompress the data; fail on any exception but DecodeError, and on too much output."""
+    """Decompress the data. Fail on any exception except DecodeError, and on too much output."""
     try:
         content = decompress(codec, data, bytes_max)
     except DecodeError:
@@ -221,7 +221,7 @@ def test_random_bytes_raise_only_decode_error(codec: Codec, data: bytes) -> None
 # ---- wrong sizes
 
 
-def test_zstd_frames_with_a_wrong_content_size() -> None:
+def test_zstd_frames_with_a_wrong_content_size_are_refused() -> None:
     honest = zstandard.compress(TEXT)  # single segment with a content size of 4 bytes
     assert honest[4] >> 6 == 2
     for claim in (0, 1, len(TEXT) - 1, len(TEXT) + 1, 2**31, 2**32 - 1):
@@ -233,7 +233,7 @@ def test_zstd_frames_with_a_wrong_content_size() -> None:
 
 
 @pytest.mark.parametrize("claim", [0, 1, len(TEXT) - 1, len(TEXT) + 1, 22 * len(TEXT), 2**32 - 1])
-def test_snappy_blocks_with_a_wrong_content_size(claim: int) -> None:
+def test_snappy_blocks_with_a_wrong_content_size_are_refused(claim: int) -> None:
     block = bytes(snappy.compress_raw(TEXT))
     prefix, honest = b"", len(TEXT)
     while honest:
@@ -247,7 +247,7 @@ def test_snappy_blocks_with_a_wrong_content_size(claim: int) -> None:
 
 
 @pytest.mark.parametrize("claim", [-(2**31), -1, 0, 1, 2**31 - 1])
-def test_wrong_xerial_lengths(claim: int) -> None:
+def test_wrong_xerial_lengths_are_refused(claim: int) -> None:
     with pytest.raises(DecodeError):
         decompress(Codec.SNAPPY, xerial.HEADER + struct.pack(">i", claim) + bytes(snappy.compress_raw(TEXT)), MIB)
 

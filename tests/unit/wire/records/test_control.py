@@ -88,7 +88,7 @@ def test_a_commit_marker_is_byte_for_byte_kafkas() -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_markers(commit: bool) -> None:
+def test_transaction_markers_are_read_back(commit: bool) -> None:
     data = transaction_marker(commit=commit, producer_id=2**40, producer_epoch=7, coordinator_epoch=3, timestamp=5)
     batch = Batch.read(data)
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.count) == (2**40, 7, -1, 1)
@@ -128,7 +128,7 @@ def test_a_control_batch_without_records_is_not_built() -> None:
         kraft_batch([], base_offset=0, leader_epoch=0, timestamp=0)
 
 
-def test_types_and_versions_of_a_newer_broker() -> None:
+def test_control_records_of_a_newer_broker_are_read() -> None:
     batch = control(
         (b"\0\0\0\x63", b"whatever"), (b"\0\7\0\1rest", b"\0\5\0\0\0\x09rest"), (b"\0\0\0\5", b"\0\4\0\1\0")
     )
@@ -156,7 +156,7 @@ def test_types_and_versions_of_a_newer_broker() -> None:
         (b"\0\0\0\6", b"\0\0\2"),
     ],
 )
-def test_damaged_records(key: bytes | None, value: bytes | None) -> None:
+def test_damaged_control_records_are_a_decode_error(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(DecodeError):
         list(control_records(control((key, value))))
 
@@ -176,6 +176,6 @@ def test_a_data_batch_has_no_control_records() -> None:
         list(control_records(Batch.read(builder.build())))
 
 
-def test_a_bomb_in_a_control_batch() -> None:
+def test_a_decompression_bomb_in_a_control_batch_is_refused() -> None:
     with pytest.raises(DecodeError):
         list(control_records(control((b"\0\0\0\x63", bytes(2 << 20)), codec=Codec.ZSTD)))

@@ -1,4 +1,4 @@
-"""CRC-32C against published check values."""
+"""CRC-32C checksums compared with published check values."""
 
 import pytest
 
@@ -17,6 +17,6 @@ from wire.records.crc import crc32c
     ],
 )
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_check_values(data: bytes, checksum: int, kind: type[Buffer]) -> None:
+def test_checksums_equal_the_published_check_values(data: bytes, checksum: int, kind: type[Buffer]) -> None:
     assert crc32c(kind(data)) == checksum
     assert crc32c(kind(b"skipped" + data), 7) == checksum

@@ -105,7 +105,7 @@ def test_batches_of_other_clients_are_read(writer: Any, codec: Codec, made: list
 
 @pytest.mark.parametrize(("reader", "writer"), list(zip(READERS, WRITERS, strict=True)))
 @pytest.mark.parametrize("codec", Codec)
-def test_many_records_in_one_batch(reader: Any, writer: Any, codec: Codec) -> None:
+def test_a_batch_of_many_records_agrees_with_other_clients(reader: Any, writer: Any, codec: Codec) -> None:
     compare_read(reader, LARGE, codec)
     compare_written(writer, LARGE, codec)
     theirs = Batch.read(written_by(writer, LARGE, codec))

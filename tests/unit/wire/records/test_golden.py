@@ -1,4 +1,4 @@
-"""Every log in a log directory of Apache Kafka 4.3.1: its batches, and the records that its consumers received."""
+"""All logs in a log directory of Apache Kafka 4.3.1: their batches, and the records that its consumers received."""
 
 import json
 import tarfile
@@ -102,7 +102,7 @@ def test_every_batch_is_valid(path: str) -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_codecs(codec: Codec) -> None:
+def test_the_golden_logs_have_every_codec(codec: Codec) -> None:
     log = log_of(f"codec-{codec.name.lower()}")
     assert [batch.codec for batch in log] == [codec] * 3
     assert [record.key for batch in log for record in records(batch, MIB)] == [b"key-%03d" % n for n in range(30)]

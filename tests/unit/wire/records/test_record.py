@@ -38,7 +38,7 @@ def built(codec: Codec = Codec.NONE) -> Batch:
 
 
 def outcomes(damaged: Batch, bytes_max: int) -> Iterator[bool]:
-    """Yield whether iteration and validation succeed; any exception but DecodeError fails the test."""
+    """Yield whether iteration and validation succeed. Any exception except DecodeError fails the test."""
     for reader in (lambda: list(records(damaged, bytes_max)), lambda: validate_records(damaged, bytes_max)):
         try:
             reader()
@@ -80,8 +80,8 @@ def test_offset_gaps_from_compaction_are_accepted() -> None:
         validate_records(batch(kept, 2), 0)
 
 
-@pytest.mark.parametrize("offset_delta", ["13", "0f", "01"])  # 10 behind the last, -8, -1
-def test_offsets_outside_of_the_batch(offset_delta: str) -> None:
+@pytest.mark.parametrize("offset_delta", ["13", "0f", "01"])  # 10 above the last offset, -8, -1
+def test_offsets_outside_of_the_batch_are_a_decode_error(offset_delta: str) -> None:
     with pytest.raises(DecodeError, match="offset delta"):
         list(records(batch(bytes.fromhex(f"0c 00 00 {offset_delta} 01 01 00"), 1, last_delta=8), 0))
 

@@ -65,7 +65,7 @@ def read_plainly(data: bytes, count: int) -> Walked:
 
 
 def agree(data: bytes, count: int) -> bool:
-    """Whether the bytes are valid; fail if both readings disagree."""
+    """Return whether the bytes are valid. Fail if both readings disagree."""
     try:
         expected = read_plainly(data, count)
     except DecodeError:
@@ -148,7 +148,7 @@ def test_records_with_many_headers_do_not_form_a_run(headers: int, found: bool) 
         [1 << 50, -(1 << 50), 1 << 49] * 3,
     ],
 )
-def test_timestamps_of_a_run(stamps: list[int]) -> None:
+def test_the_extreme_timestamps_of_a_run_are_found(stamps: list[int]) -> None:
     data = b"".join(record(index, stamp) for index, stamp in enumerate(stamps * 5))
     assert walked(data, 45, 0) == Walked(min(stamps), max(stamps), 45)
 

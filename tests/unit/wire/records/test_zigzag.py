@@ -28,7 +28,7 @@ from wire.records.zigzag import read_varint, read_varlong, varint
         (-(2**31), "ffffffff0f"),
     ],
 )
-def test_int32(value: int, encoded: str) -> None:
+def test_int32_values_have_the_published_encodings(value: int, encoded: str) -> None:
     data = bytes.fromhex(encoded)
     assert varint(value) == data
     assert read_varint(b"x" + data + b"x", 1) == (value, 1 + len(data))
@@ -39,7 +39,7 @@ def test_int32(value: int, encoded: str) -> None:
     ("value", "encoded"),
     [(2**63 - 1, "feffffffffffffffff01"), (-(2**63), "ffffffffffffffffff01"), (2**31, "8080808010")],
 )
-def test_int64(value: int, encoded: str) -> None:
+def test_int64_values_have_the_published_encodings(value: int, encoded: str) -> None:
     assert varint(value) == bytes.fromhex(encoded)
     assert read_varlong(bytes.fromhex(encoded), 0) == (value, len(encoded) // 2)
 

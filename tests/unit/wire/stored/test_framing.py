@@ -63,7 +63,7 @@ def logged() -> dict[tuple[str, int], Record]:
     return found
 
 
-def told(metadata: bool) -> Iterator[tuple[Record, Any]]:
+def dumped(metadata: bool) -> Iterator[tuple[Record, Any]]:
     """Yield each record with the output of Kafka's DumpLogSegments."""
     with lzma.open(GOLDEN / "logged-records.jsonl.xz", "rt") as file:
         for row in map(json.loads, file):
@@ -73,7 +73,7 @@ def told(metadata: bool) -> Iterator[tuple[Record, Any]]:
 
 def test_metadata_records_have_the_values_that_kafka_reads() -> None:
     types = set()
-    for record, row in told(metadata=True):
+    for record, row in dumped(metadata=True):
         assert record.value is not None
         message, version = decode_framed(METADATA_RECORDS, record.value)
         assert encode_metadata(message, version) == record.value
@@ -86,7 +86,7 @@ def test_metadata_records_have_the_values_that_kafka_reads() -> None:
 
 def test_coordinators_records_have_the_values_that_kafka_reads() -> None:
     types = set()
-    for record, row in told(metadata=False):
+    for record, row in dumped(metadata=False):
         assert record.key is not None
         catalogue = CATALOGUES[row["partition"].rpartition("-")[0]]
         key = decode_key(catalogue, record.key)
@@ -109,7 +109,7 @@ def test_coordinators_records_have_the_values_that_kafka_reads() -> None:
 
 
 def carried(cls: type[Stored], data: bytes) -> dict[str, Any]:
-    """Return the decoded payload of a member of a classic group, which DumpLogSegments prints decoded."""
+    """Return the payload of a member of a classic group, which DumpLogSegments prints decoded."""
     version = int.from_bytes(data[:2], "big")
     message = decode_versioned(cls, data)
     assert encode_versioned(message, version) == data
@@ -150,7 +150,7 @@ def test_catalogues_have_all_types() -> None:
         assert all(key.record_type == value.record_type == number for number, (key, value) in catalogue.items())
 
 
-def test_the_frame_of_a_metadata_record() -> None:
+def test_a_metadata_record_has_kafkas_frame() -> None:
     record = TopicRecord("t", bytes(range(16)))
     assert encode_metadata(record, 0) == bytes.fromhex("01 02 00 02 74 000102030405060708090a0b0c0d0e0f 00")
     assert decode_metadata(memoryview(encode_metadata(record, 0))) == record
@@ -181,17 +181,17 @@ def test_the_frame_of_a_metadata_record() -> None:
         "a varint without end",
     ],
 )
-def test_broken_metadata_records(frame: str) -> None:
+def test_broken_metadata_records_are_refused(frame: str) -> None:
     with pytest.raises(DecodeError):
         decode_metadata(bytes.fromhex(frame))
 
 
-def test_a_metadata_record_of_an_unknown_type() -> None:
+def test_a_metadata_record_of_an_unknown_type_is_refused() -> None:
     with pytest.raises(UnknownRecordType, match="record type 13"):
         decode_metadata(bytes.fromhex("01 0d 00 00"))
 
 
-def test_a_version_that_lacks_a_field() -> None:
+def test_a_field_that_the_version_lacks_is_an_encode_error() -> None:
     record = PartitionRecord(directories=[bytes(16)])
     with pytest.raises(EncodeError, match="directories"):
         encode_metadata(record, 0)
@@ -203,7 +203,7 @@ def test_unknown_tagged_fields_of_a_record_are_written_back() -> None:
     assert encode_metadata(decode_metadata(frame), 0) == frame
 
 
-def test_the_frame_of_an_offset_commit() -> None:
+def test_an_offset_commit_record_has_kafkas_frame() -> None:
     key, value = OffsetCommitKey("g", "t", 1), OffsetCommitValue(5, -1, "", 6)
     assert encode_key(key) == bytes.fromhex("0001 0001 67 0001 74 00000001")
     assert encode_versioned(value, 3) == bytes.fromhex("0003 0000000000000005 ffffffff 0000 0000000000000006")
@@ -211,12 +211,12 @@ def test_the_frame_of_an_offset_commit() -> None:
 
 
 @pytest.mark.parametrize("data", ["", "00", "0001", "ffff 00"])
-def test_broken_keys(data: str) -> None:
+def test_broken_keys_are_refused(data: str) -> None:
     with pytest.raises(DecodeError):
         decode_key(GROUP_RECORDS, bytes.fromhex(data))
 
 
-def test_a_key_of_an_unknown_type() -> None:
+def test_a_key_of_an_unknown_type_is_refused() -> None:
     with pytest.raises(UnknownRecordType, match="record type 9"):
         decode_key(GROUP_RECORDS, bytes.fromhex("0009 0001 67"))
 
