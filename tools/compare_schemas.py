@@ -1,9 +1,9 @@
-"""Proves the declarations of `wire` equal to Kafka's own schemas, of which tests/data/protocol holds a copy.
+"""The proof that the declarations of `wire` equal Kafka's own schemas, copied to tests/data/protocol.
 
-Both sides become the same rows, one for each field of each message: its path, type, versions, nullable versions, tag,
-whether it is ignorable, and its default. `python -m tools.compare_schemas` prints what differs and exits 1 if anything.
-Facts that say nothing of the bytes (entityType, mapKey, zeroCopy) are left out, and so are the two headers, which
-`wire.header` writes by hand, and messages of which no version is left.
+Both sides are turned into the same rows, one for each field of each message: its path, type, versions, nullable
+versions, tag, whether it is ignorable, and its default. `python -m tools.compare_schemas` prints the differences and
+exits 1 if there are any. Properties that do not affect the bytes (entityType, mapKey, zeroCopy) are left out, and so
+are messages without any remaining version, and the two headers, which `wire.header` encodes by hand.
 """
 
 import json
@@ -26,7 +26,7 @@ from wire.versions import Versions, parse_versions
 
 PROTOCOL = Path(__file__).parents[1] / "tests/data/protocol"
 HEADERS = {"RequestHeader", "ResponseHeader"}
-OWN_NAMES = {"key", "versions", "flexible"}  # of a class; a field of that name gets an underscore
+OWN_NAMES = {"key", "versions", "flexible"}  # attributes of a class; a field with such a name gets an underscore
 CODES = {
     "?": "bool",
     "b": "int8",
@@ -46,7 +46,7 @@ Schema = dict[str, Any]
 
 
 class Row(NamedTuple):
-    """The facts about one field of a message."""
+    """The properties of one field of a message."""
 
     path: str
     type: str
@@ -95,7 +95,7 @@ def compare(schema: Schema, cls: type[Message]) -> Iterator[str]:
 
 
 def differences() -> Iterator[str]:
-    """Yield all differences, also between the sets of messages."""
+    """Yield all differences, including messages that only one side has."""
     declared, known = declarations(), {schema["name"]: schema for schema in schemas()}
     yield from (f"{name} is not declared" for name in sorted(known.keys() - declared.keys()))
     yield from (f"{name} is not in the schemas" for name in sorted(declared.keys() - known.keys()))
@@ -110,7 +110,7 @@ def _key(cls: type[Message]) -> int | None:
 
 
 def snake(name: str) -> str:
-    """Return SomeName or someName as an attribute: some_name."""
+    """Return SomeName or someName in snake case: some_name."""
     name = name.replace("KRaft", "Kraft")
     return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name[0].lower() + name[1:]).lower()
 
@@ -140,7 +140,7 @@ def _schema_rows(fields: list[Schema], path: str, common: dict[str, list[Schema]
 
 def _schema_default(field: Schema) -> Any:
     kind, text = field["type"], field.get("default")
-    if text == "null":  # the word; a null of JSON is no default at all
+    if text == "null":  # the word null; a JSON null means that there is no default
         return None
     if kind.startswith("[]"):
         return []
@@ -172,7 +172,10 @@ def _declared_rows(cls: type[msgspec.Struct], path: str) -> Iterator[Row]:
 
 
 def _nullable(field: Field) -> Versions:
-    """Return the nullable versions as declared; none if the annotation contradicts, which shows as a difference."""
+    """Return the nullable versions as declared.
+
+    If the annotation contradicts the declaration, return an empty range, which is reported as a difference.
+    """
     says_none = field.optional or field.type.is_records
     consistent = says_none if field.nullable.last >= 0 or field.default is None else not field.optional
     return field.nullable if consistent else Versions(-1, -1)
@@ -189,7 +192,10 @@ def _type_name(of: Type) -> str:
 
 
 def _is_named(ours: str, kafkas: str, message: str) -> bool:
-    """Whether our name is Kafka's. The message's name may stand before it, where parts of two messages share a name."""
+    """Whether our name is Kafka's name.
+
+    If parts of two messages share a name, our name may begin with the message's name.
+    """
     array, bare = ours.startswith("[]"), kafkas.removeprefix("[]")
     names = {bare, message + bare, re.sub("(Key|Value)$", "", message) + bare}
     return array == kafkas.startswith("[]") and ours.removeprefix("[]") in names

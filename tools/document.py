@@ -1,7 +1,7 @@
-"""The parts of `docs/` that repeat a table of the code, generated from that table.
+"""The parts of `docs/` that repeat a table of the code, generated from this table.
 
-A page holds `<!-- generated: NAME -->`, the part, and `<!-- end -->`. `python -m tools.document` writes all parts anew;
-`tests/unit/arch/test_docs.py` fails where a page and the code differ.
+In a page, a generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. `python -m tools.document`
+writes all parts again. `tests/unit/arch/test_docs.py` fails if a page and the code differ.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ API = re.compile(r"(\w+) \((\d+)\), v([\d-]+): (.*?)(?:\n\n|\Z)", re.DOTALL)
 
 
 def table(*rows: Iterable[str]) -> str:
-    """Return a table of Markdown; the first row is its heading."""
+    """Return a table in Markdown. The first row is its heading."""
     heading, *rest = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     lines = [heading, ["---"] * len(heading), *rest]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
@@ -57,7 +57,7 @@ def own_configs() -> str:
 
 
 def default(row: Row) -> str:
-    """Return the default as it stands in a file."""
+    """Return the default in the form of a config file."""
     return str(row.default).lower() if isinstance(row.default, bool) else str(row.default)
 
 
@@ -67,7 +67,7 @@ def idle_configs() -> str:
 
 
 def options() -> str:
-    """Return the options of `pykbroker start`, as `--help` gives them."""
+    """Return the options of `pykbroker start`, as `--help` prints them."""
     context = click.Context(start)
     found = filter(None, (parameter.get_help_record(context) for parameter in start.params))
     return table(("option", "meaning"), *((f"`{names}`", " ".join(text.split())) for names, text in found))
@@ -92,7 +92,7 @@ PARTS = {"files": files, "apis": apis, "own-configs": own_configs, "idle-configs
 
 
 def generated(page: str) -> str:
-    """Return the text of a page with all its parts as the code has them now. KeyError: no such part."""
+    """Return the text of a page, with all generated parts made from the current code. KeyError: a part is unknown."""
     return PART.sub(lambda found: f"{found[1]}{PARTS[found[2]]()}{found[3]}", page)
 
 

@@ -1,4 +1,4 @@
-"""Apache Kafka's own jars, for its Java clients and tools: fetched by Maven once, into `.cache/` of this checkout."""
+"""Apache Kafka's own jars, for its Java clients and tools. Maven fetches them once, into `.cache/` of this checkout."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 VERSION = "4.3.1"
 CACHE = Path(__file__).parent.parent / ".cache"
 JARS = CACHE / f"kafka-{VERSION}" / "broker-and-tools"
-MAVEN_REPOSITORY = CACHE / "maven"  # not the user's: a pom there without its jar would keep Spark from its own jars
+# Not the user's repository: a pom without its jar there would break Spark's fetch of its own jars.
+MAVEN_REPOSITORY = CACHE / "maven"
 FETCH_SECONDS_MAX = 600
 POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
@@ -25,11 +26,11 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 
 class NoJars(Exception):
-    """The error that the jars cannot be fetched, with the reason."""
+    """An error: the jars cannot be fetched. The text gives the reason."""
 
 
 def fetch() -> Path:
-    """Return the directory of the jars, its content complete. Raises NoJars."""
+    """Return the directory with all jars. NoJars: Maven cannot fetch the jars."""
     if JARS.is_dir():
         return JARS
     if shutil.which("mvn") is None:

@@ -59,7 +59,7 @@ def coined(source: Source) -> Faults:
 
 
 def vague_help(source: Source) -> Faults:
-    """Find HELP texts of metrics that speak of another metric, or of nothing: a dashboard shows each alone."""
+    """Find HELP texts that refer to another metric or to nothing: a dashboard shows each text alone."""
     if source.path != "pykbroker/console/metrics.py":
         return
     for node in source.nodes:
@@ -72,7 +72,7 @@ def vague_help(source: Source) -> Faults:
 
 
 def docstrings(source: Source) -> Iterator[tuple[ast.AST, int, str]]:
-    """Yield the owner, line and text of each docstring, also of those below an assignment."""
+    """Yield the owner, line and text of each docstring, including docstrings below an assignment."""
     for node in source.nodes:
         previous: ast.stmt | None = None
         for number, child in enumerate(node.body if isinstance(node, Documented) else ()):
@@ -98,7 +98,7 @@ def sentences(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def subjects(root: Path) -> list[str]:
-    """Return the subjects of the commits after FIRST_CHECKED; none without git, or where the history is cut off."""
+    """Return the subjects of the commits after FIRST_CHECKED, or an empty list without git or without that commit."""
     try:
         log = ["git", "log", "--no-merges", "--format=%s"]
         found = subprocess.run(log, cwd=root, check=True, capture_output=True, text=True).stdout.splitlines()

@@ -1,10 +1,10 @@
-"""Simulate a broker and its clients under faults, from a seed; or every crash of a log. Replays what it finds.
+"""The simulation of a broker and its clients under faults, from a seed, and of every crash of a log.
 
     python -m tools.simulate run --seed 7 --runs 20 --seconds 30
     python -m tools.simulate run --workload transactions                      # or groups, or all
-    python -m tools.simulate run --producers 2 --consumers 1 --faults none    # how fast time goes
+    python -m tools.simulate run --producers 2 --consumers 1 --faults none    # measure the speed of simulated time
     python -m tools.simulate crash-points --million
-A run is good when it ends with exit code 0. One that is not prints the command that plays it again, step by step.
+Exit code 0 means that there was no finding. After a finding, the command that replays the run step by step is printed.
 """
 
 from __future__ import annotations
@@ -32,35 +32,39 @@ FINDINGS_SHOWN = 10
 ALL = "all"
 MILLION = 1_000_000
 now_s = time.perf_counter
-"""Taken before a simulation takes the clocks away."""
+"""The real clock, saved before a simulation replaces the clocks."""
 
 
 @click.group()
 def main() -> None:
-    """Deterministic simulation of a broker."""
+    """Simulate a broker deterministically."""
 
 
 @main.command()
-@click.option("--seed", default=1, show_default=True, help="Of the first run.")
-@click.option("--runs", default=1, show_default=True, help="How many seeds, one after the other.")
-@click.option("--seconds", default=30.0, show_default=True, help="Simulated, under faults.")
+@click.option("--seed", default=1, show_default=True, help="The seed of the first run.")
+@click.option("--runs", default=1, show_default=True, help="The number of runs, each with the next seed.")
+@click.option("--seconds", default=30.0, show_default=True, help="Simulated seconds of each run.")
 @click.option(
     "--faults",
     default="all",
     show_default=True,
-    help=f"all (but rot), none, or some of: {', '.join((*Nemesis.KINDS, Nemesis.ROT))}.",
+    help=f"all (except rot), none, or a list of: {', '.join((*Nemesis.KINDS, Nemesis.ROT))}.",
 )
 @click.option(
     "--fsync/--no-fsync",
     default=True,
     show_default=True,
-    help="Sync before an acknowledgement; without, power is never lost.",
+    help="Fsync before each acknowledgement. Without it, no power failure is simulated.",
 )
 @click.option("--producers", default=Plan.producers, show_default=True)
 @click.option("--consumers", default=Plan.consumers, show_default=True)
-@click.option("--compacted", is_flag=True, help="Compact logs all the while.")
+@click.option("--compacted", is_flag=True, help="Compact logs continuously.")
 @click.option(
-    "--workload", type=click.Choice([*WORKLOADS, ALL]), default="log", show_default=True, help="What clients do."
+    "--workload",
+    type=click.Choice([*WORKLOADS, ALL]),
+    default="log",
+    show_default=True,
+    help="The requests that clients send.",
 )
 @click.option("--log", is_flag=True, help="Show the broker's log.")
 @click.option("--trace", type=click.File("w"), help="Write every traced line to this file.")
@@ -91,7 +95,7 @@ def run(
         )
         bad += not one_run(each, plan, replay, trace, as_json=as_json)
     if bad and not as_json:
-        print(f"{bad} of {runs} runs were not good")
+        print(f"{bad} of {runs} runs had findings")
     sys.exit(bool(bad))
 
 
@@ -104,7 +108,7 @@ def kinds(faults: str) -> tuple[str, ...]:
 
 
 def one_run(seed: int, plan: Plan, replay: str, trace: IO[str] | None, *, as_json: bool) -> bool:
-    """Simulate once and print the result. True: no findings."""
+    """Simulate once and print the result. Return True if there are no findings."""
     kept: list[str] | None = None if trace is None else []
     began_s = now_s()
     try:
@@ -117,18 +121,18 @@ def one_run(seed: int, plan: Plan, replay: str, trace: IO[str] | None, *, as_jso
     if as_json:
         print(json.dumps({"seed": seed, "digest": digest, "wall_s": wall_s, **asdict(report)}), flush=True)
     else:
-        print(told(seed, report, digest, wall_s), flush=True)
+        print(description(seed, report, digest, wall_s), flush=True)
         if report.findings:
             print(f"replay: {replay}", flush=True)
     return not report.findings
 
 
-def told(seed: int, report: Report, digest: str, wall_s: float) -> str:
+def description(seed: int, report: Report, digest: str, wall_s: float) -> str:
     """Describe a run in words."""
     faults = ", ".join(f"{kind} {times}" for kind, times in sorted(report.faults.items()))
     lines = [
-        f"seed {seed}: {'NOT GOOD' if report.findings else 'good'}, {report.simulated_s:.1f} s in {wall_s:.1f} s"
-        f" ({report.simulated_s / wall_s:.0f} times as fast as the wall),"
+        f"seed {seed}: {'FAILED' if report.findings else 'no findings'}, {report.simulated_s:.1f} s in {wall_s:.1f} s"
+        f" ({report.simulated_s / wall_s:.0f} times as fast as real time),"
         f" {report.acknowledged} values acknowledged, {report.read} read, digest {digest}",
         f"  {faults or 'no faults'}",
         *(f"  broker ended: {each}" for each in dict.fromkeys(report.exits)),
@@ -141,14 +145,16 @@ def told(seed: int, report: Report, digest: str, wall_s: float) -> str:
 
 
 @main.command()
-@click.option("--seed", default=1, show_default=True, help="Of the first workload.")
-@click.option("--count", "wanted", default=20_000, show_default=True, help="Endings to recover from, at least.")
-@click.option("--million", is_flag=True, help="As --count 1000000.")
-@click.option("--steps", default=200, show_default=True, help="Of each workload.")
-@click.option("--endings", default=100, show_default=True, help="Of each point.")
-@click.option("--point", type=int, help="With --ending: this one alone.")
+@click.option("--seed", default=1, show_default=True, help="The seed of the first workload.")
+@click.option(
+    "--count", "wanted", default=20_000, show_default=True, help="The least number of crashes to recover from."
+)
+@click.option("--million", is_flag=True, help="The same as --count 1000000.")
+@click.option("--steps", default=200, show_default=True, help="Steps of each workload.")
+@click.option("--endings", default=100, show_default=True, help="Crashes simulated at each point.")
+@click.option("--point", type=int, help="With --ending: simulate this crash only.")
 @click.option("--ending", type=int)
-@click.option("--log", is_flag=True, help="Show what recovery says.")
+@click.option("--log", is_flag=True, help="Show the log of recovery.")
 def crash_points(
     seed: int, wanted: int, million: bool, steps: int, endings: int, point: int | None, ending: int | None, log: bool
 ) -> None:
@@ -156,7 +162,7 @@ def crash_points(
     show_log(wanted=log)
     if point is not None and ending is not None:
         trio.run(one_ending, seed, steps, point, ending)
-        print("it holds")
+        print("the log was recovered")
     else:
         sys.exit(trio.run(many_endings, seed, MILLION if million else wanted, steps, endings))
 
@@ -168,20 +174,20 @@ async def one_ending(seed: int, steps: int, point: int, number: int) -> None:
 
 
 async def many_endings(seed: int, wanted: int, steps: int, per_point: int) -> int:
-    """Run workloads until there were enough endings; return the exit code."""
+    """Run workloads until enough crashes were simulated. Return the exit code."""
     checked, began_s = 0, now_s()
     for each in count(seed):
         try:
             async for _ in crashes(each, steps, per_point):
                 checked += 1
         except CrashFound as found:
-            print(f"FOUND after {checked} endings: {found}")
+            print(f"FOUND after {checked} crashes: {found}")
             print(
                 f"replay: {COMMAND} crash-points --seed {found.seed} --steps {steps} --point {found.point}"
                 f" --ending {found.number} --log"
             )
             return 1
-        print(f"seed {each}: {checked} endings hold, {checked / (now_s() - began_s):.0f} a second", flush=True)
+        print(f"seed {each}: {checked} crashes recovered, {checked / (now_s() - began_s):.0f} a second", flush=True)
         if checked >= wanted:
             return 0
     return 0

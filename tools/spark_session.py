@@ -1,6 +1,7 @@
-"""A Spark session with Spark's own `kafka` format, small and local: for tests and measurements.
+"""A small local Spark session with Spark's own `kafka` format, for tests and measurements.
 
-The connector comes from Maven Central by `spark.jars.packages`, as a user would have it; its version must be pyspark's.
+The connector comes from Maven Central by `spark.jars.packages`, as for a user. The connector's version must equal
+pyspark's.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ CENTRAL_ALONE = """<ivysettings>
 
 
 class NoConnector(Exception):
-    """The error that the connector cannot be fetched, with the reason."""
+    """An error: the connector cannot be fetched. The text gives the reason."""
 
 
 def fetch() -> None:
-    """Have the connector in Ivy's cache. NoConnector when that fails.
+    """Fetch the connector into Ivy's cache. NoConnector: the fetch fails.
 
-    Launches are tried in processes of their own, for one that fails leaves its process without a JVM for good. The
-    second one asks Maven Central alone: a pom without its jar in `~/.m2` stops Ivy's usual way.
+    Each attempt runs in a process of its own, because a failed launch leaves its process without a JVM. The second
+    attempt asks Maven Central only: a pom without its jar in `~/.m2` breaks Ivy's default resolvers.
     """
     if CONNECTOR_JAR.exists():
         return
@@ -61,7 +62,7 @@ def fetch() -> None:
 
 
 def open_session(ivy_settings: str = "") -> SparkSession:
-    """Return a new session of two local threads, or the one that runs."""
+    """Return a new session with two local threads, or the running one."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -1,7 +1,7 @@
-"""The laws of the house that ruff, mypy and import-linter have no rule for.
+"""The rules of this repository that ruff, mypy and import-linter cannot check.
 
-A rule is a function of one file that yields (line, what is wrong); `tests/unit/arch` plants a violation for each.
-`python -m tools.tidy` applies them to all files that git knows or would add, prints the findings, and exits 1 if any.
+A rule is a function that yields (line, fault) for one file. `tests/unit/arch` plants a violation of each. `python -m
+tools.tidy` applies all rules to all files that git tracks or would add, prints the faults, and exits 1 if any.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ class Source:
 
 
 def long_file(source: Source) -> Faults:
-    """Find files of more than 600 lines, which hold more than one noun."""
+    """Find files of more than 600 lines."""
     lines = source.text.count("\n")
     if lines > FILE_LINES_MAX and source.path not in PURE_TABLES:
         yield FILE_LINES_MAX, f"{lines} lines in one file, at most {FILE_LINES_MAX}"
 
 
 def long_function(source: Source) -> Faults:
-    """Find functions of more than 60 lines, which do more than one thing."""
+    """Find functions of more than 60 lines."""
     for node in source.nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and source.path not in PURE_TABLES:
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -82,14 +82,14 @@ def long_function(source: Source) -> Faults:
 
 
 def nameless(source: Source) -> Faults:
-    """Find files with names such as utils, which name no noun."""
+    """Find files with vague names such as utils."""
     for part in Path(source.path).with_suffix("").parts:
         if part in NAMELESS_ALONE or NAMELESS.intersection(part.split("_")):
             yield 1, f"{part!r} says nothing: name the file by its noun"
 
 
 def opens_file(source: Source) -> Faults:
-    """Find uses of the builtin open, which ruff cannot ban; only world.disk opens files."""
+    """Find uses of the builtin open, which ruff cannot ban. Only world.disk opens files."""
     for node in source.nodes:
         if isinstance(node, ast.Name) and node.id in ("open", "input") and not source.within(*MAY_OPEN_FILES):
             yield node.lineno, f"the builtin {node.id!r}: files are world.disk's"
@@ -103,14 +103,14 @@ def asynchronous(source: Source) -> Faults:
 
 
 def spawns(source: Source) -> Faults:
-    """Find handlers that start tasks or make channels: a handler returns a response or a coroutine."""
+    """Find handlers that start tasks or open channels. A handler returns a response or a coroutine."""
     for node in source.nodes:
         if isinstance(node, ast.Attribute) and node.attr in SPAWNING and source.within("pykbroker/apis/"):
             yield node.lineno, f"{node.attr} in a handler: it returns a response or a coroutine, and starts nobody"
 
 
 def stub(source: Source) -> Faults:
-    """Find stubs; a body of dots belongs to a Protocol or an overload."""
+    """Find stubs. Only a Protocol or an overload may have a body of dots."""
     if not source.within("wire/", "pykbroker/"):
         return
     for node in source.nodes:
@@ -129,7 +129,7 @@ def stub(source: Source) -> Faults:
 
 
 def no_theory(source: Source) -> Faults:
-    """Find packages whose docstring has no numbered rules, or whose __init__ holds code."""
+    """Find packages whose docstring has no numbered rules, or whose `__init__.py` holds code."""
     if not source.within("wire/", "pykbroker/") or not source.path.endswith("/__init__.py"):
         return
     if not re.search(r"^1\. ", ast.get_docstring(source.tree) or "", re.MULTILINE):
@@ -141,7 +141,7 @@ def no_theory(source: Source) -> Faults:
 
 
 def misdescribed_api(source: Source) -> Faults:
-    """Find an API's file whose docstring, name and handler disagree: `Name (key), v1-11: ...`."""
+    """Find API files whose docstring, name and handler disagree. The docstring begins `Name (key), v1-11: ...`."""
     if not source.within("pykbroker/apis/") or source.path.endswith("/__init__.py"):
         return
     opening = re.match(r"(\w+) \((\d+)\), v([\d-]+)[: ]", ast.get_docstring(source.tree) or "")
@@ -174,14 +174,14 @@ def sleeps(source: Source) -> Faults:
 
 
 def postponed(source: Source) -> Faults:
-    """Find markers of postponed work, which belongs into an issue."""
+    """Find markers of postponed work, which belongs in an issue."""
     for number, line in enumerate(source.text.splitlines(), 1):
         if found := re.search(r"\b(TO[D]O|FIX[M]E|XX[X])\b", line):
             yield number, f"{found[0]}: do it, or leave it out"
 
 
 def machine_path(source: Source) -> Faults:
-    """Find paths of one machine, and registries in the list of versions."""
+    """Find paths of one machine, and package registries in the list of versions."""
     for number, line in enumerate(source.text.splitlines(), 1):
         if found := re.search(r"(?<!\w)/(?:work|root|farm)/\S*", line):
             yield number, f"{found[0]} is a path of one machine"
@@ -246,7 +246,7 @@ def faults(source: Source) -> Iterator[str]:
 
 
 def tree(root: Path) -> Iterator[Source]:
-    """Yield the text files that git knows or would add, except test data."""
+    """Yield the text files that git tracks or would add, except test data."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=root,

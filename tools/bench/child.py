@@ -1,4 +1,4 @@
-"""A broker in a process of its own, with what ``/proc`` tells about it."""
+"""A broker in a process of its own, and its CPU time and memory from ``/proc``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Child:
-    """One spawned process; its output goes to a file, so that it never blocks on a full pipe."""
+    """A spawned process, whose output goes to a file so that the process never blocks on a full pipe."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
         self.log = log
@@ -30,7 +30,7 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether the process still runs."""
+        """Whether the process is still running."""
         return self._process.poll() is None
 
     def cpu_seconds(self) -> float:
@@ -43,7 +43,7 @@ class Child:
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE_BYTES
 
     def stop(self, timeout_s: float = 30) -> int:
-        """Send SIGTERM, wait, and return the exit status; kill a process that does not end."""
+        """Send SIGTERM, wait, and return the exit status. Kill the process if it does not end in time."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
         try:

@@ -1,7 +1,7 @@
-"""Raw request frames, built once and sent many times, and the little of their answers that a row must read.
+"""Raw request frames, built once and sent many times, and parsers for the few response fields that rows read.
 
-Independent of ``wire`` on purpose: every peer gets the same bytes, and a fault of our codec cannot hide in both ends.
-All versions are below the flexible ones, so a frame is plain ``struct``.
+The module does not use ``wire``: every peer gets the same bytes, and a defect of our codec cannot hide on both sides.
+All versions are below the flexible ones, so that ``struct`` alone can build a frame.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def frame(key: int, version: int, body: bytes, correlation_id: int = 1) -> bytes
 
 
 def string(text: str) -> bytes:
-    """Return a string with its length of 16 bits."""
+    """Return a string after its length of 16 bits."""
     data = text.encode()
     return struct.pack(">h", len(data)) + data
 
@@ -40,7 +40,10 @@ def varint(number: int) -> bytes:
 
 
 def batch(value: bytes) -> bytes:
-    """Return a record batch with one record without key, stamped now; not idempotent, so that it can be resent."""
+    """Return a record batch with one record without a key and with the current time.
+
+    The batch is not idempotent, so that it can be sent again.
+    """
     record = b"\0\0\0\1" + varint(len(value)) + value + b"\0"
     record = varint(len(record)) + record
     now_ms = int(time.time() * 1000)
@@ -55,7 +58,7 @@ def produce(topic: str, partition: int, records: bytes, acks: int = -1) -> bytes
 
 
 def fetch(topic: str, partition: int, offset: int, wait_ms: int) -> bytes:
-    """Return Fetch version 11 of one partition without a session, of at least one byte: at the log's end it parks."""
+    """Return Fetch version 11 of one partition, without a session and with 1 as the minimum of bytes."""
     head = struct.pack(">iiiibiii", -1, wait_ms, 1, 50 << 20, 0, 0, -1, 1)
     part = struct.pack(">iiiqqi", 1, partition, -1, offset, -1, 1 << 20)
     return frame(1, 11, head + string(topic) + part + struct.pack(">i", 0) + string(""))
@@ -67,7 +70,7 @@ def list_offsets(topic: str, partition: int) -> bytes:
 
 
 def metadata(topics: Sequence[str] | None = ()) -> bytes:
-    """Return Metadata version 4 for these topics (auto-created), for none, or with ``None`` for all."""
+    """Return Metadata version 4 for these topics, which are auto-created. ``None`` requests all topics."""
     body = struct.pack(">i", -1 if topics is None else len(topics)) + b"".join(map(string, topics or ()))
     return frame(3, 4, body + b"\1")
 
@@ -113,7 +116,7 @@ def delete_topics(names: Sequence[str]) -> bytes:
 
 
 def broker_count(metadata_reply: bytes) -> int:
-    """Return the number of brokers in a Metadata response; 0 while a broker is not registered yet."""
+    """Return the number of brokers in a Metadata response, 0 while no broker is registered."""
     count: int = struct.unpack_from(">i", metadata_reply, 8)[0]
     return count
 
@@ -125,7 +128,7 @@ def list_offsets_error(reply: bytes) -> int:
 
 
 def list_offsets_offset(reply: bytes) -> int:
-    """Return the offset in a response to `list_offsets`, -1 where there is an error."""
+    """Return the offset in a response to `list_offsets`, -1 for an error."""
     offset: int = struct.unpack_from(">q", reply, len(reply) - 8)[0]
     return offset
 
@@ -143,14 +146,14 @@ def create_topics_errors(reply: bytes) -> list[int]:
 
 
 class Caller:
-    """A blocking connection with one request at a time; `call` returns the response from its correlation id on."""
+    """A blocking connection with one request at a time. `call` returns the response from its correlation id on."""
 
     def __init__(self, port: int, timeout_s: float = 60) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def call(self, request: bytes) -> bytes:
-        """Send one frame and read one; ConnectionError when the peer closes instead."""
+        """Send one frame and read one. ConnectionError: the peer closed the connection."""
         self.socket.sendall(request)
         return self._exactly(struct.unpack(">i", self._exactly(4))[0])
 

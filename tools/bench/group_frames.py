@@ -1,4 +1,4 @@
-"""Request frames of groups, and the little of their answers that rows read. As `frames`, whose rules hold here."""
+"""Request frames of groups, and parsers for the few response fields that rows read. The rules of `frames` apply."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tools.bench.frames import frame, string
 SESSION_MS, REBALANCE_MS = 45_000, 300_000
 PROTOCOL_TYPE, PROTOCOL = "consumer", "range"
 AFTER_THROTTLE = 8
-"""Offset of the body of a response, behind its correlation id and throttle time."""
+"""The position of a response's body, after its correlation id and throttle time."""
 
 
 def data(content: bytes) -> bytes:
-    """Return bytes with their length of 32 bits."""
+    """Return bytes after their length of 32 bits."""
     return struct.pack(">i", len(content)) + content
 
 
@@ -48,14 +48,14 @@ def fetch_all_answer(reply: bytes) -> tuple[int, int]:
 
 
 def join(group: str, member_id: str, topic: str) -> bytes:
-    """Return JoinGroup version 3, whose response gives a member its id at once."""
+    """Return JoinGroup version 3, whose response gives a new member its id at once."""
     subscription = struct.pack(">hi", 0, 1) + string(topic) + struct.pack(">i", -1)
     head = string(group) + struct.pack(">ii", SESSION_MS, REBALANCE_MS) + string(member_id) + string(PROTOCOL_TYPE)
     return frame(11, 3, head + struct.pack(">i", 1) + string(PROTOCOL) + data(subscription))
 
 
 def join_answer(reply: bytes) -> tuple[int, int, str, list[str]]:
-    """Return error code, generation and member id of a response to `join`; for a leader also all member ids."""
+    """Return error code, generation and member id of a response to `join`, and for a leader all member ids."""
     code, generation = struct.unpack_from(">hi", reply, AFTER_THROTTLE)
     _, pos = _string(reply, AFTER_THROTTLE + 6)
     _, pos = _string(reply, pos)
@@ -70,7 +70,7 @@ def join_answer(reply: bytes) -> tuple[int, int, str, list[str]]:
 
 
 def sync(group: str, generation: int, member_id: str, members: Iterable[str] = ()) -> bytes:
-    """Return SyncGroup version 2; a leader assigns 100 bytes to every member."""
+    """Return SyncGroup version 2. A leader assigns 100 bytes to every member."""
     given = [string(name) + data(bytes(100)) for name in members]
     head = string(group) + struct.pack(">i", generation) + string(member_id) + struct.pack(">i", len(given))
     return frame(14, 2, head + b"".join(given))

@@ -1,6 +1,6 @@
-"""The largest requests that clients send: for a topic of thousands of partitions, or as many groups or resources.
+"""The largest requests that clients send: for thousands of partitions, groups or resources.
 
-As `frames`, independent of ``wire``, and in versions below the flexible ones where an API has one.
+Like `frames`, the module does not use ``wire``. Versions are below the flexible ones where the API has such a version.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ TRANSACTION_TIMEOUT_MS = 60_000
 NOT_A_BROKER = 99
 TOPIC_RESOURCE, SET = 2, 0
 PATTERN = "(" + "a?" * 300 + "){3}b"
-"""A pattern that matches no transactional id and that a matcher that backtracks needs exponential time for."""
+"""A pattern that matches no transactional id. A backtracking matcher needs exponential time for it."""
 
 
 def of_partitions(topic: str, part: Callable[[int], bytes]) -> bytes:
-    """Return an array of one topic with `part` of each partition."""
+    """Return an array with one topic, and with `part` for each of its partitions."""
     return struct.pack(">i", 1) + string(topic) + struct.pack(">i", PARTITIONS) + b"".join(map(part, range(PARTITIONS)))
 
 
@@ -69,7 +69,7 @@ def add_partitions(topic: str, transactional_id: str, producer: tuple[int, int])
 
 
 def elect_leaders(topic: str) -> bytes:
-    """Return ElectLeaders version 0 of each partition, whose leaders are the preferred ones already."""
+    """Return ElectLeaders version 0 of each partition, although the preferred replicas lead already."""
     return frame(43, 0, of_partitions(topic, lambda index: struct.pack(">i", index)) + struct.pack(">i", 60_000))
 
 
@@ -120,7 +120,7 @@ def text(characters: str) -> bytes:
 
 
 def transactional_ids() -> list[str]:
-    """Return the transactional ids that a hostile pattern is matched with."""
+    """Return the transactional ids that the broker matches with a hostile pattern."""
     return [f"{'a' * 40}{index}" for index in range(TRANSACTIONS)]
 
 
@@ -130,13 +130,13 @@ def init_producer(transactional_id: str) -> bytes:
 
 
 def producer_of(reply: bytes) -> tuple[int, int] | None:
-    """Return the producer id and epoch in an answer to `init_producer`; None for an error."""
+    """Return the producer id and epoch in a response to `init_producer`; None for an error."""
     error, producer_id, epoch = struct.unpack_from(">hqh", reply, 8)
     return None if error else (producer_id, epoch)
 
 
 def requests(topic: str, transactional_id: str = "", producer: tuple[int, int] = (0, 0)) -> Mapping[str, bytes]:
-    """Return the requests by name, in an order in which each finds what it needs."""
+    """Return the requests by name, in the order in which they must be sent."""
     return {
         "CreateTopics": create_topics([topic], PARTITIONS),
         "Metadata": metadata([topic]),

@@ -1,4 +1,4 @@
-"""Small requests from one epoll loop: the cheapest client in Python, so that the broker is what is measured."""
+"""Small requests from one epoll loop, the cheapest client in Python, so that the broker is the bottleneck."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECEIVE_BYTES = 65536
 
 @dataclass(frozen=True)
 class Load:
-    """The result of a run: answered requests, the seconds they took, and every latency in seconds, sorted."""
+    """The result of a run: the number of responses, the seconds of the run, and the sorted latencies in seconds."""
 
     requests: int
     seconds: float
@@ -39,7 +39,7 @@ def percentile(values: Sequence[float], quantile: float) -> float:
 
 
 class _Lane:
-    """One connection that always sends the same frame and whose replies all have one length."""
+    """A connection that always sends the same frame, and whose responses all have the same length."""
 
     __slots__ = ("partial_bytes", "receive", "reply_bytes", "request", "send", "sent", "socket")
 
@@ -56,7 +56,7 @@ class _Lane:
 
 
 def drive(port: int, requests: Sequence[bytes], *, in_flight: int = 1, seconds: float = 2) -> Load:
-    """Open a connection for each of `requests` and keep `in_flight` of it unanswered, for so many seconds."""
+    """Open a connection for each of `requests` and keep `in_flight` copies of it unanswered, for this many seconds."""
     lanes = {lane.socket.fileno(): lane for lane in (_Lane(port, request) for request in requests)}
     poll = select.epoll()
     latencies: list[float] = []

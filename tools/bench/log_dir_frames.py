@@ -1,6 +1,6 @@
-"""Frames of the requests that move partitions between the log directories of a broker, and their answers, for rows.
+"""Frames of the requests that move partitions between the log directories of a broker, and parsers for their responses.
 
-As `frames`, independent of ``wire``, and in versions below the flexible ones.
+Like `frames`, the module does not use ``wire``, and its versions are below the flexible ones.
 """
 
 from __future__ import annotations

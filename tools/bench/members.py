@@ -1,4 +1,4 @@
-"""Many members of one classic group in one epoll loop, as cheap as they can be made: each asks one thing at a time."""
+"""Many members of one classic group in one epoll loop. A member has at most one unanswered request, to be cheap."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from collections.abc import Callable
 from tools.bench import frames, group_frames
 
 HEARTBEAT_S = 0.1
-"""Heartbeat interval. A consumer's default is 3 s, after which members would notice a rebalance."""
+"""The heartbeat interval. Members notice a rebalance only at a heartbeat; a consumer's default is 3 s."""
 RECEIVE_BYTES = 1 << 20
 WITHIN_S = 120
 ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS = 22, 25, 27
 
 
 class Member:
-    """A member that joins, syncs, and rejoins at each rebalance; `generation` is that of its assignment."""
+    """A member that joins, syncs, and rejoins at each rebalance. `generation` is the generation of its assignment."""
 
     def __init__(self, port: int, group: str, topic: str) -> None:
         self.socket = frames.Caller(port).socket
@@ -45,7 +45,7 @@ class Member:
         self._ask(group_frames.heartbeat(self.group, self.generation, self.id), self._on_heartbeat)
 
     def leave(self) -> None:
-        """Send LeaveGroup; no other request may be unanswered."""
+        """Send LeaveGroup. No other request may be unanswered."""
         self._ask(group_frames.leave(self.group, self.id), self._on_leave)
 
     def read(self) -> None:
@@ -96,7 +96,10 @@ class Member:
 
 
 def settle(members: list[Member], after: int = -1) -> None:
-    """Run all members until they have assignments of one generation above `after`. RuntimeError on a timeout."""
+    """Run all members until they have assignments of one generation above `after`.
+
+    RuntimeError: the members time out.
+    """
     by_fd = {member.socket.fileno(): member for member in members}
     poll = select.epoll()
     for fd in by_fd:

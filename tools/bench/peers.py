@@ -1,9 +1,10 @@
 """The brokers that are measured, each as a child process on a port of its own.
 
-    python -m tools.bench.peers kafka          # run one until Ctrl-C and print its address
-    python -m tools.bench.peers kafka --directory data
+python -m tools.bench.peers kafka          # run one until Ctrl-C and print its address
+python -m tools.bench.peers kafka --directory data
 
-Kafka needs ``java`` (17) and, the first time, ``mvn``; kfake needs ``go`` the first time. Both go into ``.cache``.
+Kafka needs ``java`` (17) and, the first time, ``mvn``. kfake needs ``go`` the first time. Both peers are kept in
+``.cache``.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 """
 
-# What Kafka's own start script gives its JVM.
+# Options of the JVM, from Kafka's own start script.
 JVM_OPTIONS = [
     "-Xmx1G",
     "-server",
@@ -64,7 +65,7 @@ def free_port() -> int:
 
 @dataclass(frozen=True)
 class Peer:
-    """A broker that can be started: `prepare` makes a fresh data directory, `command` starts the broker on it."""
+    """A kind of broker. `prepare` makes a fresh data directory, and `command` starts the broker on it."""
 
     name: str
     fetch: Callable[[], None]
@@ -76,12 +77,15 @@ class Peer:
     in_process: bool = False
     waits_for_session: bool = False
     flushing: tuple[str, ...] = ()
-    """Options with which nothing is acknowledged before an fsync covers it."""
+    """The options with which every record is fsynced before it is acknowledged."""
     cleaning: tuple[str, ...] = ()
-    """Options with which a log is compacted as soon as it is due."""
+    """The options with which a log is compacted as soon as it is due."""
 
     def start(self, directory: Path, *, fresh: bool = True, options: tuple[str, ...] = ()) -> Broker:
-        """Start it on `directory` and wait for its first Metadata answer; the wait is in `Broker.start_seconds`."""
+        """Start the broker on `directory` and wait for its first Metadata response.
+
+        `Broker.start_seconds` has the time.
+        """
         self.fetch()
         directory.mkdir(parents=True, exist_ok=True)
         port_file = directory / "port"
@@ -115,16 +119,16 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
     def stop(self) -> None:
-        """Stop the broker and leave its directory."""
+        """Stop the broker and keep its directory."""
         self.child.stop()
 
     def restart(self) -> Broker:
-        """Start it again on the same directory and port."""
+        """Start the broker again on the same directory and port."""
         return self.peer.start(self.directory, fresh=False)
 
 
 def wait_until_serving(child: Child, port: int) -> None:
-    """Ask for Metadata every millisecond until an answer lists a broker; RuntimeError when the child ends before."""
+    """Request Metadata every millisecond until a response lists a broker. RuntimeError: the process ended before."""
     deadline = time.monotonic() + START_TIMEOUT_S
     request = frames.metadata()
     while time.monotonic() < deadline:
@@ -141,7 +145,7 @@ def wait_until_serving(child: Child, port: int) -> None:
 
 
 def need(program: str) -> str:
-    """Return the path of a program. RuntimeError: the program is missing, and who needs it."""
+    """Return the path of a program. RuntimeError: the program is missing; the text names the peer that needs it."""
     path = shutil.which(program)
     if path is None:
         raise RuntimeError(f"{program} is needed to fetch or run this peer")
@@ -149,12 +153,12 @@ def need(program: str) -> str:
 
 
 def fetch_kafka() -> None:
-    """Fetch Kafka's jars from Maven, once."""
+    """Fetch Kafka's jars from Maven unless they are in the cache."""
     kafka_jars.fetch()
 
 
 def fetch_kfake() -> None:
-    """Build kfake, once, in the versions that ``kfake/go.mod`` pins."""
+    """Build kfake in the versions that ``kfake/go.mod`` pins, unless it is in the cache."""
     if not KFAKE.exists():
         KFAKE.parent.mkdir(parents=True, exist_ok=True)
         source = Path(__file__).with_name("kfake")
@@ -182,7 +186,7 @@ def prepare_kafka(directory: Path, port: int, names: Sequence[str] = ("data",)) 
 
 
 def prepare_nothing(directory: Path, port: int) -> None:
-    """Remove the leftovers of an earlier run, for a broker that needs no formatting."""
+    """Remove the leftovers of an earlier run. The broker needs no formatting."""
     shutil.rmtree(directory / "data", ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""The table as Markdown: one line a figure, medians, and how many times better than Kafka."""
+"""The table of results as Markdown: one line per figure, with medians, and how many times better than Kafka."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Kafka. Kafka against itself gives 0.7 to 1.35: quote ratios, not absolutes.
 
 @dataclass(frozen=True)
 class Line:
-    """One figure of one row: a value a run for every peer that could be measured."""
+    """One figure of one row, with its value in each run of every measured peer."""
 
     row: Row
     key: str
@@ -37,7 +37,10 @@ class Line:
         return self.row.figures[self.key]
 
     def ratio(self) -> float | None:
-        """Return how many times better than Kafka: the median ratio of pairs; None without both, or beside a zero."""
+        """Return how many times better than Kafka the figure is: the median ratio of the pairs.
+
+        None: pykbroker or Kafka was not measured, or a value is zero.
+        """
         pairs = zip(self.values.get("pykbroker", ()), self.values.get("kafka", ()), strict=False)
         quotients = [ours / theirs for ours, theirs in pairs if ours and theirs]
         ratios = quotients if self.figure.more_is_better else [1 / quotient for quotient in quotients]
@@ -83,7 +86,7 @@ def _lines(path: str) -> list[str]:
 
 
 def write(path: Path, lines: Iterable[Line]) -> None:
-    """Put `lines` into the table at `path`; rows that were not measured now keep theirs, and the remarks stay."""
+    """Put `lines` into the table at `path`. Rows that were not measured now, and the remarks, stay."""
     table, remarks = {}, ""
     if path.exists():
         remarks = path.read_text().partition("\n## ")[2]

@@ -15,7 +15,7 @@ from tools.bench.peers import Broker, Peer
 
 @dataclass(frozen=True)
 class Figure:
-    """One number of a row; `more_is_better` says which way a ratio goes."""
+    """One number of a row. `more_is_better` gives the direction of its ratio."""
 
     title: str
     more_is_better: bool = False
@@ -37,7 +37,10 @@ class Stage:
 
 @dataclass(frozen=True)
 class Row:
-    """`measure` gives a value for each of `figures`, None where the peer cannot do it. A `noisy` row is paired."""
+    """A row of the table. A `noisy` row is measured in pairs.
+
+    `measure` returns a value for each of `figures`, None if the peer does not support the measurement.
+    """
 
     name: str
     figures: Mapping[str, Figure]
@@ -46,7 +49,7 @@ class Row:
 
 
 class Topic:
-    """A fresh topic for one measurement, every partition served; deleted after it, so that no broker piles up data."""
+    """A fresh topic for one measurement, with all partitions served, which is deleted afterwards."""
 
     def __init__(self, broker: Broker, partitions: int = 4) -> None:
         self.name = f"bench-{uuid.uuid4().hex[:12]}"
@@ -67,7 +70,7 @@ class Topic:
 
 
 class CpuClock:
-    """CPU seconds that a broker spends from here on; a row that loads it reads them right after the load."""
+    """The CPU seconds that a broker has used since this clock was made. A row reads them just after its load."""
 
     def __init__(self, broker: Broker) -> None:
         self._child = broker.child

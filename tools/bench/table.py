@@ -1,4 +1,4 @@
-"""All rows in the order in which they are measured: what disturbs a warm broker most comes last."""
+"""All rows in the order in which they are measured. The rows that disturb a warm broker most come last."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Volume through librdkafka, the fastest client there is: for rows that produce and consume, and to warm brokers."""
+"""Volume through librdkafka, the fastest client: for rows that produce and consume, and to warm up brokers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.bench.row import Topic
 
 ANY_PARTITION = -1
 AT_ONCE = 10_000
-"""Messages that the client is given in one call: a call for each costs more than all that the broker does."""
+"""The number of messages passed to the client in one call. A call for each message costs more than the broker does."""
 QUEUED_MAX = 1_000_000
 DRAIN_TIMEOUT_S = 60
 
@@ -20,9 +20,9 @@ DRAIN_TIMEOUT_S = 60
 def produce(
     broker: Broker, topic: Topic, count: int, *values: bytes, codec: str = "none", spread: bool = False
 ) -> float:
-    """Produce `count` messages of these values in turn, acks=all; the seconds until the last was acknowledged.
+    """Produce `count` messages with these values in turn, acks=all. Return the seconds until the last acknowledgement.
 
-    librdkafka fills one partition after the other, in large batches, unless they are to be spread evenly.
+    librdkafka fills one partition after the other, in large batches, unless `spread` is set.
     """
     failed: list[KafkaError] = []
 
@@ -63,14 +63,14 @@ def produce(
 
 
 def consumer(bootstrap: str, assignment: Iterable[TopicPartition]) -> Consumer:
-    """Return a consumer outside of groups that reads these partitions from the offsets they carry."""
+    """Return a consumer without a group that reads these partitions from the given offsets."""
     made = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": "bench",
             "enable.auto.commit": False,
             "enable.metrics.push": False,
-            # Without these two it stops for a second whenever it is 100,000 messages ahead of its application.
+            # Without these two options, the consumer pauses for a second whenever 100,000 fetched messages are unread.
             "queued.min.messages": 1_000_000,
             "fetch.queue.backoff.ms": 1,
         }
@@ -80,7 +80,7 @@ def consumer(bootstrap: str, assignment: Iterable[TopicPartition]) -> Consumer:
 
 
 def consume(broker: Broker, topic: Topic, count: int) -> float:
-    """Read `count` messages from the beginning of all partitions and give the seconds from first to last."""
+    """Read `count` messages from the beginning of all partitions. Return the seconds from the first to the last."""
     reading = consumer(broker.bootstrap, [TopicPartition(topic.name, index, 0) for index in range(topic.partitions)])
     try:
         got = len(reading.consume(1, DRAIN_TIMEOUT_S))

@@ -1,1 +1,1 @@
-"""The rows of the table, a module for each kind of load; ``tools/bench/table.py`` lists them in order."""
+"""The rows of the table, with a module for each kind of load. ``tools/bench/table.py`` lists them in order."""

@@ -23,7 +23,7 @@ LOOK_S = 0.02
 
 
 def clean(stage: Stage) -> Mapping[str, float] | None:
-    """Return the records a second of one log's compaction, and what clients notice during another's."""
+    """Return the records per second of one log's compaction, and the latencies of clients during another compaction."""
     if not stage.peer.cleaning:
         return None
     broker = stage.peer.start(stage.directory(), options=stage.peer.cleaning)
@@ -56,13 +56,13 @@ def latencies(broker: Broker) -> tuple[float, float]:
 
 
 def wait(broker: Broker, begun: float) -> None:
-    """Not for ever."""
+    """Raise RuntimeError if the compaction takes too long."""
     if time.time() - begun > CLEANING_S_MAX:
         raise RuntimeError(f"not compacted within {CLEANING_S_MAX} s:\n{broker.child.tail()}")
 
 
 def fill(broker: Broker, name: str) -> None:
-    """Write every key several times; nothing is compacted yet."""
+    """Write every key several times. Nothing is compacted yet."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     configs = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20), "min.cleanable.dirty.ratio": NEVER}
     for made in admin.create_topics([NewTopic(name, 1, 1, config=configs)]).values():
@@ -95,7 +95,7 @@ def checkpoint(broker: Broker) -> Path:
 
 
 def clean_up_to(broker: Broker, name: str) -> int:
-    """Return the offset below which the log is clean, or 0 while that is not its whole sealed part."""
+    """Return the offset below which the log is clean, or 0 until all its sealed segments are clean."""
     lines = checkpoint(broker).read_text().splitlines() if checkpoint(broker).exists() else []
     cleaned = next((int(line.split()[2]) for line in lines if line.startswith(f"{name} 0 ")), 0)
     active = max(int(path.stem) for path in (broker.directory / "data" / f"{name}-0").glob("*.log"))

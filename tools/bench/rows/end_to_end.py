@@ -1,4 +1,4 @@
-"""Latency from a producer's call to a consumer in another process, at 1,000 messages a second, by one clock."""
+"""Latency from a producer's call to a consumer in another process, at 1,000 messages a second, on one clock."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CONSUMER_TIMEOUT_S = 30
 
 
 def end_to_end(stage: Stage) -> Mapping[str, float]:
-    """Latency with linger 0 and defaults else; the first `WARM_MESSAGES` do not count."""
+    """Measure the latency with linger 0 and otherwise default options. The first `WARM_MESSAGES` do not count."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     with Topic(stage.broker) as topic:

@@ -1,4 +1,4 @@
-"""Consumer groups and transactions: how soon a consumer has its partitions, commits of offsets, small transactions."""
+"""Consumer groups and transactions: the time to a consumer's first assignment, offset commits, small transactions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ WARM_TRANSACTIONS = 20
 RECORDS, PARTITIONS = 10, 3
 
 Join = Callable[[str, str, str], float | None]
-"""Bootstrap, topic, group: when a consumer had partitions; None where the broker does not have its protocol."""
+"""A function of bootstrap servers, topic and group.
+
+It returns the time at which a consumer got its partitions, or None if the broker does not support its group protocol.
+"""
 
 
 def first_assignment(stage: Stage, join: Join) -> Mapping[str, float] | None:
@@ -35,19 +38,19 @@ def first_assignment(stage: Stage, join: Join) -> Mapping[str, float] | None:
 
 
 def settle(stage: Stage, group: str = "bench") -> None:
-    """Wait until groups are coordinated, whose topic is made when one is first asked for."""
+    """Wait until the broker coordinates groups. The first request for a coordinator creates the internal topic."""
     with frames.Caller(stage.broker.port) as caller:
         while frames.find_coordinator_error(caller.call(frames.find_coordinator(group))):
             time.sleep(0.01)
 
 
 class Assigned(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Notes when partitions were assigned."""
+    """A rebalance listener that records when partitions were assigned."""
 
     at: float | None = None
 
     def on_partitions_revoked(self, revoked: object) -> None:
-        """Not of interest."""
+        """Do nothing."""
 
     def on_partitions_assigned(self, assigned: object) -> None:
         """Record the assignment."""
@@ -55,7 +58,7 @@ class Assigned(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 def join_kafka_python(bootstrap: str, topic: str, group: str) -> float | None:
-    """Join with kafka-python; the message in the topic ends its poll."""
+    """Join with kafka-python. The message in the topic ends the consumer's poll."""
     assigned = Assigned()
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id=group, auto_offset_reset="earliest")
     try:
@@ -91,7 +94,7 @@ def join_confluent(bootstrap: str, topic: str, group: str, protocol: str) -> flo
 
 
 def commit(stage: Stage) -> Mapping[str, float]:
-    """OffsetCommit of one partition, each connection in a group of its own."""
+    """Measure OffsetCommit of one partition. Each connection has a group of its own."""
     with Topic(stage.broker) as topic:
         groups = [f"{topic.name}-{index}" for index in range(CONNECTIONS)]
         settle(stage)
@@ -105,7 +108,10 @@ def commit(stage: Stage) -> Mapping[str, float]:
 
 
 def transactions(stage: Stage) -> Mapping[str, float]:
-    """Begin, `RECORDS` records over `PARTITIONS` partitions, commit, one after the other; all must be in the log."""
+    """Measure transactions of `RECORDS` records over `PARTITIONS` partitions, one after the other.
+
+    RuntimeError: a committed record is missing from the log.
+    """
     with Topic(stage.broker, PARTITIONS) as topic:
         producer = Producer(
             {

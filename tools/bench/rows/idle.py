@@ -1,4 +1,4 @@
-"""Memory and CPU of a broker that nobody asks anything: of a new one, with parked fetches, with idle connections."""
+"""Memory and CPU of an idle broker: a new one, one with waiting fetches, and one with idle connections."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def idle(stage: Stage) -> Mapping[str, float]:
 
 
 def parked(stage: Stage) -> Mapping[str, float]:
-    """Measure a new broker with `PARKED_FETCHES` connections that each wait for a first message."""
+    """Measure a new broker with `PARKED_FETCHES` connections whose Fetch requests wait for a first message."""
     broker = stage.peer.start(stage.directory())
     try:
         with contextlib.ExitStack() as open_connections, Topic(broker) as topic:
@@ -50,7 +50,7 @@ def parked(stage: Stage) -> Mapping[str, float]:
 
 
 def idle_connections(stage: Stage) -> Mapping[str, float]:
-    """Measure the memory that each of `IDLE_CONNECTIONS` adds to the warm broker after one request."""
+    """Measure the memory that each of `IDLE_CONNECTIONS` connections takes in the warm broker after one request."""
     before = stage.broker.child.memory_bytes()
     with contextlib.ExitStack() as open_connections:
         for _ in range(IDLE_CONNECTIONS):

@@ -1,4 +1,4 @@
-"""Prints the seconds from a call of `running_broker` to its broker's first Metadata answer, imports not counted."""
+"""A program that prints the seconds from the call of `running_broker` to the first Metadata response."""
 
 from __future__ import annotations
 

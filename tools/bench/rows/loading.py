@@ -1,4 +1,4 @@
-"""A start with a million committed offsets: until every group's are served, and how long clients wait meanwhile."""
+"""A start with a million committed offsets: the time until all groups are served, and clients' latency meanwhile."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tools.bench.rows import groups
 GROUPS, PARTITIONS = 10_000, 100
 IN_FLIGHT = 10
 COORDINATORS = 50
-"""Partitions of `__consumer_offsets`."""
+"""The number of partitions of `__consumer_offsets`."""
 OFFSET = 7
 LOADED_WITHIN_S = 120
 NOT_YET = (14, 15, 16)
-"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR."""
+"""The error codes COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE and NOT_COORDINATOR."""
 
 
 def load(stage: Stage) -> Mapping[str, float] | None:
-    """Commit, stop, start; then a group of every coordinator is asked, again and again until it answers."""
+    """Commit offsets, restart the broker, and measure the time until a group of every coordinator is served."""
     if not stage.peer.durable:
         return None
     broker = stage.peer.start(stage.directory())
@@ -72,7 +72,7 @@ def java_hash(text: str) -> int:
 
 
 def wait_loaded(broker: Broker, names: list[str]) -> list[float]:
-    """Wait until each group returns all its offsets; return the seconds of the small requests sent meanwhile."""
+    """Wait until each group returns all its offsets. Return the seconds of each small request sent during the wait."""
     waits, deadline = [0.0], time.monotonic() + LOADED_WITHIN_S
     with frames.Caller(broker.port) as caller, frames.Caller(broker.port) as beside:
         while names:

@@ -1,4 +1,4 @@
-"""A group of many classic members: all join at once, then one of them leaves; until all others have assignments."""
+"""A group of many classic members: all join at once, then one leaves, until all others have assignments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ MEMBERS = 500
 
 
 def join_and_leave(stage: Stage) -> Mapping[str, float] | None:
-    """Ours runs for itself, so that the steps of its loop are those of this row."""
+    """Measure the time of both rebalances.
+
+    pykbroker runs in a process of its own, so that the counted event-loop steps belong to this row only.
+    """
     if not stage.peer.durable:
         return None
     with watched(stage) as (broker, counted), Topic(broker) as topic:

@@ -1,4 +1,4 @@
-"""Twelve partitions move between two log directories under full produce load, with retention and DeleteRecords."""
+"""Moves of twelve partitions between two log directories under full produce load, with retention and DeleteRecords."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DIRECTORIES = ("data", "data2")
 
 
 def move(stage: Stage) -> Mapping[str, float] | None:
-    """Measure the moved partitions and their time, the messages produced meanwhile, and the longest step of the loop.
+    """Measure the moved partitions and their time, the messages produced meanwhile, and the longest event-loop step.
 
     RuntimeError: an acknowledged record is missing, or has another offset.
     """
@@ -79,7 +79,7 @@ def with_two_directories(peer: Peer, console: int) -> Peer:
 
 
 class Load:
-    """A producer that goes as fast as it may, until it is stopped; the value of each record begins with its offset."""
+    """A producer that sends as fast as it can until it is stopped. The value of each record begins with its offset."""
 
     def __init__(self, broker: Broker) -> None:
         self.ends = [0] * PARTITIONS
@@ -119,7 +119,7 @@ class Load:
             self._producer.poll(0)
 
     def stop(self) -> None:
-        """Wait until all is acknowledged. RuntimeError: some is not."""
+        """Wait until all records are acknowledged. RuntimeError: a record is not."""
         self._stopped.set()
         self._thread.join()
         left = self._producer.flush(volume.DRAIN_TIMEOUT_S)
@@ -127,7 +127,10 @@ class Load:
             raise RuntimeError(f"{left} messages not acknowledged, {len(self._failed)} failed: {self._failed[:1]}")
 
     def check(self, broker: Broker) -> None:
-        """Read all that is there: no gap behind the start, no acknowledged record missing."""
+        """Read all records.
+
+        RuntimeError: there is a gap after the log start offset, or an acknowledged record is missing.
+        """
         for partition in range(PARTITIONS):
             reading = volume.consumer(broker.bootstrap, [])
             low, high = reading.get_watermark_offsets(TopicPartition(TOPIC, partition), volume.DRAIN_TIMEOUT_S)
@@ -144,7 +147,7 @@ class Load:
 
 
 def watch(broker: Broker) -> list[float]:
-    """Move each partition to the other directory and delete records meanwhile; when each arrived, in seconds."""
+    """Move each partition to the other directory and delete records meanwhile. Return when each arrived, in seconds."""
     arrivals: list[float] = []
     paths = [str(broker.directory / name) for name in DIRECTORIES]
     with frames.Caller(broker.port) as caller:
@@ -169,7 +172,7 @@ def places(caller: frames.Caller) -> dict[int, str]:
 
 
 def delete_some(caller: frames.Caller) -> None:
-    """Delete the records of some partition, but for the newest megabyte."""
+    """Delete the records of one partition, except the newest megabyte."""
     partition = random.randrange(PARTITIONS)
     end = frames.list_offsets_offset(caller.call(frames.list_offsets(TOPIC, partition)))
     caller.call(log_dir_frames.delete_records(TOPIC, partition, max(0, end - (1 << 20) // VALUE_BYTES)))

@@ -1,6 +1,7 @@
-"""Starts on a large directory: `PARTITIONS` with 1 GiB in all, after kill -9 with nothing flushed, and after a stop.
+"""Starts on a large directory, `PARTITIONS` with 1 GiB in all: after kill -9 with nothing flushed, and after a stop.
 
-And starts on what a minute of load leaves above the recovery points: `LOADED_PARTITIONS`, killed in the midst of load.
+Another row kills a broker under load and starts it again, with a minute of records above the recovery points in
+`LOADED_PARTITIONS` partitions.
 """
 
 from __future__ import annotations
@@ -17,22 +18,28 @@ from tools.bench.row import Figure, Row, Stage, Topic
 PARTITIONS = 1_000
 VALUE_BYTES = 32 << 10
 BATCHES = 32
-"""The batches of each partition: 1 MiB."""
+"""The number of batches in each partition, which are 1 MiB together."""
 LOADED_PARTITIONS = 4
 LOADED_BYTES = 512 << 20
-"""Above the recovery points, in all."""
+"""The bytes above the recovery points, over all partitions."""
 LOADED_AT_ONCE = 64
-"""Produce requests on the way: the kill comes while so many are unanswered."""
+"""The number of unanswered Produce requests at the time of the kill."""
 SESSION_S = 9
-"""`broker.session.timeout.ms`: so long a killed Kafka's next life waits for the end of its session."""
+"""The value of `broker.session.timeout.ms`.
+
+A killed Kafka broker waits this long, when it starts again, for its old session.
+"""
 LED_WITHIN_S = 30
 STOPPED_WITHIN_S = 300
 STOPPED = (0, 128 + signal.SIGTERM)
-"""Exit statuses of an orderly stop: Kafka's JVM ends with the signal's."""
+"""The exit statuses of an orderly stop. Kafka's JVM exits with the status of the signal."""
 
 
 def start(stage: Stage) -> Mapping[str, float] | None:
-    """Fill, kill, start, stop, start; every partition has all its batches after either start."""
+    """Fill the topic, kill and start the broker, stop and start it.
+
+    After both starts every partition has all its batches.
+    """
     if not stage.peer.durable:
         return None
     broker = stage.peer.start(stage.directory())
@@ -61,7 +68,10 @@ def fill(broker: Broker) -> str:
 
 
 def under_load(stage: Stage, value_bytes: int) -> Mapping[str, float] | None:
-    """Load, kill while requests are on the way, start: seconds until the first offset is answered."""
+    """Kill the broker while requests are unanswered, and start it.
+
+    Return the seconds until it lists every end offset.
+    """
     if not stage.peer.durable:
         return None
     broker = stage.peer.start(stage.directory())
@@ -81,7 +91,10 @@ def under_load(stage: Stage, value_bytes: int) -> Mapping[str, float] | None:
 
 
 def load(broker: Broker, topic: str, value_bytes: int) -> int:
-    """Append `LOADED_BYTES`, and leave requests unanswered; the batches that each partition acknowledged at least."""
+    """Append `LOADED_BYTES`, and leave requests unanswered.
+
+    Return the least number of batches acknowledged per partition.
+    """
     records = frames.batch(bytes(value_bytes))
     requests = [frames.produce(topic, at % LOADED_PARTITIONS, records, acks=1) for at in range(LOADED_AT_ONCE)]
     rounds = LOADED_BYTES // (LOADED_AT_ONCE * len(records))
@@ -103,7 +116,7 @@ def first_offset(caller: frames.Caller, topic: str, partition: int) -> int:
 
 
 def check(broker: Broker, topic: str) -> None:
-    """Check that every partition ends where it should, once it has a leader. RuntimeError: it does not."""
+    """Check the end offset of every partition, once it has a leader. RuntimeError: an end offset is wrong."""
     with frames.Caller(broker.port) as caller:
         for index in range(PARTITIONS):
             request, deadline = frames.list_offsets(topic, index), time.monotonic() + LED_WITHIN_S

@@ -1,4 +1,4 @@
-"""Small requests: one-record Produce with acks=all at several numbers of connections and in flight, and Metadata."""
+"""Small requests: Metadata, and one-record Produce with acks=all, for several numbers of connections and in flight."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VALUE = bytes(100)
 
 
 def produce(stage: Stage, connections: int, in_flight: int) -> Mapping[str, float]:
-    """Produce from each connection to one partition; all acknowledged records must be in the log."""
+    """Produce from each connection to one partition. RuntimeError: an acknowledged record is missing from the log."""
     with Topic(stage.broker) as topic:
         records = frames.batch(VALUE)
         requests = [frames.produce(topic.name, index % topic.partitions, records) for index in range(connections)]

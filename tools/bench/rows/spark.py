@@ -50,7 +50,7 @@ def read(stage: Stage) -> Mapping[str, float] | None:
 
 
 def micro_batch(stage: Stage) -> Mapping[str, float] | None:
-    """Median of Spark's own time for a trigger that has one new row."""
+    """Return the median of the time that Spark reports for a trigger with one new row."""
     if not stage.peer.spark:
         return None
     with Topic(stage.broker) as topic:

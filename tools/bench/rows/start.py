@@ -14,14 +14,14 @@ EXISTING_MESSAGES = 100_000
 
 
 def start_fresh(stage: Stage) -> Mapping[str, float]:
-    """On a fresh data directory; Kafka's is formatted before the clock runs."""
+    """Measure a start on a fresh data directory. Kafka's directory is formatted beforehand."""
     broker = stage.peer.start(stage.directory())
     broker.stop()
     return {"seconds": broker.start_seconds}
 
 
 def start_existing(stage: Stage) -> Mapping[str, float] | None:
-    """On a directory with a topic of `EXISTING_MESSAGES`, after a clean stop."""
+    """Measure a start on a directory with a topic of `EXISTING_MESSAGES`, after a clean stop."""
     if not stage.peer.durable:
         return None
     broker = stage.peer.start(stage.directory())
@@ -35,7 +35,7 @@ def start_existing(stage: Stage) -> Mapping[str, float] | None:
 
 
 def start_in_process(stage: Stage) -> Mapping[str, float] | None:
-    """In a fresh Python process that has imported the broker, keeping nothing, as the test fixture does."""
+    """Measure a start in a fresh Python process, after imports and without data on disk, as in the test fixture."""
     if not stage.peer.in_process:
         return None
     command = [sys.executable, "-m", "tools.bench.rows.in_process"]

@@ -1,4 +1,4 @@
-"""Steps of a broker's event loop under all loads, and the longest wait of a bystander beside the largest requests."""
+"""Steps of a broker's event loop under load, and the longest wait of another client during the largest requests."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ COORDINATOR_TRIES_MAX, COORDINATOR_PAUSE_S = 300, 0.1
 
 
 def measure(stage: Stage) -> Mapping[str, float] | None:
-    """Return the counters of a broker after volume, small requests and a thousand topics, one after the other."""
+    """Return the event-loop counters of a broker after volume, small requests and a thousand topics, in this order."""
     with watched(stage) as (broker, counts):
         if counts is None:
             return None
@@ -42,7 +42,7 @@ def measure(stage: Stage) -> Mapping[str, float] | None:
 
 @contextmanager
 def watched(stage: Stage) -> Iterator[tuple[Broker, Callable[[], dict[str, float]] | None]]:
-    """Yield a broker of its own and a reader of its console; for a peer without console, its broker and None."""
+    """Yield a new broker, and a function that reads the broker's console, or None for a peer without a console."""
     if not stage.peer.in_process:
         yield stage.broker, None
         return
@@ -55,14 +55,14 @@ def watched(stage: Stage) -> Iterator[tuple[Broker, Callable[[], dict[str, float
 
 
 def scraped(port: int) -> dict[str, float]:
-    """Return the plain numbers of a console by name, without the broker's own prefix."""
+    """Return the metrics without labels of a console, by name without the `pykbroker_` prefix."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         text = answer.read().decode()
     return {name: float(value) for name, value in re.findall(r"^pykbroker_(\w+) (\S+)$", text, re.MULTILINE)}
 
 
 def stand_by(stage: Stage) -> Mapping[str, float]:
-    """Measure the longest wait of a bystander while the largest requests are handled, in ms."""
+    """Measure the longest wait of another client while the largest requests are handled, in ms."""
     found = {}
     with frames.Caller(stage.broker.port, 600) as caller:
         caller.call(frames.find_coordinator("largest"))
@@ -75,7 +75,7 @@ def stand_by(stage: Stage) -> Mapping[str, float]:
 
 
 def begin_transactions(caller: frames.Caller) -> tuple[str, tuple[int, int]]:
-    """Have the broker know as many transactional ids as `largest` names; return one of them with its producer."""
+    """Create the transactional ids that `largest` names. Return one of them with its producer id and epoch."""
     found = None
     for transactional_id in largest.transactional_ids():
         for _ in range(COORDINATOR_TRIES_MAX):

@@ -1,4 +1,4 @@
-"""Produce and consume with confluent-kafka on four partitions, acks=all; and what the disk alone would take."""
+"""Produce and consume with confluent-kafka on four partitions with acks=all, and the speed of the disk alone."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tools.bench.row import CpuClock, Figure, Row, Stage, Topic
 
 
 def produce(stage: Stage, count: int, value_bytes: int) -> Mapping[str, float]:
-    """Return the rate until the last acknowledgement, and the broker's CPU for it."""
+    """Return the rate until the last acknowledgement, and the CPU time that the broker used for it."""
     with Topic(stage.broker) as topic:
         cpu = CpuClock(stage.broker)
         seconds = volume.produce(stage.broker, topic, count, bytes(value_bytes))
@@ -22,7 +22,7 @@ def produce(stage: Stage, count: int, value_bytes: int) -> Mapping[str, float]:
 
 
 def consume(stage: Stage, count: int, value_bytes: int) -> Mapping[str, float]:
-    """Return the rate from the first message to the last, read from the beginning."""
+    """Return the rate from the first message to the last one, read from the beginning."""
     with Topic(stage.broker) as topic:
         volume.produce(stage.broker, topic, count, bytes(value_bytes))
         cpu = CpuClock(stage.broker)
@@ -39,7 +39,7 @@ def produce_json(stage: Stage, count: int, codec: str) -> Mapping[str, float]:
 
 
 def documents() -> list[bytes]:
-    """Return a thousand JSON objects of about 1 KiB, which compress to a third."""
+    """Return a thousand JSON objects of about 1 KiB each, which compress to a third of their size."""
     dice = random.Random(1)
     return [
         json.dumps({f"field_{i}": dice.choice((dice.random(), "blue", "green", i)) for i in range(40)}).encode()
@@ -48,7 +48,7 @@ def documents() -> list[bytes]:
 
 
 def write(stage: Stage) -> Mapping[str, float] | None:
-    """Append to a new file, a mebibyte a call, as the broker appends a large request: no broker can be faster."""
+    """Append to a new file, 1 MiB per call, as the broker appends a large request. No broker can be faster."""
     if stage.peer.name != "pykbroker":
         return None
     block, count = os.urandom(1 << 20), 300
