@@ -87,9 +87,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         return self.descriptors.connections_max(self.replicas.open_logs)
 
     def exempt_listener(self) -> str | None:
-        """Return the listener to which the broker's limits on connections do not apply: that of brokers, if another one
-        serves clients.
-        """
+        """Return the listener to which the broker's own limits on connections do not apply, or None."""
         return self.settings.inter_broker_listener if len(self.bound) > 1 else None
 
     def verifies_transactions(self) -> bool:

@@ -14,10 +14,10 @@ from pykbroker.cli.environment import EnvironmentConfigs, container_configs, own
 from pykbroker.cli.server_properties import ServerProperties, read_properties
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig, known
-from pykbroker.core.config.listeners import INTER_BROKER_NAME, inter_broker_listener, listener_settings, with_listeners
+from pykbroker.core.config.listeners import inter_broker_listener, listener_settings, with_listeners, without_stale
 from pykbroker.core.config.names import unknown_config
 from pykbroker.core.config.table import ONE_BROKER
-from pykbroker.core.errors import ApiError
+from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.settings import Settings
 
 CONTAINER = {"listeners": "PLAINTEXT://0.0.0.0:9092", "advertised.listeners": "PLAINTEXT://localhost:9092"}
@@ -44,10 +44,13 @@ class Options:
         click.UsageError or StartError: the options or the file are invalid.
         """
         texts = self._texts()
-        listeners = listener_settings(texts, self.listen, self.advertise)
-        if self.listen:
-            texts.pop(INTER_BROKER_NAME, None)  # it may name a listener that --listen replaces
-        inter_broker = inter_broker_listener(texts, [listener.name for listener in listeners])
+        try:
+            listeners = listener_settings(texts, self.listen, self.advertise)
+            names = [listener.name for listener in listeners]
+            texts = without_stale(texts, names) if self.listen else texts
+            inter_broker = inter_broker_listener(texts, names)
+        except StartError as error:
+            raise StartError(self._blamed(str(error))) from None
         data_dirs = self._data_dirs(texts, temporary_dir)
         texts = {**with_listeners(texts, listeners), "log.dirs": ",".join(data_dirs)}
         try:

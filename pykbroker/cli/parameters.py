@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from pykbroker.core.address import Address, parse_address
+
+LISTENER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def address(text: str) -> Address:
@@ -21,9 +25,9 @@ def address(text: str) -> Address:
 def named_address(text: str) -> tuple[str, Address]:
     """Parse the [NAME=]HOST:PORT of an option. The name is in upper case, and empty if there is none."""
     name, equals, rest = text.rpartition("=")
-    if equals and not name.strip():
-        raise click.BadParameter(f"{text!r} has no name before '='; write NAME=HOST:PORT or HOST:PORT")
-    return name.strip().upper(), address(rest.strip())
+    if equals and not LISTENER_NAME.fullmatch(name):
+        raise click.BadParameter(f"{name!r} in {text!r} is not a name; write NAME=HOST:PORT or HOST:PORT")
+    return name.upper(), address(rest)
 
 
 def topic(text: str) -> tuple[str, int]:

@@ -38,7 +38,7 @@ Addresses = dict[str, Address]
 class ListenerSettings:
     """A listener for clients. Port 0 selects any free port.
 
-    `advertised` is the address that clients are told to use; None stands for the address that each client used.
+    Responses have the `advertised` address of this broker. None stands for the address that each client connected to.
     """
 
     name: str = PLAINTEXT
@@ -49,26 +49,39 @@ class ListenerSettings:
 def listener_settings(
     texts: Texts, listen: Iterable[tuple[str, Address]] = (), advertise: Iterable[tuple[str, Address]] = ()
 ) -> tuple[ListenerSettings, ...]:
-    """Return the listeners for clients. If there is a `listen`, the listeners of the configs are ignored.
+    """Return the listeners for clients: those of the option `listen`, or of the configs if it is empty.
 
-    `advertise` takes precedence over `advertised.listeners`. In both, a name may be empty.
+    `advertise` takes precedence over `advertised.listeners`. A name may be empty in both options.
     """
-    setting, entries = (LISTEN, [(name or PLAINTEXT, one) for name, one in listen]) if listen else (LISTENERS, None)
-    declared = unique(setting, entries or entries_of(LISTENERS, texts))
-    check_ports(setting, declared)
-    bound = {name: address for name, address in declared.items() if entries or name not in controllers(texts)}
-    if declared and not bound:
-        raise StartError(
-            f"{LISTENERS} has none for clients: add one such as PLAINTEXT://localhost:9092, or use --listen HOST:PORT"
-        )
-    check_protocols(setting, bound, protocols(texts, declared if entries else ()))
-    bound = bound or {PLAINTEXT: LOCAL}
-    advertised = {} if entries else advertised_addresses(ADVERTISED, entries_for_clients(texts), bound)
+    listen = list(listen)
+    bound = listeners_of_option(listen, texts) if listen else listeners_of_configs(texts)
+    advertised = {} if listen else advertised_addresses(ADVERTISED, entries_for_clients(texts), bound)
     advertised |= advertised_addresses(ADVERTISE, [(name or only(bound), one) for name, one in advertise], bound)
     return tuple(
         ListenerSettings(name, Address(address.host or ALL_INTERFACES, address.port), advertised.get(name))
         for name, address in bound.items()
     )
+
+
+def listeners_of_option(listen: Iterable[tuple[str, Address]], texts: Texts) -> Addresses:
+    """Return the addresses of `--listen`."""
+    declared = unique(LISTEN, ((name or PLAINTEXT, address) for name, address in listen))
+    check_ports(LISTEN, declared)
+    check_protocols(LISTEN, declared, protocols(texts, declared))
+    return declared
+
+
+def listeners_of_configs(texts: Texts) -> Addresses:
+    """Return the addresses for clients in `listeners`. Without that config, there is one for this machine."""
+    declared = unique(LISTENERS, entries_of(LISTENERS, texts))
+    check_ports(LISTENERS, declared)
+    bound = {name: address for name, address in declared.items() if name not in controllers(texts)}
+    check_protocols(LISTENERS, bound, protocols(texts))
+    if declared and not bound:
+        raise StartError(
+            f"{LISTENERS} has none for clients: add one such as PLAINTEXT://localhost:9092, or use --listen HOST:PORT"
+        )
+    return bound or {PLAINTEXT: LOCAL}
 
 
 def inter_broker_listener(texts: Texts, names: Iterable[str]) -> str:
@@ -83,6 +96,13 @@ def inter_broker_listener(texts: Texts, names: Iterable[str]) -> str:
     if name not in names:
         raise StartError(f"{given[0]}: no listener for clients is called {name}: write one of {', '.join(names)}")
     return name
+
+
+def without_stale(texts: Texts, names: Iterable[str]) -> dict[str, str]:
+    """Return the configs without a listener of brokers that `--listen` has replaced."""
+    names = list(names)
+    of_brokers = (INTER_BROKER_NAME, INTER_BROKER_PROTOCOL)
+    return {config: text for config, text in texts.items() if config not in of_brokers or text.strip().upper() in names}
 
 
 def entries_of(config: str, texts: Texts) -> Iterator[tuple[str, Address]]:
@@ -146,7 +166,7 @@ def advertised_addresses(setting: str, entries: Iterable[tuple[str, Address]], n
         if address.host in NOT_ROUTABLE:
             raise StartError(
                 f"{setting}: clients cannot connect to {address}, the address of {name}: write a host that they can"
-                " reach, or leave it out, and clients are told the address that they used"
+                " reach, or leave it out, and clients get the address that they connected to"
             )
     return {name: address for name, address in found.items() if address.host}
 

@@ -100,14 +100,18 @@ def test_options_are_read_from_variables(monkeypatch: pytest.MonkeyPatch) -> Non
     seen = []
     monkeypatch.setattr("pykbroker.cli.run.run", lambda *arguments: seen.append(arguments))
     environ = {
-        "PYKBROKER_LISTEN": "127.0.0.1:19092",
+        "PYKBROKER_LISTEN": "127.0.0.1:19092 b=[::1]:1",
         "PYKBROKER_MEMORY": "1",
         "PYKBROKER_LOG_FORMAT": "json",
         "PYKBROKER_CONSOLE": "127.0.0.1:9308",
     }
     assert CliRunner().invoke(pykbroker, ["start"], env=environ).exit_code == 0
     ((options, _, log_format, console, _),) = seen
-    assert (options.listen, options.memory, log_format) == ((("", Address("127.0.0.1", 19092)),), True, "json")
+    assert (options.listen, options.memory, log_format) == (
+        (("", Address("127.0.0.1", 19092)), ("B", Address("::1", 1))),
+        True,
+        "json",
+    )
     assert str(console) == "127.0.0.1:9308"
 
 

@@ -101,9 +101,11 @@ def test_listen_replaces_the_listeners_of_the_file(file: Path) -> None:
 
 
 def test_an_invalid_listener_of_the_file_prevents_the_start(file: Path) -> None:
-    file.write_text("listeners=SASL_SSL://:9094\n")
-    with pytest.raises(StartError, match="uses SASL_SSL"):
+    file.write_text("node.id=1\nlisteners=SASL_SSL://:9094\n")
+    with pytest.raises(StartError, match=f"^{file}:2: listeners: SASL_SSL uses SASL_SSL"):
         Options(file=str(file)).settings()
+    with pytest.raises(StartError, match="^--listen: SSL uses SSL"):
+        Options(file=str(file), listen=(("SSL", Address("h", 1)),)).settings()
 
 
 def test_a_properties_file_that_does_not_parse_is_refused(file: Path) -> None:

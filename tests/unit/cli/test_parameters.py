@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from pykbroker.cli.parameters import address, config, topic
+from pykbroker.cli.parameters import address, config, named_address, topic
 from pykbroker.core.address import Address, parse_address
 
 
@@ -46,3 +46,21 @@ def test_topics_and_configs_are_parsed() -> None:
     for text in ("log.dirs", "=x"):
         with pytest.raises(click.BadParameter, match="KEY=VALUE"):
             config(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "host", "port"),
+    [
+        ("127.0.0.1:9092", "", "127.0.0.1", 9092),
+        ("external=[::1]:0", "EXTERNAL", "::1", 0),
+        ("PLAINTEXT_HOST=h:1", "PLAINTEXT_HOST", "h", 1),
+    ],
+)
+def test_a_listener_has_a_name_in_upper_case_or_none(text: str, name: str, host: str, port: int) -> None:
+    assert named_address(text) == (name, Address(host, port))
+
+
+@pytest.mark.parametrize("text", ["=h:1", "a b=h:1", "a,b=h:1", "A=", "A=:1", "A=B=h:1"])
+def test_a_listener_without_a_name_or_address_is_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        named_address(text)

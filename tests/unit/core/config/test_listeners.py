@@ -142,7 +142,7 @@ def test_without_listeners_there_is_one_for_this_machine() -> None:
         (
             {**TWO, "advertised.listeners": "A://0.0.0.0:1"},
             "advertised.listeners: clients cannot connect to 0.0.0.0:1, the address of A: write a host that they can"
-            " reach, or leave it out, and clients are told the address that they used",
+            " reach, or leave it out, and clients get the address that they connected to",
         ),
     ],
 )
@@ -173,7 +173,7 @@ def test_an_error_names_the_config_and_what_to_write(texts: dict[str, str], sent
         (
             {"advertise": (("A", Address("::", 1)),)},
             "--advertise: clients cannot connect to [::]:1, the address of A: write a host that they can reach, or"
-            " leave it out, and clients are told the address that they used",
+            " leave it out, and clients get the address that they connected to",
         ),
     ],
 )
