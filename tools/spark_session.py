@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REPOSITORY = Path(__file__).parent.parent
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"
 IVY = Path.home() / ".ivy2.5.2" / "jars"
-CONNECTOR_JAR = IVY / "org.apache.spark_spark-sql-kafka-0-10_2.13-4.0.0.jar"
+CONNECTOR_JAR = IVY / f"{CONNECTOR.replace(':', '_', 1).replace(':', '-')}.jar"
 FETCH_SECONDS_MAX = 600
 SETTINGS = {
     "spark.driver.host": "127.0.0.1",

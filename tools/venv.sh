@@ -1,19 +1,20 @@
 # shellcheck shell=bash
-# Sourced by the tools: `use_venv run` or `use_venv test` makes .venv, or refreshes it when pyproject.toml or
-# constraints.txt changed since; otherwise it costs one comparison. `run` installs what the broker needs,
-# `test` also what the tests and checks need. Afterwards the .venv comes first in PATH and the root is the directory.
+# Sourced by the tools: `use_venv run` or `use_venv test` makes .venv, or refreshes it when pyproject.toml,
+# constraints.txt or tools/requirements.txt has changed since; otherwise it costs one comparison. `run` installs what
+# the broker needs, `test` also what the tests and checks need. Afterwards .venv comes first in PATH, and the root is
+# the current directory.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 find_python() {
     local name
-    for name in "${PYTHON:-python3}" python3.13 python3.12 python3.11; do
+    for name in "${PYTHON:-python3}" python3.14 python3.13 python3.12 python3.11; do
         if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             echo "$name"
             return
         fi
     done
-    echo "pykbroker needs Python 3.11 or newer: none found as python3, python3.13, python3.12, python3.11 or \$PYTHON" >&2
+    echo "pykbroker needs Python 3.11 or newer: none found as python3, python3.14, python3.13, python3.12, python3.11 or \$PYTHON" >&2
     return 1
 }
 
@@ -26,19 +27,21 @@ make_venv() {
     fi
 }
 
-is_current() { [ -x .venv/bin/python ] && cat pyproject.toml constraints.txt | cmp -s - ".venv/made-for-$1"; }
+describe_needs() { cat pyproject.toml constraints.txt tools/requirements.txt; }
+
+is_current() { [ -x .venv/bin/python ] && describe_needs | cmp -s - ".venv/made-for-$1"; }
 
 refresh_venv() {
-    local extras
+    local needs
     if is_current "$1"; then return; fi # another process made it while this one waited
     case $1 in
-        run) extras='' ;;
-        test) extras='[dev]' ;;
+        run) needs=(--editable .) ;;
+        test) needs=(--editable '.[console,spark]' --requirement tools/requirements.txt) ;;
     esac
     .venv/bin/python -c '' 2>/dev/null || make_venv || return
-    .venv/bin/python -m pip install --quiet --editable ".$extras" --constraint constraints.txt || return
+    .venv/bin/python -m pip install --quiet "${needs[@]}" --constraint constraints.txt || return
     .venv/bin/python -m compileall -q pykbroker wire || return # an editable install compiles nothing ahead
-    cat pyproject.toml constraints.txt >".venv/made-for-$1"
+    describe_needs >".venv/made-for-$1"
     if [ "$1" = test ]; then cp .venv/made-for-test .venv/made-for-run; fi
 }
 

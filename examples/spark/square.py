@@ -4,11 +4,12 @@ import sys
 import tempfile
 import uuid
 
+import pyspark
 from pyspark.sql import SparkSession
 
 bootstrap = sys.argv[1] if len(sys.argv) > 1 else "127.0.0.1:9092"
 topic = f"squares-{uuid.uuid4().hex[:8]}"
-connector = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+connector = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 spark = SparkSession.builder.master("local[2]").config("spark.jars.packages", connector).getOrCreate()
 
 to = {"kafka.bootstrap.servers": bootstrap, "topic": topic}
