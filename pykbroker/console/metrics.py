@@ -98,7 +98,7 @@ def connections(found: BrokerStatistics) -> Iterator[Metric]:
     """Yield metrics of connections, of buffered requests and responses, and of the event loop."""
     server, sessions, net = found.server, found.fetch_sessions, found.net
     yield gauge("connections", "Open connections", server.connections_open)
-    yield gauge("connections_owed", "Connections whose clients do not read their responses", server.connections_owed)
+    yield gauge("connections_owed", "Connections whose clients do not read their responses", server.connections_unsent)
     yield gauge(
         "connections_age_seconds", "Sum of the ages of all open connections in seconds", server.connections_age_ns * NS
     )
@@ -108,7 +108,7 @@ def connections(found: BrokerStatistics) -> Iterator[Metric]:
     yield counter(
         "response_send_seconds",
         "Seconds in which connections had responses that their clients did not read",
-        server.owed_ns * NS,
+        server.unsent_ns * NS,
     )
     yield counter("connections_accepted", "Connections that were accepted", server.connections_accepted)
     yield counter(

@@ -26,11 +26,11 @@ class Holder(Protocol):
     begun_at: int | None
     """The time at which the incomplete frame began; None if there is none."""
     wants_input: bool
-    behind: bool
+    wants_turn: bool
     ended: bool
 
     @property
-    def owed_bytes(self) -> int:
+    def unsent_bytes(self) -> int:
         """Return the bytes of replies that the peer has not taken, in memory and in files."""
 
     @property

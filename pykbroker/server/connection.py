@@ -54,7 +54,6 @@ class Connection:
         "_ticks",
         "_waits",
         "begun_at",
-        "behind",
         "came_at",
         "ended",
         "ending",
@@ -64,6 +63,7 @@ class Connection:
         "room",
         "session",
         "wants_input",
+        "wants_turn",
     )
 
     def __init__(self, session: Session, pump: Pump, shared: Shared) -> None:
@@ -75,7 +75,7 @@ class Connection:
         self.replies = ReplyQueue(session.opened_at)
         self.out, self.room = self.replies.out, self._frames.room
         self.wants_input = True
-        self.ended = self.behind = False
+        self.ended = self.wants_turn = False
         self.ending = ConnectionEnding.PEER
         self.begun_at: int | None = None
         """The time at which the incomplete frame began; None if there is none."""
@@ -87,9 +87,9 @@ class Connection:
         """Whether the connection waits for the budget."""
 
     @property
-    def owed_bytes(self) -> int:
+    def unsent_bytes(self) -> int:
         """Return the bytes of replies that the peer has not taken, in memory and in files."""
-        return self.replies.owed_bytes
+        return self.replies.unsent_bytes
 
     @property
     def incomplete_bytes(self) -> int:
@@ -114,7 +114,7 @@ class Connection:
 
     def resume(self) -> None:
         """Handle the bytes that were left for another turn."""
-        self.behind = False
+        self.wants_turn = False
         large = self._frames.large
         if large is None:
             self._turn(self._frames.take(), is_fresh=False)
@@ -122,12 +122,12 @@ class Connection:
         elif large.is_complete:
             self._finish_large(large)
 
-    def owes(self, size: int, kept_bytes: int) -> None:
+    def unsent(self, size: int, kept_bytes: int) -> None:
         """Note that `size` bytes of `out` are not sent, because the peer takes no more; `kept_bytes` are in memory."""
         now = self._ticks()
-        if size < self.replies.owed_bytes or not size:
+        if size < self.replies.unsent_bytes or not size:
             self.moved_at = now
-        self._shared.owed_ns += self.replies.owes(size, kept_bytes, now)
+        self._shared.unsent_ns += self.replies.unsent(size, kept_bytes, now)
         self._weigh()
 
     def closed(self) -> None:
@@ -167,7 +167,7 @@ class Connection:
                 if not self.wants_input:
                     break
                 if now > turn_ends_at or len(out) > OUT_PARTS_MAX:
-                    self.behind = pos < have
+                    self.wants_turn = pos < have
                     break
         except Exception as error:  # noqa: BLE001 - an error that one peer causes must not reach the others
             self._end_with(error)
@@ -187,7 +187,7 @@ class Connection:
         may_start = not (self._is_held or self.replies.is_full)  # if not, the frame may keep its memory for ever
         if self._frames.wants_buffer and may_start and self._may_grow():
             self._frames.begin_large(TRUST_TIGHT if self._shared.budget.is_tight else TRUST)
-            self.room, self.behind = self._frames.room, False
+            self.room, self.wants_turn = self._frames.room, False
         self._weigh()
 
     def _make_room(self, large: LargeFrame) -> None:
@@ -327,7 +327,7 @@ class Connection:
         """Send the replies that are ready, and handle kept bytes if a request may start."""
         self._look()
         if self.wants_input and self.room is None and self._frames.incomplete_bytes:
-            self.behind = True
+            self.wants_turn = True
         self._pump.flush()
 
     # ---- the budget

@@ -35,11 +35,11 @@ logger = logging.getLogger(__name__)
 class Progress:
     """The progress of a connection that holds memory: of its incomplete frame, and of the replies it sends."""
 
-    __slots__ = ("begun_at", "came_at", "have", "owed_bytes", "sent_at", "since", "since_have")
+    __slots__ = ("begun_at", "came_at", "have", "sent_at", "since", "since_have", "unsent_bytes")
 
     def __init__(self, connection: Holder) -> None:
         self.begin(connection)
-        self.owed_bytes, self.sent_at = connection.owed_bytes, connection.moved_at
+        self.unsent_bytes, self.sent_at = connection.unsent_bytes, connection.moved_at
 
     def begin(self, connection: Holder) -> None:
         """Start again for another incomplete frame."""
@@ -49,14 +49,14 @@ class Progress:
 
     def look(self, connection: Holder, now: int) -> None:
         """Note the bytes that have come and gone since the last check."""
-        if connection.owed_bytes < self.owed_bytes or not self.owed_bytes:
+        if connection.unsent_bytes < self.unsent_bytes or not self.unsent_bytes:
             self.sent_at = now
-        self.owed_bytes = connection.owed_bytes
+        self.unsent_bytes = connection.unsent_bytes
         if connection.begun_at != self.begun_at:
             self.begin(connection)
         if connection.incomplete_bytes != self.have:
             self.have, self.came_at = connection.incomplete_bytes, now
-        if not connection.wants_input or connection.behind or connection.owed_bytes:
+        if not connection.wants_input or connection.wants_turn or connection.unsent_bytes:
             self.came_at = now
             self.measure_anew(now)
 
@@ -67,14 +67,14 @@ class Progress:
     @property
     def quiet_since(self) -> int:
         """Return when the peer last made progress."""
-        return self.sent_at if self.owed_bytes else self.came_at
+        return self.sent_at if self.unsent_bytes else self.came_at
 
     def verdict(self, now: int, *, spent: bool) -> ConnectionEnding | None:
         """Return why the connection must be closed, or None."""
         quiet_s_max, bytes_s_min = REQUEST_QUIET_S_MAX, REQUEST_BYTES_S_MIN
         if spent:
             quiet_s_max, bytes_s_min = SPENT_QUIET_S_MAX, SPENT_BYTES_S_MIN
-            if self.owed_bytes and now - self.sent_at >= quiet_s_max * SECOND_NS:
+            if self.unsent_bytes and now - self.sent_at >= quiet_s_max * SECOND_NS:
                 return ConnectionEnding.SLOW_READER
         if self.begun_at is None:
             return None

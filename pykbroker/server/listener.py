@@ -24,7 +24,7 @@ class Listener:
         """Whether another peer may be accepted now; if not, it waits in the backlog."""
         return self._connections.has_room(self._name)
 
-    def rests(self) -> None:
+    def paused(self) -> None:
         """Count and log that a peer waits in the backlog."""
         self._connections.accept_waits += 1
         self._too_many.warn(

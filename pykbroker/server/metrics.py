@@ -60,9 +60,9 @@ class ServerStatistics:
     requests_waiting: int
     requests_held: int
     connections_open: int
-    connections_owed: int
+    connections_unsent: int
     """Connections whose peers have not taken all replies."""
-    owed_ns: int
+    unsent_ns: int
     """The time, in all, that peers took to accept replies which they did not take at once."""
     connections_age_ns: int
     """The ages of all open connections, added up."""

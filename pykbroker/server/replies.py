@@ -13,14 +13,14 @@ class ReplyQueue:
     A reply with nothing ahead of it is written straight to `out`; a reply behind a request that waits gets a slot.
     """
 
-    __slots__ = ("_unsent_kept_bytes", "out", "owed_at", "owed_bytes", "slots")
+    __slots__ = ("_unsent_kept_bytes", "out", "slots", "unsent_bytes", "unsent_since")
 
     def __init__(self, now: int) -> None:
         self.out: list[Buffer | FileSlice] = []
         """Ready to be sent; the pump empties it."""
         self.slots: list[Slot] = []
-        self.owed_at = now
-        self.owed_bytes = 0
+        self.unsent_since = now
+        self.unsent_bytes = 0
         """Bytes of sent replies that the peer has not taken yet, in memory and in files."""
         self._unsent_kept_bytes = 0
 
@@ -53,20 +53,20 @@ class ReplyQueue:
             if slot.context.hurry is not None:
                 slot.context.hurry()
 
-    def owes(self, size: int, kept_bytes: int, now: int) -> int:
+    def unsent(self, size: int, kept_bytes: int, now: int) -> int:
         """Note that the peer has not taken `size` bytes, `kept_bytes` of them in memory.
 
         Return how long the peer took, in ns, if it has now taken all; otherwise 0.
         """
-        owed_ns = 0
-        if not self.owed_bytes:
-            self.owed_at = now
+        unsent_ns = 0
+        if not self.unsent_bytes:
+            self.unsent_since = now
         elif not size:
-            owed_ns = now - self.owed_at
-        self.owed_bytes, self._unsent_kept_bytes = size, kept_bytes
-        return owed_ns
+            unsent_ns = now - self.unsent_since
+        self.unsent_bytes, self._unsent_kept_bytes = size, kept_bytes
+        return unsent_ns
 
     def clear(self) -> None:
         """Drop the replies that were to be sent. Requests keep their slots until their work has ended."""
         self.out.clear()
-        self.owed_bytes = self._unsent_kept_bytes = 0
+        self.unsent_bytes = self._unsent_kept_bytes = 0

@@ -32,5 +32,5 @@ class Shared:
     on_closed: Callable[[Any], None]
     """Called once with the connection."""
     pool: FramePool = field(default_factory=FramePool)
-    owed_ns: int = 0
+    unsent_ns: int = 0
     """The time, in all, that peers took to accept replies which they did not take at once."""

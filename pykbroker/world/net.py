@@ -50,7 +50,7 @@ class ConnectionMachine(Protocol):
     """True asks the pump to send as much of `out` as the socket takes at once, and to close."""
     room: memoryview | None
     """The buffer for the next bytes while a large frame is incomplete, else None."""
-    behind: bool
+    wants_turn: bool
     """True while received bytes wait to be handled. The pump calls `resume` in the next pass, once `out` is sent."""
 
     @property
@@ -66,7 +66,7 @@ class ConnectionMachine(Protocol):
     def resume(self) -> None:
         """Handle bytes that were received earlier."""
 
-    def owes(self, size: int, kept_bytes: int) -> None:
+    def unsent(self, size: int, kept_bytes: int) -> None:
         """Note that `size` bytes of `out` are unsent, `kept_bytes` of them in memory. (0, 0): none are left."""
 
     def closed(self) -> None:
@@ -79,7 +79,7 @@ class Accept(Protocol):
     def has_room(self) -> bool:
         """Whether another peer may be accepted now. Otherwise peers wait in the backlog and accepting pauses."""
 
-    def rests(self) -> None:
+    def paused(self) -> None:
         """Note that accepting pauses because there is no room."""
 
     def __call__(self, peer: Peer, pump: Pump) -> ConnectionMachine | None:

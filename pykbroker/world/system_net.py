@@ -63,7 +63,7 @@ class SystemListener:
         try:
             if not accept.has_room():
                 self._net.rest(self)
-                accept.rests()
+                accept.paused()
                 return
             for _ in range(ACCEPTS_MAX):
                 self._admit(accept, *self._socket.accept())

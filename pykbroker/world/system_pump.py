@@ -14,7 +14,7 @@ from pykbroker.world.system_poll import Poll
 RECV_BYTES = 65536
 MSG_MORE = getattr(socket, "MSG_MORE", 0)
 NOTHING, READS, WRITES = range(3)
-"""Events that a socket is watched for. A connection that is `behind` waits for writes, which are ready at once."""
+"""Events that a socket is watched for. A connection that is `wants_turn` waits for writes, which are ready at once."""
 
 logger = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class SocketPump:
             return
         if connection.out:
             self._report_unsent(connection)
-        watched = WRITES if connection.out or connection.behind else READS if connection.wants_input else NOTHING
+        watched = WRITES if connection.out or connection.wants_turn else READS if connection.wants_input else NOTHING
         if watched != self._watched:
             self._poll.watch(self.fd, watched == READS, watched == WRITES)
             self._watched = watched
@@ -116,14 +116,14 @@ class SocketPump:
             if sent < len(data):
                 out.append(memoryview(data)[sent:])  # type: ignore[arg-type]
         if not out and self._watched == WRITES:
-            connection.owes(0, 0)
+            connection.unsent(0, 0)
 
     def _report_unsent(self, connection: ConnectionMachine) -> None:
         size = kept_bytes = 0
         for part in connection.out:
             size += len(part)
             kept_bytes += 0 if isinstance(part, FileSlice) else len(part)
-        connection.owes(size, kept_bytes)
+        connection.unsent(size, kept_bytes)
 
     def _send_bytes(self, data: Buffer, flags: int = 0) -> int:
         try:

@@ -140,7 +140,7 @@ class FuzzedPeer:
             self._take()
             if connection.ended:
                 self.close()
-            elif connection.behind:
+            elif connection.wants_turn:
                 connection.resume()
             elif self._rest and connection.wants_input:
                 self._give()

@@ -89,7 +89,7 @@ class Rig:
         """Give the connection `data` as a pump would, while it wants input, and return how many bytes it took."""
         given, connection = 0, self.connection
         while given < len(data) and not connection.ended:
-            if connection.behind:
+            if connection.wants_turn:
                 connection.resume()
             elif not connection.wants_input:
                 break
@@ -102,7 +102,7 @@ class Rig:
                 room[:size] = data[given : given + size]
                 connection.filled(size)
                 given += size
-        while connection.behind and not connection.ended:
+        while connection.wants_turn and not connection.ended:
             connection.resume()
         return min(given, len(data))
 

@@ -81,7 +81,7 @@ def test_a_favoured_connection_that_closes_makes_room_for_the_next() -> None:
     first.close()
     assert not third.connection.wants_input
     favoured.close()
-    assert third.connection.wants_input is third.connection.behind is True
+    assert third.connection.wants_input is third.connection.wants_turn is True
     third.feed(b"")
     third.feed(frame[50_000:])
     assert correlation_ids(third.replies()) == [1]
@@ -98,11 +98,11 @@ def test_small_requests_are_served_while_bytes_are_spent() -> None:
 
 def test_replies_that_are_not_taken_are_charged() -> None:
     rig = Rig(NoTasks(), ECHO)
-    rig.connection.owes(1000, 70)
+    rig.connection.unsent(1000, 70)
     assert rig.budget.bytes == 70
     rig.feed(heartbeat(1)[:5])
     assert rig.budget.bytes == 75
-    rig.connection.owes(0, 0)
+    rig.connection.unsent(0, 0)
     rig.close()
     assert rig.budget.bytes == 0
 
@@ -141,10 +141,10 @@ async def test_no_request_starts_while_the_maximum_of_requests_hold_connections(
         assert correlation_ids(last.replies()) == [1]
         assert not last.connection.wants_input
         for count, gate in enumerate(holding.gates[: (requests_max + 1) // 2]):
-            assert not last.connection.behind, f"{count} have ended"
+            assert not last.connection.wants_turn, f"{count} have ended"
             gate.set()
             await trio.testing.wait_all_tasks_blocked()
-        assert last.connection.behind
+        assert last.connection.wants_turn
         last.feed(b"")
         assert correlation_ids(last.replies()) == [1, 2, 3]
         for gate in holding.gates:
@@ -228,8 +228,8 @@ def test_a_connection_moves_when_its_peer_takes_bytes_and_not_when_replies_are_a
     ticks = Ticks(step=0)
     connection = Rig(NoTasks(), ECHO, ticks=ticks).connection
     moves = []
-    for ticks.now, owed in enumerate((100, 100, 99, 99, 150, 149, 0, 0), 1):
-        connection.owes(owed, owed)
+    for ticks.now, size in enumerate((100, 100, 99, 99, 150, 149, 0, 0), 1):
+        connection.unsent(size, size)
         moves.append(connection.moved_at == ticks.now)
     assert moves == [False, False, True, False, False, True, True, True]
 
@@ -248,9 +248,9 @@ async def test_a_relieved_connection_goes_on_where_it_stopped() -> None:
         assert not waiting.connection.wants_input
         holding.gates[0].set()
         await trio.testing.wait_all_tasks_blocked()
-        assert (waiting.connection.wants_input, waiting.connection.behind) == (True, True)
+        assert (waiting.connection.wants_input, waiting.connection.wants_turn) == (True, True)
         assert waiting.flushes == flushes[1] + 1, "its pump is to give it a turn"
-        assert [rig.connection.behind for rig in (growing, idle)] == [False, False]
+        assert [rig.connection.wants_turn for rig in (growing, idle)] == [False, False]
         waiting.feed(b"")
         assert correlation_ids(waiting.replies()) == [2]
 
@@ -268,7 +268,7 @@ def test_a_connection_relieved_in_the_middle_of_a_large_frame_gets_room() -> Non
     flushes = second.flushes
     first.feed(whole[2 * MIB :])
     assert (second.connection.wants_input, second.flushes) == (True, flushes + 1)
-    assert second.connection.behind is (second.connection.room is None), "with room it needs no other turn"
+    assert second.connection.wants_turn is (second.connection.room is None), "with room it needs no other turn"
     second.feed(large[taken:])
     assert correlation_ids(second.replies()) == [2]
 
@@ -286,7 +286,7 @@ def test_a_relieved_connection_with_room_for_its_frame_needs_no_other_turn() -> 
     flushes = one.flushes
     of.budget.charge(other.connection, 0)
     assert one.connection.room is not None
-    assert (one.connection.behind, one.flushes) == (False, flushes + 1)
+    assert (one.connection.wants_turn, one.flushes) == (False, flushes + 1)
     one.feed(frame[taken:])
     assert correlation_ids(one.replies()) == [1]
 
@@ -298,7 +298,7 @@ async def test_a_connection_relieved_while_it_is_held_goes_on_when_the_request_h
         rig.feed(list_offsets(1) + heartbeat(2))
         await trio.testing.wait_all_tasks_blocked()
         rig.connection.relieved()
-        assert (rig.connection.wants_input, rig.connection.behind) == (False, False)
+        assert (rig.connection.wants_input, rig.connection.wants_turn) == (False, False)
         holding.gates[0].set()
         await trio.testing.wait_all_tasks_blocked()
         rig.feed(b"")

@@ -341,7 +341,7 @@ async def test_a_held_request_that_goes_on_waiting_lets_later_ones_start() -> No
         held.set()
         await trio.testing.wait_all_tasks_blocked()
         assert rig.connection.wants_input
-        assert rig.connection.behind
+        assert rig.connection.wants_turn
         assert rig.flushes > flushes
         rig.connection.resume()
         await trio.testing.wait_all_tasks_blocked()
@@ -363,7 +363,7 @@ async def test_waiting_requests_of_one_connection_are_bounded() -> None:
         await trio.testing.wait_all_tasks_blocked()
         assert len(rig.replies()) == SLOTS_MAX
         rig.connection.out.clear()
-        assert rig.connection.behind
+        assert rig.connection.wants_turn
         rig.connection.resume()
     assert len(rig.replies()) == 2
 

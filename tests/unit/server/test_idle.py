@@ -215,17 +215,17 @@ async def test_slow_readers_are_closed_while_the_budget_is_spent_and_otherwise_o
 ) -> None:
     async with house(held_bytes_max=1000, idle_ms_max=600_000) as home:
         reader, sluggish = home.connect(), home.connect()
-        sluggish.connection.owes(999, 999)
+        sluggish.connection.unsent(999, 999)
         await trio.sleep(500)
         assert sluggish.closes == 0
-        reader.connection.owes(21, 1)
+        reader.connection.unsent(21, 1)
         await trio.sleep(0.5)
         for left in range(20):
             await trio.sleep(1)
-            reader.connection.owes(20 - left, 1)
+            reader.connection.unsent(20 - left, 1)
         assert [reader.closes, sluggish.closes] == [0, 1]
         assert home.endings() == {ConnectionEnding.SLOW_READER: 1}
-        reader.connection.owes(5, 5)
+        reader.connection.unsent(5, 5)
         await trio.sleep(599)
         assert reader.closes == 0
         await trio.sleep(1 + LOOK)
@@ -236,7 +236,7 @@ async def test_no_more_slow_readers_are_closed_than_the_budget_needs(autojump_cl
     async with house(held_bytes_max=1000) as home:
         rigs = [home.connect() for _ in range(100)]
         for rig in rigs:
-            rig.connection.owes(11, 11)
+            rig.connection.unsent(11, 11)
             await trio.sleep(0.01)
         await trio.sleep(idle.SPENT_QUIET_S_MAX + 3)
         assert [rig.closes for rig in rigs] == [1] * 10 + [0] * 90
@@ -248,10 +248,10 @@ async def test_a_slow_reader_is_not_timed_out_for_the_request_that_the_broker_do
     async with house() as home:
         rig = home.connect()
         rig.feed(heartbeat(1)[:9])
-        rig.connection.owes(1000, 1000)
+        rig.connection.unsent(1000, 1000)
         await trio.sleep(3 * idle.REQUEST_QUIET_S_MAX)
         assert rig.closes == 0
-        rig.connection.owes(0, 0)
+        rig.connection.unsent(0, 0)
         await trio.sleep(idle.REQUEST_QUIET_S_MAX + 2 * LOOK)
         assert home.endings() == {ConnectionEnding.SLOW_REQUEST: 1}
 

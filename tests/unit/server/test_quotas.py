@@ -169,7 +169,7 @@ def test_a_flood_of_peers_is_counted_and_logged_once_a_minute(caplog: pytest.Log
     assert listener(Peer(OTHER, 1, "::1", 9092), NoPump()) is not None
     assert not listener.has_room()
     for _ in range(10):
-        listener.rests()
+        listener.paused()
     assert connected.statistics().accept_waits == 10
     assert [f"{HOST}:2" in caplog.messages[0], "further ones wait" in caplog.messages[1]] == [True, True]
     clock.now += 61 * SECOND_NS

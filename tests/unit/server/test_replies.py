@@ -50,15 +50,15 @@ def test_the_memory_of_requests_replies_and_unsent_bytes_is_counted() -> None:
     replies.answer(second, HeartbeatResponse(), 0)
     reply = sum(map(len, second.parts))
     assert replies.kept_bytes == 100 + reply
-    replies.owes(5000, 50, 0)
-    assert (replies.owed_bytes, replies.kept_bytes) == (5000, 150 + reply)
+    replies.unsent(5000, 50, 0)
+    assert (replies.unsent_bytes, replies.kept_bytes) == (5000, 150 + reply)
     replies.clear()
-    assert (replies.owed_bytes, replies.out, replies.kept_bytes) == (0, [], 100 + reply)
+    assert (replies.unsent_bytes, replies.out, replies.kept_bytes) == (0, [], 100 + reply)
 
 
 def test_the_time_of_a_slow_reader_counts_from_the_first_unsent_byte_to_the_last() -> None:
     replies = ReplyQueue(0)
-    assert [replies.owes(*args) for args in ((100, 100, 10), (40, 40, 20), (0, 0, 35), (0, 0, 50))] == [0, 0, 25, 0]
+    assert [replies.unsent(*args) for args in ((100, 100, 10), (40, 40, 20), (0, 0, 35), (0, 0, 50))] == [0, 0, 25, 0]
 
 
 def test_a_queue_with_the_maximum_of_slots_is_full() -> None:

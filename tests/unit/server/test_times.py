@@ -88,13 +88,13 @@ def test_the_time_in_which_a_peer_takes_no_replies_is_counted() -> None:
     first = connections[0]
     assert first is not None
     clock.now = 1500
-    first.owes(100, 100)
+    first.unsent(100, 100)
     clock.now = 1700
-    first.owes(40, 40)
+    first.unsent(40, 40)
     found = made.statistics()
-    assert (found.connections_owed, found.owed_ns) == (1, 0)
+    assert (found.connections_unsent, found.unsent_ns) == (1, 0)
     assert (found.connections_age_ns, found.connections_age_ns_max) == (1700 + 700, 1700)
     clock.now = 2000
-    first.owes(0, 0)
+    first.unsent(0, 0)
     found = made.statistics()
-    assert (found.connections_owed, found.owed_ns) == (0, 500)
+    assert (found.connections_unsent, found.unsent_ns) == (0, 500)

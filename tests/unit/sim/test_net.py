@@ -27,7 +27,7 @@ class Echo:
     def __init__(self, pump: Pump) -> None:
         self.out: list[Any] = []
         self.pump, self.ended, self.room, self.is_closed = pump, False, None, False
-        self.behind = False
+        self.wants_turn = False
 
     @property
     def wants_input(self) -> bool:
@@ -36,7 +36,7 @@ class Echo:
     def received(self, data: bytes) -> None:
         self.out.append(data)
 
-    def owes(self, size: int, kept_bytes: int) -> None:
+    def unsent(self, size: int, kept_bytes: int) -> None:
         pass
 
     def closed(self) -> None:

@@ -26,11 +26,11 @@ class Line:
     def __init__(self, peer: Peer, pump: Pump, on_line: Callable[[Line, bytes], None]) -> None:
         self.peer, self.pump, self._on_line = peer, pump, on_line
         self.out: list[Buffer | FileSlice] = []
-        self.ended = self.behind = False
+        self.ended = self.wants_turn = False
         self.wants_input = True
         self.room: memoryview | None = None
-        self.owed: list[tuple[int, int]] = []
-        self.owing, self.gone = trio.Event(), trio.Event()
+        self.reports: list[tuple[int, int]] = []
+        self.reported, self.gone = trio.Event(), trio.Event()
         self._rest = b""
 
     def received(self, data: bytes) -> None:
@@ -42,12 +42,12 @@ class Line:
         raise AssertionError("no room was given")
 
     def resume(self) -> None:
-        self.behind = False
+        self.wants_turn = False
         self.received(b"")
 
-    def owes(self, size: int, kept_bytes: int) -> None:
-        self.owed.append((size, kept_bytes))
-        self.owing.set()
+    def unsent(self, size: int, kept_bytes: int) -> None:
+        self.reports.append((size, kept_bytes))
+        self.reported.set()
 
     def closed(self) -> None:
         self.gone.set()
@@ -65,7 +65,7 @@ class House:
         self.bound = self.net.bind("127.0.0.1", 0, options)
         self.bound.listen(self)
         self.room = 100
-        self.rested = 0
+        self.pauses = 0
         self.refuses = False
         self.lines: list[Line] = []
         self.connected = trio.Event()
@@ -75,8 +75,8 @@ class House:
     def has_room(self) -> bool:
         return self.room > 0
 
-    def rests(self) -> None:
-        self.rested += 1
+    def paused(self) -> None:
+        self.pauses += 1
 
     def __call__(self, peer: Peer, pump: Pump) -> Line | None:
         if self.refuses:
@@ -179,11 +179,11 @@ async def test_a_peer_that_does_not_read_delays_no_other_peer_and_is_not_read_fr
             await quick.send_all(b"ping\n")
             assert await read_exactly(quick, 5) == b"ping\n"
         await slow.send_all(b"after\n")
-        owed = house.lines[0].owed[:]
-        assert all(0 < size == kept_bytes < len(big) for size, kept_bytes in owed)
+        reports = house.lines[0].reports[:]
+        assert all(0 < size == kept_bytes < len(big) for size, kept_bytes in reports)
         assert await read_exactly(slow, len(big) + 6) == big + b"after\n"
-        assert house.lines[0].owed[-1] == (0, 0)
-        assert house.lines[1].owed == []
+        assert house.lines[0].reports[-1] == (0, 0)
+        assert house.lines[1].reports == []
 
 
 async def test_output_added_while_a_peer_does_not_read_counts_as_unsent() -> None:
@@ -192,11 +192,11 @@ async def test_output_added_while_a_peer_does_not_read_counts_as_unsent() -> Non
         await stream.send_all(b"x\n")
         await house.connected.wait()
         (line,) = house.lines
-        await line.owing.wait()
-        owed, kept = line.owed[-1]
+        await line.reported.wait()
+        unsent, kept = line.reports[-1]
         line.out.append(bytes(1000))
         line.pump.flush()
-        assert line.owed[-1] == (owed + 1000, kept + 1000)
+        assert line.reports[-1] == (unsent + 1000, kept + 1000)
 
 
 async def test_an_error_of_one_connection_ends_only_that_connection(caplog: pytest.LogCaptureFixture) -> None:
@@ -331,7 +331,7 @@ async def test_a_connection_that_is_behind_resumes_after_the_other_connections()
         order.append((house.lines.index(line), data))
         if data == b"more" and len(order) < 6:
             line._rest += b"more\n"
-            line.behind = True
+            line.wants_turn = True
         elif data == b"more":
             line.out.append(b"done\n")
 
@@ -352,14 +352,14 @@ async def test_peers_stay_in_the_backlog_while_there_is_no_room(autojump_clock: 
         await first.send_all(b"x\n")
         assert await read_exactly(first, 2) == b"x\n"
         await trio.sleep(5)
-        assert (house.room, house.rested) == (0, 0)
+        assert (house.room, house.pauses) == (0, 0)
         second = await house.connect()
         for stream in (first, second):
             await stream.send_all(b"x\n")
         assert await read_exactly(first, 2) == b"x\n"
         await trio.sleep(5)
         assert len(house.lines) == 1
-        assert house.rested > 1
+        assert house.pauses > 1
         house.room = 1
         assert await read_exactly(second, 2) == b"x\n"
 
