@@ -71,7 +71,7 @@ class SimMachine:
         off_loop = InlineOffLoop(simulation.dice(f"threads of {life}"), OFF_LOOP_S)
         return World(
             disks=tuple(self._disks),
-            net=SimNet(self._network, process, simulation.dice(f"net of {life}")),
+            net=SimNet(self._network, process, self.name, simulation.dice(f"net of {life}")),
             wall_ms=lambda: int((WALL_S + simulation.now + self.skew_s) * 1000),
             ticks_ns=lambda: int(simulation.now * 1e9),
             off_loop=off_loop,

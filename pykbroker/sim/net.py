@@ -14,7 +14,7 @@ from pykbroker.sim.endpoint import SimEndpoint, broken
 from pykbroker.sim.network import Network
 from pykbroker.sim.process import Process
 from pykbroker.world.disk import Buffer, FileSlice
-from pykbroker.world.net import Accept, NetStatistics, Peer, SocketOptions
+from pykbroker.world.net import Accept, C, NetStatistics, Peer, Pump, SocketOptions
 from pykbroker.world.system_pump import SocketPump
 
 
@@ -151,10 +151,10 @@ class SimListener:
 
 
 class SimNet:
-    """Matches `world.net.Net`, for one process."""
+    """A process's network on one host. Matches `world.net.Net`."""
 
-    def __init__(self, network: Network, process: Process, dice: Random) -> None:
-        self._network, self._process = network, process
+    def __init__(self, network: Network, process: Process, host: str, dice: Random) -> None:
+        self._network, self._process, self._host = network, process, host
         self.poll = SimPoll(dice)
         self._pumps: dict[int, SocketPump] = {}
         self._listeners: dict[int, SimListener] = {}
@@ -170,9 +170,27 @@ class SimNet:
         self.poll.watch(listener.backlog.number, True, False)
 
     def pump(self, endpoint: SimEndpoint) -> SocketPump:
-        """Return the pump of a connection that was just accepted."""
+        """Return the pump of an endpoint that has a peer."""
         self.poll.add(endpoint)
         return SimPump(cast("Any", endpoint), self.poll, self._pumps)
+
+    async def connect(self, host: str, port: int, open_connection: Callable[[Peer, Pump], C]) -> C:
+        """Connect from this host. OSError: no process listens there. Without an answer it waits for ever."""
+        endpoint = self._network.begin_connect(self._process, self._host, (host, port))
+        changed = trio.Event()
+        endpoint.notice = lambda: changed.set()
+        try:
+            while not endpoint.established:
+                endpoint.check()
+                await changed.wait()
+                changed = trio.Event()
+        except BaseException:
+            endpoint.close()
+            raise
+        pump = self.pump(endpoint)
+        connection = open_connection(Peer(*endpoint.remote, *endpoint.local), pump)
+        pump.start(connection)
+        return connection
 
     async def addresses(self, host: str) -> tuple[str, ...]:
         """Return no addresses: hosts have no names here."""

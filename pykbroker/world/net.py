@@ -1,6 +1,7 @@
 """The network seam: connections without I/O, and the pumps that move their bytes.
 
-1. A connection is sans-I/O: its pump hands it received bytes and sends the contents of its `out`.
+1. A connection is sans-I/O: its pump hands it received bytes and sends the contents of its `out`. Accepted and outgoing
+   connections have the same interface and share one poller.
 2. A pump serves one connection and calls only the methods of `ConnectionMachine`. A connection calls `Pump.flush`
    when it gets output, or wants input again, outside a call of its pump.
 3. Each ready connection gets one turn in a pass of the loop; a connection with more to do waits for the next pass.
@@ -9,8 +10,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from pykbroker.world.disk import Buffer, FileSlice
 
@@ -20,7 +22,7 @@ STEP_NS_SLOW = 20_000_000
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Both ends of an accepted connection. Ports are TCP ports."""
+    """Both ends of a connection. Ports are TCP ports."""
 
     host: str
     port: int
@@ -42,7 +44,7 @@ class Pump(Protocol):
 
 
 class ConnectionMachine(Protocol):
-    """A sans-I/O connection: takes bytes, and gives replies in the order of their requests."""
+    """A sans-I/O connection: takes received bytes, and puts bytes to send into `out`."""
 
     out: list[Buffer | FileSlice]
     """Bytes that can be sent now. The pump empties the list."""
@@ -71,6 +73,9 @@ class ConnectionMachine(Protocol):
 
     def closed(self) -> None:
         """Note that the connection is closed, by either side. The pump calls nothing after it."""
+
+
+C = TypeVar("C", bound=ConnectionMachine)
 
 
 class Accept(Protocol):
@@ -131,6 +136,12 @@ class Net(Protocol):
 
     def bind(self, host: str, port: int, options: SocketOptions, /) -> Bound:
         """Bind an address; port 0 selects any free one. OSError: it cannot be bound."""
+
+    async def connect(self, host: str, port: int, open_connection: Callable[[Peer, Pump], C], /) -> C:
+        """Connect to a peer and return the connection that `open_connection` makes. `run` moves its bytes.
+
+        OSError: the host is unknown, or no peer listens there. The caller sets the deadline.
+        """
 
     async def addresses(self, host: str, /) -> tuple[str, ...]:
         """Return all addresses of a host. OSError: it cannot be resolved."""

@@ -11,12 +11,13 @@ import errno
 import logging
 import socket
 import sys
+from collections.abc import Callable
 from time import perf_counter_ns
 
 import trio
 
 from pykbroker.world.loop_watch import LoopWatch
-from pykbroker.world.net import Accept, NetStatistics, Peer, SocketOptions
+from pykbroker.world.net import Accept, C, NetStatistics, Peer, Pump, SocketOptions
 from pykbroker.world.rate_limited_warning import RateLimitedWarning
 from pykbroker.world.system_poll import open_poll
 from pykbroker.world.system_pump import SocketPump
@@ -130,8 +131,23 @@ class SystemNet:
         self._poll.watch(listener.fd, True, False)
 
     def pump(self, sock: socket.socket) -> SocketPump:
-        """Return the pump of a socket that was just accepted."""
+        """Return the pump of a connected socket."""
         return SocketPump(sock, self._poll, self._pumps)
+
+    async def connect(self, host: str, port: int, open_connection: Callable[[Peer, Pump], C]) -> C:
+        """Connect to the first address of a host that answers (RFC 8305), and serve the connection."""
+        stream = await trio.open_tcp_stream(host, port)  # sets TCP_NODELAY
+        sock = socket.socket(fileno=stream.socket.detach())
+        try:
+            sock.setblocking(False)
+            peer = Peer(*sock.getpeername()[:2], *sock.getsockname()[:2])
+            pump = self.pump(sock)
+            connection = open_connection(peer, pump)
+        except BaseException:
+            sock.close()
+            raise
+        pump.start(connection)
+        return connection
 
     def forget(self, listener: SystemListener) -> None:
         """Stop watching a listener that closes."""

@@ -27,7 +27,7 @@ from pykbroker.core.settings import Settings
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.worker import InlineWorkers
 from pykbroker.world.disk import FileSlice
-from pykbroker.world.net import Accept, ConnectionMachine, NetStatistics, Peer
+from pykbroker.world.net import Accept, C, ConnectionMachine, NetStatistics, Peer, Pump
 from pykbroker.world.system import wall_ms
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.world import World
@@ -82,6 +82,10 @@ class NoNet:
 
     def close(self) -> None:
         """Close nothing."""
+
+    async def connect(self, host: str, port: int, open_connection: Callable[[Peer, Pump], C]) -> C:
+        """Refuse the connection: no peer listens."""
+        raise ConnectionRefusedError(host, port)
 
     async def run(self) -> None:
         """Wait until cancelled."""

@@ -50,7 +50,7 @@ class Stage:
         self.simulation, self.network = simulation, Network(simulation)
         self.server, self.client = Process("server"), Process("client")
         self.connections: list[Echo] = []
-        self.net = SimNet(self.network, self.server, simulation.dice("server"))
+        self.net = SimNet(self.network, self.server, "server", simulation.dice("server"))
         self.listener = self.net.bind("server", PORT)
         self.listener.listen(cast("Any", self.accept))
         simulation.start(self.server, self.net.run)
