@@ -24,9 +24,18 @@ R = TypeVar("R", bound=Response)
 
 def encode_request(request: Request[Any], version: int, correlation_id: int, client_id: str | None) -> bytes:
     """Return the frame of a request."""
-    out: list[Any] = [encode_request_header(RequestHeader(request.key, version, correlation_id, client_id))]
+    return b"".join(encode_request_parts(request, version, correlation_id, client_id))
+
+
+def encode_request_parts(
+    request: Request[Any], version: int, correlation_id: int, client_id: str | None
+) -> list[Buffer]:
+    """Return the frame of a request as a list of buffers. Records are not copied, and must not change until sent."""
+    header = encode_request_header(RequestHeader(request.key, version, correlation_id, client_id))
+    out: list[Any] = [header]
     encoder(type(request), version)(request, out)
-    return _frame(out)
+    out[0] = sum(map(len, out)).to_bytes(LENGTH_BYTES, "big") + header
+    return out
 
 
 def encode_response(response: Response, version: int, correlation_id: int) -> bytes:

@@ -33,7 +33,7 @@ def ask(bootstrap: Address, work: Callable[[Admin], Awaitable[None]]) -> None:
     """Run `work` with an admin client of this broker. click.ClickException: no broker answers, or it refuses."""
     import trio
 
-    from pykbroker.client.connection import Disconnected, UnsupportedVersion
+    from pykbroker.client.errors import Disconnected, UnsupportedVersion
     from pykbroker.core.errors import ApiError
 
     try:
@@ -52,9 +52,7 @@ async def converse(bootstrap: Address, work: Callable[[Admin], Awaitable[None]])
     """Connect, run `work` and disconnect, within `ANSWER_S_MAX`."""
     import trio
 
-    from pykbroker.client.admin import Admin
-    from pykbroker.client.connection import connected
+    from pykbroker.client.admin_session import with_admin
 
     with trio.fail_after(ANSWER_S_MAX):
-        async with connected(await trio.open_tcp_stream(*bootstrap), CLIENT_ID) as connection:
-            await work(Admin(connection))
+        await with_admin(*bootstrap, CLIENT_ID, work)

@@ -99,7 +99,7 @@ def delete(names: Sequence[str], bootstrap: Address) -> None:
 
 async def own_configs(admin: Admin, topic: str) -> dict[str, str | None]:
     """Return the configs set for this topic. Return {} if the broker does not support DescribeConfigs."""
-    from pykbroker.client.connection import UnsupportedVersion
+    from pykbroker.client.errors import UnsupportedVersion
     from pykbroker.core.config.entries import Source
     from pykbroker.core.config.resource import ConfigResource
 

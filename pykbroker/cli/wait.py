@@ -39,7 +39,7 @@ async def answered(bootstrap: Address, timeout: float) -> str | None:
     """Request metadata until the broker answers. Return None, or the last failure if `timeout` seconds pass."""
     import trio
 
-    from pykbroker.client.connection import Disconnected
+    from pykbroker.client.errors import Disconnected
 
     reason = "it accepts connections, but is silent"
     with trio.move_on_after(timeout):

@@ -8,25 +8,22 @@ from typing import NamedTuple
 from pykbroker.client.connection import BrokerConnection
 from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode
-from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse, DeleteTopicState
+from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from wire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResourceResult,
-    DescribeConfigsResponse,
 )
-from wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResponse, DescribeLogDirsResult
+from wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResult
 from wire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
-    IncrementalAlterConfigsResponse,
 )
 from wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
-    MetadataResponse,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
@@ -59,7 +56,7 @@ class Admin:
         """Return the topics of these names, or all topics, sorted by name."""
         asked = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-        answer = await self._connection.call(request, MetadataResponse)
+        answer = await self._connection.ask(request)
         return sorted((topic_of(topic) for topic in answer.topics), key=lambda topic: topic.name)
 
     async def create_topic(self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
@@ -67,7 +64,7 @@ class Admin:
         wanted = [CreatableTopicConfig(name=config, value=value) for config, value in configs.items()]
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=wanted)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
-        answer = await self._connection.call(request, CreateTopicsResponse)
+        answer = await self._connection.ask(request)
         for result in answer.topics:
             check(result.error_code, result.error_message)
 
@@ -79,7 +76,7 @@ class Admin:
             request.topic_names = [name]
         else:
             request.topics = [DeleteTopicState(name=name)]
-        answer = await self._connection.call(request, DeleteTopicsResponse, version)
+        answer = await self._connection.ask(request, version)
         for result in answer.responses:
             reason = f": {result.error_message}" if result.error_message else ""
             check(result.error_code, f"Topic '{name}'{reason}")
@@ -87,7 +84,7 @@ class Admin:
     async def configs(self, resource_type: int, name: str) -> list[DescribeConfigsResourceResult]:
         """Return all configs of one `ConfigResource`, sorted by name. Broker "" stands for all brokers."""
         resource = DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
-        answer = await self._connection.call(DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse)
+        answer = await self._connection.ask(DescribeConfigsRequest(resources=[resource]))
         for result in answer.results:
             check(result.error_code, result.error_message or f"Configs of '{name}'")
         return sorted((each for result in answer.results for each in result.configs), key=lambda each: each.name)
@@ -98,13 +95,13 @@ class Admin:
         """Make all of the changes, or none."""
         resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=list(changes))
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-        answer = await self._connection.call(request, IncrementalAlterConfigsResponse)
+        answer = await self._connection.ask(request)
         for result in answer.responses:
             check(result.error_code, result.error_message)
 
     async def log_dirs(self) -> list[DescribeLogDirsResult]:
         """Return the broker's log directories and their partitions. A failed directory has an error code."""
-        answer = await self._connection.call(DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse)
+        answer = await self._connection.ask(DescribeLogDirsRequest(topics=None))
         check(answer.error_code, None)
         return answer.results
 

@@ -1,49 +1,48 @@
-"""One connection to a broker: sends requests and matches responses by correlation id."""
+"""A connection to a broker that knows the broker's API versions, and lets tasks wait for responses."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from itertools import count
-from typing import Any, TypeVar
+from typing import Any
 
 import trio
 
+from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.client.outgoing import OutgoingConnection
+from pykbroker.client.pending_response import PendingResponse, R
 from pykbroker.core.limits import REQUEST_BYTES_MAX
+from pykbroker.world.net import Net
 from wire.api import APIS, ApiKey
-from wire.declare import Request, Response
+from wire.declare import Request
 from wire.errors import DecodeError
-from wire.frame import LENGTH_BYTES, decode_response, encode_request
-from wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from wire.messages.api_versions import ApiVersionsRequest
 from wire.versions import Versions
 
-R = TypeVar("R", bound=Response)
-
-CORRELATION_ID_BYTES = 4
-RECEIVE_BYTES = 65_536
-
-
-class Disconnected(Exception):
-    """The error of a connection that is closed, or that received bytes which are no valid response."""
-
-
-class UnsupportedVersion(Exception):
-    """The error of an API that broker and client have no common version of."""
+RESPONSE_BYTES_MAX = REQUEST_BYTES_MAX
 
 
 class BrokerConnection:
-    """A connection that any number of tasks may call at once. It has no timeouts: callers set their own deadlines."""
+    """A connection that any number of tasks may use at once. It has no timeouts: callers set their own deadlines."""
 
-    def __init__(self, stream: trio.abc.Stream, client_id: str) -> None:
+    def __init__(self, outgoing: OutgoingConnection) -> None:
         self.versions: dict[int, Versions] = {}
-        self._stream, self._client_id = stream, client_id
-        self._ids = count()
-        self._sending, self._receiving = trio.Lock(), trio.Lock()
-        self._buffer = bytearray()
+        self._outgoing = outgoing
+        self._senders = trio.lowlevel.ParkingLot()
+        outgoing.on_sent = self._wake_senders
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can be sent."""
+        return not self._outgoing.ended
+
+    def call_when_closed(self, callback: Callable[[], None]) -> None:
+        """Call a function once the connection is closed, by either side. A later call replaces the function."""
+        self._outgoing.on_closed = callback
 
     async def negotiate(self) -> None:
         """Ask for the broker's API versions with ApiVersions v0, which every broker answers."""
-        answer = await self.call(ApiVersionsRequest(), ApiVersionsResponse, 0)
+        answer = await self.ask(ApiVersionsRequest(), 0)
         if answer.error_code:
             raise Disconnected(f"ApiVersions was answered with error {answer.error_code}")
         self.versions = {api.api_key: Versions(api.min_version, api.max_version) for api in answer.api_keys}
@@ -55,71 +54,66 @@ class BrokerConnection:
             raise UnsupportedVersion(f"the broker has no version of {ApiKey(key).name} that this client has")
         return min(ours.last, theirs.last)
 
-    async def call(self, request: Request[Any], answer: type[R], version: int | None = None) -> R:
-        """Send a request and return the response. Disconnected: no response will come."""
-        if version is None:
-            version = self.newest_version(request.key)
-        async with self._sending:
-            correlation_id = next(self._ids) & 0x7FFFFFFF
-            await self._send(encode_request(request, version, correlation_id, self._client_id))
-        async with self._receiving:  # the lock is fair: callers enter in the order in which they have sent
-            frame = await self._frame()
-            while correlation_id_of(frame) != correlation_id:  # the answer to a caller that was cancelled
-                frame = await self._frame()
-        try:
-            return decode_response(answer, version, frame)[1]
-        except DecodeError as error:
-            await self.aclose()
-            raise Disconnected(f"the answer to {ApiKey(request.key).name} does not parse: {error}") from error
+    async def ask(self, request: Request[R], version: int | None = None) -> R:
+        """Send a request and return the response. Disconnected: no response will come.
 
-    async def aclose(self) -> None:
-        """Close at once. Waiting callers get Disconnected."""
-        await trio.aclose_forcefully(self._stream)
+        If the caller is cancelled, its response is dropped when it comes, and the connection stays usable.
+        """
+        return await self.response(self.ask_nowait(request, version))
 
-    async def _send(self, frame: bytes) -> None:
-        try:
-            await self._stream.send_all(frame)
-        except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-            raise Disconnected("the broker closed the connection") from error
-        except BaseException:  # cut off in the middle: what follows would not be understood
-            await self.aclose()
-            raise
+    def ask_nowait(self, request: Request[R], version: int | None = None) -> PendingResponse[R]:
+        """Send a request, and return what `response` waits for. Disconnected: the connection has ended."""
+        return self._outgoing.request(request, self.newest_version(request.key) if version is None else version)
 
-    async def _frame(self) -> bytes:
-        """Return the next response without its length."""
-        await self._fill(LENGTH_BYTES)
-        size = int.from_bytes(self._buffer[:LENGTH_BYTES], "big", signed=True)
-        if not CORRELATION_ID_BYTES <= size <= REQUEST_BYTES_MAX:
-            await self.aclose()
-            raise Disconnected(f"an answer claims to have {size} bytes")
-        await self._fill(LENGTH_BYTES + size)
-        frame = bytes(self._buffer[LENGTH_BYTES : LENGTH_BYTES + size])
-        del self._buffer[: LENGTH_BYTES + size]
-        return frame
-
-    async def _fill(self, size: int) -> None:
-        """Wait until the buffer holds `size` bytes. A cancellation loses no bytes."""
-        while len(self._buffer) < size:
+    async def response(self, pending: PendingResponse[R]) -> R:
+        """Wait for the response to a request of this connection. Disconnected: it will not come."""
+        if not pending.is_done:
+            arrived = trio.Event()
+            pending.wake = arrived.set
             try:
-                data = await self._stream.receive_some(RECEIVE_BYTES)
-            except (trio.BrokenResourceError, trio.ClosedResourceError) as error:
-                raise Disconnected("the connection broke") from error
-            if not data:
-                raise Disconnected("the broker closed the connection")
-            self._buffer += data
+                await arrived.wait()
+            except BaseException:
+                pending.abandon()
+                raise
+        try:
+            return pending.result()
+        except DecodeError as error:
+            raise self._outgoing.invalidate(f"the response does not decode: {error}") from error
+
+    async def send(self, request: Request[Any], version: int | None = None) -> None:
+        """Send a request that the broker does not answer (Produce with acks=0), and wait until the kernel takes it."""
+        self._outgoing.send(request, self.newest_version(request.key) if version is None else version)
+        if self._outgoing.out:
+            await self._senders.park()
+
+    def close(self) -> None:
+        """Close at once. Waiting callers get Disconnected."""
+        self._outgoing.close()
+
+    def _wake_senders(self) -> None:
+        self._senders.unpark_all()
+
+
+async def connect(
+    net: Net, host: str, port: int, client_id: str, response_bytes_max: int = RESPONSE_BYTES_MAX
+) -> BrokerConnection:
+    """Return a connection that knows the broker's API versions. OSError: no connection; Disconnected: it has ended."""
+    connection = BrokerConnection(
+        await net.connect(host, port, lambda peer, pump: OutgoingConnection(peer, pump, client_id, response_bytes_max))
+    )
+    try:
+        await connection.negotiate()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 @asynccontextmanager
-async def connected(stream: trio.abc.Stream, client_id: str) -> AsyncIterator[BrokerConnection]:
+async def connected(net: Net, host: str, port: int, client_id: str) -> AsyncIterator[BrokerConnection]:
     """Yield a connection that knows the broker's API versions, and close it when the block ends."""
-    connection = BrokerConnection(stream, client_id)
+    connection = await connect(net, host, port, client_id)
     try:
-        await connection.negotiate()
         yield connection
     finally:
-        await connection.aclose()
-
-
-def correlation_id_of(frame: bytes) -> int:
-    """Return the correlation id, with which every response begins."""
-    return int.from_bytes(frame[:CORRELATION_ID_BYTES], "big")
+        connection.close()

@@ -123,14 +123,10 @@ class RunningBroker:
 
 async def answer(done: Future[None], host: str, port: int, work: Callable[[Admin], Awaitable[None]]) -> None:
     """Connect, run `work`, and pass its outcome to the waiting thread."""
-    import trio
-
-    from pykbroker.client.admin import Admin
-    from pykbroker.client.connection import connected
+    from pykbroker.client.admin_session import with_admin
 
     try:
-        async with connected(await trio.open_tcp_stream(host, port), CLIENT_ID) as connection:
-            await work(Admin(connection))
+        await with_admin(host, port, CLIENT_ID, work)
     except BaseException as error:
         done.set_exception(error)
         if not isinstance(error, Exception):

@@ -33,8 +33,8 @@ class Broker:
     def newest_version(self, key: int) -> int:
         return self.version
 
-    async def call(self, request: Request[Any], answer: type[Response], version: int | None = None) -> Response:
-        assert isinstance(self.answer, answer)
+    async def ask(self, request: Request[Any], version: int | None = None) -> Response:
+        assert self.answer.key == request.key
         self.asked = request
         return self.answer
 
@@ -94,9 +94,9 @@ async def test_delete_topic_names_the_topic_in_every_version(version: int, names
     await admin(broker).delete_topic("a")
     assert broker.asked.topic_names == names
     assert [state.name for state in broker.asked.topics] == states
-    for reason, told in ((None, ""), ("No such topic.", r": No such topic\.")):
+    for reason, text in ((None, ""), ("No such topic.", r": No such topic\.")):
         broker.answer = DeleteTopicsResponse(responses=[DeletableTopicResult("a", error_code=3, error_message=reason)])
-        with pytest.raises(ApiError, match=rf"Topic 'a'{told} \(UNKNOWN_TOPIC_OR_PARTITION\)"):
+        with pytest.raises(ApiError, match=rf"Topic 'a'{text} \(UNKNOWN_TOPIC_OR_PARTITION\)"):
             await admin(broker).delete_topic("a")
 
 

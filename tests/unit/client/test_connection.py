@@ -1,4 +1,4 @@
-"""Tests of a client connection against a fake broker on the other end of a memory stream."""
+"""Tests of a client connection over a real socket, against a fake broker."""
 
 from __future__ import annotations
 
@@ -6,16 +6,22 @@ from collections.abc import AsyncIterator
 
 import pytest
 import trio
-import trio.testing
 
-from pykbroker.client.connection import BrokerConnection, Disconnected, UnsupportedVersion
+from pykbroker.client.connection import BrokerConnection, connect
+from pykbroker.client.errors import Disconnected, InvalidResponse, UnsupportedVersion
+from pykbroker.client.outgoing import OutgoingConnection
 from pykbroker.core.limits import REQUEST_BYTES_MAX
+from pykbroker.world.net import Peer, Pump
+from pykbroker.world.system_net import SystemNet
 from wire.api import ApiKey
 from wire.declare import Response
 from wire.frame import decode_request, encode_response
 from wire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from wire.versions import Versions
+
+RESPONSE_BYTES_MAX = 50_000_000
 
 
 class Broker:
@@ -38,18 +44,45 @@ class Broker:
         await self.stream.send_all(encode_response(response, version, correlation_id))
 
 
+def outgoing(peer: Peer, pump: Pump) -> OutgoingConnection:
+    return OutgoingConnection(peer, pump, "test", RESPONSE_BYTES_MAX)
+
+
+class Network:
+    """A running net, and a listener on this machine whose accepted peers are fake brokers."""
+
+    def __init__(self, listener: trio.SocketListener) -> None:
+        self.net = SystemNet()
+        self.listener = listener
+        self.port = listener.socket.getsockname()[1]
+
+    async def accept(self) -> Broker:
+        return Broker(await self.listener.accept())
+
+
 @pytest.fixture
-async def ends() -> AsyncIterator[tuple[BrokerConnection, Broker]]:
-    ours, theirs = trio.testing.memory_stream_pair()
-    connection = BrokerConnection(ours, "test")
-    connection.versions = {ApiKey.FIND_COORDINATOR: Versions(0, 3)}
-    yield connection, Broker(theirs)
-    await connection.aclose()
+async def network() -> AsyncIterator[Network]:
+    (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    network = Network(listener)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(network.net.run)
+        yield network
+        nursery.cancel_scope.cancel()
+    await listener.aclose()
+
+
+@pytest.fixture
+async def ends(network: Network) -> AsyncIterator[tuple[BrokerConnection, Broker]]:
+    connection = BrokerConnection(await network.net.connect("127.0.0.1", network.port, outgoing))
+    connection.versions = {ApiKey.FIND_COORDINATOR: Versions(0, 3), ApiKey.PRODUCE: Versions(9, 9)}
+    broker = await network.accept()
+    yield connection, broker
+    connection.close()
+    await broker.stream.aclose()
 
 
 async def ask(connection: BrokerConnection, group: str) -> str:
-    answer = await connection.call(FindCoordinatorRequest(key_=group), FindCoordinatorResponse)
-    return answer.host
+    return (await connection.ask(FindCoordinatorRequest(key_=group))).host
 
 
 async def test_a_request_has_the_newest_common_version(ends: tuple[BrokerConnection, Broker]) -> None:
@@ -86,20 +119,20 @@ async def test_concurrent_callers_get_their_own_responses(ends: tuple[BrokerConn
     assert answers == {number: f"group {number}" for number in range(10)}
 
 
-async def test_the_response_of_a_cancelled_caller_is_skipped(
-    ends: tuple[BrokerConnection, Broker], autojump_clock: trio.testing.MockClock
+async def test_the_response_of_a_cancelled_caller_is_dropped_and_the_connection_stays_usable(
+    ends: tuple[BrokerConnection, Broker],
 ) -> None:
     connection, broker = ends
-    with trio.move_on_after(1) as impatient:
-        await ask(connection, "first")
-    assert impatient.cancelled_caught
+    async with trio.open_nursery() as impatient:
+        impatient.start_soon(ask, connection, "first")
+        first = await broker.next()
+        impatient.cancel_scope.cancel()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask, connection, "second")
-        for name in ("first", "second"):
-            correlation_id, version, request = await broker.next()
+        for correlation_id, version, request in (first, await broker.next()):
             assert isinstance(request, FindCoordinatorRequest)
-            assert request.key_ == name
-            await broker.answer(FindCoordinatorResponse(host=name), version, correlation_id)
+            await broker.answer(FindCoordinatorResponse(host=request.key_), version, correlation_id)
+    assert connection.is_open
 
 
 async def test_all_callers_get_disconnected_when_the_broker_closes_the_connection(
@@ -119,22 +152,104 @@ async def test_all_callers_get_disconnected_when_the_broker_closes_the_connectio
         await broker.next()
         await broker.stream.aclose()
     assert ended == [True] * 3
+    assert not connection.is_open
 
 
-@pytest.mark.parametrize("size", [3, -1, REQUEST_BYTES_MAX + 1])
-async def test_an_invalid_response_length_ends_the_connection(ends: tuple[BrokerConnection, Broker], size: int) -> None:
+@pytest.mark.parametrize("size", [3, -1, RESPONSE_BYTES_MAX + 1])
+async def test_an_invalid_response_size_ends_the_connection(ends: tuple[BrokerConnection, Broker], size: int) -> None:
     connection, broker = ends
+    pending = connection.ask_nowait(FindCoordinatorRequest(key_="group"))
     await broker.stream.send_all(size.to_bytes(4, "big", signed=True))
-    with pytest.raises(Disconnected, match=f"claims to have {size} bytes"):
-        await ask(connection, "group")
-    with pytest.raises(Disconnected):
+    with pytest.raises(InvalidResponse, match=f"a response of {size} bytes"):
+        await connection.response(pending)
+    with pytest.raises(InvalidResponse):
         await ask(connection, "group")
 
 
 async def test_a_response_that_does_not_decode_ends_the_connection(ends: tuple[BrokerConnection, Broker]) -> None:
     connection, broker = ends
+    pending, other = (connection.ask_nowait(FindCoordinatorRequest(key_="group")) for _ in range(2))
     await broker.stream.send_all((6).to_bytes(4, "big") + (0).to_bytes(4, "big") + b"\x00\xff")
-    with pytest.raises(Disconnected, match="does not parse"):
-        await ask(connection, "group")
-    with pytest.raises(Disconnected):
-        await ask(connection, "group")
+    for each in (pending, other):
+        with pytest.raises(InvalidResponse, match="does not decode"):
+            await connection.response(each)
+    assert await broker.stream.receive_some() != b"", "the two requests"
+    assert await broker.stream.receive_some() == b""
+
+
+async def test_a_response_of_many_megabytes_arrives_whole(ends: tuple[BrokerConnection, Broker]) -> None:
+    connection, broker = ends
+    hosts = [f"{number:032000}" for number in range(1000)]
+    async with trio.open_nursery() as nursery:
+        request = connection.ask_nowait(FindCoordinatorRequest(key_="group"), 0)
+        correlation_id, _, _ = await broker.next()
+        host = encode_response(FindCoordinatorResponse(host=hosts[7]), 0, correlation_id)[4:]
+        padded = host + b"".join(each.encode() for each in hosts)  # bytes after the message are ignored
+        nursery.start_soon(broker.stream.send_all, len(padded).to_bytes(4, "big") + padded)
+        assert (await connection.response(request)).host == hosts[7]
+
+
+async def test_a_request_without_response_waits_until_the_kernel_has_taken_it(
+    ends: tuple[BrokerConnection, Broker],
+) -> None:
+    connection, broker = ends
+    partition = PartitionProduceData(0, bytes(30_000_000))
+    produce = ProduceRequest(acks=0, timeout_ms=1, topic_data=[TopicProduceData("t", partition_data=[partition])])
+    sent = trio.Event()
+
+    async def send() -> None:
+        await connection.send(produce)
+        sent.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(send)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        assert not sent.is_set()
+        _, _, request = await broker.next()
+        assert isinstance(request, ProduceRequest)
+        await sent.wait()
+
+
+async def test_connect_negotiates_the_versions_once(network: Network) -> None:
+    connections: list[BrokerConnection] = []
+
+    async def client() -> None:
+        connections.append(await connect(network.net, "127.0.0.1", network.port, "test"))
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client)
+        broker = await network.accept()
+        correlation_id, _, _ = await broker.next()
+        offered = [ApiVersion(api_key=ApiKey.FIND_COORDINATOR, min_version=0, max_version=2)]
+        await broker.answer(ApiVersionsResponse(api_keys=offered), 0, correlation_id)
+    (connection,) = connections
+    connection.ask_nowait(FindCoordinatorRequest(key_="group"))
+    _, version, request = await broker.next()
+    assert (type(request), version) == (FindCoordinatorRequest, 2)
+    connection.close()
+    assert await broker.stream.receive_some() == b""
+    await broker.stream.aclose()
+
+
+async def test_a_connection_whose_negotiation_fails_is_closed(network: Network) -> None:
+    async def client() -> None:
+        with pytest.raises(Disconnected, match="ApiVersions was answered with error 35"):
+            await connect(network.net, "127.0.0.1", network.port, "test")
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(client)
+        broker = await network.accept()
+        correlation_id, _, _ = await broker.next()
+        await broker.answer(ApiVersionsResponse(error_code=35), 0, correlation_id)
+        assert await broker.stream.receive_some() == b""
+    await broker.stream.aclose()
+
+
+async def test_an_address_without_a_listener_is_an_oserror(network: Network) -> None:
+    await network.listener.aclose()
+    with pytest.raises(OSError, match=str(network.port)):
+        await connect(network.net, "127.0.0.1", network.port, "test")
+
+
+def test_responses_may_be_as_long_as_requests() -> None:
+    assert connect.__defaults__ == (REQUEST_BYTES_MAX,)

@@ -1,0 +1,158 @@
+"""An outgoing connection without I/O: requests become bytes to send, received bytes become responses in request order.
+
+A connection ends when the peer closes it, when the caller does, or at the first bytes that are no valid response. Its
+pending requests then fail, and nothing is sent again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from struct import Struct
+from typing import Any
+
+from pykbroker.client.errors import Disconnected, InvalidResponse
+from pykbroker.client.pending_response import PendingResponse, R, do_nothing
+from pykbroker.client.response_reader import ResponseFrame, ResponseReader
+from pykbroker.world.disk import Buffer, FileSlice
+from pykbroker.world.net import Peer, Pump
+from wire.declare import Request
+from wire.frame import encode_request_parts
+
+CORRELATION_ID_MAX = 0x7FFF_FFFF
+
+unpack_correlation_id = Struct(">i").unpack_from
+
+
+class OutgoingConnection:
+    """Matches `world.net.ConnectionMachine`. Any number of requests may be in flight."""
+
+    __slots__ = (
+        "_client_id",
+        "_correlation_id",
+        "_ending",
+        "_pending",
+        "_pump",
+        "_reader",
+        "ended",
+        "on_closed",
+        "on_sent",
+        "out",
+        "peer",
+        "room",
+    )
+
+    wants_input = True
+    wants_turn = False
+
+    def __init__(self, peer: Peer, pump: Pump, client_id: str, response_bytes_max: int) -> None:
+        self.peer, self._pump, self._client_id = peer, pump, client_id
+        self._reader = ResponseReader(response_bytes_max)
+        self._correlation_id = 0
+        self._pending: deque[PendingResponse[Any]] = deque()
+        self._ending: Disconnected | None = None
+        self.out: list[Buffer | FileSlice] = []
+        self.room: memoryview | None = None
+        self.ended = False
+        self.on_closed: Callable[[], None] = do_nothing
+        """Called once the connection is closed."""
+        self.on_sent: Callable[[], None] = do_nothing
+        """Called once the kernel has taken all of `out` after it could not."""
+
+    @property
+    def pending_count(self) -> int:
+        """Return the number of requests without a response, also of those that were abandoned."""
+        return len(self._pending)
+
+    # ---- calls of the owner
+
+    def request(self, request: Request[R], version: int) -> PendingResponse[R]:
+        """Send a request, and return its pending response. Disconnected: the connection has ended."""
+        correlation_id = self._write(request, version)
+        pending = PendingResponse(request, version, correlation_id)
+        self._pending.append(pending)
+        self._pump.flush()
+        return pending
+
+    def send(self, request: Request[Any], version: int) -> None:
+        """Send a request that the broker does not answer: Produce with acks=0. Disconnected: as in `request`."""
+        self._write(request, version)
+        self._pump.flush()
+
+    def close(self) -> None:
+        """Close the connection at once. A second call does nothing."""
+        self._end(Disconnected(f"the connection to {self.peer} was closed by this client"))
+        self._pump.close()
+
+    def invalidate(self, reason: str) -> InvalidResponse:
+        """Close the connection because of a response that does not decode, and return the error."""
+        error = InvalidResponse(f"{self.peer}: {reason}")
+        self._end(error)
+        self._pump.close()
+        return error
+
+    # ---- calls of the pump
+
+    def received(self, data: bytes) -> None:
+        """Pass the responses in `data` to their requests, and keep an incomplete one."""
+        try:
+            for frame in self._reader.frames(data):
+                self._respond(frame)
+        except InvalidResponse as error:
+            self._end(error)
+        self.room = self._reader.room
+
+    def filled(self, size: int) -> None:
+        """Count `size` bytes that have come into `room`."""
+        frame = self._reader.filled(size)
+        self.room = self._reader.room
+        try:
+            if frame is not None:
+                self._respond(frame)
+        except InvalidResponse as error:
+            self._end(error)
+
+    def resume(self) -> None:
+        """Do nothing: all received bytes were handled when they came."""
+
+    def unsent(self, size: int, kept_bytes: int) -> None:
+        """Note that `size` bytes of `out` are not sent, because the broker takes no more."""
+        if not size:
+            self.on_sent()
+
+    def closed(self) -> None:
+        """Fail the pending requests, and drop all that is kept for the broker."""
+        self._end(Disconnected(f"{self.peer} closed the connection"))
+        self._reader.clear()
+        self.room = None
+        self.out.clear()
+        self.on_sent()
+        self.on_closed()
+
+    # ---- internals
+
+    def _write(self, request: Request[Any], version: int) -> int:
+        if self._ending is not None:
+            raise self._ending.with_traceback(None)
+        correlation_id = self._correlation_id
+        self.out += encode_request_parts(request, version, correlation_id, self._client_id)
+        self._correlation_id = (correlation_id + 1) & CORRELATION_ID_MAX
+        return correlation_id
+
+    def _respond(self, frame: ResponseFrame) -> None:
+        (correlation_id,) = unpack_correlation_id(frame.buffer, frame.start)
+        expected = self._pending[0].correlation_id if self._pending else None
+        if correlation_id != expected:
+            raise InvalidResponse(
+                f"{self.peer} answered request {correlation_id}, "
+                + ("but no request is pending" if expected is None else f"but request {expected} is the oldest pending")
+            )
+        self._pending.popleft().arrive(frame)
+
+    def _end(self, error: Disconnected) -> None:
+        """Fail all pending requests with `error`, unless the connection has already ended."""
+        self.ended = True
+        if self._ending is None:
+            self._ending = error
+            while self._pending:
+                self._pending.popleft().fail(error)

@@ -1,0 +1,61 @@
+"""A request that was sent, and its response once it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar, cast
+
+from pykbroker.client.errors import Disconnected
+from pykbroker.client.response_reader import ResponseFrame
+from wire.api import APIS
+from wire.compile import decoder
+from wire.declare import Request, Response
+from wire.header import decode_response_header
+
+R = TypeVar("R", bound=Response)
+
+
+def do_nothing() -> None:
+    """Do nothing."""
+
+
+class PendingResponse(Generic[R]):
+    """The response to one request, or the error of its connection. `wake` is called once either of them is there."""
+
+    __slots__ = ("_abandoned", "_error", "_frame", "_response_class", "_version", "correlation_id", "is_done", "wake")
+
+    def __init__(self, request: Request[R], version: int, correlation_id: int) -> None:
+        self._response_class = cast("type[R]", APIS[request.key].response)
+        self._version, self.correlation_id = version, correlation_id
+        self._frame: ResponseFrame | None = None
+        self._error: Disconnected | None = None
+        self._abandoned = self.is_done = False
+        self.wake: Callable[[], None] = do_nothing
+
+    def arrive(self, frame: ResponseFrame) -> None:
+        """Keep the response, unless nobody waits for it any more."""
+        if not self._abandoned:
+            self._frame = frame
+            self.is_done = True
+            self.wake()
+
+    def fail(self, error: Disconnected) -> None:
+        """Note that no response will come."""
+        if not self.is_done:
+            self._error = error
+            self.is_done = True
+            self.wake()
+
+    def abandon(self) -> None:
+        """Drop the response, when it comes."""
+        self._abandoned = True
+
+    def result(self) -> R:
+        """Return the response, once `is_done`. Disconnected: it will not come. DecodeError: it is malformed."""
+        if self._frame is None:
+            assert self._error is not None, "the response is still pending"
+            raise self._error.with_traceback(None)
+        buffer, start, end = self._frame
+        cls, version = self._response_class, self._version
+        _, start = decode_response_header(buffer, start, end, cls.key, version)
+        return decoder(cls, version)(buffer, start, end)

@@ -1,0 +1,89 @@
+"""The reader of responses: bytes in, frames out. It knows no request and no socket.
+
+A frame is a size field of 4 bytes and as many bytes as it says. A frame that arrives whole is read where it lies. A
+large frame gets one buffer of its size, into which the bytes are received, so that a response is contiguous and its
+record bytes can be views on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import NamedTuple
+
+from pykbroker.client.errors import InvalidResponse
+from wire.declare import Buffer
+
+SIZE_BYTES = 4
+CORRELATION_ID_BYTES = 4
+BUFFERED_BYTES = 32_768
+"""A frame gets a buffer of its own once more than so many of its bytes have come."""
+
+unpack_size = Struct(">i").unpack_from
+
+
+class ResponseFrame(NamedTuple):
+    """A response without its size field: the bytes from `start` to `end` of a buffer that does not change any more."""
+
+    buffer: Buffer
+    start: int
+    end: int
+
+
+class ResponseReader:
+    """The incomplete response of one connection. `bytes_max` bounds a response without its size field."""
+
+    __slots__ = ("_buffer", "_bytes_max", "_have", "_rest", "room")
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._rest = b""
+        self._buffer = bytearray()
+        self._have = 0
+        """The number of bytes in `_buffer` that have come."""
+        self.room: memoryview | None = None
+        """The place for the next bytes of a response that has its own buffer."""
+
+    def frames(self, data: bytes) -> Iterator[ResponseFrame]:
+        """Yield the complete responses, and keep the start of another. InvalidResponse: its size is not allowed."""
+        if self._rest:
+            data, self._rest = self._rest + data, b""
+        pos, have = 0, len(data)
+        while have - pos >= SIZE_BYTES:
+            size = self._size(data, pos)
+            start = pos + SIZE_BYTES
+            if start + size > have:
+                if have - pos > BUFFERED_BYTES:
+                    self._begin(size, memoryview(data)[start:])
+                    return
+                break
+            pos = start + size
+            yield ResponseFrame(data, start, pos)
+        self._rest = data[pos:]
+
+    def filled(self, size: int) -> ResponseFrame | None:
+        """Count `size` bytes that were written into `room`, and return the response if it is complete."""
+        self._have += size
+        if self._have < len(self._buffer):
+            self.room = memoryview(self._buffer)[self._have :]
+            return None
+        frame = ResponseFrame(self._buffer, 0, self._have)
+        self.clear()
+        return frame
+
+    def clear(self) -> None:
+        """Drop the incomplete response."""
+        self._rest, self._buffer, self.room = b"", bytearray(), None
+
+    def _size(self, data: bytes, pos: int) -> int:
+        size: int = unpack_size(data, pos)[0]
+        if not CORRELATION_ID_BYTES <= size <= self._bytes_max:
+            raise InvalidResponse(
+                f"the broker sent a response of {size} bytes, allowed are {CORRELATION_ID_BYTES} to {self._bytes_max}"
+            )
+        return size
+
+    def _begin(self, size: int, received: memoryview) -> None:
+        self._buffer, self._have = bytearray(size), len(received)
+        self._buffer[: self._have] = received
+        self.room = memoryview(self._buffer)[self._have :]

@@ -1,0 +1,202 @@
+"""Tests of a connection that is opened again: backoff, requests that were pending at a disconnect, and many callers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+import trio
+import trio.testing
+
+from pykbroker.client.backoff import Backoff
+from pykbroker.client.errors import Disconnected
+from pykbroker.client.outgoing import OutgoingConnection
+from pykbroker.client.reconnecting import ReconnectingConnection
+from pykbroker.world.net import Peer, Pump
+from tests.unit.client.fake_broker import PEER, FakeBroker
+from wire.api import ApiKey
+from wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+
+VERSIONS = [ApiVersion(api_key=ApiKey.FIND_COORDINATOR, min_version=0, max_version=3)]
+
+
+class NegotiatingBroker(FakeBroker):
+    """A fake broker that answers ApiVersions by itself."""
+
+    def requests(self):
+        rest = []
+        for header, request in super().requests():
+            if isinstance(request, ApiVersionsRequest):
+                self.answer(header, ApiVersionsResponse(api_keys=VERSIONS))
+            else:
+                rest.append((header, request))
+        return rest
+
+
+class Net:
+    """Matches `world.net.Net.connect`. `failures` are raised by the first attempts."""
+
+    def __init__(self, failures: int = 0) -> None:
+        self.failures = failures
+        self.attempts: list[float] = []
+        self.brokers: list[NegotiatingBroker] = []
+
+    async def connect(
+        self, host: str, port: int, open_connection: Callable[[Peer, Pump], OutgoingConnection]
+    ) -> OutgoingConnection:
+        assert (host, port) == ("broker", 9092)
+        self.attempts.append(trio.current_time())
+        await trio.lowlevel.checkpoint()
+        if len(self.attempts) <= self.failures:
+            raise ConnectionRefusedError
+        broker = NegotiatingBroker()
+        broker.connection = open_connection(PEER, broker)
+        self.brokers.append(broker)
+        return broker.connection
+
+
+def reconnecting(net: Net) -> ReconnectingConnection:
+    return ReconnectingConnection(net, "broker", 9092, "test", Backoff(lambda low, high: 1.0))  # type: ignore[arg-type]
+
+
+async def serve(net: Net) -> None:
+    """Answer the requests of all connections."""
+    while True:
+        await trio.sleep(0.001)
+        for broker in net.brokers:
+            for header, request in broker.requests():
+                broker.answer(header, FindCoordinatorResponse(host=request.key_))
+
+
+@pytest.fixture
+async def answering(nursery):
+    """Return a function that starts to answer the requests of a net."""
+
+    def start(net: Net) -> Net:
+        nursery.start_soon(serve, net)
+        return net
+
+    return start
+
+
+async def ask(connection: ReconnectingConnection, group: str = "group") -> str:
+    return (await connection.ask(FindCoordinatorRequest(key_=group))).host
+
+
+async def test_many_callers_share_one_connection_that_the_first_request_opens(autojump_clock, answering) -> None:
+    net = answering(Net())
+    connection = reconnecting(net)
+    assert net.attempts == []
+    async with trio.open_nursery() as callers:
+        for number in range(5):
+            callers.start_soon(ask, connection, str(number))
+    assert await ask(connection, "a") == "a"
+    assert len(net.attempts) == 1
+
+
+async def test_attempts_wait_for_a_backoff_that_doubles_up_to_its_maximum(autojump_clock, answering) -> None:
+    net = answering(Net(failures=7))
+    connection = reconnecting(net)
+    for _ in range(7):
+        with pytest.raises(ConnectionRefusedError):
+            await ask(connection)
+    assert await ask(connection) == "group"
+    waits = [round(later - earlier, 6) for earlier, later in zip(net.attempts, net.attempts[1:], strict=False)]
+    assert waits == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
+
+
+async def test_a_lost_connection_fails_its_requests_and_the_next_request_opens_another_one(
+    autojump_clock, answering
+) -> None:
+    net = Net()
+    connection = reconnecting(net)
+    failed = []
+
+    async def caller() -> None:
+        with pytest.raises(Disconnected):
+            await ask(connection, "lost")
+        failed.append(trio.current_time())
+
+    async with trio.open_nursery() as callers:
+        callers.start_soon(caller)
+        callers.start_soon(caller)
+        await trio.sleep(1)
+        net.brokers[0].requests()
+        await trio.sleep(1)
+        (first, _), (second, _) = net.brokers[0].requests()
+        assert first.key == second.key == ApiKey.FIND_COORDINATOR
+        net.brokers[0].close()
+        closed_at = trio.current_time()
+    assert failed == [closed_at, closed_at]
+    answering(net)
+    assert await ask(connection, "next") == "next"
+    assert net.attempts[1] - closed_at == pytest.approx(0.05)
+    assert net.brokers[1].requests() == [], "the lost requests were not sent again"
+
+
+async def test_a_success_resets_the_backoff(autojump_clock, answering) -> None:
+    net = answering(Net(failures=4))
+    connection = reconnecting(net)
+    for _ in range(4):
+        with pytest.raises(ConnectionRefusedError):
+            await ask(connection)
+    await ask(connection)
+    net.brokers[0].close()
+    closed_at = trio.current_time()
+    await ask(connection)
+    assert net.attempts[-1] - closed_at == pytest.approx(0.05)
+
+
+async def test_a_broker_that_closes_before_it_has_answered_api_versions_is_a_failed_attempt(autojump_clock) -> None:
+    net = Net()
+    connection = reconnecting(net)
+
+    async def refuse() -> None:
+        await trio.sleep(1)
+        net.brokers[0].close()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(refuse)
+        with pytest.raises(Disconnected):
+            await ask(connection)
+        failed_at = trio.current_time()
+    with trio.move_on_after(1):
+        await ask(connection)
+    assert net.attempts[1] - failed_at == pytest.approx(0.05)
+
+
+async def test_an_attempt_that_its_caller_gives_up_counts_as_failed(autojump_clock, answering) -> None:
+    net = Net()
+    connection = reconnecting(net)
+    with trio.move_on_after(2):
+        await ask(connection)
+    gave_up_at = trio.current_time()
+    assert net.brokers[0].is_closed
+    answering(net)
+    assert await ask(connection) == "group"
+    assert net.attempts[1] - gave_up_at == pytest.approx(0.05)
+
+
+async def test_close_closes_the_connection_and_a_later_request_opens_another_one(autojump_clock, answering) -> None:
+    net = answering(Net())
+    connection = reconnecting(net)
+    connection.close()
+    await ask(connection)
+    connection.close()
+    assert net.brokers[0].is_closed
+    await ask(connection)
+    assert len(net.brokers) == 2
+
+
+def test_the_jitter_of_the_backoff_is_20_percent_and_never_exceeds_the_maximum() -> None:
+    delays = []
+    for seed in range(300):
+        backoff = Backoff(Random(seed).uniform, 100, 350)
+        delays.append([backoff.failed() for _ in range(3)])
+    first, second, third = zip(*delays, strict=True)
+    assert 0.08 <= min(first) < 0.085 < 0.115 < max(first) <= 0.12
+    assert 0.16 <= min(second) < max(second) <= 0.24
+    assert max(third) == 0.35
+    assert Backoff(lambda low, high: 1.0, 100, 20).failed() == 0.02
