@@ -6,14 +6,14 @@ from itertools import groupby
 
 import trio
 
-from pykbroker.sim.client import LOST, TEMPORARY, Dialer, SimConnection
+from pykbroker.sim.client import LOST, TEMPORARY, Again, Dialer, SimConnection
 from pykbroker.sim.committed import visible
 from pykbroker.sim.history import CONTROL, History, Place, PollResult
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData
-from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsResponse, ListOffsetsTopic
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from wire.records.batch import batches
 from wire.records.record import records
 
@@ -29,7 +29,7 @@ THINK_S = 0.05
 REWIND, REWIND_OFFSETS_MAX = 0.05, 50
 
 
-class NotServed(trio.BrokenResourceError):
+class NotServed(Again):
     """The error that a partition cannot be read now."""
 
 
@@ -51,7 +51,7 @@ class Consumer:
                     while True:
                         await self._poll(connection)
             except LOST:
-                await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
+                continue
 
     async def _poll(self, connection: SimConnection) -> None:
         dice, positions = self._dice, self._positions
@@ -106,7 +106,7 @@ async def fetch(
             )
         )
     began_s = trio.current_time()
-    answer = await connection.call(request, FetchResponse, version)
+    answer = await connection.ask(request, version)
     polls = []
     for found in answer.responses:
         for data in found.partitions:
@@ -177,7 +177,7 @@ async def end_offset(connection: SimConnection, place: Place, *, committed: bool
     topic, partition = place
     asked = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=partition, timestamp=LATEST)])
     request = ListOffsetsRequest(isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED, topics=[asked])
-    answer = await connection.call(request, ListOffsetsResponse, LIST_OFFSETS_VERSION)
+    answer = await connection.ask(request, LIST_OFFSETS_VERSION)
     latest = answer.topics[0].partitions[0]
     if latest.error_code:
         raise NotServed(f"{place}: {ErrorCode(latest.error_code).name}")

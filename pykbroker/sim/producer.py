@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import trio
 
+from pykbroker.client.pending_response import PendingResponse
 from pykbroker.sim.client import LOST, TEMPORARY, Again, Dialer, SimConnection
 from pykbroker.sim.history import History, Place, Send, SendOutcome
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
-from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from wire.messages.init_producer_id import InitProducerIdRequest
 from wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from wire.records.builder import BatchBuilder
 from wire.records.compression import Codec
@@ -23,7 +24,6 @@ ACKS_NONE = 0
 TIMEOUT_MS = 5000
 THINK_S = 0.25
 """Seconds between two bursts of batches."""
-BACKOFF_S = 0.3
 INIT_PRODUCER_ID_VERSION = 4
 BATCHES = ((1, 0), (1, 10), (1, 20_000), (2, 100), (3, 5000), (10, 10), (10, 1000))
 """Records, and bytes of filling in each."""
@@ -40,6 +40,8 @@ class PendingBatch:
 
     send: Send
     data: bytes
+    response: PendingResponse[ProduceResponse] | None = None
+    """The response on the present connection; None with acks=0."""
 
 
 class SimProducer:
@@ -82,7 +84,6 @@ class SimProducer:
             except LOST:
                 if not self._idempotent:
                     self._pending.clear()
-                await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
         self.done.set()
 
     async def _session(self, connection: SimConnection) -> bool:
@@ -95,7 +96,9 @@ class SimProducer:
             if not self.draining:
                 await self._burst(connection)
             while self._pending:
-                self._settle(self._pending[0], await connection.receive(ProduceResponse))
+                oldest = self._pending[0]
+                assert oldest.response is not None
+                self._settle(oldest, await connection.response(oldest.response))
                 self._pending.popleft()
                 if self._dice.random() < 0.5:
                     break
@@ -112,7 +115,7 @@ class SimProducer:
 
     async def _init(self, connection: SimConnection) -> None:
         request = InitProducerIdRequest(transactional_id=None)
-        answer = await connection.call(request, InitProducerIdResponse, INIT_PRODUCER_ID_VERSION)
+        answer = await connection.ask(request, INIT_PRODUCER_ID_VERSION)
         if answer.error_code:
             raise Again(ErrorCode(answer.error_code).name)
         self._producer_id = answer.producer_id
@@ -146,7 +149,10 @@ class SimProducer:
         version = connection.any_version(ApiKey.PRODUCE)
         data = TopicProduceData(topic, connection.topic_id(topic), [PartitionProduceData(partition, pending.data)])
         request = ProduceRequest(acks=self._acks, timeout_ms=TIMEOUT_MS, topic_data=[data])
-        await connection.send(request, version, answered=self._acks != ACKS_NONE)
+        if self._acks == ACKS_NONE:
+            await connection.send(request, version)
+        else:
+            pending.response = connection.ask_nowait(request, version)
 
     def _settle(self, pending: PendingBatch, response: ProduceResponse) -> None:
         """Take the broker's response for a batch. Again: the batch was not acknowledged."""

@@ -27,7 +27,7 @@ from pykbroker.sim.transactions.workload import TransactionWorkload
 from pykbroker.sim.workload import PROGRESS_S_MAX, Workload
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
-from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest, CreateTopicsResponse
+from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 BROKER, PORT = "broker-1", 9092
 LOSSES = (
@@ -172,7 +172,7 @@ class Scenario:
 
     async def _create_topics(self, connection: SimConnection) -> None:
         request = CreateTopicsRequest(topics=self._topics, timeout_ms=10_000)
-        answer = await connection.call(request, CreateTopicsResponse, connection.any_version(ApiKey.CREATE_TOPICS))
+        answer = await connection.ask(request, connection.any_version(ApiKey.CREATE_TOPICS))
         for created in answer.topics:
             assert created.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), created
 

@@ -6,16 +6,15 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import TypeVar
 
-import trio
-
 from pykbroker.sim.client import LOST, Dialer, SimConnection
+from pykbroker.sim.net import SimNet
 from pykbroker.sim.network import Network
 from pykbroker.sim.poison import WALL_S
 from pykbroker.sim.process import Process
 from pykbroker.sim.simulation import Simulation
 
 T = TypeVar("T")
-RETRY_S = 0.1
+OVERSEER = "overseer"
 
 
 class Stage:
@@ -24,11 +23,23 @@ class Stage:
     def __init__(self, simulation: Simulation, network: Network, broker: tuple[str, int], topics: list[str]) -> None:
         self._simulation, self._network, self._broker, self._topics = simulation, network, broker, topics
         self._process = Process("clients")
+        self._nets: dict[str, SimNet] = {}
         self.oddities: list[str] = []
 
-    def dialer(self, name: str) -> Dialer:
-        """Return the dialer of the client with this name."""
-        return Dialer(self._network, self._process, name, self._broker, self._topics, self._simulation.dice(name))
+    def dialer(self, name: str, label: str = "") -> Dialer:
+        """Return a dialer of the client with this name, whose random numbers are drawn for `name` and `label`."""
+        return Dialer(self._net(name), name, self._broker, self._topics, self._simulation.dice(name + label))
+
+    def dialers(self, name: str) -> tuple[Dialer, Dialer]:
+        """Return the dialers of a client with two connections."""
+        return self.dialer(name), self.dialer(name, " second")
+
+    def _net(self, host: str) -> SimNet:
+        """Return the network of a client's host, whose connections are served until the simulation ends."""
+        if host not in self._nets:
+            net = self._nets[host] = SimNet(self._network, self._process, host, self._simulation.dice(f"net of {host}"))
+            self._simulation.start(self._process, net.run)
+        return self._nets[host]
 
     def dice(self, label: str) -> Random:
         """Return a random generator for one part of a client."""
@@ -40,10 +51,10 @@ class Stage:
 
     async def insistently(self, request: Callable[[SimConnection], Awaitable[T]]) -> T:
         """Send a request of the overseer until the broker answers."""
-        dialer = self.dialer("overseer")
+        dialer = self.dialer(OVERSEER)
         while True:
             try:
                 async with dialer.connected() as connection:
                     return await request(connection)
             except LOST:
-                await trio.sleep(RETRY_S)
+                continue

@@ -15,10 +15,10 @@ from pykbroker.sim.groups.refusal import require
 from pykbroker.sim.history import Place
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
-from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from wire.messages.heartbeat import HeartbeatRequest
 from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
+from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from wire.stored.consumer_protocol import (
     ConsumerProtocolAssignment,
     ConsumerProtocolAssignmentTopicPartition,
@@ -74,10 +74,10 @@ class ClassicSimMember:
             protocol_type=PROTOCOL_TYPE,
             protocols=[JoinGroupRequestProtocol(PROTOCOL, encode_versioned(subscription, PROTOCOL_VERSION))],
         )
-        answer = await connection.call(request, JoinGroupResponse, version)
+        answer = await connection.ask(request, version)
         if answer.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             request.member_id = answer.member_id
-            answer = await connection.call(request, JoinGroupResponse, version)
+            answer = await connection.ask(request, version)
         self._require(answer.error_code)
         return answer
 
@@ -97,7 +97,7 @@ class ClassicSimMember:
                 SyncGroupRequestAssignment(member_id, _encoded(self._places[place :: len(members)]))
                 for place, member_id in enumerate(members)
             ]
-        answer = await connection.call(request, SyncGroupResponse, version)
+        answer = await connection.ask(request, version)
         self._require(answer.error_code)
         if answer.assignment:
             told = decode_versioned(ConsumerProtocolAssignment, answer.assignment).assigned_partitions
@@ -116,7 +116,7 @@ class ClassicSimMember:
             group_instance_id=self._instance_id,
         )
         began_s = trio.current_time()
-        self._require((await connection.call(request, HeartbeatResponse, version)).error_code)
+        self._require((await connection.ask(request, version)).error_code)
         self.lives_until_s = began_s + SESSION_S
 
     async def leave(self, connection: SimConnection) -> None:
@@ -130,7 +130,7 @@ class ClassicSimMember:
                 request.member_id = member_id
             else:
                 request.members = [MemberIdentity(member_id)]
-            await connection.call(request, LeaveGroupResponse, version)
+            await connection.ask(request, version)
 
     def _require(self, number: int) -> None:
         require([ErrorCode(number)], self._history, f"{self.name} of {self.group}")

@@ -15,11 +15,7 @@ from pykbroker.sim.groups.refusal import require
 from pykbroker.sim.history import Place
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
-from wire.messages.consumer_group_heartbeat import (
-    ConsumerGroupHeartbeatRequest,
-    ConsumerGroupHeartbeatResponse,
-    TopicPartitions,
-)
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 
 JOINING, LEAVING, LEAVING_FOR_NOW = 0, -1, -2
 REVOCATION_MS_MAX = 60_000
@@ -78,7 +74,7 @@ class ConsumerMember:
         )
         self.forget(forgotten=True)
         version = connection.any_version(ApiKey.CONSUMER_GROUP_HEARTBEAT)
-        await connection.call(request, ConsumerGroupHeartbeatResponse, version)
+        await connection.ask(request, version)
 
     def _request(self, *, whole: bool) -> ConsumerGroupHeartbeatRequest:
         request = ConsumerGroupHeartbeatRequest(
@@ -96,7 +92,7 @@ class ConsumerMember:
         ]
         version = connection.any_version(ApiKey.CONSUMER_GROUP_HEARTBEAT)
         began_s = trio.current_time()
-        answer = await connection.call(request, ConsumerGroupHeartbeatResponse, version)
+        answer = await connection.ask(request, version)
         require([ErrorCode(answer.error_code)], self._history, f"{self.name} of {self.group}")
         self._epoch = answer.member_epoch
         if answer.assignment is not None:

@@ -15,18 +15,12 @@ from pykbroker.sim.history import Place, SendOutcome
 from wire.api import ApiKey
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
-from wire.messages.offset_commit import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-)
+from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from wire.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
-    OffsetFetchResponse,
 )
 
 INSTANCE_VERSION_FIRST, EPOCH_VERSION_FIRST = 7, 9
@@ -72,7 +66,7 @@ async def commit_offsets(
             )
         )
     history.commits += commits
-    answer = await connection.call(request, OffsetCommitResponse, version)
+    answer = await connection.ask(request, version)
     codes = [ErrorCode(one.error_code) for topic in answer.topics for one in topic.partitions]
     for commit, code in zip(commits, codes, strict=True):
         settle(commit, code)
@@ -101,8 +95,8 @@ async def fetch_offsets(
     version = connection.any_version(ApiKey.OFFSET_FETCH, STABLE_VERSION_FIRST if stable else EVERYTHING_VERSION_FIRST)
     everything = connection.dice.random() < EVERYTHING
     began_s = trio.current_time()
-    answer = await connection.call(
-        _question(connection, version, group, None if everything else places, stable, who), OffsetFetchResponse, version
+    answer = await connection.ask(
+        _question(connection, version, group, None if everything else places, stable, who), version
     )
     told = answer.groups[0] if version >= GROUPS_VERSION_FIRST else answer
     require([ErrorCode(told.error_code)], history, reader)

@@ -8,7 +8,7 @@ from pykbroker.sim.client import GROUP, LOST, Dialer, SimConnection
 from pykbroker.sim.groups.history import Commit, GroupHistory
 from pykbroker.sim.groups.offsets import NOBODY, commit_offsets, fetch_offsets
 from pykbroker.sim.groups.refusal import Evicted
-from pykbroker.sim.groups.worker import BACKOFF_S, THINK_S
+from pykbroker.sim.groups.worker import THINK_S
 from pykbroker.sim.history import Place
 
 COMMITS = 0.7
@@ -22,26 +22,27 @@ class Stranger:
         self,
         name: str,
         group: str,
-        dialer: Dialer,
+        dialers: tuple[Dialer, Dialer],
         history: GroupHistory,
         places: tuple[Place, ...],
         *,
         stable: bool = False,
     ) -> None:
-        self.name, self._group, self._dialer, self._dice = name, group, dialer, dialer.dice
+        self.name, self._group, self._dialers, self._dice = name, group, dialers, dialers[0].dice
         self._history, self._places, self._marks, self._stable = history, places, 0, stable
 
     async def run(self) -> None:
         """Commit and fetch until cancelled."""
+        one, other = self._dialers
         while True:
             try:
-                async with self._dialer.connected() as first, self._dialer.connected() as second:
+                async with one.connected() as first, other.connected() as second:
                     await first.find_coordinator(self._group, GROUP)
                     while True:
                         await trio.sleep(self._dice.expovariate(1 / THINK_S))
                         await self._act(first, second)
             except* (*LOST, Evicted):
-                await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
+                pass
 
     async def _act(self, first: SimConnection, second: SimConnection) -> None:
         """Fetch on one connection while a commit is on its way on the other."""

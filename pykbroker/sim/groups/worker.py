@@ -13,7 +13,6 @@ from pykbroker.sim.history import Place
 from wire.error_codes import ErrorCode
 
 THINK_S, THINK_S_MAX = 0.2, 1.0
-BACKOFF_S = 0.3
 GONE, SILENT = 0.02, 0.03
 """The chances that a member leaves, and that it pauses without a heartbeat."""
 AWAY_S_MAX = 2 * SESSION_S
@@ -37,9 +36,8 @@ class SimWorker:
             except Evicted as evicted:
                 self._judge(evicted.code)
                 self.member.forget(forgotten=evicted.forgotten)
-                await trio.sleep(BACKOFF_S * self._dice.random())
             except LOST:
-                await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
+                continue
 
     def _judge(self, code: ErrorCode) -> None:
         """Report an oddity if a member was removed though its session had not expired and it had not left."""

@@ -54,7 +54,7 @@ class GroupWorkload:
             members.append(ConsumerMember(f"consumer-{number}", CONSUMER, self._history, (TOPIC,), instance_id))
         self._workers = [SimWorker(member, stage.dialer(member.name), self._history) for member in members]
         self._strangers = [
-            Stranger(name, MEMBERLESS, stage.dialer(name), self._history, PLACES)
+            Stranger(name, MEMBERLESS, stage.dialers(name), self._history, PLACES)
             for name in (f"stranger-{number}" for number in range(STRANGERS))
         ]
 

@@ -17,7 +17,7 @@ from pykbroker.sim.history import Place
 from pykbroker.sim.transactions.history import TransactionHistory
 from pykbroker.sim.transactions.producer import Fenced, TransactionalProducer
 
-THINK_S, BACKOFF_S, UNSTABLE_S = 0.3, 0.3, 0.1
+THINK_S, UNSTABLE_S = 0.3, 0.1
 PATIENCE_S = (1.0, 8.0)
 ABORTS, SILENT = 0.1, 0.03
 AWAY_S_MAX = 2 * SESSION_S
@@ -56,7 +56,6 @@ class Copier:
             except Fenced:
                 fenced = True
             self.producer.give_up(fenced=fenced)
-            await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
 
     async def _session(self, connection: SimConnection) -> None:
         """Copy on one connection. Fenced, Evicted, LOST."""

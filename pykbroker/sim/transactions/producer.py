@@ -22,20 +22,15 @@ from pykbroker.sim.stage import Stage
 from pykbroker.sim.transactions.history import Decision, Deed, SentTransaction, Takeover, TransactionHistory
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
-from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from wire.messages.add_partitions_to_txn import (
-    AddPartitionsToTxnRequest,
-    AddPartitionsToTxnResponse,
-    AddPartitionsToTxnTopic,
-)
-from wire.messages.end_txn import EndTxnRequest, EndTxnResponse
-from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
+from wire.messages.end_txn import EndTxnRequest
+from wire.messages.init_producer_id import InitProducerIdRequest
+from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
 )
 from wire.records.builder import BatchBuilder
 
@@ -115,9 +110,7 @@ class TransactionalProducer:
             producer_epoch=self._epoch,
         )
         version = connection.any_version(ApiKey.INIT_PRODUCER_ID, 3 if self._may_go_on else 0)
-        answer = await self._insist(
-            lambda: connection.call(request, InitProducerIdResponse, version), lambda answer: [answer.error_code]
-        )
+        answer = await self._insist(lambda: connection.ask(request, version), lambda answer: [answer.error_code])
         self._may_go_on = False
         self._begin_epoch(answer.producer_id, answer.producer_epoch)
         self._history.takeovers.append(
@@ -164,7 +157,7 @@ class TransactionalProducer:
                 TopicProduceData(topic, connection.topic_id(topic), [PartitionProduceData(index, pending.data)])
             )
         answer = await self._insist(
-            lambda: connection.call(request, ProduceResponse, version),
+            lambda: connection.ask(request, version),
             lambda answer: [topic.partition_responses[0].error_code for topic in answer.responses],
         )
         for pending, told in zip(batches, answer.responses, strict=True):
@@ -187,7 +180,7 @@ class TransactionalProducer:
         )
         version = connection.any_version(ApiKey.ADD_PARTITIONS_TO_TXN, last=ADDED_VERSION_LAST)
         await self._insist(
-            lambda: connection.call(request, AddPartitionsToTxnResponse, version),
+            lambda: connection.ask(request, version),
             lambda answer: [
                 one.partition_error_code
                 for topic in answer.results_by_topic_v3_and_below
@@ -229,7 +222,7 @@ class TransactionalProducer:
         if commits[0] not in self.transaction.offsets:
             self.transaction.offsets += commits
         await self._insist(
-            lambda: connection.call(request, TxnOffsetCommitResponse, version),
+            lambda: connection.ask(request, version),
             lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
         )
 
@@ -238,9 +231,7 @@ class TransactionalProducer:
             return
         request = AddOffsetsToTxnRequest(self.id, self._producer_id, self._epoch, group)
         version = connection.any_version(ApiKey.ADD_OFFSETS_TO_TXN)
-        await self._insist(
-            lambda: connection.call(request, AddOffsetsToTxnResponse, version), lambda answer: [answer.error_code]
-        )
+        await self._insist(lambda: connection.ask(request, version), lambda answer: [answer.error_code])
         self._added.add(group)
 
     async def end(self, commit: bool, connection: SimConnection) -> None:
@@ -256,9 +247,7 @@ class TransactionalProducer:
             for one in transaction.offsets:
                 one.not_before_s = transaction.asked_s
         try:
-            answer = await self._insist(
-                lambda: connection.call(request, EndTxnResponse, version), lambda answer: [answer.error_code]
-            )
+            answer = await self._insist(lambda: connection.ask(request, version), lambda answer: [answer.error_code])
         except Fenced:
             if is_first:
                 transaction.decision = Decision.VOID

@@ -77,7 +77,7 @@ class TransactionWorkload:
         ]
         self._readers.append(Consumer("reader", stage.dialer("reader"), history.logs, [*INPUTS, *WRITTEN]))
         self._accountant = Stranger(
-            "accountant", ACCOUNTS, stage.dialer("accountant"), history.groups, LEDGERS, stable=True
+            "accountant", ACCOUNTS, stage.dialers("accountant"), history.groups, LEDGERS, stable=True
         )
         self._settled_s = 0.0
 

@@ -16,7 +16,7 @@ from pykbroker.sim.groups.refusal import Evicted
 from pykbroker.sim.history import Place
 from pykbroker.sim.transactions.producer import TRANSACTION_TIMEOUT_S, Fenced, TransactionalProducer
 
-THINK_S, BACKOFF_S = 0.1, 0.3
+THINK_S = 0.1
 REST_S = 1.0
 """Seconds for which a fenced producer leaves the transactional id to the other one."""
 PATIENCE_S = (0.2, 1.0, 8.0)
@@ -51,7 +51,6 @@ class TransactionWriter:
                     self._steps = deque([self._abort])
                 elif not self.producer.may_retry or self._dice.random() > RETRIES:
                     self._give_up(fenced=False)
-                await trio.sleep(BACKOFF_S * (0.5 + self._dice.random()))
             except (Fenced, Evicted):
                 self._give_up(fenced=True)
                 done = self.draining

@@ -13,10 +13,10 @@ from pykbroker.sim.net import SimNet
 from pykbroker.sim.network import Network
 from pykbroker.sim.process import Process
 from pykbroker.sim.simulation import Simulation
-from pykbroker.sim.stream import SimStream, connect
 from pykbroker.sim.volume import Volume
 from pykbroker.world.disk import FileSlice
 from pykbroker.world.net import Peer, Pump
+from tests.unit.sim.stream import SimStream, connect
 
 PORT = 9092
 
