@@ -1,0 +1,58 @@
+"""The faults of the links between clients and a broker."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from random import Random
+from typing import ClassVar
+
+from pykbroker.sim.network import Network
+from pykbroker.sim.pace import Pace
+
+STALLED, STALL_S_MAX = 0.4, 5.0
+"""The share of the clients whose connections stall at once, and the longest stall."""
+
+
+class LinkFaults:
+    """Faults that cut, delay or break the connections between the broker and its clients."""
+
+    KINDS: ClassVar = ("isolate", "deafen", "mute", "lose_segments", "stall")
+
+    def __init__(self, network: Network, broker: str, clients: list[str], pace: Pace, dice: Random) -> None:
+        self._network, self._broker, self._clients = network, broker, clients
+        self._pace, self._dice = pace, dice
+
+    async def isolate(self) -> None:
+        """Cut all traffic between the clients and the broker."""
+        await self._cut(deaf=True, mute=True)
+
+    async def deafen(self) -> None:
+        """Drop all traffic to the broker."""
+        await self._cut(deaf=True, mute=False)
+
+    async def mute(self) -> None:
+        """Drop all traffic from the broker."""
+        await self._cut(deaf=False, mute=True)
+
+    async def lose_segments(self) -> None:
+        """Lose TCP segments and reset connections, as bad cables do."""
+        before = self._network.faults
+        self._network.faults = replace(before, lost=0.05, reset=0.01)
+        await self._pace.wait_during()
+        self._network.faults = before
+
+    async def stall(self) -> None:
+        """Delay what some clients have sent, while their new connections are fast."""
+        for client in self._clients:
+            if self._dice.random() < STALLED:
+                self._network.stall(client, self._dice.uniform(0.2, STALL_S_MAX))
+        await self._pace.wait_during()
+
+    async def _cut(self, *, deaf: bool, mute: bool) -> None:
+        for client in self._clients:
+            if deaf:
+                self._network.cut(client, self._broker)
+            if mute:
+                self._network.cut(self._broker, client)
+        await self._pace.wait_during()
+        self._network.heal()
