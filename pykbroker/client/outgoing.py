@@ -25,7 +25,7 @@ unpack_correlation_id = Struct(">i").unpack_from
 
 
 class OutgoingConnection:
-    """Matches `world.net.ConnectionMachine`. Any number of requests may be in flight."""
+    """A connection to a broker, with any number of requests in flight. Matches `world.net.ConnectionMachine`."""
 
     __slots__ = (
         "_client_id",

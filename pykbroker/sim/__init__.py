@@ -1,10 +1,11 @@
-"""A world made of seeds: brokers and their clients in one thread, on machines that fail as real ones do.
+"""A simulated world that is made from a seed: brokers and clients in one thread, on machines that fail as real ones do.
 
-1. One seed decides all: the order of tasks, every delay, every fault. Same seed, same digest, in any process.
-2. Time is virtual and jumps to the next event. Wall clock, dice and threads of the machine raise in here.
-3. What runs is the product, from its sockets' pump down to its files' bytes; only the kernel is played.
-4. A crash is no cancellation: of a killed process no line runs any more, not even a `finally`, until the verdict is in.
-5. A disk keeps what was synced, and of the rest what luck leaves: all, nothing, torn, zeros, in any order.
-6. Clients write down what they were told; a checker judges the history and looks at nothing else.
-Must not know: how the broker keeps its state. There is no line for the simulation in the product.
+1. One seed decides the order of tasks, every delay and every fault. The same seed gives the same digest in any process.
+2. Time is virtual and jumps to the next event. The wall clock, random numbers and threads of the real machine raise.
+3. The product itself runs, from the pumps of its sockets down to the bytes of its files. Only the kernel is simulated.
+4. A crash is not a cancellation: no line of a killed process runs any more, not even a `finally`, before the verdict.
+5. A disk keeps what was synced. Of the rest it keeps a random part: all, none, torn writes or zeros, in any order.
+6. Clients connect as the product does, record the responses they get, and a checker judges that history alone.
+
+Must not know: how the broker keeps its state. The product has no line for the simulation.
 """

@@ -1,4 +1,4 @@
-"""A broker on a simulated machine: how it starts, how it ends, and what it says in its log."""
+"""A broker on a simulated machine: its start, its end, and its log lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ START_S_MAX = STOP_S_MAX = 60.0
 
 
 class BrokerNode:
-    """`serving` while clients are served. `exits`: why it ended when the machine was to blame."""
+    """A broker that is started and stopped on a simulated machine. `exits` lists errors that its machine has caused."""
 
     def __init__(self, machine: SimMachine, settings: Settings, oddities: list[str]) -> None:
         self.machine, self._settings, self._oddities = machine, settings, oddities

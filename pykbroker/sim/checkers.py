@@ -1,8 +1,4 @@
-"""Judges a history: what a log may never show its clients. The classes are those of Jepsen's workload for Kafka.
-
-Everything is linear in the history but for one sort. Where a marker stands, readers of everything find a CONTROL, so
-that offsets have no holes.
-"""
+"""The checks of a history: what a log may never return to clients. The classes are those of Jepsen's Kafka workload."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Virtual time: trio asks how long to sleep when no task can run, and that is when the next event happens."""
+"""Virtual time: when no task can run, trio asks the clock how long to sleep, and the clock runs the next event."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Any
 import trio
 
 IDLE_POLLS = 4
-"""Looks at trio's own wake-up pipe before a run counts as stuck."""
+"""The number of times that trio may poll its own wake-up pipe before a run counts as stuck."""
 EVENTS_PER_COLLECTION = 50_000
-"""Garbage is collected at fixed places, so that a finaliser always runs at the same step."""
+"""The number of events between two garbage collections, so that a finaliser always runs at the same step."""
 
 
 class VirtualClock(trio.abc.Clock):
-    """Seconds since the simulation began. `stuck` is called when nothing will ever happen again."""
+    """The clock of a simulation, in seconds since it began. `stuck` is called when no event and no deadline is left."""
 
     def __init__(self, stuck: Callable[[], None]) -> None:
         self.now = 0.0

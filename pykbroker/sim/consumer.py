@@ -1,4 +1,4 @@
-"""A consumer that reads everything, at times again, and writes down what it was given."""
+"""A consumer that reads everything, at times twice, and records what it was given."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ REWIND, REWIND_OFFSETS_MAX = 0.05, 50
 
 
 class NotServed(Again):
-    """The error that a partition cannot be read now."""
+    """The error of a partition that cannot be read now."""
 
 
 class Consumer:
-    """Reads `places` from their beginning until cancelled. `committed`: with isolation read_committed."""
+    """A consumer that reads `places` from their beginning until cancelled, with read_committed if `committed`."""
 
     def __init__(
         self, name: str, dialer: Dialer, history: History, places: list[Place], *, committed: bool = False

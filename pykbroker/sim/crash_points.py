@@ -1,7 +1,7 @@
-"""Every place at which the power could go while a workload ran, and many ways in which it could leave the disk.
+"""The points at which the power may fail while a workload runs, and the states in which each may leave the disk.
 
-A recording is a list of calls on a volume, and what was known (promised to somebody, or meant) after how many of them.
-Point n is the power loss after n calls: the n-th may be torn, and all others that no later call has synced.
+A recording is a list of calls on a volume, and the facts that were known (promised to a client, or intended) after each
+call. Point n is the power failure after n calls: the n-th may be torn, as may all others that no later call has synced.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True)
 class PowerLoss(Generic[K]):
-    """A disk to recover from, and what was known when the power went."""
+    """A disk to recover from, and the facts that were known when the power failed."""
 
     point: int
     number: int
@@ -30,7 +30,7 @@ class PowerLoss(Generic[K]):
 
 
 class Recording(Generic[K]):
-    """A workload runs on `volume`, which holds what `start` held, and says what is known in `note`."""
+    """A recording of a workload on `volume`, whose content was `start`. The workload notes each fact that it knows."""
 
     def __init__(self, known: K, start: Volume | None = None) -> None:
         self._start = start or Volume()

@@ -1,4 +1,4 @@
-"""One end of a virtual TCP connection, with the methods of a non-blocking socket: the product's pump drives it."""
+"""The end of a virtual TCP connection, with the methods of a non-blocking socket: the product's pump drives it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pykbroker.sim.process import Process
 from pykbroker.world.disk import Buffer
 
 WINDOW_BYTES = 256 << 10
-"""Sent and not yet read by the peer."""
+"""The maximum number of bytes that are sent and not yet read by the peer."""
 FIN = b""
 HostPort = tuple[str, int]
 
@@ -23,7 +23,7 @@ def broken(code: int) -> OSError:
 
 
 def unheeded() -> None:
-    """Nobody has asked to be told yet."""
+    """Do nothing: no task waits for this endpoint yet."""
 
 
 class Path(Protocol):
@@ -36,14 +36,14 @@ class Path(Protocol):
         """Call `sender.arrive` when its newest segment is at the peer."""
 
     def refuse(self, endpoint: SimEndpoint) -> None:
-        """Tell the peer, in a while, that the connection is reset."""
+        """Reset the connection at the peer after the delay of the network."""
 
     def trace(self, endpoint: SimEndpoint, segment: bytes) -> None:
         """Trace the arrival of a segment at `endpoint`."""
 
 
 class SimEndpoint:
-    """`notice` is called when it may have become readable, writable or broken."""
+    """An end of a connection. It calls `notice` when it may have become readable, writable or broken."""
 
     __slots__ = (
         "_error",
@@ -73,7 +73,7 @@ class SimEndpoint:
         self._segments: deque[bytes] = deque()
         self._in_flight = 0
         self.sent = 0
-        """Segments."""
+        """The number of segments that were sent."""
         self.arrives_s = 0.0
         """The arrival time of the newest segment."""
 
@@ -123,7 +123,7 @@ class SimEndpoint:
             self.end(reset=False)
 
     def check(self) -> None:
-        """OSError when it is closed or broken."""
+        """Raise OSError if the endpoint is closed or broken."""
         if self.closed:
             raise broken(errno.EBADF)
         if self._error is not None:
@@ -153,7 +153,7 @@ class SimEndpoint:
 
     @property
     def arrived(self) -> int:
-        """Segments that have."""
+        """Return the number of segments that have arrived at the peer."""
         return self.sent - len(self._segments)
 
     # ---- what happens to it
@@ -189,7 +189,7 @@ class SimEndpoint:
             self.notice()
 
     def end(self, *, reset: bool) -> None:
-        """Close it, as the kernel does also for a process that dies."""
+        """Close the endpoint, as the kernel also does for a process that dies."""
         if self.closed:
             return
         self.closed = True

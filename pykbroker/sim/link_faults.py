@@ -6,8 +6,8 @@ from dataclasses import replace
 from random import Random
 from typing import ClassVar
 
+from pykbroker.sim.fault_pace import FaultPace
 from pykbroker.sim.network import Network
-from pykbroker.sim.pace import Pace
 
 STALLED, STALL_S_MAX = 0.4, 5.0
 """The share of the clients whose connections stall at once, and the longest stall."""
@@ -18,7 +18,7 @@ class LinkFaults:
 
     KINDS: ClassVar = ("isolate", "deafen", "mute", "lose_segments", "stall")
 
-    def __init__(self, network: Network, broker: str, clients: list[str], pace: Pace, dice: Random) -> None:
+    def __init__(self, network: Network, broker: str, clients: list[str], pace: FaultPace, dice: Random) -> None:
         self._network, self._broker, self._clients = network, broker, clients
         self._pace, self._dice = pace, dice
 

@@ -47,7 +47,7 @@ class Known:
 
 
 class Violation(AssertionError):
-    """Something that must not be, after a crash."""
+    """The error of an invariant that a log breaks after a crash."""
 
 
 def require(holds: bool, otherwise: str) -> None:
@@ -118,7 +118,7 @@ def _check_epochs(log: Log, found: list[Batch]) -> None:
 
 @dataclass
 class Expected:
-    """A producer as its batches tell it; NONE where there is nothing."""
+    """The state of a producer according to its batches; NONE stands for no value."""
 
     epoch: int
     last_sequence: int = NONE

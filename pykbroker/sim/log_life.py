@@ -1,5 +1,6 @@
-"""One log's life on a recorded disk: appends by several producers, rolls, flushes, new leaders, checkpoints, records
-that are deleted, with their segments and then their files, kills, and orderly closes.
+"""The life of one log on a recorded disk: appends of several producers, rolls, flushes, new leaders and checkpoints.
+
+Records are deleted, then their segments, then their files; the broker is killed, or closes the log in order.
 """
 
 from __future__ import annotations
@@ -186,7 +187,7 @@ async def lived(seed: int, steps: int) -> LogLife:
 
 
 async def crashes(seed: int, steps: int, per_point: int) -> AsyncIterator[PowerLoss[Known]]:
-    """Live once, then check every ending at every point; yields each that holds. CrashFound."""
+    """Run one life, check every ending at every point, and yield each ending that holds. CrashFound: one does not."""
     life = await lived(seed, steps)
     for ending in life.recording.endings(per_point, seed):
         await check_ending(seed, ending)

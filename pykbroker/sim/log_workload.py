@@ -21,11 +21,14 @@ PLACES: tuple[Place, ...] = tuple((topic, index) for topic, count in TOPICS.item
 SEGMENT_BYTES = 30_000
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
 KINDS_OF_PRODUCER = ((True, -1), (True, -1), (False, 1), (False, 0))
-"""Idempotent or not, and acks."""
+"""Whether a producer is idempotent, and its acks."""
 
 
 class LogWorkload:
-    """Matches `workload.Workload`. `compacted`: every record has a key of its own, so that none may be missed."""
+    """The workload of logs. Matches `workload.Workload`.
+
+    `compacted`: every record has a key of its own, so that none may be missing.
+    """
 
     def __init__(self, stage: Stage, producers: int, consumers: int, *, compacted: bool) -> None:
         self._stage, self._compacted, self._history = stage, compacted, History(stage.oddities)
@@ -71,7 +74,7 @@ class LogWorkload:
         ]
 
     def start(self, nursery: trio.Nursery) -> None:
-        """Work, until the nursery is cancelled."""
+        """Run the clients until the nursery is cancelled."""
         for consumer in self._consumers:
             nursery.start_soon(consumer.run)
         for producer in self._producers:

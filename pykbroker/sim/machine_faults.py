@@ -8,7 +8,7 @@ from random import Random
 import trio
 
 from pykbroker.sim.broker_node import BrokerNode
-from pykbroker.sim.pace import Pace
+from pykbroker.sim.fault_pace import FaultPace
 
 EFFECTS_MAX = 60
 """The largest number of effects on disk and network before a broker dies in the middle of a step."""
@@ -19,7 +19,7 @@ CLOCK_SKEW_S_MAX = 30
 class MachineFaults:
     """Faults that end, stop or mislead the broker. `directories` are those of partitions, whose files may rot."""
 
-    def __init__(self, node: BrokerNode, directories: tuple[str, ...], pace: Pace, dice: Random) -> None:
+    def __init__(self, node: BrokerNode, directories: tuple[str, ...], pace: FaultPace, dice: Random) -> None:
         self._node, self._machine, self._directories = node, node.machine, directories
         self._pace, self._dice = pace, dice
 

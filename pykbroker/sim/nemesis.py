@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from typing import ClassVar
 
 from pykbroker.sim.broker_node import BrokerNode
+from pykbroker.sim.fault_pace import FaultPace
 from pykbroker.sim.link_faults import LinkFaults
 from pykbroker.sim.machine_faults import MachineFaults
 from pykbroker.sim.network import Network
-from pykbroker.sim.pace import Pace
 from pykbroker.sim.simulation import Simulation
 
 
@@ -51,7 +51,7 @@ class Nemesis:
         self._simulation, self._network, self._node = simulation, network, node
         self._dice = dice = simulation.dice("nemesis")
         self._kinds = [kind for kind in kinds if dice.random() < 0.6] or list(kinds)
-        self._pace = Pace(dice)
+        self._pace = FaultPace(dice)
         self._links = LinkFaults(network, node.machine.name, clients, self._pace, dice)
         self._machine = MachineFaults(node, directories, self._pace, dice)
         self.happened: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""A broker's network in a simulation: the product's pumps over virtual sockets, and a poller that knows no kernel."""
+"""The network of a simulated process: the product's pumps over virtual sockets, and a poller without a kernel."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Watchable(Protocol):
 
     @property
     def readable(self) -> bool:
-        """Bytes or peers wait."""
+        """Whether bytes or peers wait."""
 
     @property
     def writable(self) -> bool:
-        """There is room."""
+        """Whether bytes can be sent."""
 
     @property
     def failed(self) -> bool:
@@ -38,7 +38,7 @@ class Watchable(Protocol):
 
 
 class SimPoll:
-    """Matches `world.system_poll.Poll` for the sockets of one process; ready ones come in any order."""
+    """The poller of one process, which reports ready sockets in random order. Matches `world.system_poll.Poll`."""
 
     def __init__(self, dice: Random) -> None:
         self._dice = dice
@@ -48,7 +48,7 @@ class SimPoll:
         self._changed = trio.Event()
 
     def fileno(self) -> int:
-        """There is no descriptor to wait for: `wait` instead."""
+        """Raise OSError: this poller has no descriptor, and `wait` takes its place."""
         raise broken(errno.EBADF)
 
     def add(self, socket: Watchable) -> None:
@@ -72,10 +72,10 @@ class SimPoll:
         self._sockets.pop(fd, None)
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: no resource is held."""
 
     def ready(self) -> list[tuple[int, int]]:
-        """(number, 0) of those that are ready."""
+        """Return (number, 0) for each ready socket."""
         numbers = [number for number in self._noticed if self._is_ready(number)]
         self._noticed = dict.fromkeys(numbers)
         self._dice.shuffle(numbers)
@@ -98,7 +98,7 @@ class SimPoll:
 
 
 class SimPump(SocketPump):
-    """The product's pump; only sendfile, which is the kernel's, is played."""
+    """The product's pump, with a simulated sendfile."""
 
     __slots__ = ()
 
@@ -117,7 +117,7 @@ class SimPump(SocketPump):
 
 
 class SimListener:
-    """An address, which listens once it is told to. Matches `world.net.Bound`."""
+    """A bound address. Matches `world.net.Bound`."""
 
     def __init__(self, net: SimNet, network: Network, process: Process, address: tuple[str, int]) -> None:
         self._net, self._network = net, network
@@ -126,13 +126,13 @@ class SimListener:
         self._accept: Accept | None = None
 
     def listen(self, accept: Accept) -> None:
-        """Let connections wait in the backlog from now on; `accept` gets them."""
+        """Let connections wait in the backlog until `accept` gets them."""
         self._accept = accept
         self.backlog.listens = True
         self._net.watch(self)
 
     def turn(self) -> None:
-        """Take every peer that waits."""
+        """Accept all waiting peers."""
         accept = self._accept
         assert accept is not None
         while self.backlog.waiting:
@@ -160,11 +160,11 @@ class SimNet:
         self._listeners: dict[int, SimListener] = {}
 
     def bind(self, host: str, port: int, _options: SocketOptions | None = None) -> SimListener:
-        """OSError when the address is taken."""
+        """Bind an address. OSError: it is taken."""
         return SimListener(self, self._network, self._process, (host, port))
 
     def watch(self, listener: SimListener) -> None:
-        """Serve a listener's peers: it listens now."""
+        """Start to serve the peers of a listener."""
         self._listeners[listener.backlog.number] = listener
         self.poll.add(listener.backlog)
         self.poll.watch(listener.backlog.number, True, False)
@@ -193,15 +193,15 @@ class SimNet:
         return connection
 
     async def addresses(self, host: str) -> tuple[str, ...]:
-        """Return no addresses: hosts have no names here."""
+        """Raise OSError: hosts of a simulation have no addresses besides their names."""
         raise broken(errno.EADDRNOTAVAIL)
 
     def statistics(self) -> NetStatistics:
-        """Return zeros: virtual time does not pass while the loop works."""
+        """Return zeros, since virtual time does not pass while the loop works."""
         return NetStatistics(0, 0, 0, 0, 0)
 
     async def run(self) -> None:
-        """Serve until cancelled; then every connection is closed."""
+        """Serve until cancelled, then close all connections."""
         try:
             while True:
                 await self.poll.wait()

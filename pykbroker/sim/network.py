@@ -27,7 +27,7 @@ Link = tuple[str, str]
 
 @dataclass(slots=True)
 class NetFaults:
-    """The network's faults from now on: chances from 0 to 1 for each segment, and times in seconds."""
+    """The faults that the network has now: chances from 0 to 1 for each segment, and times in seconds."""
 
     delay_s: float = 0.0005
     late: float = 0.01
@@ -43,7 +43,7 @@ class NetFaults:
 
 
 class Backlog:
-    """An address that a process has taken, and, once it listens, the connections that wait to be accepted there."""
+    """The address that a process has bound, and the connections that wait to be accepted there once it listens."""
 
     writable = failed = False
 
@@ -55,12 +55,12 @@ class Backlog:
 
     @property
     def readable(self) -> bool:
-        """Whether somebody waits."""
+        """Whether a connection waits to be accepted."""
         return bool(self.waiting)
 
 
 class Network:
-    """All hosts."""
+    """The network of all hosts of a simulation."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.faults = NetFaults()
@@ -77,7 +77,7 @@ class Network:
     # ---- connections
 
     def bind(self, process: Process, address: HostPort) -> Backlog:
-        """Bind an address; port 0 takes a free one. EADDRINUSE."""
+        """Bind an address; port 0 selects a free one. EADDRINUSE: another process has bound it."""
         backlog = Backlog(self._number(), process, (address[0], address[1] or self._free_port()))
         if backlog.address in self._backlogs:
             raise broken(errno.EADDRINUSE)
@@ -126,11 +126,11 @@ class Network:
     # ---- segments: matches `endpoint.Path`
 
     def cut_short(self, size: int) -> int:
-        """Return how many bytes a read or write moves, which is at times fewer than it could."""
+        """Return how many bytes a read or write moves, which is at times fewer than possible."""
         return self._dice.randrange(1, size) if size > 1 and self._dice.random() < self.faults.short else size
 
     def post(self, sender: SimEndpoint) -> None:
-        """Send its newest segment on its way."""
+        """Send an endpoint's newest segment."""
         if self.faults.reset and self._dice.random() < self.faults.reset:
             self.faults.count("reset")
             self.refuse(sender)
@@ -186,7 +186,7 @@ class Network:
     # ---- faults
 
     def cut(self, source: str, target: str) -> None:
-        """Nothing gets from `source` to `target`; the way back is another link."""
+        """Drop all segments from `source` to `target`. The opposite direction is another link."""
         self._cut[source, target] = None
 
     def stall(self, host: str, seconds: float) -> None:

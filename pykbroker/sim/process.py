@@ -16,13 +16,13 @@ class Killed(BaseException):
 
 
 def unmourned() -> None:
-    """Clear nothing away."""
+    """Do nothing when a process dies."""
 
 
 class Process:
-    """One life of a program. While it is `paused` none of its tasks runs; `dead` is for good.
+    """A life of a program. None of its tasks runs while it is `paused`; `dead` is final.
 
-    `died` clears away at once what the kernel would.
+    `died` is called when it dies, and does at once what the kernel would do.
     """
 
     __slots__ = ("_died", "dead", "gone", "held", "name", "paused", "steps_left")

@@ -1,4 +1,4 @@
-"""A producer that never gives up: what is not acknowledged goes out again, in order, on the next connection."""
+"""A producer that never gives up: it sends unacknowledged batches again, in order, on the next connection."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CODECS = (Codec.NONE, Codec.NONE, Codec.NONE, Codec.GZIP, Codec.LZ4)
 UNDECIDED = frozenset(
     {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
 )
-"""The batch may have been written, or not."""
+"""Errors after which a batch may have been written or not."""
 
 
 @dataclass
@@ -45,7 +45,10 @@ class PendingBatch:
 
 
 class SimProducer:
-    """Writes to any of `places` until `draining`, then until all is settled. Only an idempotent one sends again."""
+    """A producer that writes to any of `places` until `draining`, and is `done` once every batch has its outcome.
+
+    Only an idempotent producer sends a batch again.
+    """
 
     def __init__(
         self,
@@ -87,7 +90,7 @@ class SimProducer:
         self.done.set()
 
     async def _session(self, connection: SimConnection) -> bool:
-        """Write on one connection; True when all is done. LOST."""
+        """Write on one connection, and return whether everything is done. LOST."""
         if self._idempotent and self._producer_id < 0:
             await self._init(connection)
         for pending in self._pending:

@@ -1,4 +1,4 @@
-"""One broker, its clients, and a nemesis: work under faults, then calm, progress, and the verdict."""
+"""A scenario: clients work with a broker under faults, the faults end, and the history is judged."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LOSSES = (
     "cannot be read",
     "has no answer",
 )
-"""Findings that say only that records are gone, and others in their place, or that a partition is offline."""
+"""Parts of findings that report only that records are lost or replaced, or that a partition is offline."""
 DEVICE_S, STALLS, NOT_CACHED = 0.001, 0.002, 0.02
 WORKLOADS: Mapping[str, Callable[[Stage, Plan], Workload]] = {
     "log": lambda stage, plan: LogWorkload(stage, plan.producers, plan.consumers, compacted=plan.compacted),

@@ -1,4 +1,4 @@
-"""One simulation: a seed, a clock, a digest of all that happened, and the processes in it."""
+"""A simulation: a seed, a clock, a digest of everything that happened, and the simulated processes."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 
 class Stuck(Exception):
-    """The error that every task waits and no event is due that could wake one."""
+    """The error of a simulation in which every task waits, and no event is due that could wake one."""
 
 
 class Simulation:
-    """A simulated world as its parts share it. `nursery` runs the processes, until `main` returns."""
+    """A simulated world, as its parts share it. `nursery` runs the processes until `main` returns."""
 
     nursery: trio.Nursery
 
@@ -75,7 +75,7 @@ class Simulation:
         await rest.wait()
 
     def end(self) -> None:
-        """Stop all processes after the verdict. Dead ones unwind now, untraced."""
+        """Stop all processes after the verdict. Tasks of dead processes unwind now, and are not traced."""
         self.over = True
         self.nursery.cancel_scope.cancel()
         for process in self._processes:
@@ -89,7 +89,7 @@ class Simulation:
 
 
 class TaskTrace(trio.abc.Instrument):
-    """Traces which task ran when: the strictest comparison of two runs."""
+    """A trio instrument that traces every step of every task, which is the strictest comparison of two runs."""
 
     def __init__(self, simulation: Simulation) -> None:
         self._simulation = simulation

@@ -1,4 +1,4 @@
-"""The stage that all clients of a run share: the way to the broker, the time, and a list of oddities."""
+"""The stage that all clients of a run share: their hosts' networks, the time, and a list of oddities."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ OVERSEER = "overseer"
 
 
 class Stage:
-    """`topics`: names that clients learn the ids of. `oddities` are answers that no client should ever get."""
+    """The connections, clock and oddities of all clients. Clients ask for the ids of the topics in `topics`.
+
+    `oddities` are responses that no client should ever get.
+    """
 
     def __init__(self, simulation: Simulation, network: Network, broker: tuple[str, int], topics: list[str]) -> None:
         self._simulation, self._network, self._broker, self._topics = simulation, network, broker, topics

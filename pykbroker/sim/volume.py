@@ -15,7 +15,7 @@ C = TypeVar("C")
 
 
 class Write(NamedTuple):
-    """Bytes put at an offset."""
+    """A write of bytes at an offset."""
 
     offset: int
     data: bytes
@@ -38,7 +38,7 @@ class Truncate(NamedTuple):
 
 
 class Unsynced(Generic[C]):
-    """Changes since the last sync, oldest first. `settled` counts those before it: durable, or dropped as it failed."""
+    """The changes since the last sync, oldest first. `settled` counts earlier changes: durable, or lost by a sync."""
 
     __slots__ = ("changes", "settled")
 

@@ -1,4 +1,4 @@
-"""A worker in a simulation: its machine is in this process, and answers take virtual time."""
+"""Workers in a simulation: their machines run in this process, and replies take virtual time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class InlineWorker:
 
 
 class InlineWorkers:
-    """Answers take as long as `off_loop` takes."""
+    """A factory of workers in this process. A reply takes as long as `off_loop` takes."""
 
     def __init__(self, off_loop: OffLoop) -> None:
         self._off_loop = off_loop

@@ -10,11 +10,11 @@ import trio
 from wire.messages.create_topics import CreatableTopic
 
 PROGRESS_S_MAX = 30.0
-"""After the last fault, all must be acknowledged and read within this time."""
+"""The time after the last fault within which everything must be acknowledged and read."""
 
 
 class Workload(Protocol):
-    """Clients and their history. A finding is a sentence; `acknowledged` and `read` count values."""
+    """The clients of one kind and their history. A finding is a sentence; `acknowledged` and `read` count values."""
 
     @property
     def clients(self) -> Sequence[str]:
@@ -25,7 +25,7 @@ class Workload(Protocol):
         """Return the topics to create before clients start."""
 
     def start(self, nursery: trio.Nursery) -> None:
-        """Work, until the nursery is cancelled."""
+        """Run the clients until the nursery is cancelled."""
 
     async def settle(self) -> list[str]:
         """Finish all work after the last fault, within the time allowed; return findings if it does not finish."""

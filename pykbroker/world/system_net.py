@@ -107,7 +107,7 @@ class SystemListener:
 
 
 class SystemNet:
-    """All sockets of one broker and their poller."""
+    """The sockets of one broker and their poller."""
 
     def __init__(self) -> None:
         self._poll = open_poll()

@@ -1,7 +1,4 @@
-"""One kernel poller for many sockets: epoll on Linux, kqueue on macOS and the BSDs.
-
-A poller's descriptor is readable when one of its sockets is ready, so trio waits for the poller alone.
-"""
+"""The kernel's poller for many sockets: epoll on Linux, kqueue on macOS and the BSDs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All seams of one broker, built once and handed out one by one."""
+"""The seams of one broker, built once and handed out one by one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pykbroker.world.worker import Workers
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """All seams to one machine. Only the composition root holds it; each part gets the seams that it uses."""
+    """The seams to one machine. Only the composition root holds it; each part gets the seams that it uses."""
 
     disks: tuple[Disk, ...]
     net: Net

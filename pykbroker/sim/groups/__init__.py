@@ -1,9 +1,10 @@
-"""Consumer groups in the simulation: members that come, work, fall silent and go, and who judges what they were told.
+"""Consumer groups in the simulation: members that join, work, fall silent and leave, and the checks of their history.
 
-1. A committed offset is a register: whatever is late or unanswered, there must be one order of all commits in which
-   each answer of OffsetFetch is the newest. Each commit bears a mark of its own, so that an answer tells its commit.
-2. In a generation a partition has one owner. A member of a consumer group owns what it was given until it has said
-   that it gives it back, or has been silent for a session.
-3. When it is calm, a group converges within a session, a rebalance and a little more.
-Must not know: how a coordinator keeps its groups, nor what transactions do but commit offsets.
+1. A committed offset is a register: there must be one order of all commits, even late or unanswered ones, in which each
+   response of OffsetFetch is the newest commit. Each commit has a mark of its own, by which a response identifies it.
+2. A partition has one owner in a generation. A member of a consumer group owns a partition until it has reported that
+   it revoked the partition, or has been silent for a session.
+3. Without faults, a group converges within a session, a rebalance and a little more.
+
+Must not know: how a coordinator keeps its groups, nor what transactions do besides committing offsets.
 """

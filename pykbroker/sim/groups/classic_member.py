@@ -1,4 +1,4 @@
-"""A member of a classic group: it joins, assigns if it leads, syncs, and joins again whenever it is told to."""
+"""A member of a classic group: it joins, assigns if it is the leader, syncs, and joins again when it must."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROTOCOL_TYPE, PROTOCOL, PROTOCOL_VERSION = "consumer", "range", 3
 
 
 class ClassicSimMember:
-    """Matches `member.Member`. All members read all of `places`. With an `instance_id` it is a static one."""
+    """A classic member that reads all of `places`. Matches `member.SimMember`. `instance_id` makes it static."""
 
     def __init__(
         self, name: str, group: str, history: GroupHistory, places: tuple[Place, ...], instance_id: str | None = None

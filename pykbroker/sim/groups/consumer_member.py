@@ -23,7 +23,10 @@ REVOCATION_MS_MAX = 60_000
 
 
 class ConsumerMember:
-    """Matches `member.Member`. It gives back at once what it is not to have, and says so with the next heartbeat."""
+    """A member of a consumer group. Matches `member.SimMember`.
+
+    It revokes partitions at once, and reports that in the next heartbeat.
+    """
 
     def __init__(
         self, name: str, group: str, history: GroupHistory, topics: tuple[str, ...], instance_id: str | None = None

@@ -13,7 +13,7 @@ SESSION_S, REBALANCE_S = 3.0, 3.0
 
 
 class SimMember(Protocol):
-    """Owns partitions between `enter` and `leave`, or until it is `Evicted`."""
+    """A member of a group. It owns partitions between `enter` and `leave`, or until it is `Evicted`."""
 
     @property
     def name(self) -> str:
@@ -33,9 +33,9 @@ class SimMember(Protocol):
 
     @property
     def lives_until_s(self) -> float:
-        """Before that its session cannot have run out: a heartbeat was answered.
+        """Return the time before which the session cannot expire, because a heartbeat was answered.
 
-        That an assignment was told once more renews no classic session, nor does it in Kafka 4.3.
+        A repeated assignment does not renew a classic session, in Kafka 4.3 either.
         """
 
     async def enter(self, connection: SimConnection) -> None:

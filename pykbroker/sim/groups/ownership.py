@@ -1,4 +1,4 @@
-"""Judges who owned what: one owner for a partition, and no commit of a generation that is over."""
+"""The checks of ownership: a partition has one owner, and no commit of an ended generation succeeds."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Judges committed offsets: each partition of each group is a register that is written and read atomically.
-
-A commit and all answers that show it are a cluster. Of two clusters one must come first as a whole, so it is an anomaly
-if each has something that ended before something of the other began (Gibbons and Korach: with unique values that is
-all there is to ask). A commit that was never answered may come at any time, or never.
-"""
+"""The checks of committed offsets: each partition of each group is a register that is written and read atomically."""
 
 from __future__ import annotations
 
@@ -76,7 +71,10 @@ def _untrue(one: Shown, found: Commit | None) -> str:
 
 
 def _tangled(clusters: list[Cluster], of: Commit | Shown) -> Iterator[Anomaly]:
-    """In the order of their first ends it is enough to look at the one before that was seen last."""
+    """Find clusters that overlap so that no order of commits explains them.
+
+    In the order of first ends, it is enough to compare each cluster with the earlier one that was seen last.
+    """
     clusters.sort(key=lambda cluster: cluster.first_end_s)
     before = clusters[0]
     for cluster in clusters[1:]:

@@ -1,4 +1,4 @@
-"""Commits and fetches the offsets of a group that has no members, as tools do."""
+"""A client that commits and fetches the offsets of a group without members, as tools do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMITS = 0.7
 
 
 class Stranger:
-    """`stable`: it asks only for what holds, not for what a transaction may still change."""
+    """A client that is no member. `stable`: it always fetches stable offsets, which no open transaction can change."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Works as a member of a group: looks where it stands, commits as it goes, and is silent or gone at times."""
+"""A worker that is a member of a group: it commits and fetches offsets, and is silent or leaves at times."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ AWAY_S_MAX = 2 * SESSION_S
 
 
 class SimWorker:
-    """A worker; with `calm` it no longer leaves the group nor falls silent."""
+    """A worker. With `calm` it no longer leaves the group and is no longer silent."""
 
     def __init__(self, member: SimMember, dialer: Dialer, history: GroupHistory) -> None:
         self.member, self._dialer, self._dice, self._history = member, dialer, dialer.dice, history

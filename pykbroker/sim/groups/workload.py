@@ -1,4 +1,4 @@
-"""A classic group, a consumer group and one without members, whose offsets everybody commits and asks for."""
+"""The workload of groups: a classic group, a consumer group and one without members, whose offsets are committed."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ CONFIGS = {
     "group.consumer.heartbeat.interval.ms": "500",
 }
 CONVERGED_S_MAX = WAIT_S_MAX + SESSION_S + REBALANCE_S + 5.0
-"""A disk that stalled under the last fault may hold everybody up first."""
+"""The time within which groups converge after the last fault, under which a disk may have stalled."""
 LOOK_S = 0.2
 
 
 class GroupWorkload:
-    """Matches `workload.Workload`. One member of each group is a static one."""
+    """The workload of groups. Matches `workload.Workload`. One member of each group is static."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage, self._history = stage, GroupHistory(stage.oddities)
@@ -69,7 +69,7 @@ class GroupWorkload:
         return [CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=1)]
 
     def start(self, nursery: trio.Nursery) -> None:
-        """Work, until the nursery is cancelled."""
+        """Run the clients until the nursery is cancelled."""
         for worker in self._workers:
             nursery.start_soon(worker.run)
         for stranger in self._strangers:

@@ -1,6 +1,6 @@
-"""Judges transactions: what readers of committed data may see, what holds together, and who is fenced.
+"""The checks of transactions: which records a reader of committed data sees, that a transaction is atomic, and fencing.
 
-The last reading of committed data, when nothing is open any more, says how the undecided ones have ended.
+The last read of committed data, when no transaction is open any more, decides how undecided transactions have ended.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Copies records exactly once: a member of a group reads, and commits how far it came with what it has written."""
+"""A copier of records, exactly once: a member of a group that commits its offsets with the copies it has written."""
 
 from __future__ import annotations
 

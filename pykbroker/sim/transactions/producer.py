@@ -261,7 +261,7 @@ class TransactionalProducer:
             self._begin_epoch(answer.producer_id, answer.producer_epoch)
 
     async def _insist(self, ask: Callable[[], Awaitable[T]], codes: Callable[[T], list[int]]) -> T:
-        """Ask, and ask again while another transaction of this producer is being completed."""
+        """Send a request, and repeat it while the broker still completes another transaction of this producer."""
         while True:
             began_s = trio.current_time()
             answer = await ask()

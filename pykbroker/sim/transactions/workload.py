@@ -44,7 +44,7 @@ ENDED_S_MAX = TRANSACTION_TIMEOUT_S + 10.0
 
 
 class TransactionWorkload:
-    """Matches `workload.Workload`."""
+    """The workload of transactions: a feeder, copiers, writers and readers. Matches `workload.Workload`."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage, self._history = stage, TransactionHistory(stage.oddities)
@@ -113,7 +113,7 @@ class TransactionWorkload:
         ]
 
     def start(self, nursery: trio.Nursery) -> None:
-        """Work, until the nursery is cancelled."""
+        """Run the clients until the nursery is cancelled."""
         for reader in self._readers:
             nursery.start_soon(reader.run)
         nursery.start_soon(self._feeder.run)

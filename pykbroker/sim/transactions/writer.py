@@ -1,4 +1,4 @@
-"""Writes transactions of any shape, commits most of them, forgets some, and has rivals for its transactional id."""
+"""A writer of random transactions: it commits most of them, abandons some, and shares its id with a rival."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ WriterStep = Callable[[SimConnection], Awaitable[None]]
 
 
 class TransactionWriter:
-    """`draining`: it ends what it has begun, and is `done`. `moods` say when it aborts what was not answered."""
+    """A writer of transactions. While `draining`, it ends its open transaction, and is then `done`.
+
+    `moods` decides whether it aborts a transaction whose last request had no response.
+    """
 
     def __init__(
         self, producer: TransactionalProducer, dialer: Dialer, places: tuple[Place, ...], group: str, moods: Random

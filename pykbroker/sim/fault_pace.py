@@ -9,7 +9,7 @@ import trio
 PACES_S = (0.3, 1.0, 5.0)
 
 
-class Pace:
+class FaultPace:
     """The times between two faults and those that a fault lasts: random, with one average for each seed."""
 
     def __init__(self, dice: Random) -> None:
