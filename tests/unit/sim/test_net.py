@@ -214,6 +214,58 @@ async def the_answer_is_lost(simulation: Simulation) -> None:
     assert simulation.now > 60
 
 
+class Caller:
+    """An outgoing connection that keeps what it receives. Matches world.net.ConnectionMachine."""
+
+    wants_input, wants_turn = True, False
+
+    def __init__(self, peer: Peer, pump: Pump) -> None:
+        self.room: memoryview | None = None
+        self.peer, self.pump, self.ended, self.gone = peer, pump, False, trio.Event()
+        self.out: list[Any] = []
+        self.data = b""
+        self.came = trio.Event()
+
+    def received(self, data: bytes) -> None:
+        self.data += data
+        self.came.set()
+
+    def filled(self, size: int) -> None:
+        raise AssertionError("no room was given")
+
+    def resume(self) -> None:
+        raise AssertionError("no turn was wanted")
+
+    def unsent(self, size: int, kept_bytes: int) -> None:
+        pass
+
+    def closed(self) -> None:
+        self.gone.set()
+
+
+async def a_connection_goes_out(simulation: Simulation) -> None:
+    stage = Stage(simulation)
+    net = SimNet(stage.network, stage.client, "client", simulation.dice("client"))
+    with pytest.raises(ConnectionRefusedError):
+        await net.connect("server", PORT + 1, Caller)
+    simulation.start(stage.client, net.run)
+    caller = await net.connect("server", PORT, Caller)
+    caller.out.append(b"hello?")
+    caller.pump.flush()
+    while caller.data != b"hello?":
+        await caller.came.wait()
+        caller.came = trio.Event()
+    assert caller.peer.host == "server"
+    assert caller.peer.local_host == "client"
+    stage.server.kill()
+    stage.network.kill(stage.server)
+    await caller.gone.wait()
+    stage.network.cut("client", "server")
+    with trio.move_on_after(10) as patience:
+        await net.connect("server", PORT, Caller)
+    assert patience.cancelled_caught, "no answer comes over a link that is cut"
+
+
 async def the_client_leaves(simulation: Simulation) -> None:
     stage = Stage(simulation)
     stream = await stage.connect()
@@ -244,6 +296,7 @@ async def segments_reset_it(simulation: Simulation) -> None:
         the_server_is_killed,
         the_server_loses_power,
         the_answer_is_lost,
+        a_connection_goes_out,
         the_client_leaves,
         segments_reset_it,
     ],

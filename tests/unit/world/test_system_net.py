@@ -437,3 +437,48 @@ async def test_steps_are_counted_while_the_network_runs() -> None:
     assert 0 < statistics.step_ns_longest <= statistics.step_ns
     assert statistics.idle_ns > before.idle_ns
     assert house.net.statistics().steps >= statistics.steps
+
+
+async def test_an_outgoing_connection_is_served_by_the_poller_that_serves_accepted_ones() -> None:
+    answers: list[bytes] = []
+    answered = trio.Event()
+
+    def take(line: Line, data: bytes) -> None:
+        answers.append(data)
+        answered.set()
+
+    async with served(echo) as house:
+        line = await house.net.connect("127.0.0.1", house.bound.port, lambda peer, pump: Line(peer, pump, take))
+        line.out.append(b"ping\n")
+        line.pump.flush()
+        await answered.wait()
+        assert answers == [b"ping"]
+        (accepted,) = house.lines
+        assert (line.peer.host, line.peer.port) == ("127.0.0.1", house.bound.port)
+        assert (accepted.peer.host, accepted.peer.port) == (line.peer.local_host, line.peer.local_port)
+        accepted.pump.close()
+        await line.gone.wait()
+
+
+async def test_an_outgoing_connection_closes_its_socket_when_it_is_closed_or_cannot_be_made() -> None:
+    def fail(peer: Peer, pump: Pump) -> Line:
+        raise RuntimeError("no memory")
+
+    async with served(echo) as house:
+        line = await house.net.connect("127.0.0.1", house.bound.port, lambda peer, pump: Line(peer, pump, echo))
+        await house.connected.wait()
+        line.pump.close()
+        assert line.gone.is_set()
+        await house.lines[0].gone.wait()
+        house.connected = trio.Event()
+        with pytest.raises(RuntimeError, match="no memory"):
+            await house.net.connect("127.0.0.1", house.bound.port, fail)
+        await house.connected.wait()
+        await house.lines[1].gone.wait()
+
+
+async def test_connecting_to_an_address_without_a_listener_is_an_oserror() -> None:
+    async with served(echo) as house:
+        house.bound.close()
+        with pytest.raises(OSError, match=str(house.bound.port)):
+            await house.net.connect("127.0.0.1", house.bound.port, lambda peer, pump: Line(peer, pump, echo))
