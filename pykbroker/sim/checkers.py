@@ -77,11 +77,11 @@ def _check_acknowledged(history: History, logs: Logs) -> Iterator[Anomaly]:
             continue
         for delta, value in enumerate(send.values):
             found = logs.first[send.place].get(value)
-            said = send.base_offset + delta
+            offset = send.base_offset + delta
             if found is None:
-                yield Anomaly("lost write", send.place, f"{short(value)}, acknowledged at {said}, is nowhere")
-            elif send.base_offset != UNKNOWN_OFFSET and found != said:
-                yield Anomaly("moved write", send.place, f"{short(value)}, acknowledged at {said}, is at {found}")
+                yield Anomaly("lost write", send.place, f"{short(value)}, acknowledged at {offset}, is nowhere")
+            elif send.base_offset != UNKNOWN_OFFSET and found != offset:
+                yield Anomaly("moved write", send.place, f"{short(value)}, acknowledged at {offset}, is at {found}")
 
 
 def _check_origin(history: History, logs: Logs) -> Iterator[Anomaly]:
@@ -127,9 +127,9 @@ def _check_polls(history: History) -> Iterator[Anomaly]:
 
 def _check_high_watermarks(polls: list[PollResult]) -> Iterator[Anomaly]:
     """Find a high watermark below one that was returned before the request was sent."""
-    told: dict[Place, tuple[list[float], list[int]]] = defaultdict(lambda: ([], []))
+    received: dict[Place, tuple[list[float], list[int]]] = defaultdict(lambda: ([], []))
     for poll in sorted(polls, key=lambda poll: poll.ended_s):
-        times, highest = told[poll.place]
+        times, highest = received[poll.place]
         before = bisect_right(times, poll.began_s)
         if before and highest[before - 1] > poll.high_watermark:
             yield Anomaly("high watermark back", poll.place, f"from {highest[before - 1]} to {poll.high_watermark}")

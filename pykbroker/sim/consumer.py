@@ -127,7 +127,7 @@ async def fetch(
                 polls.append(poll)
             elif data.error_code not in TEMPORARY:
                 code = ErrorCode(data.error_code)
-                history.oddities.append(f"{name} was told {code.name} of {place} at {asked.get(place)}")
+                history.oddities.append(f"{name} got {code.name} of {place} at {asked.get(place)}")
     history.polls += polls
     return polls
 

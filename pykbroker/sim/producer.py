@@ -165,7 +165,7 @@ class SimProducer:
             send.outcome, send.base_offset = SendOutcome.ACKNOWLEDGED, answer.base_offset
             return
         if code not in UNDECIDED and code not in TEMPORARY:
-            self._history.oddities.append(f"{self.name} was told {code.name} {answer.error_message}")
+            self._history.oddities.append(f"{self.name} got {code.name} {answer.error_message}")
             self.draining = True
             self._pending.clear()
         elif not self._idempotent and code not in UNDECIDED:

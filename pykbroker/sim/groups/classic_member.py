@@ -100,8 +100,8 @@ class ClassicSimMember:
         answer = await connection.ask(request, version)
         self._require(answer.error_code)
         if answer.assignment:
-            told = decode_versioned(ConsumerProtocolAssignment, answer.assignment).assigned_partitions
-            self.owned = tuple(sorted((one.topic, index) for one in told for index in one.partitions))
+            assigned = decode_versioned(ConsumerProtocolAssignment, answer.assignment).assigned_partitions
+            self.owned = tuple(sorted((one.topic, index) for one in assigned for index in one.partitions))
         self._history.assigned.append(
             Assigned(self.group, self._generation, self.name, self.owned, trio.current_time())
         )

@@ -15,7 +15,7 @@ class Commit(msgspec.Struct):
     """One partition's offset, with a `mark` that no other commit has.
 
     `generation` is NO_GENERATION where nobody's membership was at stake. `in_transaction`: it takes its place when it
-    is sent, but may be shown only from `not_before_s` on, when its producer asks for the end.
+    is sent, but may be fetched only from `not_before_s` on, when its producer asks for the end.
     """
 
     group: str
@@ -30,7 +30,7 @@ class Commit(msgspec.Struct):
     not_before_s: float = -inf
 
 
-class Shown(msgspec.Struct):
+class FetchedOffset(msgspec.Struct):
     """The answer of OffsetFetch for one partition; offset -1 and no mark: nothing is committed."""
 
     reader: str
@@ -49,7 +49,7 @@ class Assigned(msgspec.Struct):
     generation: int
     member: str
     places: tuple[Place, ...]
-    told_s: float
+    received_s: float
 
 
 class Lease(msgspec.Struct):
@@ -68,6 +68,6 @@ class GroupHistory:
     def __init__(self, oddities: list[str]) -> None:
         self.oddities = oddities
         self.commits: list[Commit] = []
-        self.shown: list[Shown] = []
+        self.fetched: list[FetchedOffset] = []
         self.assigned: list[Assigned] = []
         self.leases: list[Lease] = []

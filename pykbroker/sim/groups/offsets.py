@@ -9,7 +9,7 @@ import msgspec
 import trio
 
 from pykbroker.sim.client import SimConnection
-from pykbroker.sim.groups.history import NO_GENERATION, Commit, GroupHistory, Shown
+from pykbroker.sim.groups.history import NO_GENERATION, Commit, FetchedOffset, GroupHistory
 from pykbroker.sim.groups.refusal import EVICTED, require
 from pykbroker.sim.history import Place, SendOutcome
 from wire.api import ApiKey
@@ -98,11 +98,11 @@ async def fetch_offsets(
     answer = await connection.ask(
         _question(connection, version, group, None if everything else places, stable, who), version
     )
-    told = answer.groups[0] if version >= GROUPS_VERSION_FIRST else answer
-    require([ErrorCode(told.error_code)], history, reader)
+    group_response = answer.groups[0] if version >= GROUPS_VERSION_FIRST else answer
+    require([ErrorCode(group_response.error_code)], history, reader)
     found: dict[Place, int] = {}
     unnamed = dict.fromkeys(places) if everything and not stable else {}
-    for topic in told.topics:
+    for topic in group_response.topics:
         name = connection.topic_named(topic.name, getattr(topic, "topic_id", NIL))
         for one in topic.partitions:
             place, code = (name, one.partition_index), ErrorCode(one.error_code)
@@ -110,12 +110,14 @@ async def fetch_offsets(
             if code is not ErrorCode.UNSTABLE_OFFSET_COMMIT:
                 require([code], history, reader)
                 found[place] = one.committed_offset
-                history.shown.append(
-                    Shown(reader, group, place, one.committed_offset, one.metadata or "", began_s, trio.current_time())
+                history.fetched.append(
+                    FetchedOffset(
+                        reader, group, place, one.committed_offset, one.metadata or "", began_s, trio.current_time()
+                    )
                 )
     for place in unnamed:
         found[place] = NO_OFFSET
-        history.shown.append(Shown(reader, group, place, NO_OFFSET, "", began_s, trio.current_time()))
+        history.fetched.append(FetchedOffset(reader, group, place, NO_OFFSET, "", began_s, trio.current_time()))
     return found
 
 

@@ -51,13 +51,13 @@ def _check_leases(leases: Iterable[Lease]) -> Iterator[Anomaly]:
 
 def _check_fences(commits: Iterable[Commit], assigned: Iterable[Assigned]) -> Iterator[Anomaly]:
     """Find commits of a generation that were accepted after a member had learned of a later generation."""
-    told: dict[str, list[tuple[float, int]]] = defaultdict(list)
+    received: dict[str, list[tuple[float, int]]] = defaultdict(list)
     for each in assigned:
-        told[each.group].append((each.told_s, each.generation))
+        received[each.group].append((each.received_s, each.generation))
     times, highest = {}, {}
-    for group, events in told.items():
+    for group, events in received.items():
         events.sort()
-        times[group] = [told_s for told_s, _ in events]
+        times[group] = [received_s for received_s, _ in events]
         highest[group] = list(accumulate((generation for _, generation in events), max))
     for commit in commits:
         if commit.outcome is SendOutcome.ACKNOWLEDGED and commit.generation != NO_GENERATION and commit.group in times:

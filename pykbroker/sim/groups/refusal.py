@@ -38,5 +38,5 @@ def require(codes: Iterable[ErrorCode], history: GroupHistory, who: str) -> None
             raise Evicted(code)
         if code:
             if code not in TEMPORARY:
-                history.oddities.append(f"{who} was told {code.name}")
+                history.oddities.append(f"{who} got {code.name}")
             raise Again(code.name)

@@ -9,7 +9,7 @@ from math import inf
 import msgspec
 
 from pykbroker.sim.checkers import Anomaly
-from pykbroker.sim.groups.history import Commit, Shown
+from pykbroker.sim.groups.history import Commit, FetchedOffset
 from pykbroker.sim.history import SendOutcome
 
 NOTHING = ""
@@ -24,53 +24,53 @@ class Cluster(msgspec.Struct):
     last_begin_s: float
     first_is_commit: bool = True
 
-    def take(self, shown: Shown) -> None:
+    def take(self, fetched: FetchedOffset) -> None:
         """Add one answer."""
-        if shown.ended_s < self.first_end_s:
-            self.first_end_s, self.first_is_commit = shown.ended_s, False
-        self.last_begin_s = max(self.last_begin_s, shown.began_s)
+        if fetched.ended_s < self.first_end_s:
+            self.first_end_s, self.first_is_commit = fetched.ended_s, False
+        self.last_begin_s = max(self.last_begin_s, fetched.began_s)
 
 
-def check_offsets(commits: Iterable[Commit], shown: Iterable[Shown]) -> list[Anomaly]:
+def check_offsets(commits: Iterable[Commit], fetched: Iterable[FetchedOffset]) -> list[Anomaly]:
     """Return every anomaly of every partition of every group."""
     written, read = defaultdict(list), defaultdict(list)
     for commit in commits:
         written[commit.group, commit.place].append(commit)
-    for one in shown:
+    for one in fetched:
         read[one.group, one.place].append(one)
     return [anomaly for key in sorted({*written, *read}) for anomaly in _check(written[key], read[key])]
 
 
-def _check(commits: list[Commit], shown: list[Shown]) -> Iterator[Anomaly]:
+def _check(commits: list[Commit], fetched: list[FetchedOffset]) -> Iterator[Anomaly]:
     known = {commit.mark: commit for commit in commits}
     clusters = {NOTHING: Cluster(NOTHING, -inf, -inf)}
     for commit in commits:
         if commit.outcome is SendOutcome.ACKNOWLEDGED:
             clusters[commit.mark] = Cluster(commit.mark, commit.ended_s, commit.began_s)
-    for one in shown:
+    for one in fetched:
         found = known.get(one.mark)
         if found is not None and found.outcome is not SendOutcome.ACKNOWLEDGED:
             clusters.setdefault(one.mark, Cluster(one.mark, inf, found.began_s))
         kind = _untrue(one, found)
         if kind:
-            yield Anomaly(kind, one.place, f"{one.reader} was shown {one.offset} of {one.group}, {one.mark}")
+            yield Anomaly(kind, one.place, f"{one.reader} fetched {one.offset} of {one.group}, {one.mark}")
         elif one.mark in clusters:
             clusters[one.mark].take(one)
-    yield from _tangled(list(clusters.values()), commits[0] if commits else shown[0])
+    yield from _tangled(list(clusters.values()), commits[0] if commits else fetched[0])
 
 
-def _untrue(one: Shown, found: Commit | None) -> str:
+def _untrue(one: FetchedOffset, found: Commit | None) -> str:
     """Return why an answer is wrong regardless of all other answers, or nothing."""
     if found is None:
         return "" if one.mark == NOTHING and one.offset < 0 else "invented offset"
     if found.outcome is SendOutcome.REFUSED:
-        return "aborted offset shown" if found.in_transaction else "refused offset shown"
+        return "aborted offset fetched" if found.in_transaction else "refused offset fetched"
     if found.offset != one.offset:
         return "invented offset"
-    return "offset shown too early" if max(found.began_s, found.not_before_s) > one.ended_s else ""
+    return "offset fetched too early" if max(found.began_s, found.not_before_s) > one.ended_s else ""
 
 
-def _tangled(clusters: list[Cluster], of: Commit | Shown) -> Iterator[Anomaly]:
+def _tangled(clusters: list[Cluster], of: Commit | FetchedOffset) -> Iterator[Anomaly]:
     """Find clusters that overlap so that no order of commits explains them.
 
     In the order of first ends, it is enough to compare each cluster with the earlier one that was seen last.
@@ -80,7 +80,7 @@ def _tangled(clusters: list[Cluster], of: Commit | Shown) -> Iterator[Anomaly]:
     for cluster in clusters[1:]:
         if before.first_end_s < cluster.last_begin_s and cluster.first_end_s < before.last_begin_s:
             old, new = sorted((before, cluster), key=lambda one: -one.last_begin_s)
-            kind = "lost commit" if new.first_is_commit else "offset shown and then gone"
+            kind = "lost commit" if new.first_is_commit else "offset fetched and then gone"
             yield Anomaly(
                 kind,
                 of.place,

@@ -88,7 +88,7 @@ class GroupWorkload:
                 break
             await trio.sleep(LOOK_S)
         return [
-            f"{group} has not converged {CONVERGED_S_MAX:.0f} s after the last fault: {told(members)}"
+            f"{group} has not converged {CONVERGED_S_MAX:.0f} s after the last fault: {described(members)}"
             for group, members in groups.items()
             if not converged(members)
         ]
@@ -102,14 +102,14 @@ class GroupWorkload:
         if late.cancelled_caught:
             findings.append(f"offsets cannot be fetched {PROGRESS_S_MAX:.0f} s after the last fault")
         history = self._history
-        anomalies = [*check_offsets(history.commits, history.shown), *check_ownership(history)]
+        anomalies = [*check_offsets(history.commits, history.fetched), *check_ownership(history)]
         return [*findings, *(f"{each.kind} in {each.place}: {each.what}" for each in anomalies)]
 
     async def _fetch_all(self, group: str, connection: SimConnection) -> None:
         await connection.find_coordinator(group, GROUP)
         found = await fetch_offsets(connection, self._history, "last reader", group, PLACES, stable=True)
         if set(found) < set(PLACES):
-            raise Again("some are not stable, or not told of")
+            raise Again("some offsets are not stable, or missing")
 
     @property
     def acknowledged(self) -> int:
@@ -119,7 +119,7 @@ class GroupWorkload:
     @property
     def read(self) -> int:
         """Return the number of answers of OffsetFetch."""
-        return len(self._history.shown)
+        return len(self._history.fetched)
 
 
 def converged(members: Sequence[SimMember]) -> bool:
@@ -128,7 +128,7 @@ def converged(members: Sequence[SimMember]) -> bool:
     return len({member.who.generation for member in members}) == 1 and owned == list(PLACES)
 
 
-def told(members: Sequence[SimMember]) -> str:
+def described(members: Sequence[SimMember]) -> str:
     """Describe the state of each member."""
     return ", ".join(
         f"{each.name} in {each.who.generation} has {[index for _, index in each.owned]}" for each in members

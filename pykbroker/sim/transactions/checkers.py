@@ -34,7 +34,7 @@ def check_transactions(history: TransactionHistory, final: Iterable[PollResult],
     ]
     _settle_offsets(history.transactions, view, settled_s)
     commits = [*history.groups.commits, *(one for each in history.transactions for one in each.offsets)]
-    return [*anomalies, *check_offsets(commits, history.groups.shown)]
+    return [*anomalies, *check_offsets(commits, history.groups.fetched)]
 
 
 def _check_polls(history: TransactionHistory, view: View) -> Iterator[Anomaly]:
@@ -44,7 +44,7 @@ def _check_polls(history: TransactionHistory, view: View) -> Iterator[Anomaly]:
         final = view.get(poll.place)
         for offset, value in poll.found:
             owner = owners.get((poll.place, value))
-            seen = f"{poll.consumer} was shown {short(value)} at {offset}"
+            seen = f"{poll.consumer} got {short(value)} at {offset}"
             if owner is None:
                 yield Anomaly("invented", poll.place, seen)
             elif owner.decision is Decision.VOID:
@@ -101,13 +101,13 @@ def _settle_offsets(transactions: Iterable[SentTransaction], view: View, settled
 
 def _check_fences(deeds: Iterable[Deed], takeovers: Iterable[Takeover]) -> Iterator[Anomaly]:
     """Find requests of an epoch that succeeded after a newer epoch had been returned."""
-    told: dict[str, list[tuple[float, tuple[int, int]]]] = defaultdict(list)
+    received: dict[str, list[tuple[float, tuple[int, int]]]] = defaultdict(list)
     for each in takeovers:
-        told[each.transactional_id].append((each.told_s, (each.producer_id, each.epoch)))
+        received[each.transactional_id].append((each.received_s, (each.producer_id, each.epoch)))
     times, newest = {}, {}
-    for name, events in told.items():
+    for name, events in received.items():
         events.sort()
-        times[name] = [told_s for told_s, _ in events]
+        times[name] = [received_s for received_s, _ in events]
         newest[name] = list(accumulate((epoch for _, epoch in events), max))
     for deed in deeds:
         before = bisect_left(times.get(deed.transactional_id, []), deed.began_s)

@@ -45,7 +45,7 @@ class Takeover(msgspec.Struct):
     transactional_id: str
     producer_id: int
     epoch: int
-    told_s: float
+    received_s: float
 
 
 class TransactionHistory:

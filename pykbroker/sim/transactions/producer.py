@@ -160,9 +160,9 @@ class TransactionalProducer:
             lambda: connection.ask(request, version),
             lambda answer: [topic.partition_responses[0].error_code for topic in answer.responses],
         )
-        for pending, told in zip(batches, answer.responses, strict=True):
+        for pending, produced in zip(batches, answer.responses, strict=True):
             pending.send.outcome = SendOutcome.ACKNOWLEDGED
-            one = told.partition_responses[0]
+            one = produced.partition_responses[0]
             pending.send.base_offset = one.base_offset if not one.error_code else UNKNOWN_OFFSET
 
     async def _add_partitions(self, connection: SimConnection, places: list[Place]) -> None:
@@ -289,5 +289,5 @@ class TransactionalProducer:
             if code in EVICTED:
                 return Evicted(code)
             if code not in TEMPORARY and code is not ErrorCode.OPERATION_NOT_ATTEMPTED:
-                self._history.oddities.append(f"{self.name} was told {code.name}")
+                self._history.oddities.append(f"{self.name} got {code.name}")
         return Again(codes[0].name)

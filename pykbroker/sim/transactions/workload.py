@@ -206,7 +206,7 @@ class TransactionWorkload:
         await connection.find_coordinator(COPIERS, GROUP)
         committed |= await self._committed(connection)
         if set(committed) < set(INPUTS):
-            raise Again("some are not stable, or not told of")
+            raise Again("some offsets are not stable, or missing")
         await connection.find_coordinator(ACCOUNTS, GROUP)
         await self._accounts(connection)
 

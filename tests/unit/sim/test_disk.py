@@ -1,4 +1,4 @@
-"""The simulated disk answers as the machine's does, and goes wrong as it is told."""
+"""The simulated disk answers as the machine's does, and fails as its faults say."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from pykbroker.sim.groups.history import Assigned, Commit, GroupHistory, Lease, Shown
+from pykbroker.sim.groups.history import Assigned, Commit, FetchedOffset, GroupHistory, Lease
 from pykbroker.sim.groups.ownership import check_ownership
 from pykbroker.sim.groups.register import check_offsets
 from pykbroker.sim.history import SendOutcome
@@ -21,8 +21,8 @@ def commit(offset: int, began_s: float, ended_s: float = inf, outcome: SendOutco
     return Commit("g", P, offset, f"m{offset}", began_s, ended_s, outcome, **more)
 
 
-def shown(offset: int, began_s: float, ended_s: float) -> Shown:
-    return Shown("r", "g", P, offset, "" if offset < 0 else f"m{offset}", began_s, ended_s)
+def fetched(offset: int, began_s: float, ended_s: float) -> FetchedOffset:
+    return FetchedOffset("r", "g", P, offset, "" if offset < 0 else f"m{offset}", began_s, ended_s)
 
 
 def kinds(anomalies) -> set[str]:
@@ -32,27 +32,27 @@ def kinds(anomalies) -> set[str]:
 @pytest.mark.parametrize(
     ("expected", "commits", "answers"),
     [
-        (set(), [], [shown(-1, 0, 1)]),
-        (set(), [commit(5, 0, 1), commit(9, 2, 3)], [shown(-1, 0, 0.5), shown(5, 0.5, 2.5), shown(9, 2.5, 4)]),
-        (set(), [commit(5, 0, 3), commit(9, 1, 2)], [shown(9, 2, 2.5), shown(5, 3, 4)]),
-        (set(), [commit(5, 0), commit(9, 1, 2)], [shown(9, 3, 4), shown(5, 5, 6)]),
-        (set(), [commit(5, 0, 1), commit(9, 2)], [shown(5, 3, 4)]),
-        (set(), [commit(5, 0, 1), commit(3, 2, 3)], [shown(3, 4, 5)]),
-        (set(), [commit(5, 0, 9, in_transaction=True, not_before_s=4)], [shown(-1, 3, 5), shown(5, 4, 6)]),
-        ({"lost commit"}, [commit(5, 0, 1), commit(9, 2, 3)], [shown(5, 4, 5)]),
-        ({"lost commit"}, [commit(5, 0, 1)], [shown(-1, 2, 3)]),
-        ({"offset shown and then gone"}, [commit(5, 0, 1), commit(9, 2)], [shown(9, 3, 4), shown(5, 5, 6)]),
+        (set(), [], [fetched(-1, 0, 1)]),
+        (set(), [commit(5, 0, 1), commit(9, 2, 3)], [fetched(-1, 0, 0.5), fetched(5, 0.5, 2.5), fetched(9, 2.5, 4)]),
+        (set(), [commit(5, 0, 3), commit(9, 1, 2)], [fetched(9, 2, 2.5), fetched(5, 3, 4)]),
+        (set(), [commit(5, 0), commit(9, 1, 2)], [fetched(9, 3, 4), fetched(5, 5, 6)]),
+        (set(), [commit(5, 0, 1), commit(9, 2)], [fetched(5, 3, 4)]),
+        (set(), [commit(5, 0, 1), commit(3, 2, 3)], [fetched(3, 4, 5)]),
+        (set(), [commit(5, 0, 9, in_transaction=True, not_before_s=4)], [fetched(-1, 3, 5), fetched(5, 4, 6)]),
+        ({"lost commit"}, [commit(5, 0, 1), commit(9, 2, 3)], [fetched(5, 4, 5)]),
+        ({"lost commit"}, [commit(5, 0, 1)], [fetched(-1, 2, 3)]),
+        ({"offset fetched and then gone"}, [commit(5, 0, 1), commit(9, 2)], [fetched(9, 3, 4), fetched(5, 5, 6)]),
         (
-            {"offset shown and then gone"},
+            {"offset fetched and then gone"},
             [commit(5, 0), commit(9, 0)],
-            [shown(5, 1, 2), shown(9, 3, 4), shown(5, 5, 6)],
+            [fetched(5, 1, 2), fetched(9, 3, 4), fetched(5, 5, 6)],
         ),
-        ({"invented offset"}, [commit(5, 0, 1)], [shown(7, 2, 3)]),
-        ({"invented offset"}, [commit(5, 0, 1)], [Shown("r", "g", P, 6, "m5", 2, 3)]),
-        ({"offset shown too early"}, [commit(5, 4, 5)], [shown(5, 2, 3)]),
-        ({"offset shown too early"}, [commit(5, 0, 9, in_transaction=True, not_before_s=4)], [shown(5, 2, 3)]),
-        ({"refused offset shown"}, [commit(5, 0, outcome=REFUSED)], [shown(5, 2, 3)]),
-        ({"aborted offset shown"}, [commit(5, 0, outcome=REFUSED, in_transaction=True)], [shown(5, 2, 3)]),
+        ({"invented offset"}, [commit(5, 0, 1)], [fetched(7, 2, 3)]),
+        ({"invented offset"}, [commit(5, 0, 1)], [FetchedOffset("r", "g", P, 6, "m5", 2, 3)]),
+        ({"offset fetched too early"}, [commit(5, 4, 5)], [fetched(5, 2, 3)]),
+        ({"offset fetched too early"}, [commit(5, 0, 9, in_transaction=True, not_before_s=4)], [fetched(5, 2, 3)]),
+        ({"refused offset fetched"}, [commit(5, 0, outcome=REFUSED)], [fetched(5, 2, 3)]),
+        ({"aborted offset fetched"}, [commit(5, 0, outcome=REFUSED, in_transaction=True)], [fetched(5, 2, 3)]),
     ],
 )
 def test_each_anomaly_of_an_offset_has_its_name(expected, commits, answers):
@@ -61,7 +61,7 @@ def test_each_anomaly_of_an_offset_has_its_name(expected, commits, answers):
 
 def test_other_partitions_and_groups_are_other_registers():
     commits = [commit(5, 0, 1)]
-    elsewhere = [Shown("r", "g", Q, -1, "", 2, 3), Shown("r", "h", P, -1, "", 2, 3)]
+    elsewhere = [FetchedOffset("r", "g", Q, -1, "", 2, 3), FetchedOffset("r", "h", P, -1, "", 2, 3)]
     assert check_offsets(commits, elsewhere) == []
 
 
@@ -74,9 +74,9 @@ def test_a_long_history_of_an_honest_register_is_judged_clean():
             held = number
             commits.append(commit(number, began_s, inf if dice.random() < 0.1 else ended_s))
         else:
-            answers.append(shown(held, began_s, ended_s))
+            answers.append(fetched(held, began_s, ended_s))
     assert check_offsets(commits, answers) == []
-    assert check_offsets(commits, [*answers, shown(-1, now_s + 9, now_s + 10)]) != []
+    assert check_offsets(commits, [*answers, fetched(-1, now_s + 9, now_s + 10)]) != []
 
 
 def history(assigned=(), leases=(), commits=()) -> GroupHistory:

@@ -50,7 +50,7 @@ async def in_transactions(simulation: Simulation, *kinds: str) -> list[str]:
 reply = MachineShell._reply
 
 
-async def offsets_are_shown_before_they_are_durable(simulation: Simulation) -> list[str]:
+async def offsets_are_fetched_before_they_are_durable(simulation: Simulation) -> list[str]:
     def hasty(shell, call, response):
         (MachineShell._settle if isinstance(response, OffsetFetchResponseGroup) else reply)(shell, call, response)
 
@@ -173,7 +173,7 @@ async def markers_pass_by_the_group_coordinator(simulation: Simulation) -> list[
 @pytest.mark.parametrize(
     ("bug", "name", "first_seed"),
     [
-        (offsets_are_shown_before_they_are_durable, "shown and then gone", 5),
+        (offsets_are_fetched_before_they_are_durable, "fetched and then gone", 5),
         (a_log_is_replayed_in_the_wrong_order, "lost commit", 0),
         (a_rebalance_is_no_new_generation, "two owners", 1),
         (commits_of_old_generations_are_taken, "zombie commit", 4),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykbroker.sim.committed import visible
-from pykbroker.sim.groups.history import Commit, Shown
+from pykbroker.sim.groups.history import Commit, FetchedOffset
 from pykbroker.sim.history import PollResult
 from pykbroker.sim.transactions.checkers import check_copy, check_transactions
 from pykbroker.sim.transactions.history import Decision, Deed, SentTransaction, Takeover, TransactionHistory
@@ -75,8 +75,8 @@ def test_each_anomaly_of_a_transaction_has_its_name(expected, transactions, poll
         (set(), VOID, -1, 3),
         (set(), COMMITTED, -1, 1),
         ({"lost commit"}, COMMITTED, -1, 10),
-        ({"aborted offset shown"}, VOID, 7, 3),
-        ({"offset shown too early"}, COMMITTED, 7, 0),
+        ({"aborted offset fetched"}, VOID, 7, 3),
+        ({"offset fetched too early"}, COMMITTED, 7, 0),
     ],
 )
 def test_offsets_hold_with_their_transaction(expected, decision, offset, began_s):
@@ -84,7 +84,7 @@ def test_offsets_hold_with_their_transaction(expected, decision, offset, began_s
     one.offsets = [Commit("g", P, 7, "m", 1, 4 if decision is COMMITTED else 99, in_transaction=True, not_before_s=2)]
     history = TransactionHistory([])
     history.transactions = [one]
-    history.groups.shown = [Shown("r", "g", P, offset, "m" if offset == 7 else "", began_s, began_s + 0.5)]
+    history.groups.fetched = [FetchedOffset("r", "g", P, offset, "m" if offset == 7 else "", began_s, began_s + 0.5)]
     final = [poll(0, "" if decision is VOID else "a", 9)]
     assert {each.kind for each in check_transactions(history, final, 9)} == expected
 
