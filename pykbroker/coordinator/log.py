@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from pykbroker.coordinator.batches import Batches, FramedBatch, opened
@@ -75,10 +75,12 @@ class CoordinatorLog:
                 raise
             raise LogLost(str(error)) from error
 
-    def entries(self, records: Sequence[LogRecord], end_offset: int) -> Iterator[Entry[StoredRecord]]:
-        """Yield the records of a batch that ends at `end_offset`."""
-        for offset, record in enumerate(records, end_offset - len(records)):
-            yield Entry(offset, record, record.producer_id, record.producer_epoch)
+    def entries(self, records: Sequence[LogRecord], end_offset: int) -> Iterable[Entry[StoredRecord]]:
+        """Return the records of a batch that ends at `end_offset`."""
+        base_offset = end_offset - len(records)
+        return (
+            Entry(offset, one, one.producer_id, one.producer_epoch) for offset, one in enumerate(records, base_offset)
+        )
 
     def is_committed(self, offset: int) -> bool:
         """Whether everything below `offset` is committed, and no flush is due before it may be acknowledged."""

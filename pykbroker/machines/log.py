@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from pykbroker.core.log.verification import Verification
@@ -37,8 +37,8 @@ class MachineLog(Protocol[Rec]):
         ApiError: the log refuses the batch, and nothing has changed. LogLost: the log may hold parts of the outcome.
         """
 
-    def entries(self, records: Sequence[Rec], end_offset: int) -> Iterator[Entry[Any]]:
-        """Yield the appended records of a batch that ends at `end_offset`, as the machine replays them."""
+    def entries(self, records: Sequence[Rec], end_offset: int) -> Iterable[Entry[Any]]:
+        """Return the appended records of a batch that ends at `end_offset`, as the machine replays them."""
 
     def is_committed(self, offset: int) -> bool:
         """Whether everything below `offset` is committed."""

@@ -118,7 +118,8 @@ class MachineShell(Generic[Rec]):
             return  # its caller has gone
         now = self._now()
         try:
-            outcome = yield from _decided(machine, request, call, now)
+            decided = machine.handle(request, call, now)
+            outcome = decided if isinstance(decided, Outcome) else (yield from decided)
         except ApiError as error:
             self._reply(call, error)
             return
@@ -135,7 +136,8 @@ class MachineShell(Generic[Rec]):
 
     def _noticed(self, machine: Machine[Any, Rec, Any, Any], notice: Any) -> Steps[None]:
         now = self._now()
-        outcome = yield from _decided(machine, notice, None, now)
+        decided = machine.handle(notice, None, now)
+        outcome = decided if isinstance(decided, Outcome) else (yield from decided)
         yield from self._carry_out(machine, outcome, now.wall_ms)
 
     def _now(self) -> Now:
@@ -269,13 +271,6 @@ class MachineShell(Generic[Rec]):
             await self._replies.run(lambda: self._replayed, self.between)
         except LogLost as error:
             self.give_up(error)
-
-
-def _decided(
-    machine: Machine[Any, Rec, Any, Any], request: Any, call: Call | None, now: Now
-) -> Steps[Outcome[Rec, Any]]:
-    decided = machine.handle(request, call, now)
-    return decided if isinstance(decided, Outcome) else (yield from decided)
 
 
 def _one_step(function: Callable[[], Any], call: Call) -> Steps[None]:
