@@ -17,7 +17,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.requests import AwaitMarkers, Markers, MarkersWritten
 from pykbroker.core.txn.state import TransactionState
 from pykbroker.core.txn.transaction import Transaction
-from pykbroker.storage.files.portions import portions
+from pykbroker.world.portions import portions
 from wire.error_codes import ErrorCode
 
 logger = logging.getLogger(__name__)

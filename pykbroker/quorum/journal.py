@@ -31,7 +31,7 @@ class MetadataJournal(Protocol):
     def become_leader(self, leader_epoch: int, /) -> None:
         """Note where the epoch begins."""
 
-    async def read_slowly(
+    async def read_patiently(
         self, offset: int, bytes_max: int, upper_offset: int, /, *, at_least_one: bool
     ) -> Buffer | FileSlice:
         """Return whole batches from the one that holds `offset`, ending below `upper_offset`."""

@@ -117,7 +117,7 @@ class StoredMetadata:
 
     async def read_batches(self, offset: int) -> list[Batch]:
         """Return batches from the one that holds `offset`. DamagedMetadata: nothing can be read there."""
-        data = await self._journal.read_slowly(offset, READ_BYTES, self.log_end_offset, at_least_one=True)
+        data = await self._journal.read_patiently(offset, READ_BYTES, self.log_end_offset, at_least_one=True)
         found = list(batches(await _in_memory(data), strict=True))
         if not found or found[-1].last_offset < offset:
             raise DamagedMetadata(f"nothing can be read at offset {offset}, and the log ends at {self.log_end_offset}")

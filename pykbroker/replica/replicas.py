@@ -30,8 +30,8 @@ from pykbroker.replica.statistics import ReplicaStatistics
 from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.files.partition_directory import PartitionDirectory
-from pykbroker.storage.files.portions import AT_ONCE_MAX, portions
 from pykbroker.storage.segments.config import LogConfig
+from pykbroker.world.portions import AT_ONCE_MAX, portions
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 

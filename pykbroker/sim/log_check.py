@@ -75,7 +75,7 @@ async def stored(log: Log) -> list[Batch]:
     found: list[Batch] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        data = await log.read_slowly(offset, READ_BYTES, log.log_end_offset, at_least_one=True)
+        data = await log.read_patiently(offset, READ_BYTES, log.log_end_offset, at_least_one=True)
         if isinstance(data, FileSlice):
             data = await data.file.read(data.offset, data.size)
         found += batches(data, strict=True)

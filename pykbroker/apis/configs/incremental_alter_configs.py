@@ -22,7 +22,7 @@ from pykbroker.core.steps import Steps, each
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
 from pykbroker.server.log_levels import alter_levels
-from pykbroker.storage.files.portions import AT_ONCE_MAX
+from pykbroker.world.portions import AT_ONCE_MAX
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.incremental_alter_configs import (

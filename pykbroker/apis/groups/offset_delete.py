@@ -14,7 +14,7 @@ from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.steps import Steps
 from pykbroker.machines.call import when_settled
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
-from pykbroker.storage.files.portions import portions
+from pykbroker.world.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.offset_delete import (

@@ -17,7 +17,7 @@ from pykbroker.core.steps import Steps, each
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
-from pykbroker.storage.files.portions import portions
+from pykbroker.world.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.describe_producers import (

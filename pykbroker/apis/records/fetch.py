@@ -28,8 +28,8 @@ from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.watch import Watch
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
-from pykbroker.storage.files.portions import portions
 from pykbroker.world.disk import NotCached
+from pykbroker.world.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import (

@@ -97,7 +97,7 @@ class ListOffsets(Handler, msgspec.Struct, frozen=True):
 
     async def _finish(self, response: ListOffsetsResponse, cold: list[_LookUp]) -> ListOffsetsResponse:
         for look_up in cold:
-            await look_up.do_slowly()
+            await look_up.do_patiently()
         return response
 
 
@@ -112,7 +112,7 @@ class _LookUp:
         self.answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
 
     def done(self) -> bool:
-        """Whether the lookup completed without reading the disk. If not, the caller must await `do_slowly`."""
+        """Whether the lookup completed without reading the disk. If not, the caller must await `do_patiently`."""
         try:
             self._answer()
         except NotCached:
@@ -121,7 +121,7 @@ class _LookUp:
             self.answer.error_code = error.code
         return True
 
-    async def do_slowly(self) -> None:
+    async def do_patiently(self) -> None:
         """Complete the lookup, with reads of the disk in a thread."""
         try:
             partition = self._api.partition(self._context, self._topic, self._asked)

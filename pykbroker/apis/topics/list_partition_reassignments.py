@@ -13,7 +13,7 @@ import msgspec
 from pykbroker.core.metadata.image import MetadataImage, TopicImage
 from pykbroker.core.steps import Steps
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
-from pykbroker.storage.files.portions import portions
+from pykbroker.world.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.list_partition_reassignments import (

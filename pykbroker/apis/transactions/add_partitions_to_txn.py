@@ -26,7 +26,7 @@ from pykbroker.core.txn.requests import AddPartitions, Reply, Verified, VerifyPa
 from pykbroker.core.txn.requests import TransactionAnswer as Decided
 from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext, now_or_later
-from pykbroker.storage.files.portions import portions
+from pykbroker.world.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.add_partitions_to_txn import (

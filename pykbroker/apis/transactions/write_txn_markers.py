@@ -16,7 +16,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.steps import Steps
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
-from pykbroker.storage.files.portions import portions
+from pykbroker.world.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.write_txn_markers import (

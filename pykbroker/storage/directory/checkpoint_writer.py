@@ -11,9 +11,9 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.directory.root_checkpoints import CheckpointOffsets, RootCheckpoints
 from pykbroker.storage.files.checkpoints import CLEANED, HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
-from pykbroker.storage.files.portions import portions
 from pykbroker.storage.log.log import Log
 from pykbroker.world.disk import Disk
+from pykbroker.world.portions import portions
 
 logger = logging.getLogger(__name__)
 

@@ -10,10 +10,10 @@ import trio
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.files.errors import CorruptLog
-from pykbroker.storage.files.portions import portions
 from pykbroker.storage.log.log import Log
 from pykbroker.world.disk import Disk
 from pykbroker.world.off_loop import OffLoop
+from pykbroker.world.portions import portions
 
 logger = logging.getLogger(__name__)
 

@@ -43,7 +43,7 @@ class Log:
     needs_off_loop = Delegate("appender", LogAppender.needs_off_loop)
     open_off_loop = Delegate("appender", LogAppender.open_off_loop)
     read = Delegate("reader", LogReader.read)
-    read_slowly = Delegate("reader", LogReader.read_slowly)
+    read_patiently = Delegate("reader", LogReader.read_patiently)
     bytes_between = Delegate("reader", LogReader.bytes_between)
     offset_for_timestamp = Delegate("reader", LogReader.offset_for_timestamp)
     max_timestamp = Delegate("reader", LogReader.max_timestamp)

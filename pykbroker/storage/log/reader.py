@@ -32,7 +32,7 @@ class LogReader:
 
         The batches have at most `bytes_max` bytes in all. If `at_least_one`, the first batch may be larger (KIP-74).
         OFFSET_OUT_OF_RANGE: `offset` is below the log start offset or above the log end offset. NotCached:
-        `read_slowly` waits for the disk.
+        `read_patiently` waits for the disk.
         """
         state = self._state
         end = state.log_end_offset
@@ -56,7 +56,7 @@ class LogReader:
         self._traffic.bytes_out += size
         return found
 
-    async def read_slowly(
+    async def read_patiently(
         self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool
     ) -> Buffer | FileSlice:
         """Read as `read` does, and wait for the disk where needed. CorruptLog: the stored batches are damaged."""

@@ -21,7 +21,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Producers
 from pykbroker.core.metadata.delete_topics import delete_topics
 from pykbroker.machines.call import Call, refused
-from pykbroker.storage.files import portions
+from pykbroker.world import portions
 from tests.unit.apis.calling import Denies, context
 from tests.unit.apis.test_steps_of_many_partitions import IMAGE, counted, others_turns
 from wire.error_codes import ErrorCode

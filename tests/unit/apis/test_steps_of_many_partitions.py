@@ -15,7 +15,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.requests import TransactionAnswer, Verified
 from pykbroker.server.handler import EncodedResponse, Later, resolve
 from pykbroker.server.table import JOINED_BYTES_MAX, PARTS_MAX, Route
-from pykbroker.storage.files import portions
+from pykbroker.world import portions
 from tests.unit.apis.calling import Denies, context, work_of
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode

@@ -73,7 +73,7 @@ class MemoryJournal:
     def become_leader(self, leader_epoch: int, /) -> None:
         self.epochs.append((leader_epoch, self.log_end_offset))
 
-    async def read_slowly(self, offset: int, bytes_max: int, upper_offset: int, /, *, at_least_one: bool) -> Any:
+    async def read_patiently(self, offset: int, bytes_max: int, upper_offset: int, /, *, at_least_one: bool) -> Any:
         raise NotImplementedError
 
     async def flush(self) -> None:

@@ -18,7 +18,7 @@ from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.volume import Volume
 from pykbroker.storage.directory.log_directory import LogDirectory
-from pykbroker.storage.files.portions import AT_ONCE_MAX
+from pykbroker.world.portions import AT_ONCE_MAX
 
 MANY = 8 * AT_ONCE_MAX
 TOPIC = TopicImage("t", b"t" * 16, {index: PartitionImage((1,), (1,), 1, 0, 0) for index in range(MANY)})

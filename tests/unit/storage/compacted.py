@@ -88,7 +88,7 @@ async def stored(log: Log, upper_offset: int | None = None) -> tuple[list[Batch]
     upper = log.last_stable_offset(log.log_end_offset) if upper_offset is None else upper_offset
     found, committed, offset = [], [], log.log_start_offset
     while offset < upper:
-        data = await log.read_slowly(offset, 300, upper, at_least_one=True)
+        data = await log.read_patiently(offset, 300, upper, at_least_one=True)
         aborted = await slowly(log.aborted_transactions, offset, data)
         if isinstance(data, FileSlice):
             data = await data.file.read(data.offset, data.size)

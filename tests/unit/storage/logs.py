@@ -85,7 +85,7 @@ async def every_batch(log: Log) -> list[Batch]:
     found: list[Batch] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        data = await log.read_slowly(offset, 700, log.log_end_offset, at_least_one=True)
+        data = await log.read_patiently(offset, 700, log.log_end_offset, at_least_one=True)
         got = list(batches(content(data), strict=True))
         assert got
         assert all(one.crc_ok() for one in got)

@@ -78,7 +78,7 @@ async def answers(log: Log) -> dict[str, object]:
         "youngest": await slowly(log.max_timestamp),
     }
     for offset in range(0, end, 5):
-        data = await log.read_slowly(offset, 500, end, at_least_one=True)
+        data = await log.read_patiently(offset, 500, end, at_least_one=True)
         assert next(batches(content(data))).last_offset >= offset
         found[f"aborted {offset}"] = await slowly(log.aborted_transactions, offset, data)
     for timestamp in range(NOW - 5, NOW + 310, 7):

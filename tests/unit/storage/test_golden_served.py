@@ -34,7 +34,7 @@ async def served(log: Log, upper_offset: int, *, committed: bool) -> list[tuple[
     found: list[tuple[Record, Batch]] = []
     offset = log.log_start_offset
     while offset < upper_offset:
-        data = await log.read_slowly(offset, 1000, upper_offset, at_least_one=True)
+        data = await log.read_patiently(offset, 1000, upper_offset, at_least_one=True)
         aborted = await slowly(log.aborted_transactions, offset, data) if committed else []
         for batch in batches(content(data), strict=True):
             void = batch.is_transactional and any(

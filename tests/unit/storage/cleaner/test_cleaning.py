@@ -79,7 +79,7 @@ async def test_a_file_slice_that_is_being_sent_is_not_changed_by_compaction(disk
     await replace(log, segment_bytes=200_000)
     for number in range(3000):
         put(log, [(key, b"%d" % number * 10) for key in KEYS])
-    data = await log.read_slowly(log.segments.sealed[-1].base_offset, 150_000, log.log_end_offset, at_least_one=True)
+    data = await log.read_patiently(log.segments.sealed[-1].base_offset, 150_000, log.log_end_offset, at_least_one=True)
     assert isinstance(data, FileSlice)
     before = bytes(await data.file.read(data.offset, data.size))
     assert await clean(log)

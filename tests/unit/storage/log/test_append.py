@@ -362,8 +362,8 @@ async def test_a_read_in_a_gap_of_a_followers_log_returns_the_next_batch(disk: S
     log = await open_log(disk)
     log.append_stored(batch(b"a", b"b") + batch(base_offset=10) + batch(base_offset=11))
     for offset in range(2, 11):
-        assert Batch.read(content(await log.read_slowly(offset, 1, 12, at_least_one=True))).base_offset == 10
-    assert Batch.read(content(await log.read_slowly(1, 1, 12, at_least_one=True))).base_offset == 0
+        assert Batch.read(content(await log.read_patiently(offset, 1, 12, at_least_one=True))).base_offset == 10
+    assert Batch.read(content(await log.read_patiently(1, 1, 12, at_least_one=True))).base_offset == 0
 
 
 async def test_markers_end_transactions_and_are_fenced(disk: SystemDisk) -> None:

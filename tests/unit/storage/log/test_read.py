@@ -61,7 +61,7 @@ async def test_any_read_gives_whole_batches_from_the_one_that_holds_the_offset(f
         for bytes_max in (0, 1, 80, 150, 700, 5000):
             for upper in (offset, offset + 1, offset + 5, end):
                 for at_least_one in (False, True):
-                    data = await log.read_slowly(offset, bytes_max, min(upper, end), at_least_one=at_least_one)
+                    data = await log.read_patiently(offset, bytes_max, min(upper, end), at_least_one=at_least_one)
                     expected = filled_log.expected(offset, bytes_max, min(upper, end), at_least_one)
                     got = content(data)
                     assert b"".join(expected).startswith(got), (offset, bytes_max, upper)
@@ -73,7 +73,7 @@ async def test_a_read_returns_as_many_batches_of_a_segment_as_the_limits_allow(f
     log = filled_log.log
     bases = [segment.base_offset for segment in log.segments.every()] + [log.log_end_offset]
     for base, following in pairwise(bases):
-        data = await log.read_slowly(base, 10_000, log.log_end_offset, at_least_one=False)
+        data = await log.read_patiently(base, 10_000, log.log_end_offset, at_least_one=False)
         assert [one.last_offset for one in batches(content(data))][-1] == following - 1
 
 
@@ -103,7 +103,7 @@ async def test_large_ranges_are_returned_as_file_slices(disk: SystemDisk) -> Non
     log = await open_log(disk, LogConfig())
     for _ in range(10):
         log.append(batch(bytes(20_000)), 0, NOW)
-    data = await log.read_slowly(0, 1 << 20, 10, at_least_one=True)
+    data = await log.read_patiently(0, 1 << 20, 10, at_least_one=True)
     assert isinstance(data, FileSlice)
     assert len(data) == log.size_bytes
     assert content(data) == await every_byte(log)
@@ -121,16 +121,16 @@ async def test_a_read_waits_for_bytes_that_are_not_in_the_page_cache(
             raise NotCached(file, offset, size)
         return read(file, offset, size)
 
-    async def read_slowly(file: SystemFile, offset: int, size: int) -> object:
+    async def read_patiently(file: SystemFile, offset: int, size: int) -> object:
         cold.clear()
         await trio.lowlevel.checkpoint()
         return read(file, offset, size)
 
     monkeypatch.setattr(SystemFile, "read_nowait", read_nowait)
-    monkeypatch.setattr(SystemFile, "read", read_slowly)
+    monkeypatch.setattr(SystemFile, "read", read_patiently)
     with pytest.raises(NotCached):
         log.read(0, 1, 1, at_least_one=True)
-    assert len(await log.read_slowly(0, 1, 1, at_least_one=True)) == log.size_bytes
+    assert len(await log.read_patiently(0, 1, 1, at_least_one=True)) == log.size_bytes
 
 
 async def test_few_sealed_segments_are_open_at_a_time(disk: SystemDisk) -> None:
@@ -138,7 +138,7 @@ async def test_few_sealed_segments_are_open_at_a_time(disk: SystemDisk) -> None:
     filled(log, 200)
     await log.flush()
     for offset in range(0, log.log_end_offset, 3):
-        await log.read_slowly(offset, 1, log.log_end_offset, at_least_one=True)
+        await log.read_patiently(offset, 1, log.log_end_offset, at_least_one=True)
     assert sum(segment.is_loaded for segment in log.segments.sealed) == 64
     assert len(log.segments.sealed) > 100
 

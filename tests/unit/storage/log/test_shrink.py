@@ -164,7 +164,7 @@ async def test_truncation_restores_the_transactions_of_the_new_end(disk: SystemD
             log.append_as_leader(marker(4, commit=False), 0)
     await log.shrinker.truncate(29)  # a marker
     assert log.last_stable_offset(29) == 25
-    found = await slowly(log.aborted_transactions, 0, await log.read_slowly(0, 10_000, 29, at_least_one=True))
+    found = await slowly(log.aborted_transactions, 0, await log.read_patiently(0, 10_000, 29, at_least_one=True))
     assert [one.first_offset for one in found][:2] == [0, 5]
 
 

@@ -343,7 +343,7 @@ async def test_a_segment_may_be_closed_while_its_log_is_read(disk: SystemDisk, m
 
     monkeypatch.setattr(SealedSegment, "position_of", closing)
     log = await open_log(disk, clean=True)
-    data = await log.read_slowly(0, 500, log.log_end_offset, at_least_one=True)
+    data = await log.read_patiently(0, 500, log.log_end_offset, at_least_one=True)
     assert await slowly(log.aborted_transactions, 0, data) == expected
     left.append(True)
     assert await slowly(log.offset_for_timestamp, NOW, log.log_end_offset)
@@ -358,7 +358,7 @@ async def test_a_check_waits_for_a_segment_that_was_closed(disk: SystemDisk) -> 
     check = attempted(log, 0)
     await attempted(log, log.log_end_offset // 2).fetch()
     await check.fetch()
-    assert content(await log.read_slowly(0, 100, log.log_end_offset, at_least_one=True))
+    assert content(await log.read_patiently(0, 100, log.log_end_offset, at_least_one=True))
 
 
 def attempted(log: Log, offset: int) -> NotCached:

@@ -190,7 +190,7 @@ async def fetched(disk: SystemDisk, **config: object) -> list[tuple[int, list[Ab
     offset, found = 0, []
     upper = log.last_stable_offset(log.log_end_offset)
     while offset < upper:
-        data = await log.read_slowly(offset, rng.randrange(100, 2000), upper, at_least_one=True)
+        data = await log.read_patiently(offset, rng.randrange(100, 2000), upper, at_least_one=True)
         found.append((offset, await slowly(log.aborted_transactions, offset, data)))
         offset = list(batches(content(data)))[-1].last_offset + 1
     return found
@@ -237,13 +237,13 @@ async def test_file_slices_are_searched_for_transactions_and_plain_data_costs_no
     )
     log.append_as_leader(marker(1, commit=False), 0)
     log.append(batch(bytes(50_000)), 0, NOW)
-    data = await log.read_slowly(0, 1 << 20, 3, at_least_one=True)
+    data = await log.read_patiently(0, 1 << 20, 3, at_least_one=True)
     assert isinstance(data, FileSlice)
     assert await slowly(log.aborted_transactions, 0, data) == [AbortedTransaction(1, 0, 1, 2)]
     await log.close()
     log = await open_log(disk, clean=True)
-    plain = await log.read_slowly(2, 10, 3, at_least_one=True)
+    plain = await log.read_patiently(2, 10, 3, at_least_one=True)
     assert log.aborted_transactions(2, plain) == []
-    data = await log.read_slowly(0, 1 << 20, 3, at_least_one=True)
+    data = await log.read_patiently(0, 1 << 20, 3, at_least_one=True)
     with pytest.raises(NotCached):
         log.aborted_transactions(0, data)

@@ -1,4 +1,4 @@
-"""A split of thousands of logs into portions, so that other tasks run between two portions."""
+"""A split of thousands of things into portions, so that other tasks run between two portions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 AT_ONCE_MAX = 256
-"""The number of logs handled in one step of the event loop."""
+"""The number of things, such as logs, that one step of the event loop handles."""
 
 
 def portions(things: Iterable[T], at_once_max: int = AT_ONCE_MAX) -> Iterator[list[T]]:
