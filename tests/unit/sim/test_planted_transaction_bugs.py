@@ -71,9 +71,9 @@ async def what_was_aborted_before_a_restart_is_forgotten(simulation: Simulation)
 @pytest.mark.parametrize(
     ("bug", "name", "first_seed"),
     [
-        (a_snapshot_forgets_open_transactions, "precommitted read", 1),
+        (a_snapshot_forgets_open_transactions, "precommitted read", 19),
         (a_fenced_epoch_may_write, "zombie", 1),
-        (nobody_asks_the_coordinator_before_a_transaction_begins, "aborted read", 15),
+        (nobody_asks_the_coordinator_before_a_transaction_begins, "aborted read", 14),
         (who_takes_too_long_is_aborted_and_not_fenced, "aborted read", 1),
         (what_was_aborted_before_a_restart_is_forgotten, "aborted read", 0),
     ],

@@ -100,7 +100,7 @@ def test_nothing_is_found_where_clients_share_work(workload, durability):
 def test_the_command_says_what_it_did():
     outcome = simulate("run", "--seed", "5", "--seconds", "2", "--faults", "kill,mute", "--no-fsync")
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
-    assert "seed 5: good" in outcome.stdout
+    assert "seed 5: no findings" in outcome.stdout
     assert simulate("run", "--faults", "kil").returncode == 2
 
 
