@@ -12,6 +12,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition_guard import PartitionGuard
 from pykbroker.replica.partition_reader import PartitionReader
 from pykbroker.replica.throttle import Throttle
+from pykbroker.replica.topic_traffic import TopicTraffic
 from pykbroker.replica.watch import Watch
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.log.appender import Appended
@@ -20,15 +21,29 @@ from pykbroker.storage.log.rewrite import LongWork
 from pykbroker.storage.segments.config import LogConfig
 from pykbroker.storage.segments.scrub import Paced
 from pykbroker.world.disk import Buffer
+from wire.records.control import MARKER_BYTES
 
 
 class Partition:
     """A partition of this broker, which is served while `log` is not None.
 
-    `throttle` limits clients' appends while the log is copied to another directory; otherwise it is None.
+    `throttle` limits clients' appends while the log is copied to another directory; otherwise it is None. `traffic`
+    counts for all partitions of the topic.
     """
 
-    __slots__ = ("directory", "guard", "index", "key", "leadership", "log", "reader", "throttle", "topic", "watches")
+    __slots__ = (
+        "directory",
+        "guard",
+        "index",
+        "key",
+        "leadership",
+        "log",
+        "reader",
+        "throttle",
+        "topic",
+        "traffic",
+        "watches",
+    )
 
     def __init__(self, key: TopicPartition, log: Log | None, directory: LogDirectory) -> None:
         self.key, self.log, self.directory = key, log, directory
@@ -37,6 +52,7 @@ class Partition:
         self.guard = PartitionGuard(self)
         self.reader = PartitionReader(self)
         self.throttle: Throttle | None = None
+        self.traffic = TopicTraffic()
         self.watches: set[Watch] = set()
 
     @property
@@ -122,6 +138,10 @@ class Partition:
             return None
         except OSError as error:
             raise self.guard.refused(error) from error
+        traffic = self.traffic
+        traffic.appends += 1
+        traffic.messages_in += appended.last_offset - appended.base_offset + 1
+        traffic.bytes_in += len(data)
         if leadership.advance(log.state.log_end_offset, log.flusher.recovery_point) and self.watches:
             self._wake()
         return appended
@@ -136,13 +156,13 @@ class Partition:
         log = self.require_leader()
         if acks_all:
             self.leadership.require_min_isr()
-        return self._append(log, log.appender.append_opened, batch, self.leader_epoch, verification)
+        return self._append(log, batch.size, log.appender.append_opened, batch, self.leader_epoch, verification)
 
     def append_own(self, data: Buffer, verification: Verification | None = None) -> Appended:
         """Append a batch that this broker made. ApiError: its producer is fenced, or the disk refused the write."""
         log = self.require_leader()
         self.leadership.require_min_isr()
-        return self._append(log, log.appender.append_as_leader, data, self.leader_epoch, verification)
+        return self._append(log, len(data), log.appender.append_as_leader, data, self.leader_epoch, verification)
 
     def append_marker(self, marker: Marker, now_ms: int) -> Appended:
         """Append a transaction marker.
@@ -151,13 +171,17 @@ class Partition:
         """
         log = self.require_leader()
         self.leadership.require_min_isr()
-        return self._append(log, log.appender.append_marker, marker, self.leader_epoch, now_ms)
+        return self._append(log, MARKER_BYTES, log.appender.append_marker, marker, self.leader_epoch, now_ms)
 
-    def _append(self, log: Log, append: Callable[..., Appended], *args: object) -> Appended:
+    def _append(self, log: Log, size: int, append: Callable[..., Appended], *args: object) -> Appended:
         try:
             appended = append(*args)
         except OSError as error:
             raise self.guard.refused(error) from error
+        traffic = self.traffic
+        traffic.appends += 1
+        traffic.messages_in += appended.last_offset - appended.base_offset + 1
+        traffic.bytes_in += size
         self._advance(log)
         return appended
 

@@ -84,6 +84,7 @@ class Reading:
                 raise _Missing(self, partition, missing) from None
             except ApiError as error:
                 self.is_enough = True
+                partition.traffic.refuse_fetch(error.code)
                 found.append((wanted, failed(asked, error.code)))
         self._at = end
         self.is_enough |= self._size >= self._bytes_min
@@ -100,6 +101,8 @@ class Reading:
 
     async def wait(self, watch: Watch, wait_ms_max: int) -> list[FetchedPartition]:
         """Wait until enough bytes are found, the time is up, or the watch is hurried. Return the data found by then."""
+        if self._size:
+            self._discard()
         if self._in_steps:
             watch.wake()  # records may have come since a partition was read in an earlier step
         try:
@@ -115,6 +118,12 @@ class Reading:
     async def read_patiently(self) -> list[FetchedPartition]:
         """Read as `read` does, and wait for the disk where needed."""
         return await patiently(self.read)
+
+    def _discard(self) -> None:
+        """Take back the count of bytes that were read and will be read again."""
+        sizes = {id(wanted): len(data.records) for wanted, data in self._found if data.records}
+        for wanted, partition in self.located:
+            partition.traffic.bytes_out -= sizes.get(id(wanted), 0)
 
     def _has_enough(self) -> bool:
         """Whether `read` would find enough bytes. The bytes are counted, not read."""
@@ -152,7 +161,9 @@ class Reading:
         if self._committed_only:
             aborted = log.reader.aborted_transactions(offset, records) if records else []
             data.aborted_transactions = [AbortedTransaction(one.producer_id, one.first_offset) for one in aborted]
-        self._size += len(records)
+        read = len(records)
+        self._size += read
+        partition.traffic.bytes_out += read
         return data
 
 

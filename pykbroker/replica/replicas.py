@@ -28,6 +28,7 @@ from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
 from pykbroker.replica.statistics import ReplicaStatistics
 from pykbroker.replica.topic_configs import TopicConfigs
+from pykbroker.replica.topic_traffic import TopicTraffic
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.files.partition_directory import PartitionDirectory
 from pykbroker.storage.segments.config import LogConfig
@@ -41,11 +42,12 @@ logger = logging.getLogger(__name__)
 class TopicReplicas:
     """The partitions of a topic on this broker, by index."""
 
-    __slots__ = ("id", "name", "partitions")
+    __slots__ = ("id", "name", "partitions", "traffic")
 
     def __init__(self, name: str, topic_id: bytes) -> None:
         self.name, self.id = name, topic_id
         self.partitions: dict[int, Partition] = {}
+        self.traffic = TopicTraffic()
 
 
 class Replicas:
@@ -60,6 +62,7 @@ class Replicas:
         self._by_id: dict[bytes, TopicReplicas] = {}
         self._metadata = MetadataImage()
         self._changing = trio.Lock()
+        self.traffic_of_deleted_topics = TopicTraffic()
         self.moves = Moves(places, self._changing, self._opener.check_room_for_copy)
 
     # ---- look-ups
@@ -83,6 +86,10 @@ class Replicas:
         if partition is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return partition
+
+    def topics(self) -> list[TopicReplicas]:
+        """Return all topics that have partitions on this broker."""
+        return list(self._by_name.values())
 
     def offline(self, topic_id: bytes) -> set[int]:
         """Return the partitions of a topic that this broker has but cannot serve."""
@@ -196,6 +203,7 @@ class Replicas:
                 continue
             if self._by_name.get(image.name) is topic:
                 del self._by_name[image.name]
+            self.traffic_of_deleted_topics.add(topic.traffic)
             for place, partition in enumerate(topic.partitions.values(), 1):
                 if place % AT_ONCE_MAX == 0:
                     await trio.lowlevel.checkpoint()
@@ -217,6 +225,7 @@ class Replicas:
                 if partition is None:
                     await trio.lowlevel.checkpoint()
                     partition = topic.partitions[index] = await self._open(image, index)
+                    partition.traffic = topic.traffic
                     await self.moves.resume(partition, image.id)
                 self._follow(partition, placed)
         self._by_id[image.id] = self._by_name[image.name] = topic

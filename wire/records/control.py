@@ -65,6 +65,10 @@ class ControlRecord(msgspec.Struct, frozen=True):
     value: EndTxnMarker | KRaftValue | None
 
 
+MARKER_BYTES = 78
+"""The size of the batch that `transaction_marker` returns."""
+
+
 def transaction_marker(
     *,
     commit: bool,

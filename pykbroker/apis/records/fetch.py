@@ -147,6 +147,8 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
             if wanted.topic != topic:
                 topic = wanted.topic
                 allowed = self._allows(context, topic, fetching)
+                if partition is not None and allowed:
+                    partition.traffic.fetches += 1
             if partition is not None and allowed and not fetching.privileged:
                 located.append((wanted, partition))
             else:

@@ -269,6 +269,7 @@ def append(
     try:
         appended = partition.append(data, now_ms, verification, acks_all)
     except ApiError as error:
+        partition.traffic.refuse_append(error.code)
         return refused(PartitionProduceResponse(part.index), error, partition)
     if appended is None:
         answer = PartitionProduceResponse(part.index)
@@ -342,6 +343,8 @@ async def attempt(each: Unsettled, step: Callable[..., Awaitable[None]], *args: 
         try:
             await step(*args)
         except ApiError as error:
+            if each.unopened:
+                each.partition.traffic.refuse_append(error.code)
             refused(each.answer, error, each.partition)
 
 

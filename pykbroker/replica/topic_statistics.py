@@ -1,0 +1,69 @@
+"""The traffic and the offsets of all topics on this broker, collected in steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from pykbroker.core.steps import Steps
+from pykbroker.replica.replicas import Replicas, TopicReplicas
+from pykbroker.replica.topic_traffic import TopicTraffic
+
+PARTITIONS_A_STEP = 16
+
+
+class PartitionOffsets(NamedTuple):
+    """The offsets of a partition that this broker leads."""
+
+    partition: int
+    log_start_offset: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStatistics:
+    """The counters of a topic, its number of partitions here, and the offsets of those that are led here."""
+
+    name: str
+    traffic: TopicTraffic
+    partitions: int
+    offsets: tuple[PartitionOffsets, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsStatistics:
+    """The counters of all topics together, deleted ones included, and those of each topic within a bound.
+
+    `partitions_omitted`: the partitions of the topics that did not fit into the bound.
+    """
+
+    total: TopicTraffic
+    topics: tuple[TopicStatistics, ...]
+    partitions_omitted: int
+
+
+def topics_statistics(replicas: Replicas, partitions_max: int) -> Steps[TopicsStatistics]:
+    """Return the statistics of all topics, in the order of their creation, with `partitions_max` partitions at most."""
+    total, found, left, omitted = TopicTraffic(), list[TopicStatistics](), partitions_max, 0
+    total.add(replicas.traffic_of_deleted_topics)
+    for topic in replicas.topics():
+        total.add(topic.traffic)
+        partitions = len(topic.partitions)
+        if partitions > left:
+            omitted += partitions
+        else:
+            left -= partitions
+            found.append((yield from _topic_statistics(topic)))
+        yield
+    return TopicsStatistics(total, tuple(found), omitted)
+
+
+def _topic_statistics(topic: TopicReplicas) -> Steps[TopicStatistics]:
+    offsets, partitions = list[PartitionOffsets](), list(topic.partitions.values())
+    for place, partition in enumerate(partitions, 1):
+        log = partition.log
+        if log is not None and partition.is_leader and partition.is_online:
+            offsets.append(PartitionOffsets(partition.index, log.state.log_start_offset, partition.high_watermark))
+        if place % PARTITIONS_A_STEP == 0:
+            yield
+    return TopicStatistics(topic.name, topic.traffic, len(partitions), tuple(offsets))

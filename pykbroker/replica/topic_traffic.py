@@ -1,0 +1,78 @@
+"""Counters of the requests, records and bytes of one topic, as Kafka's `BrokerTopicMetrics` has them."""
+
+from __future__ import annotations
+
+from wire.error_codes import ErrorCode
+
+EXPECTED_OF_PRODUCE = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors of appends that Kafka does not count as failed Produce requests."""
+EXPECTED_OF_FETCH = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.OFFSET_OUT_OF_RANGE,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors of reads that Kafka does not count as failed Fetch requests."""
+COUNTERS = (
+    "appends",
+    "appends_refused",
+    "appends_failed",
+    "messages_in",
+    "bytes_in",
+    "bytes_out",
+    "fetches",
+    "fetches_failed",
+)
+
+
+class TopicTraffic:
+    """Counters of one topic since it was opened or created. Bytes are those of record batches.
+
+    `appends`: batches that were appended, those of this broker's coordinators included. `appends_refused`: batches that
+    were refused, `appends_failed` those of them that Kafka counts as failed. `fetches`: Fetch requests that read the
+    topic. `fetches_failed`: reads of one partition that failed.
+    """
+
+    __slots__ = COUNTERS
+
+    appends: int
+    appends_refused: int
+    appends_failed: int
+    messages_in: int
+    bytes_in: int
+    bytes_out: int
+    fetches: int
+    fetches_failed: int
+
+    def __init__(self) -> None:
+        for name in COUNTERS:
+            setattr(self, name, 0)
+
+    def add(self, other: TopicTraffic) -> None:
+        """Add the counters of another topic."""
+        for name in COUNTERS:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+    def refuse_append(self, code: int) -> None:
+        """Count a refused batch."""
+        self.appends_refused += 1
+        self.appends_failed += code not in EXPECTED_OF_PRODUCE
+
+    def refuse_fetch(self, code: int) -> None:
+        """Count an error of one partition in a Fetch response, if it is a failed read."""
+        self.fetches_failed += code not in EXPECTED_OF_FETCH
