@@ -25,6 +25,7 @@ from pykbroker.core.group.requests import ClientRequest, FetchOffsets, ForgetTop
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
+from pykbroker.core.group.summary import SummarizeGroups, summarize_groups
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import TopicsImage
@@ -46,7 +47,7 @@ from wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 GroupRequestHandler = Callable[[Shard, Any, Token, Step], Steps[None] | None]
 GroupOutcome = Outcome[LogRecord, Any]
-Question = ClientRequest | FetchOffsets | ForgetTopics | Marker
+Question = ClientRequest | FetchOffsets | ForgetTopics | SummarizeGroups | Marker
 
 
 def by_group(to_classic: GroupRequestHandler, to_consumer: GroupRequestHandler) -> GroupRequestHandler:
@@ -76,6 +77,7 @@ HANDLE: dict[type, GroupRequestHandler] = {
     ForgetTopics: forget.forget_topics,
     ListGroupsRequest: describe.list_groups,
     DescribeGroupsRequest: describe.describe_groups,
+    SummarizeGroups: summarize_groups,
 }
 
 DUE: dict[str, Callable[[Shard, Due, Step], None]] = {
