@@ -7,7 +7,8 @@
 4. Parts do not know each other: what one needs of another is a Protocol or a function that it is given here.
 """
 
+from pykbroker.broker.observer import BrokerObserver
 from pykbroker.broker.serving import serve
 from pykbroker.broker.statistics import BrokerStatistics
 
-__all__ = ["BrokerStatistics", "serve"]
+__all__ = ["BrokerObserver", "BrokerStatistics", "serve"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from functools import partial
 
 import trio
 
@@ -11,9 +10,9 @@ from pykbroker.broker.address import close, listen
 from pykbroker.broker.directories import unclosed
 from pykbroker.broker.handlers.table import api_table
 from pykbroker.broker.metadata import MetadataPublisher, limits_under
+from pykbroker.broker.observer import BrokerObserver
 from pykbroker.broker.parts import Parts
 from pykbroker.broker.registration import register
-from pykbroker.broker.statistics import statistics
 from pykbroker.core.address import Address
 from pykbroker.core.errors import ApiError, StartError, StopError
 from pykbroker.core.settings import Ready, Serving
@@ -147,7 +146,7 @@ class Broker:
             port=first.port,
             cluster_id=identity.cluster_id,
             node_id=identity.node_id,
-            statistics=partial(statistics, self._parts, connections),
+            observer=BrokerObserver(self._parts, connections),
             listeners=listeners,
         )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from pykbroker.broker.parts import Parts
 from pykbroker.core.fetch.session_cache import Statistics as SessionStatistics
+from pykbroker.core.steps import Steps
 from pykbroker.quorum.statistics import ControllerStatistics
 from pykbroker.replica.scrubber import ScrubStatistics
 from pykbroker.replica.statistics import ReplicaStatistics
@@ -28,14 +29,18 @@ class BrokerStatistics:
     controller: ControllerStatistics
 
 
-def statistics(parts: Parts, connections: Connections) -> BrokerStatistics:
-    """Return the current counters."""
+def statistics(parts: Parts, connections: Connections) -> Steps[BrokerStatistics]:
+    """Return the current counters, in steps: some are sums over all partitions."""
+    replicas = yield from parts.replicas.statistics()
+    directories = list[DirectoryStatistics]()
+    for directory in parts.directories:
+        directories.append((yield from directory.statistics()))
     return BrokerStatistics(
         server=connections.statistics(),
         fetch_sessions=parts.fetch_sessions.statistics(),
         net=parts.world.net.statistics(),
-        directories=tuple(directory.statistics() for directory in parts.directories),
-        replicas=parts.replicas.statistics(),
+        directories=tuple(directories),
+        replicas=replicas,
         scrub=parts.scrubber.statistics(),
         controller=parts.controller.statistics(),
     )

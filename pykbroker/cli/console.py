@@ -45,12 +45,11 @@ class Console:
         """Close the socket when the broker does not start."""
         self._socket.close()
 
-    async def run(self, statistics: Callable[[], Any]) -> None:
-        """Serve until cancelled. A failure is logged and does not affect the broker."""
+    async def run(self, observer: Any, is_stopping: Callable[[], bool]) -> None:
+        """Serve the broker's metrics and health until cancelled. A failure is logged and does not affect the broker."""
         try:
-            off_loop = SystemOffLoop()
-            endpoint = await off_loop(import_module, "pykbroker.console.endpoint")
+            endpoint = await SystemOffLoop()(import_module, "pykbroker.console.endpoint")
             logger.info("console: serving metrics on http://%s/metrics", self.address)
-            await endpoint.serve(self._socket.detach(), statistics, off_loop)
+            await endpoint.serve(self._socket.detach(), observer, is_stopping)
         except Exception:
             logger.exception("the console has failed and serves no metrics; the broker goes on")

@@ -113,7 +113,7 @@ async def serve_until_signal(settings: Settings, ready: Ready, console: Console 
             def serves(serving: Serving) -> None:
                 ready(serving)
                 if console is not None:
-                    nursery.start_soon(console.run, serving.statistics)
+                    nursery.start_soon(console.run, serving.observer, stop.is_set)
 
             nursery.start_soon(stop_at_signal, signals, stop)
             await broker.serve(settings, serves, stop=stop)

@@ -1,36 +1,34 @@
-"""The HTTP endpoint of the console: `GET /metrics`, for Prometheus."""
+"""The HTTP endpoint of the console: metrics for Prometheus, health checks, and a page of links to them."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
 
 from hypercorn.config import Config
 from hypercorn.trio import serve as serve_http
 
-from pykbroker.console.metrics import CONTENT_TYPE, exposition
-from pykbroker.world.off_loop import OffLoop
+from pykbroker.console.exposition import exposition
+from pykbroker.console.health import readiness
+from pykbroker.console.observer import Observer
+from pykbroker.console.text import CONTENT_TYPE
 
-if TYPE_CHECKING:
-    from pykbroker.broker import BrokerStatistics
-
-METRICS = "/metrics"
 PLAIN = "text/plain; charset=utf-8"
+HTML = "text/html; charset=utf-8"
+BODY_BYTES_MAX = 1 << 18
+"""The part of a long body that is written at once."""
 
 logger = logging.getLogger(__name__)
 
 
-async def serve(descriptor: int, statistics: Callable[[], BrokerStatistics], off_loop: OffLoop) -> None:
-    """Serve HTTP on a bound TCP socket until cancelled, then close the socket.
-
-    A scrape takes up to 20 ms of CPU and runs in `off_loop`.
-    """
+async def serve(descriptor: int, observer: Observer, is_stopping: Callable[[], bool]) -> None:
+    """Serve HTTP on a bound TCP socket until cancelled, then close the socket."""
     config = Config()
     config.bind = [f"fd://{descriptor}"]
     config.errorlog = quiet()
     config.include_server_header = False
-    await serve_http(MetricsEndpoint(statistics, off_loop), config, mode="asgi")
+    await serve_http(ConsoleEndpoint(observer, is_stopping), config, mode="asgi")
 
 
 def quiet() -> logging.Logger:
@@ -40,11 +38,19 @@ def quiet() -> logging.Logger:
     return of_http
 
 
-class MetricsEndpoint:
-    """An ASGI application that serves the metrics."""
+class Page(NamedTuple):
+    """A response of the console."""
 
-    def __init__(self, statistics: Callable[[], BrokerStatistics], off_loop: OffLoop) -> None:
-        self._statistics, self._off_loop = statistics, off_loop
+    status: int
+    content_type: str
+    body: bytes
+
+
+class ConsoleEndpoint:
+    """An ASGI application that serves the pages of the console."""
+
+    def __init__(self, observer: Observer, is_stopping: Callable[[], bool]) -> None:
+        self._observer, self._is_stopping = observer, is_stopping
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Serve one request. The server's lifespan events are ignored."""
@@ -53,15 +59,41 @@ class MetricsEndpoint:
                 await receive()
                 await send({"type": f"lifespan.{kind}.complete"})
         elif scope["type"] == "http":
-            status, content_type, body = await self._answer(scope["method"], scope["path"])
-            headers = [(b"content-type", content_type.encode()), (b"content-length", str(len(body)).encode())]
-            await send({"type": "http.response.start", "status": status, "headers": headers})
-            await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+            page = await self._page(scope["method"], scope["path"])
+            headers = [(b"content-type", page.content_type.encode()), (b"content-length", str(len(page.body)).encode())]
+            await send({"type": "http.response.start", "status": page.status, "headers": headers})
+            body = b"" if scope["method"] == "HEAD" else page.body
+            for at in range(0, len(body), BODY_BYTES_MAX):
+                part = body[at : at + BODY_BYTES_MAX]
+                await send({"type": "http.response.body", "body": part, "more_body": True})
+            await send({"type": "http.response.body", "body": b""})
 
-    async def _answer(self, method: str, path: str) -> tuple[int, str, bytes]:
-        """Return (status, content type, body) of a response."""
-        if path != METRICS:
-            return 404, PLAIN, b"There is nothing but /metrics here.\n"
+    async def _page(self, method: str, path: str) -> Page:
+        if path not in PAGES:
+            return Page(404, PLAIN, f"No such page. These exist: {' '.join(PAGES)}\n".encode())
         if method not in ("GET", "HEAD"):
-            return 405, PLAIN, b"Metrics can only be read.\n"
-        return 200, CONTENT_TYPE, await self._off_loop(exposition, self._statistics())
+            return Page(405, PLAIN, b"Pages of the console can only be read, with GET or HEAD.\n")
+        return await PAGES[path][1](self)
+
+    async def _index(self) -> Page:
+        links = "".join(f'<li><a href="{path}">{path}</a>: {text}</li>\n' for path, (text, _) in PAGES.items())
+        return Page(200, HTML, f"<!doctype html>\n<title>pykbroker</title>\n<ul>\n{links}</ul>\n".encode())
+
+    async def _metrics(self) -> Page:
+        return Page(200, CONTENT_TYPE, await exposition(self._observer))
+
+    async def _live(self) -> Page:
+        return Page(200, PLAIN, b"The broker is alive.\n")
+
+    async def _ready(self) -> Page:
+        status, text = readiness(await self._observer.statistics(), is_stopping=self._is_stopping())
+        return Page(status, PLAIN, text.encode())
+
+
+PAGES: dict[str, tuple[str, Callable[[ConsoleEndpoint], Awaitable[Page]]]] = {
+    "/": ("this page", ConsoleEndpoint._index),
+    "/metrics": ("metrics for Prometheus", ConsoleEndpoint._metrics),
+    "/healthz": ("whether the event loop of the broker runs", ConsoleEndpoint._live),
+    "/readyz": ("whether the broker serves clients and no partition is offline", ConsoleEndpoint._ready),
+}
+"""The pages by path: what they show, and the method that makes them."""

@@ -9,41 +9,24 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 if TYPE_CHECKING:
     from pykbroker.broker import BrokerStatistics
     from pykbroker.server.metrics import RouteStatistics
 
-CONTENT_TYPE = CONTENT_TYPE_LATEST
 NS = 1e-9
 BUCKET_NS_FIRST = 1024
 BUCKETS_SHOWN = range(0, 25, 2)
 """The exponents of the histogram buckets, from 1 us to 17 s, each four times as long as the one before."""
 
 
-class Snapshot(Collector):
-    """The statistics of one scrape."""
-
-    def __init__(self, found: BrokerStatistics) -> None:
-        self._found = found
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield all metric families."""
-        yield from requests(self._found.server.requests)
-        yield from connections(self._found)
-        yield from logs(self._found)
-        yield from cluster(self._found)
-
-
-def exposition(found: BrokerStatistics) -> bytes:
-    """Return the text of a scrape: metrics of the broker and of its process (memory, descriptors, CPU)."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(Snapshot(found))
-    ProcessCollector(registry=registry)
-    return generate_latest(registry)
+def broker_metrics(found: BrokerStatistics) -> Iterator[Metric]:
+    """Yield all metric families of the broker."""
+    yield from requests(found.server.requests)
+    yield from connections(found)
+    yield from logs(found)
+    yield from cluster(found)
 
 
 def requests(routes: Iterable[RouteStatistics]) -> Iterator[Metric]:
@@ -113,7 +96,7 @@ def connections(found: BrokerStatistics) -> Iterator[Metric]:
     yield counter("connections_accepted", "Connections that were accepted", server.connections_accepted)
     yield counter(
         "connections_refused",
-        "Connections that were refused because their address had max.connections.per.ip",
+        "Connections that were refused because their address had max.connections.per.ip connections",
         server.connections_refused,
     )
     closed = CounterMetricFamily(

@@ -38,8 +38,8 @@ class Serving:
     port: int
     cluster_id: str
     node_id: int
-    statistics: Callable[[], Any]
-    """Returns a frozen snapshot of the broker's current counters: `pykbroker.broker.BrokerStatistics`."""
+    observer: Any
+    """The source of the broker's metrics: `pykbroker.broker.BrokerObserver`."""
     listeners: Mapping[str, Address] = field(default_factory=dict)
 
 

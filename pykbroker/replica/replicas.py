@@ -21,6 +21,7 @@ from pykbroker.core.metadata.image import (
     TopicsImage,
 )
 from pykbroker.core.names import is_internal
+from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.moves import Moves
 from pykbroker.replica.opener import PartitionOpener
@@ -128,14 +129,17 @@ class Replicas:
         """Return the number of open logs, copies included."""
         return self._places.open_logs
 
-    def statistics(self) -> ReplicaStatistics:
-        """Return the current counts."""
-        partitions = [one for topic in self._by_name.values() for one in topic.partitions.values()]
-        return ReplicaStatistics(
-            len(partitions),
-            sum(one.is_leader and one.is_online for one in partitions),
-            sum(not one.is_online for one in partitions),
-        )
+    def statistics(self) -> Steps[ReplicaStatistics]:
+        """Return the numbers of partitions."""
+        partitions = leaders = offline = 0
+        for topic in self.topics():
+            for partition in list(topic.partitions.values()):
+                is_online = partition.is_online
+                partitions += 1
+                leaders += is_online and partition.is_leader
+                offline += not is_online
+                yield
+        return ReplicaStatistics(partitions, leaders, offline)
 
     # ---- metadata
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from pykbroker.broker import BrokerStatistics
+from pykbroker.broker import BrokerObserver, BrokerStatistics
+from pykbroker.broker.statistics import statistics as broker_statistics
+from pykbroker.core.steps import Steps, finish
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.directory.statistics import DirectoryStatistics
 from tests.unit.apis.conftest import House, batch, fetch_request, serving
@@ -16,9 +18,8 @@ from wire.messages.delete_topics import DeleteTopicsRequest
 
 
 def statistics(house: House) -> BrokerStatistics:
-    found = house.serving.statistics()
-    assert isinstance(found, BrokerStatistics)
-    return found
+    observer: BrokerObserver = house.serving.observer
+    return finish(broker_statistics(observer.parts, observer.connections))
 
 
 def counts(found: BrokerStatistics) -> dict[tuple[ApiKey, int], int]:
@@ -77,7 +78,7 @@ async def test_partitions_of_a_failed_directory_are_offline(tmp_path: Path, monk
     asked: list[LogDirectory] = []
     tell = LogDirectory.statistics
 
-    def told(directory: LogDirectory) -> DirectoryStatistics:
+    def told(directory: LogDirectory) -> Steps[DirectoryStatistics]:
         asked.append(directory)
         return tell(directory)
 

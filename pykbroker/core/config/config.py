@@ -161,6 +161,7 @@ class BrokerConfig:
     pykbroker_flush_before_ack = Setting[bool]("pykbroker.flush.before.ack")
     pykbroker_ignore_classes = Setting[tuple[str, ...]]("pykbroker.ignore.classes")
     pykbroker_memory_budget_bytes = Setting[int]("pykbroker.memory.budget.bytes")
+    pykbroker_metrics_partitions_max = Setting[int]("pykbroker.metrics.partitions.max")
     pykbroker_scrub_bytes_per_second = Setting[int]("pykbroker.scrub.bytes.per.second")
     pykbroker_scrub_interval_ms = Setting[int]("pykbroker.scrub.interval.ms")
     pykbroker_validate_records = Setting[bool]("pykbroker.validate.records")

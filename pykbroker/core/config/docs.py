@@ -240,6 +240,9 @@ USED = {
     "pykbroker.memory.budget.bytes":
         "The broker's memory budget. A quarter of it bounds requests and responses in flight; if "
         "queued.max.request.bytes is smaller, that bounds them.",
+    "pykbroker.metrics.partitions.max":
+        "How many partitions, and how many committed offsets of groups, the console has metrics for; 0 disables the "
+        "metrics of topics and groups.",
     "pykbroker.scrub.bytes.per.second":
         "How many bytes per second are read from idle logs to detect corruption; 0 disables scrubbing.",
     "pykbroker.scrub.interval.ms": "How many ms lie between the starts of two scrubbing passes over all logs.",

@@ -428,6 +428,7 @@ BROKER = table(
     Row("pykbroker.flush.before.ack", BOOLEAN, False),
     Row("pykbroker.ignore.classes", LIST, (), UNIQUE),
     Row("pykbroker.memory.budget.bytes", LONG, 1 << 30, at_least(1 << 20)),
+    Row("pykbroker.metrics.partitions.max", INT, 10_000, at_least(0)),
     Row("pykbroker.scrub.bytes.per.second", LONG, 4 << 20, at_least(0)),
     Row("pykbroker.scrub.interval.ms", LONG, 604_800_000, at_least(1)),
     Row("pykbroker.validate.records", BOOLEAN, True),

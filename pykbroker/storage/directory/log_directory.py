@@ -17,6 +17,7 @@ from contextlib import suppress
 import trio
 
 from pykbroker.core.errors import StartError
+from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.directory.checkpoint_writer import CheckpointWriter
 from pykbroker.storage.directory.chores import Chores, remove_tree
@@ -132,15 +133,19 @@ class LogDirectory:
             raise
         return directory
 
-    def statistics(self) -> DirectoryStatistics:
+    def statistics(self) -> Steps[DirectoryStatistics]:
         """Return the current sizes, and the counters since the start."""
-        logs, traffic = self.logs.values(), self._traffic
+        logs, traffic, segments, size = list(self.logs.values()), self._traffic, 0, 0
+        for log in logs:
+            segments += log.segments.count
+            size += log.size_bytes
+            yield
         return DirectoryStatistics(
             self.path,
             self.failed is not None,
             len(logs),
-            sum(log.segments.count for log in logs),
-            sum(log.size_bytes for log in logs),
+            segments,
+            size,
             traffic.bytes_in,
             traffic.bytes_out,
             traffic.flushes,

@@ -40,7 +40,7 @@ async def test_a_failure_of_the_console_is_logged_and_does_not_end_the_broker(
     bound = console.Console(Address("127.0.0.1", 0))
     descriptor = bound._socket.fileno()
     with caplog.at_level(logging.ERROR):
-        await bound.run(dict)
+        await bound.run(object(), bool)
     assert "the broker goes on" in caplog.text
     socket.socket(fileno=descriptor).close()
     bound.close()

@@ -1,82 +1,18 @@
-"""Tests of the metrics, and of the endpoint over a real socket."""
+"""Tests of the metrics that a scrape returns."""
 
 from __future__ import annotations
 
-import socket
-from collections.abc import Callable
-from typing import Any
+import platform
 
 import pytest
-import trio
-from prometheus_client.parser import text_string_to_metric_families
 
-from pykbroker.broker import BrokerStatistics
-from pykbroker.console.endpoint import serve
-from pykbroker.console.metrics import exposition
-from pykbroker.core.fetch.session_cache import Statistics as SessionStatistics
-from pykbroker.quorum.statistics import ControllerStatistics
-from pykbroker.replica.scrubber import ScrubStatistics
-from pykbroker.replica.statistics import ReplicaStatistics
+from pykbroker.core.version import VERSION
 from pykbroker.server.ending import ConnectionEnding
-from pykbroker.server.metrics import RouteStatistics, ServerStatistics
-from pykbroker.server.table import HISTOGRAM_BUCKETS
-from pykbroker.storage.directory.statistics import DirectoryStatistics
-from pykbroker.world.net import NetStatistics
-from wire.api import ApiKey
+from tests.unit.console.observed import Observed
 
 
-def histogram(**counts: int) -> tuple[int, ...]:
-    return tuple(counts.get(f"at{bucket}", 0) for bucket in range(HISTOGRAM_BUCKETS))
-
-
-FOUND = BrokerStatistics(
-    server=ServerStatistics(
-        requests=(
-            RouteStatistics(ApiKey.PRODUCE, 11, 3, 1, 300, 30, 7_000_000, 4_000_000, 0, 0, histogram(at0=1, at3=2)),
-            RouteStatistics(
-                ApiKey.PRODUCE, 12, 2, 0, 200, 20, 0, 1_000_000, 5_000_000_000, 6_000_000, histogram(at4=1, at39=1)
-            ),
-            RouteStatistics(ApiKey.FETCH, 18, 0, 0, 0, 0, 0, 0, 0, 0, histogram()),
-        ),
-        requests_waiting=4,
-        requests_held=1,
-        connections_open=7,
-        connections_unsent=3,
-        unsent_ns=8_000_000,
-        connections_age_ns=9_000_000_000,
-        connections_age_ns_max=5_000_000_000,
-        connections_accepted=9,
-        connections_refused=2,
-        connections_closed={next(iter(ConnectionEnding)): 2},
-        accept_waits=5,
-        held_bytes=1000,
-        held_bytes_max=2000,
-    ),
-    fetch_sessions=SessionStatistics(1, 8, 2),
-    net=NetStatistics(100, 1, 2_000_000_000, 30_000_000, 18_000_000_000),
-    directories=(
-        DirectoryStatistics("/d/a", False, 3, 5, 900, 1000, 400, 2),
-        DirectoryStatistics('/d/"b"', True, 0, 0, 0, 0, 0, 0),
-    ),
-    replicas=ReplicaStatistics(3, 2, 1),
-    scrub=ScrubStatistics(2, 12_345, 1, 6),
-    controller=ControllerStatistics(4, 77, 1, 2, 3, 0),
-)
-
-Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
-
-
-def samples(text: str) -> Samples:
-    """Parse metrics as Prometheus does."""
-    return {
-        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-        for family in text_string_to_metric_families(text)
-        for sample in family.samples
-    }
-
-
-def test_each_statistic_is_exported_under_its_metric() -> None:
-    found = samples(exposition(FOUND).decode())
+async def test_each_statistic_is_exported_under_its_metric() -> None:
+    found = await Observed().scrape()
 
     def of(name: str, **labels: str) -> float:
         return found[f"pykbroker_{name}", tuple(sorted(labels.items()))]
@@ -119,8 +55,8 @@ def test_each_statistic_is_exported_under_its_metric() -> None:
     assert found["process_resident_memory_bytes", ()] > 0
 
 
-def test_durations_of_all_versions_of_an_api_are_one_histogram() -> None:
-    found = samples(exposition(FOUND).decode())
+async def test_durations_of_all_versions_of_an_api_are_one_histogram() -> None:
+    found = await Observed().scrape()
     of_produce = {
         dict(labels)["le"]: value
         for (name, labels), value in found.items()
@@ -134,51 +70,7 @@ def test_durations_of_all_versions_of_an_api_are_one_histogram() -> None:
     assert found["pykbroker_request_seconds_sum", labels] == pytest.approx(5.005)
 
 
-async def ask(port: int, request: bytes) -> tuple[bytes, bytes]:
-    """Send a request and return the (head, body) of the answer, until the server closes."""
-    stream = await trio.open_tcp_stream("127.0.0.1", port)
-    async with stream:
-        await stream.send_all(request + b"Host: x\r\nConnection: close\r\n\r\n")
-        data = b"".join([part async for part in stream])
-    head, _, body = data.partition(b"\r\n\r\n")
-    return head.lower(), body
-
-
-async def served(statistics: Callable[[], Any], nursery: trio.Nursery) -> int:
-    bound = socket.create_server(("127.0.0.1", 0))
-    port: int = bound.getsockname()[1]
-    off_loop: Any = trio.to_thread.run_sync
-    nursery.start_soon(serve, bound.detach(), statistics, off_loop)
-    return port
-
-
-async def test_the_endpoint_serves_metrics_to_prometheus() -> None:
-    async with trio.open_nursery() as nursery:
-        port = await served(lambda: FOUND, nursery)
-        head, body = await ask(port, b"GET /metrics HTTP/1.1\r\n")
-        assert head.startswith(b"http/1.1 200")
-        assert b"content-type: text/plain; version=" in head
-        assert samples(body.decode())["pykbroker_connections", ()] == 7
-        head, body = await ask(port, b"HEAD /metrics HTTP/1.1\r\n")
-        assert (head.startswith(b"http/1.1 200"), body) == (True, b"")
-        assert (await ask(port, b"GET / HTTP/1.1\r\n"))[0].startswith(b"http/1.1 404")
-        assert (await ask(port, b"POST /metrics HTTP/1.1\r\nContent-Length: 0\r\n"))[0].startswith(b"http/1.1 405")
-        assert (await ask(port, b"no http at all\r\n"))[0].startswith(b"http/1.1 400")
-        assert (await ask(port, b"GET /metrics HTTP/1.1\r\n"))[0].startswith(b"http/1.1 200")
-        nursery.cancel_scope.cancel()
-
-
-async def test_each_scrape_reads_new_statistics_and_a_failure_ends_only_that_scrape() -> None:
-    asked: list[int] = []
-
-    def statistics() -> BrokerStatistics:
-        asked.append(1)
-        if len(asked) == 2:
-            raise KeyError("planted")
-        return FOUND
-
-    async with trio.open_nursery() as nursery:
-        port = await served(statistics, nursery)
-        statuses = [(await ask(port, b"GET /metrics HTTP/1.1\r\n"))[0].split()[1] for _ in range(3)]
-        nursery.cancel_scope.cancel()
-    assert statuses == [b"200", b"500", b"200"]
+async def test_the_versions_of_pykbroker_and_python_are_labels_of_build_info() -> None:
+    found = await Observed().scrape()
+    assert found["pykbroker_build_info", (("python", platform.python_version()), ("version", VERSION))] == 1
+    assert found["kafka_brokers", ()] == 1

@@ -1,0 +1,102 @@
+"""The members, committed offsets and lags of all groups of this coordinator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import trio
+
+from pykbroker.coordinator.runtime import Runtime
+from pykbroker.core.errors import ApiError
+from pykbroker.core.group.summary import GroupSummaries, SummarizeGroups
+from pykbroker.core.names import GROUP_METADATA_TOPIC
+from pykbroker.core.steps import Steps
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.replica.replicas import Replicas
+from wire.declare import NIL
+
+GROUPS_S_MAX = 2
+"""The time for which a scrape waits for the group coordinator, whose log may be slow to commit."""
+OFFSETS_A_STEP = 16
+
+
+class OffsetStatistics(NamedTuple):
+    """A committed offset. `lag` is None if this broker does not lead the partition."""
+
+    topic: str
+    partition: int
+    offset: int
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupStatistics:
+    """A group with its number of members and its committed offsets."""
+
+    group_id: str
+    members: int
+    offsets: tuple[OffsetStatistics, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsStatistics:
+    """The groups within a bound, and the number of committed offsets that did not fit into it.
+
+    Groups of a partition of `__consumer_offsets` that is loading or offline, or whose log does not commit in time, are
+    missing.
+    """
+
+    groups: tuple[GroupStatistics, ...]
+    offsets_omitted: int
+
+
+async def summarize(runtime: Runtime, replicas: Replicas, offsets_max: int) -> list[GroupSummaries]:
+    """Return the summaries of every machine of groups, with `offsets_max` offsets at most."""
+    found, left = list[GroupSummaries](), offsets_max
+    with trio.move_on_after(GROUPS_S_MAX):
+        for index in led(replicas):
+            await trio.lowlevel.checkpoint()  # `ask_at` may use a whole time slice
+            try:
+                summaries: GroupSummaries = await runtime.ask_at(index, SummarizeGroups(left)).wait()
+            except ApiError:
+                continue
+            found.append(summaries)
+            left -= summaries.cost
+    return found
+
+
+def led(replicas: Replicas) -> list[int]:
+    """Return the partitions of `__consumer_offsets` that this broker leads."""
+    try:
+        topic = replicas.topic(GROUP_METADATA_TOPIC, NIL)
+    except ApiError:
+        return []
+    return [index for index, partition in topic.partitions.items() if partition.is_leader]
+
+
+def groups_statistics(found: list[GroupSummaries], replicas: Replicas) -> Steps[GroupsStatistics]:
+    """Add the lags: how far each committed offset is behind the high watermark of its partition."""
+    groups = list[GroupStatistics]()
+    for summaries in found:
+        for group in summaries.groups:
+            offsets = list[OffsetStatistics]()
+            for place, (topic, partition, offset) in enumerate(group.offsets, 1):
+                offsets.append(
+                    OffsetStatistics(topic, partition, offset, lag(replicas, TopicPartition(topic, partition), offset))
+                )
+                if place % OFFSETS_A_STEP == 0:
+                    yield
+            groups.append(GroupStatistics(group.group_id, group.members, tuple(offsets)))
+            yield
+    return GroupsStatistics(tuple(groups), sum(summaries.offsets_omitted for summaries in found))
+
+
+def lag(replicas: Replicas, key: TopicPartition, offset: int) -> int | None:
+    """Return how many offsets lie between a committed offset and the high watermark; None without a leader here."""
+    try:
+        partition = replicas.partition(key)
+        partition.require_leader()
+    except ApiError:
+        return None
+    return max(0, partition.high_watermark - offset)

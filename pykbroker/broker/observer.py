@@ -1,0 +1,48 @@
+"""The broker as the console sees it: a source of metrics that changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pykbroker.broker.group_statistics import GroupsStatistics, groups_statistics, summarize
+from pykbroker.broker.parts import Parts
+from pykbroker.broker.statistics import BrokerStatistics, statistics
+from pykbroker.core.steps import Steps
+from pykbroker.replica.topic_statistics import TopicsStatistics, topics_statistics
+from pykbroker.server.connections import Connections
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerObserver:
+    """A source of metrics. Work that grows with the number of topics runs in time slices of the loop."""
+
+    parts: Parts
+    connections: Connections
+
+    async def statistics(self) -> BrokerStatistics:
+        """Return the current counters of the whole broker."""
+        return await self.in_slices(statistics(self.parts, self.connections))
+
+    async def topics(self) -> TopicsStatistics:
+        """Return the counters and offsets of the topics, within `pykbroker.metrics.partitions.max`."""
+        return await self.in_slices(topics_statistics(self.parts.replicas, self._partitions_max))
+
+    async def groups(self) -> GroupsStatistics:
+        """Return the members and offsets of the groups, within `pykbroker.metrics.partitions.max` offsets."""
+        if not self._partitions_max:
+            return GroupsStatistics((), 0)
+        parts = self.parts
+        found = await summarize(parts.groups, parts.replicas, self._partitions_max)
+        return await self.in_slices(groups_statistics(found, parts.replicas))
+
+    async def in_slices(self, steps: Steps[T]) -> T:
+        """Run steps in time slices of the loop, one at a time with all other long work of the broker."""
+        found: T = await self.parts.turns.walk(steps)
+        return found
+
+    @property
+    def _partitions_max(self) -> int:
+        return self.parts.settings.config.pykbroker_metrics_partitions_max

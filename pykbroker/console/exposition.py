@@ -1,0 +1,40 @@
+"""The text of a scrape: all metrics, collected and rendered in time slices of the event loop."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator
+from itertools import chain
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+
+from pykbroker.console.metrics import broker_metrics
+from pykbroker.console.observer import Observer
+from pykbroker.console.text import Family, family_lines, labels, metric_lines, rendered
+from pykbroker.console.topics import group_families, topic_families
+from pykbroker.core.version import VERSION
+
+
+async def exposition(observer: Observer) -> bytes:
+    """Return all metrics of the broker, its topics, its groups and its process."""
+    found = await observer.statistics()
+    process = ProcessCollector(registry=CollectorRegistry(auto_describe=False)).collect()
+    metrics = chain(broker_metrics(found), process)
+    families = chain(
+        broker_families(found.controller.brokers),
+        topic_families(await observer.topics()),
+        group_families(await observer.groups()),
+    )
+    lines = chain(chain.from_iterable(map(metric_lines, metrics)), chain.from_iterable(map(family_lines, families)))
+    return await observer.in_slices(rendered(lines))
+
+
+def broker_families(brokers: int) -> Iterator[Family]:
+    """Yield the metrics of the software and of the cluster."""
+    yield Family(
+        "pykbroker_build_info",
+        "gauge",
+        "The constant 1, with the versions of pykbroker and Python",
+        [(labels(version=VERSION, python=platform.python_version()), 1)],
+    )
+    yield Family("kafka_brokers", "gauge", "Brokers in the cluster", [("", brokers)])

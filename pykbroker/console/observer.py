@@ -1,0 +1,30 @@
+"""The door to the broker whose metrics the console serves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from pykbroker.core.steps import Steps
+
+if TYPE_CHECKING:
+    from pykbroker.broker import BrokerStatistics
+    from pykbroker.broker.group_statistics import GroupsStatistics
+    from pykbroker.replica.topic_statistics import TopicsStatistics
+
+T = TypeVar("T")
+
+
+class Observer(Protocol):
+    """A source of metrics. `pykbroker.broker.BrokerObserver` matches it."""
+
+    async def statistics(self) -> BrokerStatistics:
+        """Return the current counters of the whole broker."""
+
+    async def topics(self) -> TopicsStatistics:
+        """Return the counters and offsets of the topics."""
+
+    async def groups(self) -> GroupsStatistics:
+        """Return the members and offsets of the groups."""
+
+    async def in_slices(self, steps: Steps[T]) -> T:
+        """Run steps in time slices of the event loop."""
