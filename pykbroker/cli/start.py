@@ -87,7 +87,8 @@ LOG_FORMATS = ("text", "json")
     show_envvar=True,
     type=address,
     metavar="HOST:PORT",
-    help="Serve metrics to Prometheus at /metrics. Requires pip install 'pykbroker[console]'.",
+    help="Serve metrics to Prometheus at /metrics, and health checks at /healthz and /readyz. Requires pip install "
+    "'pykbroker[console]'.",
 )
 @click.option(
     "--log-level",
