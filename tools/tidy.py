@@ -183,6 +183,14 @@ def sleeps(source: Source) -> Faults:
         yield from visit(source.tree, excused=source.within("tests/unit/sim/"))
 
 
+def testless(source: Source) -> Faults:
+    """Find test files without a test, such as a file that was emptied by accident. A class may inherit its tests."""
+    if source.within("tests/") and Path(source.path).name.startswith("test_"):
+        kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+        if not any(isinstance(node, kinds) and node.name.lower().startswith("test") for node in source.nodes):
+            yield 1, "holds no test: write one, or remove the file"
+
+
 def postponed(source: Source) -> Faults:
     """Find markers of postponed work, which belongs in an issue."""
     for number, line in enumerate(source.text.splitlines(), 1):
@@ -211,6 +219,7 @@ PYTHON_RULES: list[Callable[[Source], Faults]] = [
     no_theory,
     misdescribed_api,
     sleeps,
+    testless,
     *prose.RULES,
 ]
 TEXT_RULES: list[Callable[[Source], Faults]] = [postponed, machine_path]
