@@ -17,6 +17,8 @@ from pykbroker.machines.loader import Loader
 from pykbroker.sim.simulation import Simulation
 from tests.unit.sim.planted import SEEDS_MAX, found
 
+pytestmark = pytest.mark.timeout(240)  # the first seed may find nothing once the schedule of tasks has changed
+
 load_all = Loader.load
 
 

@@ -15,6 +15,8 @@ from pykbroker.storage.recovery import recovery
 from pykbroker.storage.segments.segment import ActiveSegment, Segment
 from tests.unit.sim.planted import SEEDS_MAX, found
 
+pytestmark = pytest.mark.timeout(240)  # the first seed may find nothing once the schedule of tasks has changed
+
 index = ActiveSegment._index
 
 

@@ -13,6 +13,8 @@ from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.log.reader import LogReader
 from tests.unit.sim.planted import SEEDS_MAX, found
 
+pytestmark = pytest.mark.timeout(240)  # the first seed may find nothing once the schedule of tasks has changed
+
 begin = Producers.__init__
 
 
