@@ -9,7 +9,9 @@ SEEDS_MAX = 60
 SECONDS, SECONDS_WITHOUT_FAULTS = 10, 6
 
 
-async def found(simulation: Simulation, workload: str, *kinds: str, compacted: bool = False) -> list[str]:
-    """Return the findings under these faults, or of a shorter run without faults."""
-    seconds = SECONDS if kinds else SECONDS_WITHOUT_FAULTS
+async def found(
+    simulation: Simulation, workload: str, *kinds: str, compacted: bool = False, seconds: int = SECONDS
+) -> list[str]:
+    """Return the findings of a run under these faults, or of a shorter run without faults."""
+    seconds = seconds if kinds else SECONDS_WITHOUT_FAULTS
     return (await run_scenario(simulation, Plan(seconds, kinds, compacted=compacted, workloads=(workload,)))).findings
