@@ -1,4 +1,4 @@
-"""The log directories of one start: opened before anything else is read or written, closed or released at the end."""
+"""The log directories: opened before anything else is read or written, and closed when the broker stops."""
 
 from __future__ import annotations
 

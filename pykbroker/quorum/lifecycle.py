@@ -90,7 +90,7 @@ class Lifecycle:
     async def assign(self, placed: Mapping[tuple[bytes, int], bytes]) -> None:
         """Once registered, say in which log directory each of these partitions (topic id, index) lies.
 
-        A cluster of a level that has no directories yet is told nothing.
+        Nothing is sent to a cluster whose metadata.version does not know log directories.
         """
         level = self._controller.images.committed.features.level(METADATA_FEATURE)
         if not placed or self.broker_epoch == NOT_REGISTERED or level < DIRECTORIES_LEVEL:

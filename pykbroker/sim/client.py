@@ -55,7 +55,7 @@ VERSION_MAX = 2**15 - 1
 
 
 class SimConnection:
-    """A connection of one session. `topic_ids` by name, and `topic_names` by id."""
+    """A connection to the broker, for one session of a client. `topic_ids` by name, and `topic_names` by id."""
 
     def __init__(self, connection: BrokerConnection, dice: Random) -> None:
         self._connection, self.dice = connection, dice

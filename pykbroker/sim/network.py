@@ -43,7 +43,7 @@ class NetFaults:
 
 
 class Backlog:
-    """The address that a process has bound, and the connections that wait to be accepted there once it listens."""
+    """A bound address. Once its process listens, connections wait here until they are accepted."""
 
     writable = failed = False
 

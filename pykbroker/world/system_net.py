@@ -126,7 +126,7 @@ class SystemNet:
         return SystemListener(sock, options, self)
 
     def watch(self, listener: SystemListener) -> None:
-        """Start to accept the peers of a listener that listens."""
+        """Accept the connections of a listener."""
         self._listeners[listener.fd] = listener
         self._poll.watch(listener.fd, True, False)
 

@@ -1,4 +1,4 @@
-"""Records in the logs of coordinators: values of keys, and transaction markers.
+"""Records in the logs of coordinators: pairs of key and value, and transaction markers.
 
 Group and transaction coordinators decide in these terms; their shell frames them into batches and reads them back.
 Similar records may be read back together as one run.

@@ -1,4 +1,4 @@
-"""The workload of groups: a classic group, a consumer group and one without members, whose offsets are committed."""
+"""The workload of groups: a classic group, a consumer group, and a group without members that only commits offsets."""
 
 from __future__ import annotations
 

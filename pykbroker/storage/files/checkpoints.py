@@ -2,7 +2,7 @@
 
 Shape: a line with version 0, a line with the number of entries, then one line per entry. An empty file has no entries.
 The files are disposable. Invalid text raises CorruptCheckpoint: after a crash, a file that was not fsynced may hold it.
-The files have no checksum: a changed digit is not detected if the numbers still rise.
+The files have no checksum: a changed digit is not detected if the offsets are still in ascending order.
 """
 
 from __future__ import annotations

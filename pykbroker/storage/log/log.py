@@ -184,7 +184,7 @@ class Log:
         self.state.opening.cleaned_offset = offset
 
     def become_leader(self, leader_epoch: int) -> None:
-        """Begin an epoch of this broker at the log end offset. The epoch counts even if no record follows.
+        """Begin a leader epoch of this broker at the log end offset. The epoch counts even if no record follows.
 
         If the log never held a record, the first flush writes the epochs; until then recovery finds them in the
         batches.

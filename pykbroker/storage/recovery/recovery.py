@@ -266,7 +266,7 @@ async def _scan_segment(state: RecoveredLog) -> str | None:
 def _follows(opening: Opening, before: ActiveSegment, base: int) -> bool:
     """Whether the segment at offset `base` continues the previous one.
 
-    CorruptLog: fsynced records between are missing.
+    CorruptLog: fsynced records between the two segments are missing.
     """
     end, index = before.next_offset, file_name(opening.directory, before.base_offset, ".index")
     is_gap = base <= opening.cleaned_offset or opening.disk.exists(index)

@@ -37,7 +37,7 @@ class Loaded:
     """The open sealed segments of a directory, with their indexes: the `loaded_max` segments used last.
 
     A segment that is unloaded lends its file to the responses that still send it. While `loaded_max` files are lent,
-    responses get copies. At most three times `loaded_max` files are therefore open at once.
+    responses get copies. Therefore at most 3 x `loaded_max` files are open.
     """
 
     def __init__(self, loaded_max: int = LOADED_MAX) -> None:

@@ -80,7 +80,7 @@ def answered(handler: Handler, authorizer: Authorizer, request: Request[Any], ve
 
 
 def without_default_message(part: Any) -> Any:
-    """Set the error messages that say no more than the error code to null."""
+    """Remove an error message that is only the default message of its error code."""
     for name in getattr(part, "__struct_fields__", ()):
         value = getattr(part, name)
         if value == DEFAULT_MESSAGE:
