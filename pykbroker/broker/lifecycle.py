@@ -93,7 +93,7 @@ class Broker:
         raise JournalFailed(directory.path, directory.failed) from directory.failed
 
     async def _shut_down(self) -> None:
-        """Give up leadership. The next start recovers what a full disk could not record."""
+        """Resign all leaderships. If a full disk refuses their records, the next start recovers as after a crash."""
         try:
             await self._parts.lifecycle.shut_down()
         except ApiError as error:

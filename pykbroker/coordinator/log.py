@@ -83,7 +83,7 @@ class CoordinatorLog:
         )
 
     def is_committed(self, offset: int) -> bool:
-        """Whether everything below `offset` is committed, and no flush is due before it may be acknowledged."""
+        """Whether everything below `offset` is committed, and needs no flush before it is acknowledged."""
         return self._journal.high_watermark >= offset and not self._journal.flush_due
 
     async def commit(self, offset: int, replayed: int, between: BetweenRequests[Any]) -> int:

@@ -135,7 +135,7 @@ def compiled(pattern: str) -> NamePattern:
 
 
 def compile_steps(pattern: str) -> int:
-    """Return the largest cost of compiling a pattern, in instructions."""
+    """Return the most RE2 instructions that compiling a pattern can cost."""
     return COMPILE_STEPS_A_CHAR * len(pattern) + COMPILE_STEPS_A_UNICODE_CLASS * unicode_classes(pattern)
 
 

@@ -1,4 +1,4 @@
-"""Committed metadata on its way to those who act on it: one subscriber, who asks for more when it has acted."""
+"""Committed metadata for one subscriber, which applies each image before it asks for the next one."""
 
 from __future__ import annotations
 

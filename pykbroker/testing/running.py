@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -27,35 +27,55 @@ CLIENT_ID = "pykbroker-testing"
 
 @contextmanager
 def running_broker(
-    *, port: int = 0, topics: Mapping[str, int] | None = None, configs: Mapping[str, str] | None = None
+    *,
+    port: int = 0,
+    topics: Mapping[str, int] | Iterable[str] = (),
+    configs: Mapping[str, str | int | float | bool] | None = None,
 ) -> Iterator[RunningBroker]:
     """Run a broker until the block ends.
 
-    `port` 0 selects a free port, `topics` maps topics to their numbers of partitions, `configs` maps Kafka's names of
-    broker configs to values.
+    `port` 0 selects a free port. `topics` names topics of one partition, or maps names to numbers of partitions.
+    `configs` maps Kafka's names of broker configs to values. StartError: a name or a value is invalid.
     """
     require_ours()
     from pykbroker.core.address import Address
     from pykbroker.core.config.config import BrokerConfig
     from pykbroker.core.config.listeners import ListenerSettings
     from pykbroker.core.config.table import ONE_BROKER
+    from pykbroker.core.errors import ApiError, StartError
     from pykbroker.core.settings import Settings
 
     with tempfile.TemporaryDirectory(prefix="pykbroker-", ignore_cleanup_errors=True) as directory:
-        config = BrokerConfig.from_mapping({**ONE_BROKER, "log.dirs": directory, **(configs or {})})
+        try:
+            config = BrokerConfig.from_mapping({**ONE_BROKER, "log.dirs": directory, **config_texts(configs or {})})
+        except ApiError as error:
+            raise StartError(str(error)) from None
+        partitions = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
         broker = RunningBroker(
             Settings(
                 config,
                 (directory,),
                 listeners=(ListenerSettings(address=Address(HOST, port)),),
                 memory=True,
-                topics=tuple((topics or {}).items()),
+                topics=tuple(partitions.items()),
             )
         )
         try:
             yield broker
         finally:
             broker.stop()
+
+
+def config_texts(configs: Mapping[str, str | int | float | bool]) -> dict[str, str]:
+    """Return broker configs as texts. StartError: a name is no config; the message suggests the nearest one."""
+    from pykbroker.core.config.config import known
+    from pykbroker.core.config.names import unknown_config
+    from pykbroker.core.errors import StartError
+
+    for name in configs:
+        if not known(name):
+            raise StartError(unknown_config(name))
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in configs.items()}
 
 
 class RunningBroker:

@@ -174,7 +174,7 @@ def _read(run: OffsetRun[T], cursor: RecordCursor, at: Layout, make: Make[T]) ->
 
 
 def _rows(cursor: RecordCursor, at: Layout) -> Iterator[tuple[Any, ...]]:
-    """Yield the fields of the record at `at`, and of the records after it that may have the same shape."""
+    """Yield the fields of the record at `at`, and of the following records with fields of equal sizes."""
     size, left = at.end - at.start, len(cursor.data) - at.start
     count = min(cursor.left, left // size, RUN_RECORDS_MAX)
     shape = _shape(

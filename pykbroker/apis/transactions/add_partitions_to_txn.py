@@ -1,7 +1,8 @@
 """AddPartitionsToTxn (24), v0-5: add partitions to a transaction (KIP-98).
 
-v2 PRODUCER_FENCED   v3 flexible   v4 batches of transactions from brokers, which may only verify them (KIP-890)
+v2 PRODUCER_FENCED   v3 flexible   v4 several transactions, from brokers; partitions are added or verified (KIP-890)
 v5 TRANSACTION_ABORTABLE
+
 If one partition cannot be added, none is: the others get OPERATION_NOT_ATTEMPTED.
 """
 

@@ -34,7 +34,8 @@ async def swap(
 ) -> None:
     """Replace `sources` by `cleaned`, which is durable. The caller prevents other changes of segments.
 
-    ApiError: the log was deleted. OSError: the disk refused. After step 1 an OSError is final for this log.
+    ApiError: the log was deleted. OSError: the disk refused. An OSError after the first rename
+    fails the log for good.
     """
     await flusher.sync_names()
     _rename(opening, cleaned, CLEANED, SWAP)

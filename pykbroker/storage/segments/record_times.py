@@ -77,7 +77,8 @@ class RecordTimes:
 def first_since(batch: Batch, timestamp: int, start_offset: int, bytes_max: int) -> TimestampOffset | None:
     """Return the first record from `start_offset` on with `timestamp` or a later one; `start_offset` is in the batch.
 
-    The header claims such a record, maybe before `start_offset`. `bytes_max` limits the decompressed size.
+    By its header, the batch has a record of that time, which may be before `start_offset`. `bytes_max` limits the
+    decompressed size.
     """
     try:
         for offset, stamp in islice(stamps(batch, bytes_max), RECORDS_MAX):

@@ -52,6 +52,35 @@ def test_a_broker_serves_until_its_block_ends(play: Callable[[Any], None]) -> No
     broker.stop()
 
 
+def test_topics_and_configs_may_be_python_values(play: Callable[[Any], None]) -> None:
+    seen: list[Settings] = []
+
+    async def serve(settings: Settings, ready: Ready, *, stop: trio.Event) -> None:
+        seen.append(settings)
+        ready(Serving("127.0.0.1", 12345, "c", 1, dict))
+        await stop.wait()
+
+    play(serve)
+    with running_broker(topics=["a", "b"], configs={"num.partitions": 5, "auto.create.topics.enable": False}):
+        pass
+    (settings,) = seen
+    assert settings.topics == (("a", 1), ("b", 1))
+    assert (settings.config.num_partitions, settings.config.get("auto.create.topics.enable")) == (5, False)
+
+
+@pytest.mark.parametrize(
+    ("configs", "reason"),
+    [
+        ({"num.partition": 5}, "There is no broker config num.partition; did you mean num.partitions?"),
+        ({"num.partitions": "many"}, "num.partitions"),
+    ],
+)
+def test_invalid_configs_are_refused_in_a_sentence(configs: dict[str, Any], reason: str) -> None:
+    with pytest.raises(StartError) as refused, running_broker(configs=configs):
+        pass
+    assert reason in str(refused.value)
+
+
 def test_a_start_error_reaches_the_caller(play: Callable[[Any], None]) -> None:
     async def serve(settings: Settings, ready: Ready, *, stop: trio.Event) -> None:
         raise StartError("no")
