@@ -20,6 +20,7 @@ from pykbroker.server.replies import ReplyQueue
 from pykbroker.server.request_header import decode_client_id, skip_header_tags
 from pykbroker.server.shared import Shared
 from pykbroker.server.slot import Slot
+from pykbroker.server.strangers import NotKafka
 from pykbroker.server.work import first_share, read_on, response_of
 from pykbroker.world.disk import Buffer
 from pykbroker.world.net import Pump
@@ -371,7 +372,10 @@ class Connection:
             self.ending = (
                 ConnectionEnding.BAD_REQUEST if isinstance(error, DecodeError) else ConnectionEnding.REFUSED_REQUEST
             )
-            logger.warning("closing the connection of %s: %s", self.session, error)
+            if isinstance(error, NotKafka):
+                self._shared.strangers.report(self.session.client_host, self.session, error)
+            else:
+                logger.warning("closing the connection of %s: %s", self.session, error)
         else:
             self.ending = ConnectionEnding.FAULT
             logger.error("closing the connection of %s: a fault of this broker", self.session, exc_info=error)

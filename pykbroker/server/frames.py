@@ -11,6 +11,7 @@ from struct import Struct
 
 from pykbroker.server.frame_pool import FramePool
 from pykbroker.server.large_frame import LARGE_FRAME_BYTES, LargeFrame
+from pykbroker.server.strangers import NotKafka, other_protocol
 from wire.errors import DecodeError
 
 SIZE_BYTES = 4
@@ -58,13 +59,15 @@ class FrameReader:
     def end_of(self, data: bytes, pos: int) -> int:
         """Return the end of the frame whose size field is at `pos`, or 0 if the frame is incomplete.
 
-        DecodeError: the size is not allowed.
+        DecodeError: the size is not allowed. NotKafka: the bytes are of another protocol.
         """
         have = len(data)
         if have - pos < SIZE_BYTES:
             return 0
         (size,) = unpack_size(data, pos)
         if not FRAME_BYTES_MIN <= size <= self._bytes_max:
+            if other := other_protocol(data[pos : pos + SIZE_BYTES]):
+                raise NotKafka(other)
             raise DecodeError(f"a request of {size} bytes, allowed are {FRAME_BYTES_MIN} to {self._bytes_max}")
         end: int = pos + SIZE_BYTES + size
         return end if end <= have else 0

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from pykbroker.server.budget import Budget
 from pykbroker.server.frame_pool import FramePool
+from pykbroker.server.strangers import Strangers
 from pykbroker.server.table import ApiTable
 from pykbroker.world.turns import Turns
 
@@ -32,5 +33,9 @@ class Shared:
     on_closed: Callable[[Any], None]
     """Called once with the connection."""
     pool: FramePool = field(default_factory=FramePool)
+    strangers: Strangers = field(init=False)
     unsent_ns: int = 0
     """The time, in all, that peers took to accept replies which they did not take at once."""
+
+    def __post_init__(self) -> None:
+        self.strangers = Strangers(self.turns.ticks)

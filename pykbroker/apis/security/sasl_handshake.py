@@ -10,6 +10,7 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.server.handler import Handler, RequestContext
+from pykbroker.server.strangers import SASL, Strangers
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
@@ -20,6 +21,8 @@ class SaslHandshake(Handler, msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.SASL_HANDSHAKE
     versions: ClassVar[str] = "0-1"
+    strangers: Strangers
 
     def __call__(self, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+        self.strangers.report(context.session.client_host, context.session, SASL)
         return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)

@@ -15,6 +15,7 @@ from pykbroker.apis.security.sasl_authenticate import SaslAuthenticate
 from pykbroker.apis.security.sasl_handshake import SaslHandshake
 from pykbroker.broker.parts import Parts
 from pykbroker.server.handler import Handler
+from pykbroker.server.strangers import Strangers
 
 
 def security_handlers(parts: Parts) -> list[Handler]:
@@ -23,7 +24,7 @@ def security_handlers(parts: Parts) -> list[Handler]:
         DescribeAcls(),
         CreateAcls(),
         DeleteAcls(),
-        SaslHandshake(),
+        SaslHandshake(Strangers(parts.world.ticks_ns)),
         SaslAuthenticate(),
         CreateDelegationToken(),
         RenewDelegationToken(),

@@ -92,7 +92,7 @@ class CheckpointWriter:
         try:
             await log.sync_directory()
         except ApiError as deleted:
-            logger.info("%s is left out of the checkpoint: %s", log.directory, deleted)
+            logger.debug("%s is left out of the checkpoint: %s", log.directory, deleted)
             return False
         except OSError as refusal:
             logger.warning("%s/%s is left out of the checkpoint: %s", self._path, log.directory, refusal)

@@ -1,0 +1,49 @@
+"""Peers that do not speak Kafka's plaintext protocol: what they speak, and what to set instead."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from pykbroker.world.rate_limited_warning import RateLimitedWarning
+from wire.errors import DecodeError
+
+logger = logging.getLogger(__name__)
+
+HOSTS_MAX = 1000
+"""Pairs of host and reason that are remembered. Beyond them, all other hosts share the lines of one host."""
+OTHERS = ""
+TLS_HANDSHAKE, TLS_MAJOR_VERSION = 0x16, 3
+HTTP_METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI ")
+TLS = "this is a TLS handshake, and the listener is plaintext: set security.protocol=PLAINTEXT in the client"
+HTTP = "this is an HTTP request, and the listener speaks Kafka's protocol: metrics are at the address of --console"
+SASL = "the client asks for SASL, and the listener has none: set security.protocol=PLAINTEXT in the client"
+
+
+class NotKafka(DecodeError):
+    """The error of bytes that begin a message of another protocol."""
+
+
+def other_protocol(start: bytes) -> str:
+    """Return what a frame that begins with these 4 bytes is, if it is of another protocol; otherwise an empty text."""
+    if start[0] == TLS_HANDSHAKE and start[1] == TLS_MAJOR_VERSION:
+        return TLS
+    return HTTP if start in HTTP_METHODS else ""
+
+
+class Strangers:
+    """The log of peers to configure otherwise: one line a minute, host and reason. `ticks` returns nanoseconds."""
+
+    def __init__(self, ticks: Callable[[], int]) -> None:
+        self._ticks = ticks
+        self._warnings: dict[tuple[str, str], RateLimitedWarning] = {}
+
+    def report(self, host: str, peer: object, reason: object) -> None:
+        """Log who the peer is and what to set."""
+        key = host, str(reason)
+        if key not in self._warnings and len(self._warnings) >= HOSTS_MAX:
+            key = OTHERS, str(reason)
+        warning = self._warnings.get(key)
+        if warning is None:
+            warning = self._warnings[key] = RateLimitedWarning(logger, self._ticks)
+        warning.warn("%s is no client of this listener: %s", peer, reason)

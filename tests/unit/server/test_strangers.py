@@ -1,0 +1,64 @@
+"""Peers that speak another protocol: one line a minute and host that says what to set."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from pykbroker.server import strangers
+from pykbroker.server.frame_pool import FramePool
+from pykbroker.server.frames import FrameReader
+from pykbroker.server.strangers import HTTP, TLS, NotKafka, Strangers, other_protocol
+from pykbroker.world.rate_limited_warning import SILENT_S
+from wire.errors import DecodeError
+
+CLIENT_HELLO = bytes.fromhex("160301020001fc0303")
+REASON = "set something"
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [(CLIENT_HELLO, TLS), (b"GET /metrics HTTP/1.1\r\n", HTTP), (b"PRI * HTTP/2.0\r\n", HTTP), (b"POST /", HTTP)],
+)
+def test_first_bytes_of_another_protocol_are_recognized(data: bytes, reason: str) -> None:
+    with pytest.raises(NotKafka, match=reason[:20]):
+        FrameReader(100 << 20, FramePool()).end_of(data, 0)
+
+
+@pytest.mark.parametrize("data", [b"\x16\x04\x00\x00aaaa", b"get /", b"\xff\xff\xff\xff"])
+def test_other_invalid_sizes_are_reported_as_sizes(data: bytes) -> None:
+    with pytest.raises(DecodeError, match="a request of") as refused:
+        FrameReader(100 << 20, FramePool()).end_of(data, 0)
+    assert not isinstance(refused.value, NotKafka)
+
+
+def test_an_allowed_size_is_a_request_whatever_its_bytes_mean() -> None:
+    assert FrameReader(0x16030200, FramePool()).end_of(CLIENT_HELLO, 0) == 0
+    assert other_protocol(b"\x00\x00\x00\x20") == ""
+
+
+def test_each_host_has_one_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    now = 0
+    seen = Strangers(lambda: now)
+    caplog.set_level(logging.WARNING)
+    for _ in range(3):
+        seen.report("10.0.0.1", "10.0.0.1:5", REASON)
+    seen.report("10.0.0.2", "10.0.0.2:5", REASON)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"10.0.0.{host}:5 is no client of this listener: {REASON}" for host in (1, 2)
+    ]
+    now = SILENT_S * 1_000_000_000
+    seen.report("10.0.0.1", "10.0.0.1:6", REASON)
+    assert caplog.records[-1].getMessage().endswith("(2 more like this since the last such line)")
+
+
+@pytest.mark.parametrize(("hosts", "lines"), [(2, 2), (3, 3), (5, 4)])
+def test_hosts_beyond_the_bound_share_one_line(
+    hosts: int, lines: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(strangers, "HOSTS_MAX", 3)
+    seen = Strangers(lambda: 0)
+    for host in range(hosts):
+        seen.report(f"10.0.0.{host}", host, REASON)
+    assert len(caplog.records) == lines
