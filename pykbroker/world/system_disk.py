@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from pykbroker.world.disk import Buffer, Locked, NotCached, Shortened
 from pykbroker.world.off_loop import OffLoop
-from pykbroker.world.system_file import NO_WAIT, lock_whole, pread, pwrite, sync_descriptor
+from pykbroker.world.system_file import NO_WAIT, lock_owner, lock_whole, pread, pwrite, sync_descriptor
 from pykbroker.world.system_syncs import Syncs
 
 OPEN_FLAGS = os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
@@ -144,8 +144,9 @@ class SystemDisk:
         try:
             lock_whole(fd)
         except OSError as error:
+            pid = lock_owner(fd)
             os.close(fd)
-            raise Locked(f"{whole}: {error.strerror}") from error
+            raise Locked(f"process {pid} holds {whole}" if pid else f"{whole}: {error.strerror}") from error
         locked_here.add(whole)
         self._locks[path] = fd
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import sys
 
 if sys.platform == "win32":
@@ -48,6 +49,22 @@ elif sys.platform == "linux":
     sync_descriptor = os.fdatasync
 else:
     sync_descriptor = os.fsync
+
+if sys.platform == "linux":
+    FLOCK = struct.Struct("hhqqi4x")
+    """Linux's struct flock on 64 bits: type, whence, start, length and pid."""
+
+    def lock_owner(fd: int) -> int:
+        """Return the pid of the process that has locked the file; 0 if it is not known, as in another container."""
+        asked = FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        pid: int = FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))[-1]
+        return max(pid, 0)
+else:
+
+    def lock_owner(fd: int) -> int:
+        """Return 0: the pid is not known."""
+        return 0
+
 
 NO_WAIT: int = getattr(os, "RWF_NOWAIT", 0)
 """The preadv flag that fails instead of waiting for the disk; 0 where the platform lacks it."""

@@ -113,7 +113,7 @@ class LogDirectory:
         except Locked as held:
             raise StartError(
                 f"{disk.path} is in use by another broker ({held}): stop that one, or name another "
-                "directory in log.dirs"
+                "directory with --data-dir or in log.dirs"
             ) from held
         try:
             checkpoints, marker = await RootCheckpoints.read(disk), await read_disposable(disk, CLEAN_SHUTDOWN)

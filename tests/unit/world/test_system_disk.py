@@ -203,10 +203,13 @@ def test_a_locked_directory_refuses_a_second_lock(disk: SystemDisk, tmp_path: Pa
         "from pykbroker.world.system_disk import SystemDisk\n"
         "from pykbroker.world.system_off_loop import SystemOffLoop\n"
         "disk = SystemDisk(sys.argv[1], SystemOffLoop())\n"
-        "try:\n    disk.lock('.lock')\nexcept Locked:\n    sys.exit(3)\n"
+        "try:\n    disk.lock('.lock')\nexcept Locked as held:\n    print(held)\n    sys.exit(3)\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "log")]
-    assert subprocess.run(command, check=False, cwd=Path(__file__).parents[3]).returncode == 3
+    refused = subprocess.run(command, check=False, cwd=Path(__file__).parents[3], capture_output=True, text=True)
+    assert refused.returncode == 3
+    holder = f"process {os.getpid()} holds " if sys.platform == "linux" else ""
+    assert refused.stdout == f"{holder}{tmp_path}/log/.lock\n" or not holder
     disk.unlock(".lock")
     assert not disk.exists(".lock")
     assert subprocess.run(command, check=False, cwd=Path(__file__).parents[3]).returncode == 0
