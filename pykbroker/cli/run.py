@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import signal
@@ -16,7 +17,13 @@ import trio
 from pykbroker.cli.data_dirs import make_data_dir
 from pykbroker.cli.failures import explain, explain_end
 from pykbroker.cli.options import Options
-from pykbroker.cli.process import keep_freed_memory, raise_open_files_limit, settle_garbage_collector, write_log
+from pykbroker.cli.process import (
+    JsonLine,
+    keep_freed_memory,
+    raise_open_files_limit,
+    settle_garbage_collector,
+    write_log,
+)
 from pykbroker.cli.signals import STOPPING
 from pykbroker.core.address import Address
 from pykbroker.core.errors import StartError
@@ -47,7 +54,7 @@ def run(options: Options, log_level: str, log_format: str, console: Address | No
             logger.warning("%s", sentence)
         if options.passed_over():
             logger.info("Environment variables that pykbroker has no use for: %s", ", ".join(options.passed_over()))
-        serve(settings, bound, noted)
+        serve(settings, bound, noted, as_json=log_format == "json")
 
 
 @contextmanager
@@ -70,8 +77,8 @@ def temporary_directory() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="pykbroker-", ignore_cleanup_errors=True)
 
 
-def serve(settings: Settings, console: Console | None, noted: Sequence[int]) -> None:
-    """Serve until a signal.
+def serve(settings: Settings, console: Console | None, noted: Sequence[int], *, as_json: bool) -> None:
+    """Serve until a signal. `as_json`: the first line on stdout is a JSON object.
 
     click.ClickException: the broker cannot start. click.exceptions.Exit: the broker has failed.
     """
@@ -80,7 +87,7 @@ def serve(settings: Settings, console: Console | None, noted: Sequence[int]) -> 
     def ready(serving: Serving) -> None:
         nonlocal started
         started = True
-        click.echo(sentence(settings, serving))
+        click.echo(json_line(settings, serving) if as_json else sentence(settings, serving))
         settle_garbage_collector()
 
     try:
@@ -136,3 +143,11 @@ def sentence(settings: Settings, serving: Serving) -> str:
     if len(serving.listeners) > 1:
         addresses = ", ".join(f"{name}://{address}" for name, address in serving.listeners.items())
     return f"pykbroker {VERSION} is listening on {addresses} (cluster {serving.cluster_id}, {where})"
+
+
+def json_line(settings: Settings, serving: Serving) -> str:
+    """Return the line for stdout as a JSON object: the fields of a log event, and the facts of the sentence."""
+    record = logger.makeRecord(logger.name, logging.INFO, "", 0, sentence(settings, serving), (), None)
+    addresses = serving.listeners.values() or [Address(serving.host, serving.port)]
+    facts = {"version": VERSION, "addresses": [str(address) for address in addresses], "cluster_id": serving.cluster_id}
+    return json.dumps({**json.loads(JsonLine().format(record)), **facts})

@@ -123,7 +123,7 @@ def test_an_invalid_variable_of_an_option_is_named() -> None:
 
 
 def test_passed_over_variables_are_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykbroker.cli.run.serve", lambda *_: None)
+    monkeypatch.setattr("pykbroker.cli.run.serve", lambda *_, **__: None)
     caplog.set_level(logging.INFO)
     ended = CliRunner().invoke(pykbroker, ["start", "--memory", "--container"], env={"KAFKA_OPTS": "-Dx=y"})
     assert ended.exit_code == 0

@@ -23,6 +23,7 @@ from pykbroker.cli.main import pykbroker as command
 from pykbroker.cli.process import JsonLine, OneLine
 from pykbroker.core.errors import StartError, StopError
 from pykbroker.core.settings import Ready, Serving, Settings
+from pykbroker.core.version import VERSION
 
 Serve = Callable[[Settings, Ready, trio.Event], Awaitable[None]]
 
@@ -60,6 +61,14 @@ def test_the_first_line_reports_the_address_and_sigterm_ends_with_exit_code_0(
     assert result.stdout.startswith("pykbroker ")
     assert result.stdout.endswith(f" is listening on 127.0.0.1:41234 (cluster {'c' * 22}, data in {tmp_path / 'd'})\n")
     assert "SIGTERM: stopping." in caplog.messages
+
+
+def test_the_first_line_is_json_with_a_log_in_json(start: Callable[..., Result], tmp_path: Path) -> None:
+    result = start(until_sigterm, "--data-dir", str(tmp_path / "d"), "--listen", "127.0.0.1:0", "--log-format", "json")
+    line = json.loads(result.stdout)
+    assert (line["level"], line["cluster_id"], line["version"]) == ("info", "c" * 22, VERSION)
+    assert " is listening on 127.0.0.1:41234 " in line["message"]
+    assert line["addresses"] == ["127.0.0.1:41234"]
 
 
 def test_a_signal_before_the_event_loop_runs_prevents_the_start(
