@@ -19,6 +19,9 @@ CORRELATION_ID_BYTES = 4
 BUFFERED_BYTES = 32_768
 """A frame gets a buffer of its own once more than so many of its bytes have come."""
 
+OTHER_PROTOCOLS = {b"HTTP": "an HTTP server", b"\x15\x03": "a TLS listener"}
+"""Peers that are no plaintext listener, by the first bytes of what they send. A TLS alert begins with 21 and 3."""
+
 unpack_size = Struct(">i").unpack_from
 
 
@@ -78,6 +81,8 @@ class ResponseReader:
     def _size(self, data: bytes, pos: int) -> int:
         size: int = unpack_size(data, pos)[0]
         if not CORRELATION_ID_BYTES <= size <= self._bytes_max:
+            if other := OTHER_PROTOCOLS.get(data[pos : pos + 4], OTHER_PROTOCOLS.get(data[pos : pos + 2])):
+                raise InvalidResponse(f"{other} answers there: name the plaintext listener of a Kafka broker")
             raise InvalidResponse(
                 f"the broker sent a response of {size} bytes, allowed are {CORRELATION_ID_BYTES} to {self._bytes_max}"
             )

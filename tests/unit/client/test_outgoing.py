@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pykbroker.client.errors import Disconnected, InvalidResponse
 from pykbroker.client.pending_response import PendingResponse
+from pykbroker.client.response_reader import ResponseReader
 from tests.unit.client.fake_broker import FakeBroker
 from wire.errors import DecodeError
 from wire.frame import encode_response
@@ -195,3 +196,12 @@ def test_the_owner_is_called_when_the_connection_is_closed_and_when_the_kernel_h
     assert calls == ["sent"]
     broker.close()
     assert calls == ["sent", "sent", "closed"]
+
+
+@pytest.mark.parametrize(
+    ("data", "peer"),
+    [(b"HTTP/1.1 400 Bad Request\r\n", "an HTTP server"), (bytes.fromhex("15030100020246"), "a TLS listener")],
+)
+def test_a_peer_of_another_protocol_is_named(data: bytes, peer: str) -> None:
+    with pytest.raises(InvalidResponse, match=f"{peer} answers there"):
+        list(ResponseReader(1 << 20).frames(data))
