@@ -6,11 +6,12 @@ librdkafka mistakes a broker with a larger minimum for an unknown one (KAFKA-186
 not advertised, and neither is telemetry, which needs a receiver.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
 from importlib import import_module
 from typing import Any, cast
+
+import msgspec
 
 from wire.declare import Request, Response
 from wire.versions import Versions, parse_versions
@@ -227,8 +228,7 @@ NOT_ADVERTISED = frozenset(
 PRODUCE_ADVERTISED = "0-13"
 
 
-@dataclass(frozen=True)
-class Api:
+class Api(msgspec.Struct, frozen=True, dict=True):
     """An API of Kafka. `flexible`: the versions in the compact encoding, with tagged fields."""
 
     key: ApiKey

@@ -9,7 +9,6 @@ The order of the fields is their order on the wire. A field without `V` exists i
 as in Kafka: "3+", "3-13", "7" or "none".
 """
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Generic, TypeVar
 
 import msgspec
@@ -36,8 +35,7 @@ class V:
         self.versions, self.nullable, self.tag, self.ignorable = versions, nullable, tag, ignorable
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
+class Fixed(msgspec.Struct, frozen=True):
     """The mark of a fixed-size type: its code in the `struct` module and its size in bytes."""
 
     code: str

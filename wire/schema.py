@@ -2,7 +2,6 @@
 
 import types
 import typing
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any
 
@@ -14,8 +13,7 @@ from wire.versions import Versions, parse_versions
 UNKNOWN_TAGS = "unknown_tags"
 
 
-@dataclass(frozen=True, slots=True)
-class Type:
+class Type(msgspec.Struct, frozen=True):
     """The type of a field: exactly one of `fixed`, `struct`, `item` (of an array) and the flags is set."""
 
     fixed: Fixed | None = None
@@ -26,8 +24,7 @@ class Type:
     is_records: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(msgspec.Struct, frozen=True):
     """A field of a struct."""
 
     name: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+
+import msgspec
 
 from pykbroker.core.descriptors import Descriptors
 from pykbroker.core.errors import StopError
@@ -37,7 +38,7 @@ async def open_directories(world: World, directories: list[LogDirectory], descri
             )
         else:
             disks.append(disk)
-    return replace(world, disks=tuple(disks))
+    return msgspec.structs.replace(world, disks=tuple(disks))
 
 
 async def open_directory(world: World, disk: Disk, opener: Opener, descriptors: Descriptors) -> LogDirectory:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
+import msgspec
 import trio
 
 from pykbroker.coordinator.runtime import Runtime
@@ -30,8 +30,7 @@ class OffsetStatistics(NamedTuple):
     lag: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class GroupStatistics:
+class GroupStatistics(msgspec.Struct, frozen=True):
     """A group with its number of members and its committed offsets."""
 
     group_id: str
@@ -39,8 +38,7 @@ class GroupStatistics:
     offsets: tuple[OffsetStatistics, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GroupsStatistics:
+class GroupsStatistics(msgspec.Struct, frozen=True):
     """The groups within a bound, and the number of committed offsets that did not fit into it.
 
     Groups of a partition of `__consumer_offsets` that is loading or offline, or whose log does not commit in time, are

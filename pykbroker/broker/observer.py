@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeVar
+
+import msgspec
 
 from pykbroker.broker.group_statistics import GroupsStatistics, groups_statistics, summarize
 from pykbroker.broker.parts import Parts
@@ -15,8 +16,7 @@ from pykbroker.server.connections import Connections
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerObserver:
+class BrokerObserver(msgspec.Struct, frozen=True):
     """A source of metrics. Work that grows with the number of topics runs in time slices of the loop."""
 
     parts: Parts

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from pykbroker.broker.parts import Parts
 from pykbroker.core.fetch.session_cache import Statistics as SessionStatistics
@@ -16,8 +16,7 @@ from pykbroker.storage.directory.statistics import DirectoryStatistics
 from pykbroker.world.net import NetStatistics
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerStatistics:
+class BrokerStatistics(msgspec.Struct, frozen=True):
     """The counters of each part, as metrics read them."""
 
     server: ServerStatistics

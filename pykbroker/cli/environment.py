@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from pykbroker.core.config.config import known
 from pykbroker.core.config.names import unknown_config
@@ -24,12 +25,11 @@ PASSED_OVER = re.compile(
 """Variables for a JVM, for the formatting of storage, and for a service named kafka (set by Kubernetes)."""
 
 
-@dataclass(frozen=True)
-class EnvironmentConfigs:
+class EnvironmentConfigs(msgspec.Struct, frozen=True):
     """The configs in environment variables, and the variable of each config."""
 
-    texts: Mapping[str, str] = field(default_factory=dict)
-    variables: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[str, str] = msgspec.field(default_factory=dict)
+    variables: Mapping[str, str] = msgspec.field(default_factory=dict)
     passed_over: tuple[str, ...] = ()
 
     def place(self, name: str) -> str:

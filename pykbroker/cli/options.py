@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cached_property
 
 import click
+import msgspec
 
 from pykbroker.cli.data_dirs import default_data_dir
 from pykbroker.cli.environment import EnvironmentConfigs, container_configs, own_configs
@@ -24,8 +24,7 @@ CONTAINER = {"listeners": "PLAINTEXT://0.0.0.0:9092", "advertised.listeners": "P
 """The listener of a container whose variables name no listener, as in Apache Kafka's image."""
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(msgspec.Struct, frozen=True, dict=True):
     """The options of `pykbroker start`, as given on the command line, and the environment variables."""
 
     listen: tuple[tuple[str, Address], ...] = ()
@@ -33,10 +32,10 @@ class Options:
     data_dir: str | None = None
     memory: bool = False
     topics: tuple[tuple[str, int], ...] = ()
-    configs: Mapping[str, str] = field(default_factory=dict)
+    configs: Mapping[str, str] = msgspec.field(default_factory=dict)
     file: str | None = None
     container: bool = False
-    environ: Mapping[str, str] = field(default_factory=dict)
+    environ: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def settings(self, temporary_dir: str | None = None) -> Settings:
         """Return the settings of the broker. `temporary_dir` holds the data with --memory.

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from pykbroker.core.errors import StartError
 
 
-@dataclass(frozen=True)
-class ServerProperties:
+class ServerProperties(msgspec.Struct, frozen=True):
     """The configs of a file and the line of each. If a name is repeated, its last line counts."""
 
     path: str = ""
-    texts: Mapping[str, str] = field(default_factory=dict)
-    lines: Mapping[str, int] = field(default_factory=dict)
+    texts: Mapping[str, str] = msgspec.field(default_factory=dict)
+    lines: Mapping[str, int] = msgspec.field(default_factory=dict)
 
     def place(self, name: str) -> str:
         """Return FILE:LINE of a config."""

@@ -7,7 +7,7 @@ partitions leave free.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from pykbroker.core.errors import ApiError, StartError
 from wire.error_codes import ErrorCode
@@ -32,8 +32,7 @@ DESCRIPTORS_FOR_CLIENTS_MAX = 1000
 BY_SHARE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Descriptors:
+class Descriptors(msgspec.Struct, frozen=True):
     """The division of `open_files_max` descriptors, the process's RLIMIT_NOFILE.
 
     `for_clients_min` is the configured number for clients, or `BY_SHARE`.

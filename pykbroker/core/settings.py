@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import PLAINTEXT, ListenerSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """The settings of one broker."""
 
     config: BrokerConfig
@@ -27,8 +27,7 @@ class Settings:
     """(name, partitions) of topics that are created before the first client is served."""
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(msgspec.Struct, frozen=True):
     """The facts of a broker that has started to serve, passed once to the callback of `broker.serve`.
 
     `host` and `port` are the address of the first listener, and `listeners` the addresses of all by name.
@@ -40,7 +39,7 @@ class Serving:
     node_id: int
     observer: Any
     """The source of the broker's metrics: `pykbroker.broker.BrokerObserver`."""
-    listeners: Mapping[str, Address] = field(default_factory=dict)
+    listeners: Mapping[str, Address] = msgspec.field(default_factory=dict)
 
 
 Ready = Callable[[Serving], None]

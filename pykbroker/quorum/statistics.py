@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerStatistics:
+class ControllerStatistics(msgspec.Struct, frozen=True):
     """The metadata as this broker applies it, and who waits for a change of it."""
 
     epoch: int

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import msgspec
 import trio
 
 from pykbroker.core.config.config import BrokerConfig
@@ -38,8 +38,7 @@ class ScrubSettings(NamedTuple):
         return cls(config.pykbroker_scrub_interval_ms, config.pykbroker_scrub_bytes_per_second)
 
 
-@dataclass(frozen=True, slots=True)
-class ScrubStatistics:
+class ScrubStatistics(msgspec.Struct, frozen=True):
     """The counts of the scrub since the broker started.
 
     `partitions_left`: partitions that the current pass has not read.
@@ -100,5 +99,5 @@ class Scrubber:
         await self._wait(size)
 
     def _count(self, **counts: int) -> ScrubStatistics:
-        self._statistics = replace(self._statistics, **counts)
+        self._statistics = msgspec.structs.replace(self._statistics, **counts)
         return self._statistics

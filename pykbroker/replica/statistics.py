@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaStatistics:
+class ReplicaStatistics(msgspec.Struct, frozen=True):
     """The numbers of partitions that this broker has, leads, and cannot serve."""
 
     partitions: int

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from pykbroker.core.steps import Steps
 from pykbroker.replica.replicas import Replicas, TopicReplicas
@@ -20,8 +21,7 @@ class PartitionOffsets(NamedTuple):
     high_watermark: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicStatistics:
+class TopicStatistics(msgspec.Struct, frozen=True):
     """The counters of a topic, its number of partitions here, and the offsets of those that are led here."""
 
     name: str
@@ -30,8 +30,7 @@ class TopicStatistics:
     offsets: tuple[PartitionOffsets, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TopicsStatistics:
+class TopicsStatistics(msgspec.Struct, frozen=True):
     """The counters of all topics together, deleted ones included, and those of each topic within a bound.
 
     `partitions_omitted`: the partitions of the topics that did not fit into the bound.

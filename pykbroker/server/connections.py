@@ -16,6 +16,7 @@ from pykbroker.server.limits import UNLIMITED, Limits
 from pykbroker.server.metrics import RouteStatistics, ServerStatistics
 from pykbroker.server.quotas import ConnectionQuotas
 from pykbroker.server.shared import Shared, Tasks
+from pykbroker.server.strangers import Strangers
 from pykbroker.server.table import ApiTable
 from pykbroker.world.net import Pump
 from pykbroker.world.rate_limited_warning import RateLimitedWarning
@@ -42,8 +43,9 @@ class Connections:
     ) -> None:
         self._limits, self._connections_max = limits, connections_max
         self._budget = Budget(limits.held_bytes_max, limits.held_requests_max)
-        self._shared = Shared(table, tasks, turns, self._budget, limits.request_bytes_max, self._forget)
         self.ticks = turns.ticks
+        strangers = Strangers(turns.ticks)
+        self._shared = Shared(table, tasks, turns, strangers, self._budget, limits.request_bytes_max, self._forget)
         self._quotas = ConnectionQuotas(limits, self.ticks, exempt)
         self._open: set[Connection] = set()
         self._closed: Counter[ConnectionEnding] = Counter()

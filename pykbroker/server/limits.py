@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.host_counts import read_host_counts
@@ -17,8 +18,7 @@ ANSWER_SHARE = 4
 UNLIMITED = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectionLimits:
+class ConnectionLimits(msgspec.Struct, frozen=True):
     """The limits on the open and on the new connections of a broker or of a listener."""
 
     connections_max: int = UNLIMITED
@@ -33,15 +33,14 @@ class ConnectionLimits:
         return cls(connections, per_s)
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     """The limits of one broker. The defaults are for tests. A negative `idle_ms_max` means no limit on idle time."""
 
     request_bytes_max: int = 100 << 20
     connections: ConnectionLimits = ConnectionLimits()
-    listeners: Mapping[str, ConnectionLimits] = field(default_factory=dict)
+    listeners: Mapping[str, ConnectionLimits] = msgspec.field(default_factory=dict)
     connections_per_ip_max: int = UNLIMITED
-    connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+    connections_per_ip_overrides: Mapping[str, int] = msgspec.field(default_factory=dict)
     idle_ms_max: int = 600_000
     held_requests_max: int = 500
     held_bytes_max: int = 256 << 20

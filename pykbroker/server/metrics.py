@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from pykbroker.server.ending import ConnectionEnding
 from pykbroker.server.table import Route
 from wire.api import ApiKey
 
 
-@dataclass(frozen=True, slots=True)
-class RouteStatistics:
+class RouteStatistics(msgspec.Struct, frozen=True):
     """The requests of one version of one API. Times are sums in ns; sizes leave out the size fields."""
 
     key: ApiKey
@@ -51,8 +51,7 @@ class RouteStatistics:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ServerStatistics:
+class ServerStatistics(msgspec.Struct, frozen=True):
     """The counts of one listener since its start."""
 
     requests: tuple[RouteStatistics, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+import msgspec
 
 from pykbroker.server.budget import Budget
 from pykbroker.server.frame_pool import FramePool
@@ -20,22 +21,18 @@ class Tasks(Protocol):
         """Start a task, as in trio."""
 
 
-@dataclass(slots=True)
-class Shared:
+class Shared(msgspec.Struct):
     """The objects and limits that all connections of a listener share."""
 
     table: ApiTable
     tasks: Tasks
     turns: Turns
+    strangers: Strangers
     budget: Budget
     request_bytes_max: int
     """Bounds a frame without its size field."""
     on_closed: Callable[[Any], None]
     """Called once with the connection."""
-    pool: FramePool = field(default_factory=FramePool)
-    strangers: Strangers = field(init=False)
+    pool: FramePool = msgspec.field(default_factory=FramePool)
     unsent_ns: int = 0
     """The time, in all, that peers took to accept replies which they did not take at once."""
-
-    def __post_init__(self) -> None:
-        self.strangers = Strangers(self.turns.ticks)

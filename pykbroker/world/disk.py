@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 Buffer = bytes | bytearray | memoryview
 
@@ -71,8 +72,7 @@ class File(Protocol):
         """Close the descriptor; a second call does nothing. A file that is no longer referenced closes itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileSlice:
+class FileSlice(msgspec.Struct, frozen=True):
     """A range of a file, `size` bytes from `offset` on, that a pump sends without copying."""
 
     file: File

@@ -11,8 +11,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol, TypeVar
+
+import msgspec
 
 from pykbroker.world.disk import Buffer, FileSlice
 
@@ -20,8 +21,7 @@ STEP_NS_SLOW = 20_000_000
 """A longer step of the loop delays the other tasks noticeably, and is counted as slow."""
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(msgspec.Struct, frozen=True):
     """Both ends of a connection. Ports are TCP ports."""
 
     host: str
@@ -91,8 +91,7 @@ class Accept(Protocol):
         """Return the connection of a new peer, or None to refuse it."""
 
 
-@dataclass(frozen=True, slots=True)
-class SocketOptions:
+class SocketOptions(msgspec.Struct, frozen=True):
     """Kernel settings of a listening socket and its connections. Sizes are in bytes; -1 keeps the kernel's default."""
 
     backlog: int = 50
@@ -101,8 +100,7 @@ class SocketOptions:
     receive_buffer_bytes: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class NetStatistics:
+class NetStatistics(msgspec.Struct, frozen=True):
     """Counters of the event loop. A step is the work of all tasks between two waits."""
 
     steps: int

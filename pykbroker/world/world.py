@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from pykbroker.world.disk import Disk
 from pykbroker.world.net import Net
@@ -12,8 +13,7 @@ from pykbroker.world.off_loop import OffLoop
 from pykbroker.world.worker import Workers
 
 
-@dataclass(frozen=True, slots=True)
-class World:
+class World(msgspec.Struct, frozen=True):
     """The seams to one machine. Only the composition root holds it; each part gets the seams that it uses."""
 
     disks: tuple[Disk, ...]

@@ -6,12 +6,12 @@ import json
 import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from struct import pack
 from typing import Any
 
 import trio
+from msgspec.structs import replace
 
 from pykbroker import broker
 from pykbroker.core.address import Address

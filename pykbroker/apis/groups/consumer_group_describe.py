@@ -6,9 +6,10 @@ v1 the protocol of each member
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
@@ -27,8 +28,7 @@ from wire.messages.consumer_group_describe import (
 )
 
 
-@dataclass(frozen=True)
-class ConsumerGroupDescribe(Handler):
+class ConsumerGroupDescribe(Handler, msgspec.Struct, frozen=True):
     """A handler that describes each group separately.
 
     A group with a topic that the client may not describe gets TOPIC_AUTHORIZATION_FAILED.

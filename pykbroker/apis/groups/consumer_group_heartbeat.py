@@ -6,8 +6,9 @@ v1 members choose their own ids (KIP-1082), regular expressions
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
@@ -21,8 +22,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 
-@dataclass(frozen=True)
-class ConsumerGroupHeartbeat(Handler):
+class ConsumerGroupHeartbeat(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes the request and passes it to the group's machine.
 
     `enabled`: whether the broker supports the consumer protocol.

@@ -5,9 +5,10 @@ v2 flexible
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
@@ -22,8 +23,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
-@dataclass(frozen=True)
-class DeleteGroups(Handler):
+class DeleteGroups(Handler, msgspec.Struct, frozen=True):
     """A handler that asks the machine of each group to delete it."""
 
     key: ClassVar = ApiKey.DELETE_GROUPS

@@ -6,9 +6,10 @@ v6 GROUP_ID_NOT_FOUND and error messages (KIP-1043)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
@@ -23,8 +24,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 
-@dataclass(frozen=True)
-class DescribeGroups(Handler):
+class DescribeGroups(Handler, msgspec.Struct, frozen=True):
     """A handler that asks the machine of each group to describe it."""
 
     key: ClassVar = ApiKey.DESCRIBE_GROUPS

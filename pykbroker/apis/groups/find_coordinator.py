@@ -8,9 +8,10 @@ The first request for a coordinator creates its internal topic. The response is 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.core.coordinator.key import partition_of
 from pykbroker.core.coordinator.topic import CoordinatorTopic
@@ -35,8 +36,7 @@ RESOURCES = {
 }
 
 
-@dataclass(frozen=True)
-class FindCoordinator(Handler):
+class FindCoordinator(Handler, msgspec.Struct, frozen=True):
     """A handler that waits only while it creates a topic.
 
     `topics` maps each supported key type to its coordinators' internal topic.

@@ -5,8 +5,9 @@ v1 throttle time   v3 static members (KIP-345)   v4 flexible
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
@@ -19,8 +20,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-@dataclass(frozen=True)
-class Heartbeat(Handler):
+class Heartbeat(Handler, msgspec.Struct, frozen=True):
     """A handler that reports success while the group is loading: loading restarts the session of every member."""
 
     key: ClassVar = ApiKey.HEARTBEAT

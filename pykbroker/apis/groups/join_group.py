@@ -6,8 +6,9 @@ v6 flexible   v7 protocol type   v8 reason (KIP-800)   v9 skip assignment (KIP-8
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
@@ -23,8 +24,7 @@ from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 NULL_PROTOCOL_VERSION_FIRST = 7
 
 
-@dataclass(frozen=True)
-class JoinGroup(Handler):
+class JoinGroup(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes the request and passes it to the group's machine."""
 
     key: ClassVar = ApiKey.JOIN_GROUP

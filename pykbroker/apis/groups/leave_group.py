@@ -5,8 +5,9 @@ v1 throttle time   v3 several members, static members by instance id (KIP-345)  
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
@@ -18,8 +19,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 
-@dataclass(frozen=True)
-class LeaveGroup(Handler):
+class LeaveGroup(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes the request and passes it to the group's machine."""
 
     key: ClassVar = ApiKey.LEAVE_GROUP

@@ -5,8 +5,9 @@ v1 throttle time   v3 flexible   v4 states, filter by state (KIP-518)   v5 types
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
@@ -18,8 +19,7 @@ from wire.api import ApiKey
 from wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
 
-@dataclass(frozen=True)
-class ListGroups(Handler):
+class ListGroups(Handler, msgspec.Struct, frozen=True):
     """A handler that lists all groups to a client with DESCRIBE on the cluster.
 
     Any other client gets the groups that it may describe.

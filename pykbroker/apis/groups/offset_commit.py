@@ -7,8 +7,9 @@ v9 members of consumer groups, GROUP_ID_NOT_FOUND (KIP-848)   v10 topic ids (KIP
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
@@ -31,8 +32,7 @@ from wire.messages.offset_commit import (
 BY_ID_VERSION_FIRST = 10
 
 
-@dataclass(frozen=True)
-class OffsetCommit(Handler):
+class OffsetCommit(Handler, msgspec.Struct, frozen=True):
     """A handler that refuses unknown and unauthorized partitions, and passes all others to the group's machine."""
 
     key: ClassVar = ApiKey.OFFSET_COMMIT

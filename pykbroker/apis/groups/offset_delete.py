@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
@@ -26,8 +27,7 @@ from wire.messages.offset_delete import (
 )
 
 
-@dataclass(frozen=True)
-class OffsetDelete(Handler):
+class OffsetDelete(Handler, msgspec.Struct, frozen=True):
     """A handler that refuses unknown and unauthorized partitions, and passes all others to the group's machine."""
 
     key: ClassVar = ApiKey.OFFSET_DELETE

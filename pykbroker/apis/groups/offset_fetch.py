@@ -8,8 +8,9 @@ v9 members of consumer groups (KIP-848)   v10 topic ids (KIP-848)
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
@@ -42,8 +43,7 @@ NO_OFFSET = -1
 LeftOut = list[OffsetFetchResponseTopics]
 
 
-@dataclass(frozen=True)
-class OffsetFetch(Handler):
+class OffsetFetch(Handler, msgspec.Struct, frozen=True):
     """A handler that refuses unknown and unauthorized topics, and asks the machine of each group for all others."""
 
     key: ClassVar = ApiKey.OFFSET_FETCH

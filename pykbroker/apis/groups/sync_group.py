@@ -5,8 +5,9 @@ v1 throttle time   v3 static members (KIP-345)   v4 flexible   v5 protocol type 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
+
+import msgspec
 
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.group.requests import ClientRequest
@@ -20,8 +21,7 @@ from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 PROTOCOL_VERSION_FIRST = 5
 
 
-@dataclass(frozen=True)
-class SyncGroup(Handler):
+class SyncGroup(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes the request and passes it to the group's machine."""
 
     key: ClassVar = ApiKey.SYNC_GROUP

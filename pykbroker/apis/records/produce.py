@@ -11,9 +11,9 @@ partition is part of the transaction.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
+import msgspec
 import trio
 
 from pykbroker.coordinator.admission import Admission
@@ -58,8 +58,7 @@ UNREACHED = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_A
 """Coordinator errors that producers do not expect from Produce. They become NOT_ENOUGH_REPLICAS, which is retriable."""
 
 
-@dataclass(frozen=True)
-class Produce(Handler):
+class Produce(Handler, msgspec.Struct, frozen=True):
     """A handler that responds at once if it can.
 
     The handler validates large batches off the event loop, and waits for flushes and followers where the request or the
@@ -286,8 +285,7 @@ def append(
     return answer
 
 
-@dataclass(slots=True)
-class Unsettled:
+class Unsettled(msgspec.Struct):
     """A partition's result that is not final. `offset` is the high watermark that it waits for, or 0."""
 
     partition: Partition

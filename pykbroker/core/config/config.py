@@ -9,8 +9,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar, overload
+
+import msgspec
 
 from pykbroker.core.config.broker_bounds import check_broker_bounds
 from pykbroker.core.config.group_bounds import check_broker_groups
@@ -41,8 +42,7 @@ class Setting(Generic[T]):
         return self if config is None else config.values[self.name]  # type: ignore[return-value]
 
 
-@dataclass(frozen=True, eq=False)
-class BrokerConfig:
+class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
     """The three layers as written, and the effective values in `values`, by Kafka's names.
 
     Configs that the broker itself uses are also attributes, named as in Kafka but with underscores.

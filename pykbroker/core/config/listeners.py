@@ -10,7 +10,8 @@ Sources: KIP-103, KIP-291, and SocketServerConfigs and KafkaConfig of Apache Kaf
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from pykbroker.core.address import Address, parse_address
 from pykbroker.core.config.config import Texts
@@ -34,8 +35,7 @@ Addresses = dict[str, Address]
 """Listener name -> address."""
 
 
-@dataclass(frozen=True, slots=True)
-class ListenerSettings:
+class ListenerSettings(msgspec.Struct, frozen=True):
     """A listener for clients. Port 0 selects any free port.
 
     Responses have the `advertised` address of this broker. None stands for the address that each client connected to.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from pykbroker.core.config.live_config import Dynamic
 from pykbroker.core.errors import ApiError
@@ -55,8 +56,7 @@ class ControllerConfigs(Protocol):
         """Return every config of a topic with these overrides."""
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerContext:
+class ControllerContext(msgspec.Struct, frozen=True):
     """The state after the last replayed record, and the settings of the controller."""
 
     draft: ImageDraft

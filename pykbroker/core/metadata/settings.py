@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.descriptors import UNBOUNDED, Descriptors
 
 
-@dataclass(frozen=True, slots=True)
-class ControllerSettings:
+class ControllerSettings(msgspec.Struct, frozen=True):
     """The settings, named as in Kafka."""
 
     node_id: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from math import inf
+
+import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import ConfigsImage
@@ -16,8 +17,7 @@ ASK_ANEW = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION
 """Errors after which a client may ask for subscriptions before its interval has passed."""
 
 
-@dataclass(slots=True)
-class TelemetryClient:
+class TelemetryClient(msgspec.Struct):
     """One client instance. Times are in ms of a monotonic clock."""
 
     requested: RequestedMetrics

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.txn.requests import ProducerIdSource, Reply
@@ -16,8 +17,7 @@ TransactionDecision = tuple[Transaction | None, Reply]
 """The changed transaction, or None where nothing changes, and the reply."""
 
 
-@dataclass(frozen=True, slots=True)
-class TransactionContext:
+class TransactionContext(msgspec.Struct, frozen=True):
     """The transactions as of the last replayed record. `init_producer` explains `renewals`."""
 
     transactions: Mapping[str, Transaction]
@@ -58,8 +58,7 @@ class TransactionContext:
         return producer_id
 
 
-@dataclass(frozen=True, slots=True)
-class Renewal:
+class Renewal(msgspec.Struct, frozen=True):
     """The producer id and epoch that replaced `previous_epoch`.
 
     A producer that repeats InitProducerId with the previous epoch gets the same reply and is not fenced.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryStatistics:
+class DirectoryStatistics(msgspec.Struct, frozen=True):
     """The statistics of one directory of log.dirs. Sizes are bytes of record batches. Counters begin at the start."""
 
     path: str

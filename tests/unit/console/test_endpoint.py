@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import msgspec
 import trio
 
 from pykbroker.broker import BrokerStatistics
 from pykbroker.console.endpoint import serve
 from tests.unit.console.observed import FOUND, Observed, samples
 
-HEALTHY = dataclasses.replace(
-    FOUND, replicas=dataclasses.replace(FOUND.replicas, offline=0), directories=FOUND.directories[:1]
+HEALTHY = msgspec.structs.replace(
+    FOUND, replicas=msgspec.structs.replace(FOUND.replicas, offline=0), directories=FOUND.directories[:1]
 )
 
 
@@ -86,10 +86,10 @@ async def test_a_broker_is_ready_while_it_serves_and_no_partition_is_offline() -
     observer, stopping = Observed(HEALTHY), trio.Event()
     async with served(observer, stopping.is_set) as port:
         assert await get(port, "/readyz") == (200, "The broker serves clients, and no partition is offline.\n")
-        observer.found = dataclasses.replace(HEALTHY, replicas=FOUND.replicas)
+        observer.found = msgspec.structs.replace(HEALTHY, replicas=FOUND.replicas)
         status, text = await get(port, "/readyz")
         assert (status, text.startswith("1 partitions are offline")) == (503, True)
-        observer.found = dataclasses.replace(HEALTHY, directories=FOUND.directories)
+        observer.found = msgspec.structs.replace(HEALTHY, directories=FOUND.directories)
         status, text = await get(port, "/readyz")
         assert (status, text.startswith('Log directories have failed: /d/"b"')) == (503, True)
         assert (await get(port, "/healthz"))[0] == 200
@@ -100,7 +100,7 @@ async def test_a_broker_is_ready_while_it_serves_and_no_partition_is_offline() -
 
 async def test_a_body_that_is_longer_than_one_write_arrives_whole() -> None:
     long = "x" * 1_000_000
-    found = dataclasses.replace(FOUND, directories=(dataclasses.replace(FOUND.directories[0], path=long),))
+    found = msgspec.structs.replace(FOUND, directories=(msgspec.structs.replace(FOUND.directories[0], path=long),))
     async with served(Observed(found)) as port:
         _, text = await get(port, "/metrics")
         assert samples(text)["pykbroker_logs", (("directory", long),)] == 3

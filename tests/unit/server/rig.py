@@ -12,6 +12,7 @@ from pykbroker.server.budget import Budget
 from pykbroker.server.connection import Connection
 from pykbroker.server.handler import NO_RESPONSE, Answer, Handler, RequestContext, now_or_later
 from pykbroker.server.shared import Shared
+from pykbroker.server.strangers import Strangers
 from pykbroker.server.table import ApiTable
 from pykbroker.world.turns import Turns
 from wire.api import ApiKey
@@ -58,10 +59,12 @@ def shared(
     request_bytes_max: int = REQUEST_BYTES_MAX,
     authorizer: Authorizer | None = None,
 ) -> Shared:
+    turns = Turns(ticks or Ticks())
     return Shared(
         ApiTable(handlers, authorizer),
         tasks,
-        Turns(ticks or Ticks()),
+        turns,
+        Strangers(turns.ticks),
         Budget(bytes_max, requests_max),
         request_bytes_max,
         lambda connection: None,

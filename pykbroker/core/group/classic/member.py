@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass
+
+import msgspec
 
 from pykbroker.core.outcome import Token
 
@@ -11,8 +12,7 @@ Protocols = tuple[tuple[str, bytes], ...]
 """(name, metadata) of a member's protocols, the preferred one first. The metadata is for the group's leader."""
 
 
-@dataclass(slots=True)
-class ClassicMember:
+class ClassicMember(msgspec.Struct):
     """A member of a classic group.
 
     `is_new` holds until its first generation; `joining` and `syncing` are parked callers.
