@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pykbroker.core.coordinator.record import CoordinatorRecord, LogRecord, StoredRecord
+from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.outcome import Entry
 from pykbroker.core.steps import Steps
+from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.records.batch import Batch
 from wire.records.builder import BatchBuilder
@@ -77,14 +79,17 @@ class Batches:
     def write(
         self, decided: Sequence[LogRecord], wall_ms: int, bytes_max: int, *, split: bool
     ) -> Steps[list[FramedBatch]]:
-        """Return the batches; with `split` none is larger than needed to stay below the bound."""
+        """Return the batches; with `split` none is larger than needed to stay below the bound.
+
+        ApiError: a batch would exceed the bound.
+        """
         written: list[FramedBatch] = []
         builder, held = None, list[LogRecord]()
         for record in decided:
             yield
             if isinstance(record, Marker):
                 if builder is not None:
-                    written.append((builder.build(), held))
+                    written.append((built(builder, bytes_max), held))
                 written.append((record, [record]))
                 builder = None
                 continue
@@ -95,14 +100,14 @@ class Batches:
                 or record.producer_epoch != builder.producer_epoch
                 or (split and builder.size + len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES > bytes_max)
             ):
-                written.append((builder.build(), held))
+                written.append((built(builder, bytes_max), held))
                 builder = None
             if builder is None:
                 builder, held = self._builder(record), []
             builder.append(key, value, (), wall_ms)
             held.append(record)
         if builder is not None:
-            written.append((builder.build(), held))
+            written.append((built(builder, bytes_max), held))
         return written
 
     def _builder(self, record: CoordinatorRecord) -> BatchBuilder:
@@ -153,3 +158,11 @@ class Batches:
         value = decode_versioned(self._catalogue[key.record_type][1], record.value)
         version = int.from_bytes(record.value[:2], "big")
         return CoordinatorRecord(key, value, version, batch.producer_id, batch.producer_epoch)
+
+
+def built(builder: BatchBuilder, bytes_max: int) -> bytes:
+    """Return the batch. ApiError: it has more than `bytes_max` bytes."""
+    batch = builder.build()
+    if len(batch) > bytes_max:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"records of one request exceed {bytes_max} bytes")
+    return batch

@@ -24,6 +24,12 @@ class CoordinatorJournal(Protocol):
     def is_leader(self) -> bool:
         """Whether this broker leads the partition."""
 
+    def leads(self, leader_epoch: int) -> bool:
+        """Whether this broker leads the partition in this epoch."""
+
+    def is_committed(self, offset: int) -> bool:
+        """Whether everything below `offset` is committed, and needs no flush before it is acknowledged."""
+
     @property
     def log_start_offset(self) -> int:
         """Return the first offset of the log."""

@@ -51,17 +51,12 @@ class CoordinatorLog:
 
     def require_open(self) -> None:
         """Check that this broker leads the partition in its epoch. ApiError NOT_COORDINATOR."""
-        if self.closed or not self._journal.is_leader or self._journal.leader_epoch != self.leader_epoch:
+        if self.closed or not self._journal.leads(self.leader_epoch):
             raise not_coordinator()
 
     def frame(self, records: Sequence[LogRecord], wall_ms: int, *, split: bool) -> Steps[list[FramedBatch]]:
         """Return the records as batches; with `split` none is larger than needed. ApiError: one would be too large."""
-        bytes_max = self._journal.batch_bytes_max
-        framed = yield from self._framing.write(records, wall_ms, bytes_max, split=split)
-        for batch, _ in framed:
-            if isinstance(batch, bytes) and len(batch) > bytes_max:
-                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"records of one request exceed {bytes_max} bytes")
-        return framed
+        return self._framing.write(records, wall_ms, self._journal.batch_bytes_max, split=split)
 
     def append(self, batch: bytes | Marker, wall_ms: int, verification: Verification | None, *, is_first: bool) -> int:
         """Return the offset after the batch. ApiError: the log refuses it.
@@ -84,7 +79,7 @@ class CoordinatorLog:
 
     def is_committed(self, offset: int) -> bool:
         """Whether everything below `offset` is committed, and needs no flush before it is acknowledged."""
-        return self._journal.high_watermark >= offset and not self._journal.flush_due
+        return self._journal.is_committed(offset)
 
     async def commit(self, offset: int, replayed: int, between: BetweenRequests[Any]) -> int:
         """Flush if that is due, and wait for the high watermark. LogLost: the disk failed, or the leadership ended."""

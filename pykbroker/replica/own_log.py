@@ -32,6 +32,15 @@ class OwnLog:
         """Whether this broker leads the partition and its log is online."""
         return self._partition.is_leader and self._partition.is_online
 
+    def leads(self, leader_epoch: int) -> bool:
+        """Whether this broker leads the partition in this epoch, and its log is online."""
+        leadership = self._partition.leadership
+        return leadership.is_leader and leadership.epoch == leader_epoch and self._partition.is_online
+
+    def is_committed(self, offset: int) -> bool:
+        """Whether everything below `offset` is committed, and needs no flush before it is acknowledged."""
+        return self._partition.high_watermark >= offset and not self._partition.flush_due
+
     @property
     def log_start_offset(self) -> int:
         """Return the log start offset, 0 while the log is offline."""

@@ -30,6 +30,12 @@ class MemoryLog:
         self.flushing: trio.Event | None = None  # that a flush waits for, as it does for a thread
         self._advanced = trio.Event()
 
+    def leads(self, leader_epoch: int) -> bool:
+        return self.is_leader and self.leader_epoch == leader_epoch
+
+    def is_committed(self, offset: int) -> bool:
+        return self.high_watermark >= offset and not self.flush_due
+
     def append_own(self, batch: Buffer | Marker, now_ms: int, verification: Verification | None) -> int:
         if self.error is not None:
             raise self.error
