@@ -73,9 +73,9 @@ class CoordinatorLog:
     def entries(self, records: Sequence[LogRecord], end_offset: int) -> Iterable[Entry[StoredRecord]]:
         """Return the records of a batch that ends at `end_offset`."""
         base_offset = end_offset - len(records)
-        return (
+        return [
             Entry(offset, one, one.producer_id, one.producer_epoch) for offset, one in enumerate(records, base_offset)
-        )
+        ]
 
     def is_committed(self, offset: int) -> bool:
         """Whether everything below `offset` is committed, and needs no flush before it is acknowledged."""

@@ -67,7 +67,7 @@ class Call:
 
     def answer(self) -> Response | Coroutine[Any, Any, Response]:
         """Return the result, or a coroutine that waits for it."""
-        return when_settled([self], self.result)
+        return self.result() if self.settled else self.wait()
 
 
 def when_settled(calls: Iterable[Call], answer: Callable[[], R]) -> R | Coroutine[Any, Any, R]:

@@ -50,6 +50,8 @@ class OffsetCommit(Handler, msgspec.Struct, frozen=True):
             return OffsetCommitResponse(topics=refused)
         request.topics = taken
         call = self.groups.ask(request.group_id, ClientRequest(request, context.version))
+        if not refused:
+            return now_or_later(call.answer())
         return now_or_later(when_settled([call], lambda: _merged(call.result(), refused)))
 
     def refuse(self, request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
