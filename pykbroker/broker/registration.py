@@ -9,8 +9,9 @@ from pykbroker.broker.parts import Parts
 from pykbroker.core.address import Address
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.image import Endpoint
+from pykbroker.core.new_topic import BROKER_DEFAULT
 from wire.error_codes import ErrorCode
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 PLAINTEXT = 0
 
@@ -33,13 +34,19 @@ async def register(parts: Parts) -> None:
 async def create_topics(parts: Parts) -> None:
     """Create the topics of the settings that do not exist. StartError: a topic is refused."""
     known = parts.image().topics.by_name
-    for name, partitions in parts.settings.topics:
-        if name in known and len(known[name].partitions) != partitions:
-            logger.warning("the topic %s has %d partitions and keeps them", name, len(known[name].partitions))
+    for topic in parts.settings.topics:
+        existing = len(known[topic.name].partitions) if topic.name in known else topic.partitions
+        if topic.partitions not in (existing, BROKER_DEFAULT):
+            logger.warning("the topic %s has %d partitions and keeps them", topic.name, existing)
     topics = [
-        CreatableTopic(name=name, num_partitions=partitions, replication_factor=-1)
-        for name, partitions in parts.settings.topics
-        if name not in known
+        CreatableTopic(
+            name=topic.name,
+            num_partitions=topic.partitions,
+            replication_factor=BROKER_DEFAULT,
+            configs=[CreatableTopicConfig(name, value) for name, value in topic.configs.items()],
+        )
+        for topic in parts.settings.topics
+        if topic.name not in known
     ]
     if not topics:
         return

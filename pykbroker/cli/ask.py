@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from pykbroker.cli.parameters import address
+from pykbroker.cli.parameters import bootstrap_servers
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
@@ -21,16 +21,19 @@ bootstrap_option = click.option(
     "--bootstrap",
     envvar="PYKBROKER_BOOTSTRAP",
     show_envvar=True,
-    type=address,
-    metavar="HOST:PORT",
+    type=bootstrap_servers,
+    metavar="HOST[:PORT],...",
     default="127.0.0.1:9092",
     show_default=True,
-    help="The broker to connect to.",
+    help="The brokers to try in this order; port 9092 may be left out.",
 )
 
 
-def ask(bootstrap: Address, work: Callable[[Admin], Awaitable[None]]) -> None:
-    """Run `work` with an admin client of this broker. click.ClickException: no broker answers, or it refuses."""
+def ask(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[None]]) -> None:
+    """Run `work` with an admin client of the first broker that answers.
+
+    click.ClickException: no broker answers, or it refuses a request.
+    """
     import trio
 
     from pykbroker.client.errors import Disconnected, UnsupportedVersion
@@ -40,19 +43,26 @@ def ask(bootstrap: Address, work: Callable[[Admin], Awaitable[None]]) -> None:
         trio.run(converse, bootstrap, work)
     except OSError as error:
         raise click.ClickException(
-            f"no broker answers on {bootstrap} ({error}): start one, or choose another with --bootstrap"
+            f"no broker answers on {named(bootstrap)} ({error}): start one, or choose another with --bootstrap"
         ) from None
     except trio.TooSlowError:
-        raise click.ClickException(f"the broker on {bootstrap} has not answered within {ANSWER_S_MAX} s") from None
+        raise click.ClickException(
+            f"the broker on {named(bootstrap)} has not answered within {ANSWER_S_MAX} s"
+        ) from None
     except (ApiError, Disconnected, UnsupportedVersion) as error:
         raise click.ClickException(str(error)) from None
 
 
-async def converse(bootstrap: Address, work: Callable[[Admin], Awaitable[None]]) -> None:
+async def converse(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[None]]) -> None:
     """Connect, run `work` and disconnect, within `ANSWER_S_MAX`."""
     import trio
 
     from pykbroker.client.admin_session import with_admin
 
     with trio.fail_after(ANSWER_S_MAX):
-        await with_admin(*bootstrap, CLIENT_ID, work)
+        await with_admin(bootstrap, CLIENT_ID, work)
+
+
+def named(bootstrap: Sequence[Address]) -> str:
+    """Return the addresses as text."""
+    return ", ".join(map(str, bootstrap))

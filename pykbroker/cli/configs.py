@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from pykbroker.cli.ask import ask, bootstrap_option
-from pykbroker.cli.columns import print_columns
 from pykbroker.cli.parameters import config
+from pykbroker.cli.tables import Table, json_option, print_json
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
@@ -32,8 +32,9 @@ def configs() -> None:
 @kind_argument
 @name_argument
 @click.option("--all", "everything", is_flag=True, help="Also list configs that have their defaults.")
+@json_option
 @bootstrap_option
-def describe(kind: str, name: str, everything: bool, bootstrap: Address) -> None:
+def describe(kind: str, name: str, everything: bool, as_json: bool, bootstrap: Sequence[Address]) -> None:
     """Describe the configs of a topic, or of a broker by its id.
 
     `broker` without an id describes the dynamic defaults of all brokers.
@@ -43,7 +44,10 @@ def describe(kind: str, name: str, everything: bool, bootstrap: Address) -> None
     async def work(admin: Admin) -> None:
         found = await admin.configs(resource(kind, name), name)
         listed = [each for each in found if everything or each.config_source != Source.DEFAULT_CONFIG]
-        print_columns([("CONFIG", "VALUE", "SOURCE"), *map(row, listed)])
+        if as_json:
+            print_json(list(map(document, listed)))
+        else:
+            Table(("config", "value", "source"), list(map(row, listed))).print()
 
     ask(bootstrap, work)
 
@@ -69,7 +73,7 @@ def alter(
     added: Sequence[tuple[str, str]],
     taken: Sequence[tuple[str, str]],
     dry_run: bool,
-    bootstrap: Address,
+    bootstrap: Sequence[Address],
 ) -> None:
     """Alter configs of a topic, or of a broker by its id. If one change is invalid, no change is made.
 
@@ -86,6 +90,9 @@ def alter(
 
     async def work(admin: Admin) -> None:
         await admin.alter_configs(resource(kind, name), name, changes, validate_only=dry_run)
+        count = "1 change" if len(changes) == 1 else f"{len(changes)} changes"
+        owner = f"{kind} {name}" if name else "all brokers"
+        click.echo(f"{count} to the configs of {owner}: " + ("valid, but not made." if dry_run else "made."))
 
     ask(bootstrap, work)
 
@@ -117,10 +124,25 @@ def check_names(kind: str, names: Iterable[str]) -> None:
 
 
 def row(found: DescribeConfigsResourceResult) -> tuple[str, str, str]:
-    """Return the name, value and source of one config."""
+    """Return the name, value and source of one config, as a table shows them."""
+    value = "(hidden)" if found.is_sensitive else "(none)" if found.value is None else found.value
+    return found.name, value, source_of(found) + (", read-only" if found.read_only else "")
+
+
+def document(found: DescribeConfigsResourceResult) -> dict[str, Any]:
+    """Return the JSON object of one config. The value of a sensitive config is null."""
+    return {
+        "config": found.name,
+        "value": found.value,
+        "source": source_of(found),
+        "sensitive": found.is_sensitive,
+        "read_only": found.read_only,
+    }
+
+
+def source_of(found: DescribeConfigsResourceResult) -> str:
+    """Return where a value comes from, in words."""
     from pykbroker.core.config.entries import Source
 
-    value = "(hidden)" if found.is_sensitive else "(none)" if found.value is None else found.value
     known = {source.value: source.name for source in Source}
-    source = known.get(found.config_source, "unknown").removesuffix("_CONFIG").replace("_", " ").lower()
-    return found.name, value, source + (", read-only" if found.read_only else "")
+    return known.get(found.config_source, "unknown").removesuffix("_CONFIG").replace("_", " ").lower()

@@ -18,6 +18,7 @@ from pykbroker.core.config.listeners import inter_broker_listener, listener_sett
 from pykbroker.core.config.names import unknown_config
 from pykbroker.core.config.table import ONE_BROKER
 from pykbroker.core.errors import ApiError, StartError
+from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.settings import Settings
 
 CONTAINER = {"listeners": "PLAINTEXT://0.0.0.0:9092", "advertised.listeners": "PLAINTEXT://localhost:9092"}
@@ -31,7 +32,7 @@ class Options(msgspec.Struct, frozen=True, dict=True):
     advertise: tuple[tuple[str, Address], ...] = ()
     data_dir: str | None = None
     memory: bool = False
-    topics: tuple[tuple[str, int], ...] = ()
+    topics: tuple[NewTopic, ...] = ()
     configs: Mapping[str, str] = msgspec.field(default_factory=dict)
     file: str | None = None
     container: bool = False

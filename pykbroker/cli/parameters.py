@@ -7,7 +7,10 @@ import re
 import click
 
 from pykbroker.core.address import Address, parse_address
+from pykbroker.core.new_topic import BROKER_DEFAULT, NewTopic
 
+DEFAULT_PORT = 9092
+TOPIC_FORM = "NAME[:PARTITIONS[:KEY=VALUE,...]]"
 LISTENER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -22,6 +25,17 @@ def address(text: str) -> Address:
     return parsed
 
 
+def bootstrap_servers(text: str) -> tuple[Address, ...]:
+    """Parse the HOST[:PORT],... of an option. The port is `DEFAULT_PORT` where it is left out."""
+    return tuple(broker(each.strip()) for each in text.split(","))
+
+
+def broker(text: str) -> Address:
+    """Parse the HOST[:PORT] of a broker."""
+    bare = ":" not in text or (text.startswith("[") and text.endswith("]"))
+    return address(f"{text}:{DEFAULT_PORT}" if bare and text else text)
+
+
 def named_address(text: str) -> tuple[str, Address]:
     """Parse the [NAME=]HOST:PORT of an option. The name is in upper case, and empty if there is none."""
     name, equals, rest = text.rpartition("=")
@@ -30,24 +44,48 @@ def named_address(text: str) -> tuple[str, Address]:
     return name.upper(), address(rest)
 
 
-def topic(text: str) -> tuple[str, int]:
-    """Parse the NAME:PARTITIONS of an option."""
+def topic(text: str) -> NewTopic:
+    """Parse the NAME[:PARTITIONS[:KEY=VALUE,...]] of an option."""
     from pykbroker.core.errors import ApiError
     from pykbroker.core.names import check_topic_name
 
-    name, _, partitions = text.rpartition(":")
-    if not (partitions.isascii() and partitions.isdigit() and int(partitions) > 0):
-        raise click.BadParameter(f"{text!r} is not NAME:PARTITIONS, such as orders:3")
+    name, _, rest = text.partition(":")
+    partitions, colon, configs = rest.partition(":")
+    if ":" in text and not (partitions.isascii() and partitions.isdigit() and int(partitions) > 0):
+        raise click.BadParameter(f"{text!r} is not {TOPIC_FORM}, such as orders:3 or orders:3:retention.ms=60000")
     try:
         check_topic_name(name)
     except ApiError as error:
         raise click.BadParameter(str(error)) from None
-    return name, int(partitions)
+    pairs = dict(topic_config(each) for each in split_configs(configs)) if colon else {}
+    return NewTopic(name, int(partitions) if partitions else BROKER_DEFAULT, pairs)
 
 
-def config(text: str) -> tuple[str, str]:
+def split_configs(text: str) -> list[str]:
+    """Split KEY=VALUE,... at the commas before a key. A value such as delete,compact keeps its own."""
+    parts: list[str] = []
+    for part in text.split(","):
+        if parts and "=" not in part:
+            parts[-1] += "," + part
+        else:
+            parts.append(part)
+    return parts
+
+
+def topic_config(text: str) -> tuple[str, str]:
+    """Parse the KEY=VALUE of a topic's config. click.BadParameter: Kafka has no such config."""
+    from pykbroker.core.config.names import nearest
+    from pykbroker.core.config.table import TOPIC
+
+    key, value = config(text, "retention.ms=60000")
+    if key not in TOPIC:
+        raise click.BadParameter(f"there is no topic config {key}{nearest(key, TOPIC)}")
+    return key, value
+
+
+def config(text: str, example: str = "num.partitions=3") -> tuple[str, str]:
     """Parse the KEY=VALUE of an option."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise click.BadParameter(f"{text!r} is not KEY=VALUE, such as num.partitions=3")
+        raise click.BadParameter(f"{text!r} is not KEY=VALUE, such as {example}")
     return key.strip(), value.strip()

@@ -6,8 +6,9 @@ import os
 
 import click
 
-from pykbroker.cli.parameters import address, config, named_address, topic
+from pykbroker.cli.parameters import TOPIC_FORM, address, config, named_address, topic
 from pykbroker.core.address import Address
+from pykbroker.core.new_topic import NewTopic
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
@@ -54,7 +55,7 @@ LOG_FORMATS = ("text", "json")
     "--topic",
     "topics",
     type=topic,
-    metavar="NAME:PARTITIONS",
+    metavar=TOPIC_FORM,
     multiple=True,
     help="Create this topic unless it exists. Repeatable.",
 )
@@ -113,7 +114,7 @@ def start(
     advertise: tuple[tuple[str, Address], ...],
     data_dir: str | None,
     memory: bool,
-    topics: tuple[tuple[str, int], ...],
+    topics: tuple[NewTopic, ...],
     configs: tuple[tuple[str, str], ...],
     file: str | None,
     container: bool,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from pykbroker.cli.ask import bootstrap_option, converse
+from pykbroker.cli.ask import bootstrap_option, converse, named
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
@@ -25,17 +26,17 @@ RETRY_S = 0.1
     metavar="SECONDS",
     help="The longest wait.",
 )
-def wait(bootstrap: Address, timeout: float) -> None:
+def wait(bootstrap: Sequence[Address], timeout: float) -> None:
     """Wait until a broker answers, or exit with 1 if no broker answers in time."""
     import trio
 
     reason = trio.run(answered, bootstrap, timeout)
     if reason is not None:
-        raise click.ClickException(f"no broker has answered on {bootstrap} within {timeout:g} s: {reason}")
-    click.echo(f"The broker on {bootstrap} answers.")
+        raise click.ClickException(f"no broker has answered on {named(bootstrap)} within {timeout:g} s: {reason}")
+    click.echo(f"The broker on {named(bootstrap)} answers.")
 
 
-async def answered(bootstrap: Address, timeout: float) -> str | None:
+async def answered(bootstrap: Sequence[Address], timeout: float) -> str | None:
     """Request metadata until the broker answers. Return None, or the last failure if `timeout` seconds pass."""
     import trio
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from pykbroker.client.connection import BrokerConnection
 from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode
+from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from wire.messages.describe_configs import (
@@ -31,6 +32,7 @@ from wire.messages.metadata import (
 TIMEOUT_MS = 30_000
 DELETE_BY_NAME_VERSION_LAST = 5
 KNOWN_CODES = frozenset(ErrorCode)
+Connect = Callable[[str, int], Awaitable[BrokerConnection]]
 
 
 class TopicDescription(NamedTuple):
@@ -46,17 +48,25 @@ class TopicDescription(NamedTuple):
         return len(self.partitions[0].replica_nodes) if self.partitions else 0
 
 
-class Admin:
-    """An admin client on one connection, which the caller closes. ApiError: the broker refused a request."""
+async def refuse_to_connect(host: str, port: int) -> BrokerConnection:
+    """Refuse to connect to another broker: the program has asked for one only."""
+    raise ConnectionRefusedError(f"{host}:{port} is another broker of the cluster")
 
-    def __init__(self, connection: BrokerConnection) -> None:
-        self._connection = connection
+
+class Admin:
+    """An admin client on one connection, which the caller closes. ApiError: the broker refused a request.
+
+    `connect` opens a connection to another broker of the cluster.
+    """
+
+    def __init__(self, connection: BrokerConnection, connect: Connect = refuse_to_connect) -> None:
+        self.connection, self.connect = connection, connect
 
     async def topics(self, names: Sequence[str] | None = None) -> list[TopicDescription]:
         """Return the topics of these names, or all topics, sorted by name."""
         asked = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
-        answer = await self._connection.ask(request)
+        answer = await self.connection.ask(request)
         return sorted((topic_of(topic) for topic in answer.topics), key=lambda topic: topic.name)
 
     async def create_topic(self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
@@ -64,27 +74,33 @@ class Admin:
         wanted = [CreatableTopicConfig(name=config, value=value) for config, value in configs.items()]
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=wanted)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
-        answer = await self._connection.ask(request)
+        answer = await self.connection.ask(request)
         for result in answer.topics:
             check(result.error_code, result.error_message)
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic and its records."""
-        version = self._connection.newest_version(DeleteTopicsRequest.key)
+        version = self.connection.newest_version(DeleteTopicsRequest.key)
         request = DeleteTopicsRequest(timeout_ms=TIMEOUT_MS)
         if version <= DELETE_BY_NAME_VERSION_LAST:
             request.topic_names = [name]
         else:
             request.topics = [DeleteTopicState(name=name)]
-        answer = await self._connection.ask(request, version)
+        answer = await self.connection.ask(request, version)
         for result in answer.responses:
             reason = f": {result.error_message}" if result.error_message else ""
             check(result.error_code, f"Topic '{name}'{reason}")
 
+    async def create_partitions(self, name: str, count: int) -> None:
+        """Raise the number of a topic's partitions to `count`."""
+        request = CreatePartitionsRequest([CreatePartitionsTopic(name, count, None)], TIMEOUT_MS)
+        for result in (await self.connection.ask(request)).results:
+            check(result.error_code, result.error_message or f"Topic '{name}'")
+
     async def configs(self, resource_type: int, name: str) -> list[DescribeConfigsResourceResult]:
         """Return all configs of one `ConfigResource`, sorted by name. Broker "" stands for all brokers."""
         resource = DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
-        answer = await self._connection.ask(DescribeConfigsRequest(resources=[resource]))
+        answer = await self.connection.ask(DescribeConfigsRequest(resources=[resource]))
         for result in answer.results:
             check(result.error_code, result.error_message or f"Configs of '{name}'")
         return sorted((each for result in answer.results for each in result.configs), key=lambda each: each.name)
@@ -95,13 +111,13 @@ class Admin:
         """Make all of the changes, or none."""
         resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=list(changes))
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
-        answer = await self._connection.ask(request)
+        answer = await self.connection.ask(request)
         for result in answer.responses:
             check(result.error_code, result.error_message)
 
     async def log_dirs(self) -> list[DescribeLogDirsResult]:
         """Return the broker's log directories and their partitions. A failed directory has an error code."""
-        answer = await self._connection.ask(DescribeLogDirsRequest(topics=None))
+        answer = await self.connection.ask(DescribeLogDirsRequest(topics=None))
         check(answer.error_code, None)
         return answer.results
 

@@ -2,26 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 import trio
 
-from pykbroker.client.admin import Admin
-from pykbroker.client.connection import connected
+from pykbroker.client.admin import Admin, Connect
+from pykbroker.client.connection import BrokerConnection, connect
+from pykbroker.client.errors import Disconnected, Silent
+from pykbroker.core.address import Address
+from pykbroker.world.net import Net
 from pykbroker.world.system_net import SystemNet
 
+CONNECT_S_MAX = 5
+"""The longest wait for a connection and the answer to ApiVersions, which every Kafka broker gives at once."""
 
-async def with_admin(host: str, port: int, client_id: str, work: Callable[[Admin], Awaitable[None]]) -> None:
-    """Connect to a broker, run `work` with an admin client, and disconnect. Errors of `work` come out as they are."""
+
+async def with_admin(bootstrap: Sequence[Address], client_id: str, work: Callable[[Admin], Awaitable[None]]) -> None:
+    """Connect to the first broker that answers, run `work` with an admin client, and disconnect.
+
+    Errors of `work` come out as they are. OSError, Disconnected: no broker answers; the reason is that of the last one.
+    """
     net = SystemNet()
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         nursery.start_soon(net.run)
         try:
-            async with connected(net, host, port, client_id) as connection:
-                await work(Admin(connection))
+            dial = partial(connect_in_time, net, client_id)
+            connection = await first_to_answer(bootstrap, dial)
+            try:
+                await work(Admin(connection, dial))
+            finally:
+                connection.close()
         except Exception as error:  # noqa: BLE001 - raised below, since the nursery would wrap it in a group
             failure = error
         nursery.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+async def first_to_answer(bootstrap: Sequence[Address], dial: Connect) -> BrokerConnection:
+    """Return a connection to the first of these brokers that answers."""
+    for address in bootstrap[:-1]:
+        try:
+            return await dial(*address)
+        except (OSError, Disconnected):
+            continue
+    return await dial(*bootstrap[-1])
+
+
+async def connect_in_time(net: Net, client_id: str, host: str, port: int) -> BrokerConnection:
+    """Return a connection that knows the broker's API versions.
+
+    Silent: it does not within `CONNECT_S_MAX`. OSError, Disconnected: there is no connection.
+    """
+    with trio.move_on_after(CONNECT_S_MAX):
+        return await connect(net, host, port, client_id)
+    raise Silent(
+        f"{Address(host, port)} has not answered an ApiVersions request within {CONNECT_S_MAX} s: name the plaintext "
+        "listener of a Kafka broker"
+    )

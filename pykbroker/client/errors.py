@@ -13,3 +13,7 @@ class InvalidResponse(Disconnected):
 
 class UnsupportedVersion(Exception):
     """The error of an API that broker and client have no common version of."""
+
+
+class Silent(Disconnected):
+    """The error of a peer that is no broker, or a broker that hangs: it accepts connections, but never answers."""

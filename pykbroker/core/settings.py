@@ -10,6 +10,7 @@ import msgspec
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import PLAINTEXT, ListenerSettings
+from pykbroker.core.new_topic import NewTopic
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -23,8 +24,8 @@ class Settings(msgspec.Struct, frozen=True):
     """The name of the listener that other brokers connect to."""
     memory: bool = False
     """Whether data is temporary: log directories are deleted at the end and never flushed to the device."""
-    topics: tuple[tuple[str, int], ...] = ()
-    """(name, partitions) of topics that are created before the first client is served."""
+    topics: tuple[NewTopic, ...] = ()
+    """The topics that are created before the first client is served, unless they exist."""
 
 
 class Serving(msgspec.Struct, frozen=True):

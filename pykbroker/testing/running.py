@@ -43,6 +43,7 @@ def running_broker(
     from pykbroker.core.config.listeners import ListenerSettings
     from pykbroker.core.config.table import ONE_BROKER
     from pykbroker.core.errors import ApiError, StartError
+    from pykbroker.core.new_topic import NewTopic
     from pykbroker.core.settings import Settings
 
     with tempfile.TemporaryDirectory(prefix="pykbroker-", ignore_cleanup_errors=True) as directory:
@@ -57,7 +58,7 @@ def running_broker(
                 (directory,),
                 listeners=(ListenerSettings(address=Address(HOST, port)),),
                 memory=True,
-                topics=tuple(partitions.items()),
+                topics=tuple(NewTopic(name, count) for name, count in partitions.items()),
             )
         )
         try:
@@ -144,9 +145,10 @@ class RunningBroker:
 async def answer(done: Future[None], host: str, port: int, work: Callable[[Admin], Awaitable[None]]) -> None:
     """Connect, run `work`, and pass its outcome to the waiting thread."""
     from pykbroker.client.admin_session import with_admin
+    from pykbroker.core.address import Address
 
     try:
-        await with_admin(host, port, CLIENT_ID, work)
+        await with_admin([Address(host, port)], CLIENT_ID, work)
     except BaseException as error:
         done.set_exception(error)
         if not isinstance(error, Exception):

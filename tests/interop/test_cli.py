@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from kafka import KafkaProducer
 
 from tools.broker_process import BrokerProcess
 
@@ -114,20 +116,73 @@ def test_topics_of_the_command_line_are_created_and_survive_a_restart(start_brok
     assert run("topics", "list", "--bootstrap", broker.address).stdout == expected
 
 
-def test_topics_are_created_described_and_deleted(shared_broker):
+def test_topics_are_created_described_altered_and_deleted(shared_broker):
     there = ("--bootstrap", shared_broker.address)
-    assert run("topics", "create", "a", "--partitions", "2", *there).returncode == 0
+    made = run("topics", "create", "a:2:retention.ms=5000", *there)
+    assert (made.returncode, made.stdout) == (0, "Created the topic a with 2 partitions.\n")
     again = run("topics", "create", "a", *there)
     assert again.returncode == 1
     assert "TOPIC_ALREADY_EXISTS" in again.stderr
+    assert run("topics", "create", "a", "--if-not-exists", *there).returncode == 0
+    assert run("topics", "alter", "a", "--partitions", "3", *there).returncode == 0
+    assert "INVALID_PARTITIONS" in run("topics", "alter", "a", "--partitions", "3", *there).stderr
     described = run("topics", "describe", "a", *there).stdout.splitlines()
-    assert [line.split() for line in described[1:]] == [
+    assert [line.split() for line in described] == [
+        ["a", "retention.ms=5000"],
         ["PARTITION", "LEADER", "EPOCH", "REPLICAS", "ISR"],
         ["0", "1", "0", "1", "1"],
         ["1", "1", "0", "1", "1"],
+        ["2", "1", "0", "1", "1"],
     ]
+    some = run("topics", "describe", "absent", "a", "--json", *there)
+    assert (some.returncode, [topic["topic"] for topic in json.loads(some.stdout)]) == (1, ["a"])
+    assert "absent" in some.stderr
     assert run("topics", "delete", "a", *there).returncode == 0
     assert "UNKNOWN_TOPIC_OR_PARTITION" in run("topics", "delete", "a", *there).stderr
+
+
+def test_the_ends_of_a_topic_are_printed_and_its_oldest_records_deleted(shared_broker):
+    there = ("--bootstrap", shared_broker.address)
+    assert run("topics", "create", "ends:2", *there).returncode == 0
+    producer = KafkaProducer(bootstrap_servers=shared_broker.address)
+    for timestamp_ms in (1_000, 2_000, 3_000, 4_000):
+        producer.send("ends", b"value", partition=0, timestamp_ms=timestamp_ms).get(timeout=20)
+    producer.close()
+
+    def ends(*options):
+        return [
+            tuple(row.values())
+            for row in json.loads(run("topics", "offsets", "ends", "--json", *options, *there).stdout)
+        ]
+
+    assert ends() == [(0, 0, 4), (1, 0, 0)]
+    assert ends("--at", "1970-01-01T00:00:02.500+00:00") == [(0, 0, 4, 2), (1, 0, 0, None)]
+    done = run("topics", "trim", "ends", "--before", "1", "--partition", "0", *there)
+    assert (done.returncode, done.stdout) == (0, "Partition 0 of ends begins with offset 1 now.\n")
+    assert run("topics", "trim", "ends", "--before", "1970-01-01T00:00:02.500+00:00", *there).returncode == 0
+    assert ends() == [(0, 2, 4), (1, 0, 0)]
+    beyond = run("topics", "trim", "ends", "--before", "3", *there)
+    assert (beyond.returncode, beyond.stdout) == (1, "Partition 0 of ends begins with offset 3 now.\n")
+    assert "partition 1 of ends: OFFSET_OUT_OF_RANGE" in beyond.stderr
+    assert run("topics", "trim", "ends", "--before", "latest", *there).returncode == 0
+    assert ends() == [(0, 4, 4), (1, 0, 0)]
+    absent = run("topics", "trim", "ends", "--before", "1", "--partition", "2", *there)
+    assert (absent.returncode, absent.stdout) == (1, "")
+    assert "Topic 'ends' has no partition 2" in absent.stderr
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in run("topics", "offsets", "absent", *there).stderr
+
+
+def test_a_bootstrap_list_is_tried_in_order(shared_broker):
+    tried = run("topics", "list", "-b", f"127.0.0.1:1,{shared_broker.address}")
+    assert tried.returncode == 0, tried.stderr
+
+
+def test_a_peer_that_never_answers_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = "{}:{}".format(*silent.getsockname())
+        ended = run("topics", "list", "-b", address)
+    assert ended.returncode == 1
+    assert f"{address} has not answered an ApiVersions request within 5 s: name the plaintext listener" in ended.stderr
 
 
 def test_configs_and_sizes_are_printed(shared_broker):
@@ -149,7 +204,8 @@ def test_configs_are_changed_all_or_none(shared_broker):
     describe = ("configs", "describe", "topic", "changed", *there)
     assert "retention.ms " not in run(*describe).stdout
     done = run(*change, "--set", "retention.ms=5000", "--delete", "segment.ms", "--append", "cleanup.policy=compact")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "3 changes to the configs of topic changed: made.\n"
     described = run(*describe).stdout
     assert re.search(r"^retention.ms +5000 +dynamic topic$", described, re.MULTILINE)
     assert re.search(r"^cleanup.policy +delete,compact +dynamic topic$", described, re.MULTILINE)

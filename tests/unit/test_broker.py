@@ -19,6 +19,7 @@ from pykbroker.broker.parts import Parts
 from pykbroker.core.address import Address
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.errors import StartError
+from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.settings import Serving, Settings
 from pykbroker.quorum.controller import JournalFailed
 from pykbroker.quorum.lifecycle import Lifecycle
@@ -44,13 +45,13 @@ async def refused(chosen: Settings, world: World | None = None) -> StartError:
 
 
 async def test_a_start_refused_for_a_topic_does_not_change_the_directory(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a_b", 1),)):
+    async with serving(tmp_path, topics=(NewTopic("a_b", 1),)):
         pass
     assert (tmp_path / CLEAN).exists()
-    error = await refused(settings(tmp_path, topics=(("a.b", 1),)))
+    error = await refused(settings(tmp_path, topics=(NewTopic("a.b", 1),)))
     assert "a.b" in str(error)
     assert (tmp_path / CLEAN).exists()
-    async with serving(tmp_path, topics=(("a_b", 1),)) as house:
+    async with serving(tmp_path, topics=(NewTopic("a_b", 1),)) as house:
         assert house.serving.port
 
 
@@ -107,7 +108,7 @@ class Probing:
 async def test_connections_are_refused_until_the_partitions_are_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with serving(tmp_path, topics=(("a", 3),)):
+    async with serving(tmp_path, topics=(NewTopic("a", 3),)):
         pass
     world, stop = system_world((str(tmp_path),), durable=False), trio.Event()
     probing, open_log, unfence = Probing(world, monkeypatch), LogDirectory.open_log, Lifecycle.unfence
@@ -174,7 +175,7 @@ async def test_nothing_is_written_after_a_directory_is_unlocked(
         changes.append("unlocked")
         unlock(disk, path)
 
-    async with serving(tmp_path, topics=(("a", 1),)):
+    async with serving(tmp_path, topics=(NewTopic("a", 1),)):
         monkeypatch.setattr(SystemDisk, "rename", note_rename)
         monkeypatch.setattr(SystemDisk, "unlock", note_unlock)
     assert changes[-2:] == [CLEAN, "unlocked"]
@@ -184,7 +185,7 @@ async def test_nothing_is_written_after_a_directory_is_unlocked(
 async def test_a_stop_does_not_wait_for_waiting_fetches(tmp_path: Path) -> None:
     from tests.unit.apis.conftest import fetch_request
 
-    async with serving(tmp_path, topics=(("a", 1),)) as house:
+    async with serving(tmp_path, topics=(NewTopic("a", 1),)) as house:
         client = await house.connect()
         await client.send(fetch_request("a", 0, max_wait_ms=50_000), 12)
         await trio.testing.wait_all_tasks_blocked()
@@ -197,7 +198,7 @@ async def test_a_stop_during_the_start_is_clean_and_never_reports_ready(tmp_path
     stop = trio.Event()
     stop.set()
     ready: list[Serving] = []
-    await broker.serve(settings(tmp_path, topics=(("a", 1),)), ready.append, stop=stop)
+    await broker.serve(settings(tmp_path, topics=(NewTopic("a", 1),)), ready.append, stop=stop)
     assert ready == []
     assert (tmp_path / CLEAN).exists()
     async with serving(tmp_path) as house:

@@ -23,6 +23,7 @@ from pykbroker import broker
 from pykbroker.cli.dumping import dumped
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.table import ONE_BROKER
+from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.settings import Settings
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.worker import InlineWorkers
@@ -300,7 +301,7 @@ async def fuzzed_broker(directory: Path, seed: int) -> AsyncIterator[FuzzedBroke
     disk = SystemDisk(str(directory), off_loop, durable=False)
     world = World((disk,), net, wall_ms, time.perf_counter_ns, off_loop, InlineWorkers(off_loop), random.Random(seed))
     config = BrokerConfig.from_mapping({**ONE_BROKER, **COORDINATORS, "log.dirs": str(directory)})
-    topics = tuple((name, 2) for name in (*TOPICS, CANARY))
+    topics = tuple(NewTopic(name, 2) for name in (*TOPICS, CANARY))
     settings = Settings(config, (str(directory),), memory=True, topics=topics)
     logger = logging.getLogger("pykbroker")
     level = logger.level

@@ -15,6 +15,7 @@ from pykbroker import broker
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import ListenerSettings
+from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.settings import Serving, Settings
 from wire.api import APIS
 from wire.declare import Request, Response
@@ -159,7 +160,7 @@ class House:
 def settings(
     directory: Path,
     *,
-    topics: tuple[tuple[str, int], ...] = (),
+    topics: tuple[NewTopic, ...] = (),
     listeners: tuple[ListenerSettings, ...] = (FREE_PORT,),
     **configs: str,
 ) -> Settings:
@@ -196,7 +197,7 @@ async def serving(directory: Path, **options: Any) -> AsyncIterator[House]:
 
 @pytest.fixture
 async def house(tmp_path: Path) -> AsyncIterator[House]:
-    async with serving(tmp_path, topics=(("a", 4),)) as running:
+    async with serving(tmp_path, topics=(NewTopic("a", 4),)) as running:
         yield running
 
 

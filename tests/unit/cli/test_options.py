@@ -13,6 +13,7 @@ from pykbroker.cli.options import Options
 from pykbroker.core.address import Address
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.errors import StartError
+from pykbroker.core.new_topic import NewTopic
 
 
 @pytest.fixture
@@ -41,10 +42,10 @@ def test_the_default_data_directory_belongs_to_the_user(monkeypatch: pytest.Monk
 
 
 def test_memory_stores_data_in_the_temporary_directory() -> None:
-    settings = Options(memory=True, topics=(("a", 1),)).settings("/tmp/x")
+    settings = Options(memory=True, topics=(NewTopic("a", 1),)).settings("/tmp/x")
     assert settings.memory
     assert settings.data_dirs == ("/tmp/x",)
-    assert settings.topics == (("a", 1),)
+    assert settings.topics == (NewTopic("a", 1),)
     with pytest.raises(click.UsageError, match="choose one of them"):
         Options(memory=True, data_dir="d").settings("/tmp/x")
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import click
 import pytest
 
-from pykbroker.cli.parameters import address, config, named_address, topic
+from pykbroker.cli.parameters import address, bootstrap_servers, config, named_address, topic
 from pykbroker.core.address import Address, parse_address
+from pykbroker.core.new_topic import NewTopic
 
 
 @pytest.mark.parametrize(
@@ -34,14 +35,61 @@ def test_an_address_without_a_host_is_refused() -> None:
         address(":9092")
 
 
-@pytest.mark.parametrize("text", ["orders", "orders:", "orders:0", "orders:x", "orders:-1", "or/ders:1", ":3", "..:1"])
+@pytest.mark.parametrize("text", ["", "orders:", "orders:0", "orders:x", "orders:-1", "or/ders:1", ":3", "..:1"])
 def test_an_invalid_topic_is_refused_with_a_reason(text: str) -> None:
-    with pytest.raises(click.BadParameter, match=r"NAME:PARTITIONS|Topic name is invalid"):
+    with pytest.raises(click.BadParameter, match=r"NAME\[:PARTITIONS|Topic name is invalid"):
         topic(text)
 
 
-def test_topics_and_configs_are_parsed() -> None:
-    assert topic("orders:3") == ("orders", 3)
+@pytest.mark.parametrize(
+    ("text", "parsed"),
+    [
+        ("orders", NewTopic("orders")),
+        ("orders:3", NewTopic("orders", 3)),
+        ("orders:3:retention.ms=5", NewTopic("orders", 3, {"retention.ms": "5"})),
+        (
+            "orders:3:cleanup.policy=delete,compact,retention.ms=5",
+            NewTopic("orders", 3, {"cleanup.policy": "delete,compact", "retention.ms": "5"}),
+        ),
+    ],
+)
+def test_a_topic_may_have_partitions_and_configs(text: str, parsed: NewTopic) -> None:
+    assert topic(text) == parsed
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("orders:3:retention.msec=5", "did you mean retention.ms"),
+        ("orders:3:retention.ms", "is not KEY=VALUE, such as retention.ms=60000"),
+        ("orders:3:", "is not KEY=VALUE, such as retention.ms=60000"),
+        ("orders:retention.ms=5", "such as orders:3 or orders:3:retention.ms=60000"),
+    ],
+)
+def test_an_invalid_config_of_a_topic_is_refused_with_what_to_write(text: str, reason: str) -> None:
+    with pytest.raises(click.BadParameter, match=reason):
+        topic(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("h", [("h", 9092)]),
+        ("h:1", [("h", 1)]),
+        ("a, b:9093,[::1],[::1]:1", [("a", 9092), ("b", 9093), ("::1", 9092), ("::1", 1)]),
+    ],
+)
+def test_bootstrap_servers_have_port_9092_unless_another_is_written(text: str, addresses: list[object]) -> None:
+    assert list(bootstrap_servers(text)) == addresses
+
+
+@pytest.mark.parametrize("text", ["", ",", "a,", ":9092", "h:x", "::1"])
+def test_invalid_bootstrap_servers_are_refused(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        bootstrap_servers(text)
+
+
+def test_configs_are_parsed() -> None:
     assert config("log.dirs = /a=b ") == ("log.dirs", "/a=b")
     for text in ("log.dirs", "=x"):
         with pytest.raises(click.BadParameter, match="KEY=VALUE"):

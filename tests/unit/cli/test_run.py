@@ -150,7 +150,7 @@ def test_a_bug_beside_a_stop_error_keeps_its_traceback(start: Callable[..., Resu
 @pytest.mark.parametrize(
     "options",
     [
-        ["--topic", "a"],
+        ["--topic", "a:0"],
         ["--listen", "9092"],
         ["--set", "num.partition=1"],
         ["--memory", "--data-dir", "d"],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+import click
 import pytest
 import trio
 from click.testing import CliRunner, Result
@@ -26,7 +28,10 @@ class PlayedAdmin:
 
     async def topics(self, names: list[str] | None = None) -> list[TopicDescription]:
         part = MetadataResponsePartition(leader_id=1, leader_epoch=4, replica_nodes=[1, 2], isr_nodes=[1])
-        return [TopicDescription("orders", False, [part]), TopicDescription("a", False, [part, part])]
+        found = [TopicDescription("orders", False, [part]), TopicDescription("a", False, [part, part])]
+        if names is not None and not set(names) <= {topic.name for topic in found}:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Topic '{names[0]}' (UNKNOWN_TOPIC_OR_PARTITION)")
+        return [topic for topic in found if names is None or topic.name in names]
 
     async def configs(self, resource_type: int, name: str) -> list[DescribeConfigsResourceResult]:
         own = {"cleanup.policy": "compact", "retention.ms": "5"} if name == "a" else {}
@@ -34,6 +39,11 @@ class PlayedAdmin:
         return [*described, DescribeConfigsResourceResult(name="segment.ms", value="1", config_source=5)]
 
     async def create_topic(self, *args: Any) -> None:
+        if (args[0], args[1]) == ("a", 9):
+            raise ApiError(ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 'a' already exists. (TOPIC_ALREADY_EXISTS)")
+        self.asked.append(args)
+
+    async def create_partitions(self, *args: Any) -> None:
         self.asked.append(args)
 
     async def delete_topic(self, name: str) -> None:
@@ -46,9 +56,12 @@ class PlayedAdmin:
 def admin(monkeypatch: pytest.MonkeyPatch) -> PlayedAdmin:
     played = PlayedAdmin()
 
-    def ask(bootstrap: Address, work: Callable[[PlayedAdmin], Awaitable[None]]) -> None:
-        assert bootstrap == Address("127.0.0.1", 9092)
-        trio.run(work, played)
+    def ask(bootstrap: Sequence[Address], work: Callable[[PlayedAdmin], Awaitable[None]]) -> None:
+        assert bootstrap == (Address("127.0.0.1", 9092),)
+        try:
+            trio.run(work, played)
+        except ApiError as error:
+            raise click.ClickException(str(error)) from None
 
     monkeypatch.setattr("pykbroker.cli.topics.ask", ask)
     return played
@@ -76,11 +89,47 @@ def test_describe_prints_partitions_and_the_topics_own_configs(admin: PlayedAdmi
     )
 
 
-def test_topics_are_created_and_deleted(admin: PlayedAdmin) -> None:
-    run("create", "a", "--partitions", "3", "--set", "retention.ms=5")
-    run("create", "b")
-    run("delete", "a", "b")
-    assert admin.asked == [("a", 3, -1, {"retention.ms": "5"}), ("b", -1, -1, {}), ("a",), ("b",)]
+def test_topics_are_listed_as_json(admin: PlayedAdmin) -> None:
+    assert json.loads(run("list", "--json").stdout) == [
+        {"topic": "orders", "partitions": 1, "replicas": 2},
+        {"topic": "a", "partitions": 2, "replicas": 2},
+    ]
+
+
+def test_topics_are_described_as_json(admin: PlayedAdmin) -> None:
+    part = {"partition": 0, "leader": 1, "epoch": 4, "replicas": [1, 2], "isr": [1]}
+    assert json.loads(run("describe", "a", "--json").stdout) == [
+        {"topic": "a", "configs": {"cleanup.policy": "compact", "retention.ms": "5"}, "partitions": [part, part]}
+    ]
+
+
+def test_topics_that_exist_are_described_although_another_does_not(admin: PlayedAdmin) -> None:
+    result = CliRunner().invoke(command, ["topics", "describe", "nope", "orders"])
+    assert result.exit_code == 1
+    assert result.stdout.startswith("orders\nPARTITION")
+    assert result.stderr == "Error: Topic 'nope' (UNKNOWN_TOPIC_OR_PARTITION)\n"
+
+
+def test_topics_are_created_altered_and_deleted(admin: PlayedAdmin) -> None:
+    created = run("create", "a:2:retention.ms=7", "--set", "retention.ms=5")
+    assert created.stdout == "Created the topic a with 2 partitions.\n"
+    assert run("create", "orders").stdout == "Created the topic orders with 1 partition.\n"
+    assert run("alter", "a", "--partitions", "5").stdout == "The topic a has 5 partitions now.\n"
+    assert run("delete", "a", "b").stdout == "Deleted the topic a.\nDeleted the topic b.\n"
+    assert admin.asked == [("a", 2, -1, {"retention.ms": "5"}), ("orders", -1, -1, {}), ("a", 5), ("a",), ("b",)]
+
+
+def test_a_topic_that_exists_is_refused_unless_that_is_allowed(admin: PlayedAdmin) -> None:
+    refused = CliRunner().invoke(command, ["topics", "create", "a:9"])
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert "TOPIC_ALREADY_EXISTS" in refused.stderr
+    assert run("create", "a:9", "--if-not-exists").stdout == "The topic a exists already and stays as it is.\n"
+
+
+def test_two_numbers_of_partitions_contradict_each_other(admin: PlayedAdmin) -> None:
+    result = CliRunner().invoke(command, ["topics", "create", "a:2", "--partitions", "3"])
+    assert (result.exit_code, admin.asked) == (2, [])
+    assert "a:2 and --partitions 3: give one of them" in result.stderr
 
 
 def test_a_topic_that_cannot_be_deleted_is_named_and_the_others_are_deleted(admin: PlayedAdmin) -> None:
@@ -95,3 +144,10 @@ def test_topics_without_a_running_broker_says_what_to_do() -> None:
     result = CliRunner().invoke(command, ["topics", "list", "--bootstrap", "127.0.0.1:1"])
     assert result.exit_code == 1
     assert "no broker answers on 127.0.0.1:1" in result.stderr
+
+
+@pytest.mark.parametrize("text", ["yesterday", "-1", "2026-13-01", ""])
+def test_a_point_of_a_log_that_is_none_is_refused_with_what_to_write(text: str) -> None:
+    result = CliRunner().invoke(command, ["topics", "trim", "a", "--before", text])
+    assert result.exit_code == 2
+    assert "is neither an offset, nor latest, nor a time such as" in result.stderr

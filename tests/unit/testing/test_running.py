@@ -13,6 +13,7 @@ import trio
 
 import pykbroker
 from pykbroker.core.errors import StartError
+from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.testing import running_broker
 
@@ -46,7 +47,7 @@ def test_a_broker_serves_until_its_block_ends(play: Callable[[Any], None]) -> No
         assert not stopped
     assert stopped
     (settings,) = seen
-    assert (settings.listeners[0].address.port, settings.memory, settings.topics) == (0, True, (("a", 2),))
+    assert (settings.listeners[0].address.port, settings.memory, settings.topics) == (0, True, (NewTopic("a", 2),))
     assert (settings.config.num_partitions, settings.config.offsets_topic_replication_factor) == (5, 1)
     assert "pykbroker" not in {thread.name for thread in threading.enumerate()}
     broker.stop()
@@ -64,7 +65,7 @@ def test_topics_and_configs_may_be_python_values(play: Callable[[Any], None]) ->
     with running_broker(topics=["a", "b"], configs={"num.partitions": 5, "auto.create.topics.enable": False}):
         pass
     (settings,) = seen
-    assert settings.topics == (("a", 1), ("b", 1))
+    assert settings.topics == (NewTopic("a", 1), NewTopic("b", 1))
     assert (settings.config.num_partitions, settings.config.get("auto.create.topics.enable")) == (5, False)
 
 

@@ -1,0 +1,133 @@
+"""The commands `pykbroker topics offsets` and `pykbroker topics trim`: the two ends of logs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import click
+
+from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.tables import Table, json_option
+from pykbroker.core.address import Address
+
+if TYPE_CHECKING:
+    from pykbroker.client.admin import Admin
+    from pykbroker.client.leaders import Leaders, PartitionResult
+
+ALL_RECORDS = -1
+LATEST = "latest"
+
+
+def point(text: str) -> int | datetime | str:
+    """Parse a point of a log: an offset, an ISO time such as 2026-01-31T12:00:00+01:00, or `latest`."""
+    if text == LATEST:
+        return text
+    if text.isascii() and text.isdigit():
+        return int(text)
+    return time(text)
+
+
+def time(text: str) -> datetime:
+    """Parse an ISO time. A time without a zone is local."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except ValueError:
+        raise click.BadParameter(
+            f"{text!r} is neither an offset, nor latest, nor a time such as 2026-01-31T12:00:00"
+        ) from None
+
+
+@click.command()
+@click.argument("name")
+@click.option("--at", type=time, metavar="TIME", help="Also the first offset of records from this time on.")
+@json_option
+@bootstrap_option
+def offsets(name: str, at: datetime | None, as_json: bool, bootstrap: Sequence[Address]) -> None:
+    """Print the first and the next offset of each partition of a topic.
+
+    The difference between both is at least the number of records: compaction and transactions leave gaps.
+    """
+
+    async def work(admin: Admin) -> None:
+        from pykbroker.client.leaders import EARLIEST, LATEST
+
+        leaders = leaders_of(admin)
+        try:
+            found = [by_partition(await leaders.offsets(name, timestamp)) for timestamp in (EARLIEST, LATEST)]
+            if at is not None:
+                found.append(by_partition(await leaders.offsets(name, milliseconds(at))))
+        finally:
+            leaders.close()
+        rows = [(partition, *(column[partition] for column in found)) for partition in found[0]]
+        Table(("partition", "earliest", "latest", "at")[: len(found) + 1], rows).show(as_json=as_json)
+
+    ask(bootstrap, work)
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--before",
+    type=point,
+    required=True,
+    metavar="OFFSET|TIME|latest",
+    help="Delete the records below this offset, older than this time, or all.",
+)
+@click.option("--partition", "partitions", type=click.IntRange(min=0), multiple=True, help="[default: all] Repeatable.")
+@bootstrap_option
+def trim(name: str, before: int | datetime | str, partitions: Sequence[int], bootstrap: Sequence[Address]) -> None:
+    """Delete the oldest records of a topic.
+
+    A partition that ends before the offset refuses, and keeps its records.
+    """
+
+    async def work(admin: Admin) -> None:
+        leaders = leaders_of(admin)
+        try:
+            results = await leaders.delete_records(name, await offsets_before(leaders, name, before, partitions))
+        finally:
+            leaders.close()
+        for result in results:
+            if not result.error:
+                click.echo(f"Partition {result.partition} of {name} begins with offset {result.offset} now.")
+        refusals = [f"partition {one.partition} of {name}: {one.error}" for one in results if one.error]
+        if refusals:
+            raise click.ClickException("\n".join(refusals))
+
+    ask(bootstrap, work)
+
+
+async def offsets_before(
+    leaders: Leaders, name: str, before: int | datetime | str, partitions: Sequence[int]
+) -> Mapping[int, int]:
+    """Return the offset for each partition below which its records are deleted."""
+    from pykbroker.client import leaders as points
+
+    timestamp = milliseconds(before) if isinstance(before, datetime) else points.LATEST
+    found = by_partition(await leaders.offsets(name, timestamp))
+    chosen = dict.fromkeys(partitions or found, before if isinstance(before, int) else ALL_RECORDS)
+    if isinstance(before, datetime):  # a partition without a record from this time on has only older ones
+        chosen |= {index: offset for index, offset in found.items() if offset is not None and index in chosen}
+    return chosen
+
+
+def leaders_of(admin: Admin) -> Leaders:
+    """Return the leaders of the cluster's partitions."""
+    from pykbroker.client.leaders import Leaders
+
+    return Leaders(admin)
+
+
+def by_partition(results: Sequence[PartitionResult]) -> dict[int, int | None]:
+    """Return the offsets by partition, None without one. click.ClickException: a partition's leader has refused."""
+    for result in results:
+        if result.error:
+            raise click.ClickException(f"partition {result.partition}: {result.error}")
+    return {result.partition: None if result.offset < 0 else result.offset for result in results}
+
+
+def milliseconds(time: datetime) -> int:
+    """Return the ms since 1970."""
+    return int(time.timestamp() * 1000)

@@ -1,0 +1,17 @@
+"""A topic that is to be created: by the command line, the test fixture, or a start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+BROKER_DEFAULT = -1
+"""The number of partitions or replicas that leaves the choice to the broker."""
+
+
+class NewTopic(NamedTuple):
+    """A topic's name, its number of partitions, and the configs that are set for it."""
+
+    name: str
+    partitions: int = BROKER_DEFAULT
+    configs: Mapping[str, str] = {}
