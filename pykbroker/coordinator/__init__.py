@@ -1,9 +1,10 @@
-"""The one shell around the pure machines of groups and transactions: a machine for each partition of their topic.
+"""The group and transaction coordinators: one state machine for each led partition of a coordinator's topic.
 
-1. A call is handled, its records are appended and replayed, all before the next call; nothing is awaited in between.
-2. Nobody waits for another's commit: calls that come meanwhile are handled on top of what is appended.
-3. Each reply, also a read's, waits until all that was replayed before it is committed.
-4. What is too large is refused before anything happens. After any other failure the machine is thrown away, its callers
-   get NOT_COORDINATOR, and another one is loaded from the log.
-5. Nothing here knows a group or a transaction, an API or a replica: the log is a `journal.Journal`.
+1. A request is handled, and its records are appended and replayed, before the next request begins.
+2. A request does not wait until the records of earlier requests are committed.
+3. A reply, even to a read, waits until all records that were replayed before it are committed.
+4. Records that are too large are refused before anything is appended. After any other failure the state machine is
+   discarded, its callers get NOT_COORDINATOR, and a new one is loaded from the log.
+5. The package must not know a group, a transaction's state, an API or a replica: the log is a
+   `journal.CoordinatorJournal`.
 """

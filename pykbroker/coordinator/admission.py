@@ -1,4 +1,4 @@
-"""The check of a transaction's first batch in each partition: its coordinator says whether it may be written."""
+"""Verification of transactional batches (KIP-890): the coordinator says which partitions a transaction contains."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from wire.error_codes import ErrorCode
 
 
 class Admission:
-    """The verifications of one request, for the logs of its batches; `refused` has the errors of other partitions.
+    """The verifications of one Produce or TxnOffsetCommit request. `refused` has the errors of partitions that failed.
 
-    `adds`: verification adds a partition to the transaction (transaction version 2); otherwise it must have been added.
+    With `adds` (transaction version 2), the verification adds the partition to the transaction. Without it, the
+    producer must have added the partition before.
     """
 
     def __init__(self, producer_id: int, epoch: int, *, adds: bool, now_ms: int) -> None:
@@ -22,7 +23,7 @@ class Admission:
         self.refused: dict[TopicPartition, ErrorCode] = {}
 
     def begin(self, place: TopicPartition, log: Producers, sequence: int) -> None:
-        """Note that a batch will be appended to this log. An open transaction in the log needs no verification."""
+        """Prepare the verification of a batch for this log. Do nothing if the log already has the transaction open."""
         verification = log.begin_verification(
             self._producer_id, self._epoch, sequence, self._now_ms, from_zero=self._adds
         )
@@ -30,10 +31,12 @@ class Admission:
             self._first[place], self.verifications[place] = (log, sequence), verification
 
     async def ask(self, transactions: TransactionRequests, transactional_id: str) -> None:
-        """Ask the coordinator. While the last transaction ends, a producer of version 2 waits a little.
+        """Ask the transaction coordinator about all partitions.
 
-        Its markers void earlier verifications, so all are begun anew in the very step that asks. A log forgets the
-        verification of a partition that is refused for good: transactions that do not exist fill no memory.
+        A producer of transaction version 2 waits a little while its last transaction is still ending, then asks once
+        more. The end markers of that transaction remove verifications, so all are begun again just before each request.
+        A log drops the verification of a partition that is refused with a fatal error, so that unknown transactions
+        fill no memory.
         """
         for may_wait in (self._adds, False):
             for place, (log, sequence) in self._first.items():

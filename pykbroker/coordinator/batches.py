@@ -1,7 +1,7 @@
-"""Between what machines decide and the batches of a log.
+"""The conversion between the records of a coordinator and the record batches of its log.
 
-Records of one producer, or of none, share a batch; a transaction marker is one of its own. A record of a type that is
-not known is passed over, as from a newer broker: it stays in the log.
+Records of the same producer, or of none, share a batch. A transaction marker has a batch of its own. A record of an
+unknown type is skipped, since a newer broker may have written it; it stays in the log.
 """
 
 from __future__ import annotations
@@ -32,26 +32,28 @@ from wire.stored.framing import (
 )
 
 RECORD_OVERHEAD_BYTES = 40
-"""More than a record needs beside its key and value."""
+"""An upper bound of a record's size without its key and value."""
 BATCH_BYTES_MAX = 64 << 20
-"""No batch of a coordinator is larger, decompressed."""
+"""The size of the largest decompressed batch that a coordinator reads."""
 OPENED_BYTES_MAX = 1 << 20
-"""Batches are decompressed ahead of their replay until they have as many bytes together."""
+"""The decompressed bytes that one call of `opened` collects before it stops."""
 
 RunReader = Callable[[RecordCursor], RecordRun | None]
-"""Reads and skips the next records, if it knows how; None leaves the next record to the catalogue."""
+"""A function that reads the next records as one run. It returns None to have them decoded by the catalogue."""
 FramedBatch = tuple[bytes | Marker, list[LogRecord]]
-"""A batch and what it holds; the batch of a marker is the log's to make."""
+"""A batch and its records. A marker stands for its own batch, which the log builds."""
 
 
 def no_runs(cursor: RecordCursor) -> None:
-    """Leave every record to the catalogue."""
+    """Return None: every record is decoded by the catalogue."""
 
 
 def opened(found: Iterable[Batch]) -> list[bytes | DecodeError]:
-    """Return the contents of the first batches, of one at least; a damaged one ends them, as its error.
+    """Return the decompressed records of the first batches, at least one.
 
-    An error that was raised off the loop would keep all that its traceback can see.
+    A DecodeError stands for a damaged batch and is last.
+
+    The error is created anew, since the traceback of the original one would keep the decompressed data in memory.
     """
     contents: list[bytes | DecodeError] = []
     size = 0
@@ -68,7 +70,10 @@ def opened(found: Iterable[Batch]) -> list[bytes | DecodeError]:
 
 
 class Batches:
-    """The framing of one topic's records. `base_sequence` is 0 for Kafka's group coordinator and -1 for others."""
+    """The encoder and decoder of one topic's batches.
+
+    `base_sequence` is 0 for Kafka's group coordinator and -1 for others.
+    """
 
     def __init__(
         self, catalogue: Catalogue, base_sequence: int = -1, codec: Codec = Codec.NONE, read_run: RunReader = no_runs
@@ -120,9 +125,9 @@ class Batches:
         )
 
     def read(self, batch: Batch, data: bytes, start_offset: int = 0) -> Iterator[Entry[StoredRecord]]:
-        """Yield what the records of a batch from `start_offset` on say. DecodeError: the batch is damaged.
+        """Yield the decoded records of a batch from `start_offset` on. Raise DecodeError if the batch is damaged.
 
-        `data` is what `opened` returned for the batch.
+        `data` is the result of `opened` for the batch.
         """
         if batch.is_control:
             for control in control_records(batch):

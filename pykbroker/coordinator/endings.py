@@ -1,4 +1,4 @@
-"""Transaction markers in partitions that this broker leads."""
+"""The append of transaction markers to partitions that this broker leads."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ from pykbroker.core.names import GROUP_METADATA_TOPIC
 
 
 class AppendedMarker(Protocol):
-    """A marker that is appended."""
+    """A marker that has been appended to a log."""
 
     async def wait(self) -> Any:
-        """Wait until the marker is committed. ApiError: it may not be in the log, and must be written again."""
+        """Wait until the marker is committed.
+
+        Raise ApiError if it may be missing from the log and must be written again.
+        """
 
 
 class Endings:
-    """A writer of markers. The group coordinator appends the markers of `__consumer_offsets`."""
+    """A writer of transaction markers. Markers for `__consumer_offsets` are appended by the group coordinator."""
 
     def __init__(
         self, log_of: Callable[[str, int], CoordinatorJournal], groups: Runtime, wall_ms: Callable[[], int]
@@ -27,7 +30,7 @@ class Endings:
         self._log_of, self._groups, self._wall_ms = log_of, groups, wall_ms
 
     def append(self, topic: str, index: int, marker: Marker) -> AppendedMarker:
-        """Append the marker and return an object to wait on. ApiError: the log refuses the marker."""
+        """Append the marker and return an object to wait on. Raise ApiError if the log refuses the marker."""
         log = self._log_of(topic, index)
         if topic == GROUP_METADATA_TOPIC:
             return self._groups.ask_at(index, marker)

@@ -1,4 +1,4 @@
-"""The log that a machine's records go into: what the shell needs of one, so that a partition of `replica` is one."""
+"""The Protocol of a coordinator's log. A partition of `replica` matches it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pykbroker.world.disk import Buffer
 
 
 class CoordinatorJournal(Protocol):
-    """One partition, led here. `ApiError` says what is refused: NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR."""
+    """The log of one partition. A refused append raises ApiError: NOT_LEADER_OR_FOLLOWER or KAFKA_STORAGE_ERROR."""
 
     @property
     def leader_epoch(self) -> int:
-        """Return the epoch of the partition's leader, this broker or another."""
+        """Return the partition's leader epoch, whichever broker leads it."""
 
     @property
     def high_watermark(self) -> int:
-        """Return the offset below which everything is committed."""
+        """Return the offset below which all records are committed."""
 
     @property
     def is_leader(self) -> bool:
@@ -44,19 +44,22 @@ class CoordinatorJournal(Protocol):
 
     @property
     def flush_due(self) -> bool:
-        """Whether what was appended must be flushed before it may be acknowledged."""
+        """Whether appended records must be flushed before they may be acknowledged."""
 
     def append_own(self, batch: Buffer | Marker, now_ms: int, verification: Verification | None) -> int:
-        """Append a batch that this broker made, all of it or nothing; the offset after it.
+        """Append a batch that this broker built, as a whole or not at all, and return the offset after it.
 
-        `verification`: what lets it begin a transaction here, as `core.log.verification` has it.
+        `verification` is the proof from `core.log.verification` that the batch may begin a transaction.
         """
 
     async def flush(self) -> None:
-        """Make all that was appended durable."""
+        """Make all appended records durable."""
 
     async def wait_committed(self, offset: int) -> None:
         """Wait until the high watermark has reached `offset`."""
 
     async def read_stored(self, offset: int, bytes_max: int) -> Buffer:
-        """Return whole batches from the one that holds `offset`, at least one, also above the high watermark."""
+        """Return at least one whole batch, beginning with the batch that contains `offset`.
+
+        It may be above the high watermark.
+        """

@@ -1,4 +1,4 @@
-"""The log of a coordinator's machine: one partition, written in the epoch in which this broker leads it."""
+"""The log of a coordinator's state machine: one partition, written in one leader epoch of this broker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOST = frozenset((ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWE
 
 
 class CoordinatorLog:
-    """Frames records as batches of a partition. Matches `machines.log.MachineLog` and `machines.loader.StoredLog`."""
+    """The log of one coordinator partition. It matches `machines.log.MachineLog` and `machines.loader.StoredLog`."""
 
     def __init__(self, journal: CoordinatorJournal, framing: Batches, off_loop: OffLoop) -> None:
         self._journal, self._framing, self._off_loop = journal, framing, off_loop
@@ -59,9 +59,9 @@ class CoordinatorLog:
         return self._framing.write(records, wall_ms, self._journal.batch_bytes_max, split=split)
 
     def append(self, batch: bytes | Marker, wall_ms: int, verification: Verification | None, *, is_first: bool) -> int:
-        """Return the offset after the batch. ApiError: the log refuses it.
+        """Append the batch and return the offset after it. Raise ApiError if the log refuses it.
 
-        LogLost: the error is one of `LOST`, or an earlier batch of the same outcome was appended.
+        Raise LogLost if the error is one of `LOST`, or if an earlier batch of the same decision was already appended.
         """
         try:
             return self._journal.append_own(batch, wall_ms, verification)
@@ -82,7 +82,10 @@ class CoordinatorLog:
         return self._journal.is_committed(offset)
 
     async def commit(self, offset: int, replayed: int, between: BetweenRequests[Any]) -> int:
-        """Flush if that is due, and wait for the high watermark. LogLost: the disk failed, or the leadership ended."""
+        """Flush the log if that is due, then wait for the high watermark.
+
+        Raise LogLost if the disk or the leadership is lost.
+        """
         try:
             if self._journal.flush_due:
                 await self._journal.flush()
@@ -92,20 +95,20 @@ class CoordinatorLog:
         return min(replayed, self._journal.high_watermark)
 
     async def read_batches(self, offset: int) -> Collection[Batch]:
-        """Return batches from the one that holds `offset`."""
+        """Return batches, beginning with the batch that contains `offset`."""
         return deque(batches(await self._journal.read_stored(offset, LOAD_BYTES)))
 
     async def open(self, found: Collection[Batch]) -> list[bytes | DecodeError]:
-        """Return the contents of the first batches, decompressed off the loop."""
+        """Return the decompressed records of the first batches. A thread decompresses them off the event loop."""
         if any(batch.codec for batch in found):
             return await self._off_loop(opened, tuple(found))
         return opened(found)
 
     def read_entries(self, batch: Batch, data: bytes, offset: int) -> Iterator[Entry[StoredRecord]]:
-        """Yield the records of a batch from `offset` on. DecodeError: the batch is damaged."""
+        """Yield the records of a batch from `offset` on. Raise DecodeError if the batch is damaged."""
         return self._framing.read(batch, data, offset)
 
 
 def not_coordinator() -> ApiError:
-    """Return the error for callers of a machine that is not here: they look for the coordinator again."""
+    """Return the error NOT_COORDINATOR, which makes a client look for the coordinator again."""
     return ApiError(ErrorCode.NOT_COORDINATOR)

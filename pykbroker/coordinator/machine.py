@@ -1,4 +1,4 @@
-"""The machines that a coordinator hosts: those of groups and of transactions."""
+"""The type of a state machine that a coordinator hosts, of groups or of transactions."""
 
 from __future__ import annotations
 

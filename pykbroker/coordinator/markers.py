@@ -1,4 +1,4 @@
-"""The writer of transaction markers, which tells the coordinator when all markers of a transaction are written."""
+"""The writer of transaction markers. It tells the coordinator when all markers of a transaction are written."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from wire.error_codes import ErrorCode
 logger = logging.getLogger(__name__)
 
 RETRY_S = 0.1
-"""The pause before a failed partition is retried, or a machine that is not loaded is asked again."""
+"""The pause before the writer retries a failed partition, or asks a loading coordinator again."""
 AT_ONCE_MAX = 100
-"""Markers that are appended or waited for in one step of the loop."""
+"""The number of markers that are appended or awaited before other tasks may run."""
 SORTED_AT_ONCE_MAX = 4096
-"""Partitions that are sorted in one step, which takes 2 ms."""
+"""The number of partitions that are sorted before other tasks may run, which takes 2 ms."""
 ENDED_OTHERWISE = ErrorCode.INVALID_PRODUCER_EPOCH
 """The error of a partition where a newer epoch of the producer has already ended the transaction."""
 
 
 class MarkerWriter:
-    """A task for each led partition of `__transaction_state`, and one for each decided transaction.
+    """The tasks that write markers: one for each led partition of `__transaction_state`, and one for each transaction.
 
-    `exists` returns whether a partition exists: a deleted partition needs no marker.
+    `exists` returns whether a partition exists. A deleted partition needs no marker.
     """
 
     def __init__(self, transactions: Runtime, endings: Endings, exists: Callable[[str, int], bool]) -> None:
@@ -45,7 +45,7 @@ class MarkerWriter:
         self._changed = trio.Event()
 
     def follow(self, led: Mapping[int, CoordinatorJournal]) -> None:
-        """Serve the partitions of `__transaction_state` that this broker leads now."""
+        """Set the partitions of `__transaction_state` that this broker leads."""
         self._led = {index: journal.leader_epoch for index, journal in led.items()}
         self._changed.set()
 
@@ -66,13 +66,13 @@ class MarkerWriter:
                 await self._changed.wait()
 
     async def _serve(self, scope: trio.CancelScope, index: int, epoch: int) -> None:
-        """Write the markers of one machine's decided transactions while this leader epoch lasts."""
+        """Write the markers for one partition of `__transaction_state`, while this broker leads it in this epoch."""
         with scope:
             async with trio.open_nursery() as nursery:
                 while True:
                     try:
                         markers: Markers = await self._transactions.ask_at(index, AwaitMarkers()).wait()
-                    except ApiError:  # it is loaded, or given up and loaded again
+                    except ApiError:  # the coordinator is loading its state
                         await trio.sleep(RETRY_S)
                         continue
                     for decided in markers.transactions:
@@ -95,10 +95,15 @@ class MarkerWriter:
             written = MarkersWritten(decided.transactional_id, decided.producer_id, decided.epoch)
             await self._transactions.ask(decided.transactional_id, written).wait()
         except ApiError as error:
-            logger.warning("%s: %s is not noted as complete: %s", decided.transactional_id, marker, error)
+            logger.warning(
+                "transactional id %s: %s is written but could not be marked complete: %s",
+                decided.transactional_id,
+                marker,
+                error,
+            )
 
     async def _write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
-        """Append to all partitions, then wait for all of them; return the partitions to retry."""
+        """Append the marker to all partitions, then wait until it is committed. Return the partitions to retry."""
         appended, again = [], []
         for count, place in enumerate(await in_order(partitions), 1):
             if count % AT_ONCE_MAX == 0:
@@ -120,13 +125,13 @@ class MarkerWriter:
 
     def _must_retry(self, place: TopicPartition, marker: Marker, error: ApiError) -> bool:
         if error.code is ENDED_OTHERWISE or not self._exists(*place):
-            logger.info("%s-%d needs no end of producer %d: %s", *place, marker.producer_id, error)
+            logger.info("%s-%d: no marker is written for producer id %d: %s", *place, marker.producer_id, error)
             return False
         return True
 
 
 async def in_order(partitions: frozenset[TopicPartition]) -> Iterable[TopicPartition]:
-    """Return the sorted partitions, merged lazily from sorted runs. Other tasks run between two runs."""
+    """Return the partitions in sorted order. Other tasks run while they are sorted in portions and merged lazily."""
     runs: list[list[TopicPartition]] = []
     for few in portions(partitions, SORTED_AT_ONCE_MAX):
         if runs:

@@ -1,4 +1,4 @@
-"""The machine of one partition: loaded from the log, served, and loaded again after each failure."""
+"""The state machine of one coordinator partition: loaded from the log, run, and loaded again after each failure."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ RULES = ShellRules(
 
 
 class CoordinatorPartition:
-    """A partition that this broker leads, with its machine. `run` loads and serves the machine.
+    """A partition that this broker leads, with its state machine. `run` loads and runs the state machine.
 
-    `replaying` is held during a replay or a tick, by one partition of all at a time.
+    `replaying` is a lock shared by all partitions, held during a replay or a tick.
     """
 
     def __init__(
@@ -60,15 +60,18 @@ class CoordinatorPartition:
         return self._log.leader_epoch
 
     def ask(self, request: Any, verification: Verification | None = None) -> Call:
-        """Ask the machine. ApiError: it is loaded now, or the partition is led elsewhere."""
+        """Pass a request to the state machine.
+
+        Raise ApiError if it is loading, or if another broker leads the partition.
+        """
         return self._shell.ask(request, verification)
 
     def notify(self, notice: Any) -> None:
-        """Pass on a notice that has no reply. It is dropped while there is no machine."""
+        """Pass on a notice that has no reply. It is dropped while no state machine is loaded."""
         self._shell.notify(notice)
 
     async def run(self) -> None:
-        """Load the machine and serve it, and load it again after each failure, until cancelled."""
+        """Load the state machine and run it, and load it again after each failure, until cancelled."""
         try:
             while True:
                 if not self._shell.has_machine:
@@ -82,7 +85,7 @@ class CoordinatorPartition:
             self._shell.give_up()
 
     async def _load(self) -> None:
-        """Replay the log. If it cannot be read, log the reason and leave the partition without a machine."""
+        """Replay the log. If the log cannot be read, log the reason and leave the partition without a state machine."""
         machine = self._new_machine()
         try:
             offset = await self._loader.load(machine, self._log.log_start_offset)

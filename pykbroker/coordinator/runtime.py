@@ -1,4 +1,4 @@
-"""All machines of one kind on this broker: a machine for each partition of their topic that it leads."""
+"""All coordinators of one kind on this broker: a state machine for each led partition of their topic."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ from pykbroker.world.turns import Turns
 
 
 class Runtime:
-    """`follow` says what is led, `run` keeps the machines alive, `ask` may be called at any time."""
+    """The coordinator partitions of one topic.
+
+    `follow` sets which are led, `run` runs them, `ask` may be called at any time.
+    """
 
     def __init__(
         self,
@@ -40,22 +43,29 @@ class Runtime:
         self._changed, self._replaying = trio.Event(), trio.Lock()
 
     def partition_of(self, name: str) -> int:
-        """Return the partition of a group or transactional id. ApiError NOT_COORDINATOR: the topic does not exist."""
+        """Return the partition of a group or transactional id.
+
+        Raise ApiError NOT_COORDINATOR if the topic does not exist.
+        """
         if not self._partitions:
             raise not_coordinator()
         return partition_of(name, self._partitions)
 
     def ask(self, name: str, request: Any, verification: Verification | None = None) -> Call:
-        """Ask the machine of this group or transactional id; with none to ask, the call is refused at once."""
+        """Pass a request to the coordinator of this group or transactional id.
+
+        The call is refused if there is none here.
+        """
         try:
             return self.ask_at(self.partition_of(name), request, verification)
         except ApiError as error:
             return refused(error)
 
     def ask_at(self, index: int, request: Any, verification: Verification | None = None) -> Call:
-        """Ask a partition's machine. ApiError NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS: not here, or not yet.
+        """Pass a request to the coordinator of one partition. `verification` allows its records to begin a transaction.
 
-        `verification`: what lets the machine's records begin a transaction.
+        Raise ApiError NOT_COORDINATOR if this broker does not lead the partition, COORDINATOR_LOAD_IN_PROGRESS if it is
+        loading.
         """
         partition = self._led.get(index)
         if partition is None:
@@ -63,17 +73,17 @@ class Runtime:
         return partition.ask(request, verification)
 
     def ask_all(self, request: Any) -> Iterator[Call]:
-        """Ask every machine here. ApiError as `ask_at`."""
+        """Pass a request to the coordinators of all led partitions, lazily. Raise ApiError as `ask_at` does."""
         for index in sorted(self._led):
             yield self.ask_at(index, request)
 
     def notify(self, notice: Any) -> None:
-        """Pass a notice to every machine here. It has no reply."""
+        """Pass a notice, which has no reply, to the coordinators of all led partitions."""
         for partition in self._led.values():
             partition.notify(notice)
 
     def follow(self, partitions: int, led: Mapping[int, CoordinatorJournal]) -> None:
-        """Set the topic's number of partitions, and the partitions that this broker leads in their present epochs."""
+        """Set the topic's number of partitions, and the partitions that this broker leads in their current epochs."""
         self._partitions = partitions
         for index in [
             index
@@ -93,7 +103,7 @@ class Runtime:
                 self._changed.set()
 
     async def run(self) -> None:
-        """Keep every machine alive, until cancelled."""
+        """Run the coordinators of all led partitions until cancelled."""
         async with trio.open_nursery() as nursery:
             while True:
                 self._changed = trio.Event()

@@ -1,4 +1,4 @@
-"""The transaction coordinator of a broker, built and run as one part."""
+"""The transaction coordinator of a broker: its state machines and its marker writer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from wire.stored.transaction_log import TRANSACTION_RECORDS
 
 
 class TransactionCoordinator:
-    """The coordinator of transactions. APIs ask `transactions` and `endings`.
+    """The transaction coordinator. APIs use its `transactions` and `endings`.
 
     `log_of` returns the log of a partition that this broker leads, or raises ApiError.
     """
@@ -57,7 +57,10 @@ class TransactionCoordinator:
         )
 
     def follow(self, partitions: int, led: Mapping[int, CoordinatorJournal]) -> None:
-        """Serve these partitions of `__transaction_state`, which has `partitions` partitions in total."""
+        """Set the partitions of `__transaction_state` that this broker leads.
+
+        The topic has `partitions` partitions in total.
+        """
         self._runtime.follow(partitions, led)
         self._writer.follow(led)
 

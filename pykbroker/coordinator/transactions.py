@@ -37,32 +37,38 @@ CLIENT_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
 }
-"""The errors that clients get for errors of the transaction log."""
+"""Error codes of the log of `__transaction_state`, with the error codes that clients receive for them."""
 
 
 class ProducerIdAllocator(ProducerIdSource, Protocol):
-    """A source of producer ids that the machines take from, and that is refilled from the controller."""
+    """A source of producer ids for the transaction coordinator. It gets blocks of ids from the controller."""
 
     @property
     def in_hand(self) -> bool:
-        """Whether there is one at once."""
+        """Whether a producer id is available without waiting."""
 
     async def refill(self) -> None:
-        """Wait until there is. ApiError COORDINATOR_LOAD_IN_PROGRESS: there is none to be had now."""
+        """Wait until a producer id is available.
+
+        Raise ApiError COORDINATOR_LOAD_IN_PROGRESS if the controller grants none now.
+        """
 
 
 class TransactionRequests:
-    """Refusals come as an `TransactionAnswer`, too.
+    """Requests to the transaction coordinators of this broker.
 
-    What cannot be before the markers of the last transaction are written, CONCURRENT_TRANSACTIONS, is so for a moment
-    only, and clients pause for longer: so who is told that waits first, at most `patience_ms`, and asks again.
+    An error is returned as a `TransactionAnswer`, not raised.
+
+    CONCURRENT_TRANSACTIONS lasts only until the markers of the last transaction are written, but clients pause for
+    longer before they retry. The broker therefore waits for the markers, at most `patience_ms`, and repeats the request
+    once itself.
     """
 
     def __init__(self, runtime: Runtime, producer_ids: ProducerIdAllocator, patience_ms: int) -> None:
         self._runtime, self._producer_ids, self._patience_ms = runtime, producer_ids, patience_ms
 
     def ask(self, request: TransactionRequest, respond: Callable[[Reply], T]) -> T | Coroutine[Any, Any, T]:
-        """Return the response to a client, made by `respond` from the reply; a coroutine if the reply is awaited."""
+        """Return the response that `respond` makes from the coordinator's reply, or a coroutine that waits for it."""
         if not request.transactional_id:
             return respond(TransactionAnswer(ErrorCode.INVALID_REQUEST))
         if self._lacks_producer_id(request):
@@ -82,7 +88,7 @@ class TransactionRequests:
         return respond(reply)
 
     async def asked(self, request: TransactionRequest) -> Reply:
-        """Return the reply to a request of the broker itself, which does not wait for other transactions."""
+        """Return the coordinator's reply. CONCURRENT_TRANSACTIONS is returned at once."""
         if not request.transactional_id:
             return TransactionAnswer(ErrorCode.INVALID_REQUEST)
         if self._lacks_producer_id(request):
@@ -93,28 +99,32 @@ class TransactionRequests:
         return await _waited(self._runtime.ask(request.transactional_id, request))
 
     def _lacks_producer_id(self, request: TransactionRequest) -> bool:
-        """Whether it may need a new producer id, and would find none."""
+        """Whether the request may need a new producer id while none is available."""
         return isinstance(request, InitProducer | EndTransaction) and not self._producer_ids.in_hand
 
     async def wait_ended(self, transactional_id: str) -> None:
-        """Wait until the markers of the last transaction are written, or patience ends."""
+        """Wait until the markers of the last transaction are written, at most `patience_ms`."""
         await self._runtime.ask(transactional_id, AwaitEnd(transactional_id, self._patience_ms)).wait_settled()
 
     async def listed(self, wanted: Callable[[Transaction], bool]) -> list[Transaction]:
-        """Return the transactions of this broker for which `wanted` is true. ApiError COORDINATOR_LOAD_IN_PROGRESS."""
+        """Return the transactions of this broker for which `wanted` is true.
+
+        Raise ApiError COORDINATOR_LOAD_IN_PROGRESS if a coordinator is loading.
+        """
         found: list[Transaction] = []
         for call in self._runtime.ask_all(FindTransactions(wanted)):
             reply = await call.wait()
             found += reply.transactions
-            await trio.lowlevel.checkpoint()  # 20,000 transactions at once would take 20 ms
+            await trio.lowlevel.checkpoint()  # the event loop would be blocked for 20 ms by 20,000 transactions
         return found
 
     async def admit(
         self, transactional_id: str, producer_id: int, epoch: int, partitions: frozenset[TopicPartition], *, add: bool
     ) -> dict[TopicPartition, ErrorCode]:
-        """Return the partitions that the transaction may not write to, with their errors. `add`: add them to it.
+        """Verify that the transaction may write to these partitions. Return the refused partitions with their errors.
 
-        Callers use an `Admission`, which repeats the request where that helps.
+        With `add`, the partitions are added to the transaction first. Callers go through `Admission`, which repeats the
+        request after CONCURRENT_TRANSACTIONS.
         """
         request: TransactionRequest = (
             AddPartitions(transactional_id, producer_id, epoch, partitions, EPOCH_BUMP_VERSION)
@@ -134,7 +144,7 @@ async def _waited(call: Call) -> Reply:
 
 
 def _result(call: Call) -> Reply:
-    """Return the machine's reply; a refusal becomes an answer too."""
+    """Return the reply of a settled call. An ApiError becomes a TransactionAnswer."""
     try:
         reply: Reply = call.result()
     except ApiError as error:
@@ -143,17 +153,17 @@ def _result(call: Call) -> Reply:
 
 
 def refused(error: ApiError) -> TransactionAnswer:
-    """Return the answer of a request that failed as a whole."""
+    """Return the answer to a request that failed as a whole."""
     return TransactionAnswer(CLIENT_ERRORS.get(error.code, error.code))
 
 
 def code_for_version(code: ErrorCode, version: int, fenced_version_first: int) -> ErrorCode:
-    """Return the error code for this version: INVALID_PRODUCER_EPOCH before the version that has PRODUCER_FENCED."""
+    """Return the error code for a version: INVALID_PRODUCER_EPOCH for PRODUCER_FENCED before `fenced_version_first`."""
     if code is ErrorCode.PRODUCER_FENCED and version < fenced_version_first:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     return code
 
 
 def is_early(reply: Reply) -> bool:
-    """Whether it only says that the last transaction is still ending."""
+    """Whether the reply is CONCURRENT_TRANSACTIONS: the last transaction is still ending."""
     return isinstance(reply, TransactionAnswer) and reply.error_code is ErrorCode.CONCURRENT_TRANSACTIONS

@@ -1,4 +1,4 @@
-"""The deadlines of one machine."""
+"""The timer of one state machine."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import trio
 
 
 class Alarm:
-    """Calls `ring` at each deadline. `look` must be called whenever the deadline may have come nearer."""
+    """A timer that calls `ring` at each deadline. Its owner calls `look` when the deadline may have become earlier."""
 
     def __init__(self) -> None:
         self._alarm_ms = inf
         self._sooner = trio.Event()
 
     def look(self, deadline_ms: float) -> None:
-        """Note a deadline, in ms of the monotonic clock."""
+        """Note a deadline, in ms of the monotonic clock. `run` wakes up if it is earlier than the one it waits for."""
         if deadline_ms < self._alarm_ms:
             self._sooner.set()
 
@@ -26,7 +26,11 @@ class Alarm:
         rested: Callable[[], Awaitable[None]],
         ring: Callable[[float], Awaitable[None]],
     ) -> None:
-        """Wait for each deadline and call `ring` with it, between requests, until cancelled."""
+        """Wait for each deadline and call `ring` with it, until cancelled.
+
+        `deadline_ms` returns the next deadline. `rested` waits until no request is being handled; it is awaited before
+        each wait.
+        """
         while True:
             await rested()
             self._sooner = trio.Event()

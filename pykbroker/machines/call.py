@@ -1,4 +1,4 @@
-"""A caller of a machine: the token that stands for the request, and later its response."""
+"""A pending request to a state machine. The machine uses it as the token of the caller; it later holds the response."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ R = TypeVar("R")
 
 
 class Call:
-    """A request that is settled once, with a response or an error. Most are at once, so the event is made on demand.
+    """A request that is settled once, with a response or an error.
 
-    `offset` is the end of the records that the response depends on.
+    Most calls are settled before anybody waits for them, so the event is created by the first waiter. `offset` is the
+    end of the log records that the response depends on.
     """
 
     __slots__ = ("_error", "_event", "_response", "offset", "settled")
@@ -29,7 +30,7 @@ class Call:
         self._event: trio.Event | None = None
 
     def settle(self, response: Any) -> None:
-        """Set the response, or the ApiError that refuses the call. A settled call stays as it is."""
+        """Set the response, or the ApiError that refuses the call. Do nothing if the call is already settled."""
         if isinstance(response, ApiError):
             self.fail(response)
         elif not self.settled:
@@ -37,7 +38,7 @@ class Call:
             self._end()
 
     def fail(self, error: Exception) -> None:
-        """Set the error that `result` raises. A settled call stays as it is."""
+        """Set the error that `result` raises. Do nothing if the call is already settled."""
         if not self.settled:
             self._error = error
             self._end()
@@ -71,7 +72,7 @@ class Call:
 
 
 def when_settled(calls: Iterable[Call], answer: Callable[[], R]) -> R | Coroutine[Any, Any, R]:
-    """Return `answer()`, or a coroutine that first waits until all calls are settled."""
+    """Return `answer()` if all calls are settled, otherwise a coroutine that waits for them and returns `answer()`."""
     unsettled = [call for call in calls if not call.settled]
     return _later(unsettled, answer) if unsettled else answer()
 
@@ -83,7 +84,7 @@ async def _later(calls: list[Call], answer: Callable[[], R]) -> R:
 
 
 def refused(error: ApiError) -> Call:
-    """Return a call that is refused without asking a machine."""
+    """Return a call that is already settled with this error."""
     call = Call()
     call.settle(error)
     return call

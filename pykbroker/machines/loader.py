@@ -1,4 +1,4 @@
-"""Loading: replays the whole log of a machine, in steps so small that other tasks can run."""
+"""Loading a state machine: its whole log is replayed, in steps that are short enough for other tasks to run."""
 
 from __future__ import annotations
 
@@ -14,43 +14,55 @@ from wire.records.batch import Batch
 from wire.stored.framing import RecordRun
 
 LOAD_RECORDS_MAX = 200
-"""Records that are replayed, in 1 ms, before other tasks run. Records in runs are not counted."""
+"""The number of records that are replayed, in about 1 ms, before other tasks may run.
+
+A run of records counts for fewer.
+"""
 RUN_RECORDS = 8
-"""Records in a run that take at least the time of one record outside of a run."""
+"""The number of records in a run that take as long to replay as one record outside of a run."""
 
 
 class StoredLog(Protocol):
-    """A log that is read from its start to its end."""
+    """A log that can be read from its start to its end."""
 
     @property
     def log_end_offset(self) -> int:
         """Return the offset of the next record."""
 
     async def read_batches(self, offset: int) -> Collection[Batch]:
-        """Return batches from the one that holds `offset`, at least one. ApiError, DecodeError."""
+        """Return at least one batch; the first is the batch that contains `offset`.
+
+        Raise ApiError or DecodeError if there is none.
+        """
 
     async def open(self, batches: Collection[Batch]) -> list[bytes | DecodeError]:
-        """Return the decompressed records of the first batches, of one at least, or why the next cannot be read."""
+        """Return the decompressed records of the first batches, at least one.
+
+        An error stands for the first unreadable batch.
+        """
 
     def read_entries(self, batch: Batch, data: bytes, offset: int) -> Iterator[Entry[Any]]:
-        """Yield the records of a batch from `offset` on. DecodeError: the batch is damaged."""
+        """Yield the records of a batch from `offset` on. Raise DecodeError if the batch is damaged."""
 
 
 class Loader:
-    """Replays one log into one machine. Of all loaders with the same lock, one replays at a time."""
+    """A replay of one log into one state machine. Of all loaders with the same lock, only one replays at a time."""
 
     def __init__(self, log: StoredLog, replaying: trio.Lock) -> None:
         self._log, self._replaying = log, replaying
-        self._steps = 0  # since others had their turn
+        self._steps = 0  # since other tasks could last run
 
     async def load(self, machine: Machine[Any, Any, Any, Any], offset: int) -> int:
-        """Replay the log from `offset` on, and return its end. ApiError, DecodeError: it cannot be read."""
+        """Replay the log from `offset` on, and return its end offset.
+
+        Raise ApiError or DecodeError if the log cannot be read.
+        """
         while offset < self._log.log_end_offset:
             offset = await self.load_some(machine, offset)
         return offset
 
     async def load_some(self, machine: Machine[Any, Any, Any, Any], offset: int) -> int:
-        """Replay one read in small steps and return the offset after it."""
+        """Read a few batches, replay them in short steps, and return the offset after them."""
         found = deque(await self._log.read_batches(offset))
         async with self._replaying:
             while found:
@@ -64,7 +76,7 @@ class Loader:
         return offset
 
     async def _replay(self, machine: Machine[Any, Any, Any, Any], batch: Batch, data: bytes, offset: int) -> None:
-        """Replay the records of a batch from `offset` on. Small batches share a step."""
+        """Replay the records of a batch from `offset` on. Let other tasks run after `LOAD_RECORDS_MAX` records."""
         for entry in self._log.read_entries(batch, data, offset):
             machine.replay(entry)
             self._steps += 1 + (entry.value.count // RUN_RECORDS if isinstance(entry.value, RecordRun) else 0)

@@ -12,39 +12,42 @@ from pykbroker.core.steps import Steps
 Rec = TypeVar("Rec")
 T = TypeVar("T")
 BetweenRequests = Callable[[Callable[[], T]], Awaitable[T]]
-"""Runs a function between two requests, and returns its result."""
+"""An async function that runs another function between two requests, and returns its result."""
 
 
 class LogLost(Exception):
-    """The error of a log whose contents are unknown, or that another broker writes now."""
+    """The error of a log whose contents are unknown, or that another broker now writes."""
 
 
 class MachineLog(Protocol[Rec]):
-    """A log with one writer. Batches are of a type that only the log knows."""
+    """A log with one writer, this broker. The shell does not look into its batches."""
 
     def require_open(self) -> None:
-        """Check that this broker writes the log. ApiError: it does not, or not any more."""
+        """Raise ApiError if this broker does not write the log, or no longer does."""
 
     def frame(self, records: Sequence[Rec], wall_ms: int, *, split: bool) -> Steps[Sequence[tuple[Any, Sequence[Rec]]]]:
-        """Return the records as batches, each with its records. `split`: batches may be as small as the log likes.
+        """Return the records as batches, each paired with its records.
 
-        ApiError: the records are too many or too large; nothing has changed.
+        With `split`, batches may be as small as the log likes.
+
+        Raise ApiError if the records are too many or too large. The log is not changed in that case.
         """
 
     def append(self, batch: Any, wall_ms: int, verification: Verification | None, *, is_first: bool) -> int:
-        """Append a batch and return the offset after it; `is_first` of one outcome.
+        """Append a batch and return the offset after it. `is_first` marks the first batch of one decision.
 
-        ApiError: the log refuses the batch, and nothing has changed. LogLost: the log may hold parts of the outcome.
+        Raise ApiError if the log refuses the batch and is unchanged. Raise LogLost if a part of the decision may be in
+        the log.
         """
 
     def entries(self, records: Sequence[Rec], end_offset: int) -> Iterable[Entry[Any]]:
-        """Return the appended records of a batch that ends at `end_offset`, as the machine replays them."""
+        """Return the records of an appended batch that ends at `end_offset`, each with its offset, for the replay."""
 
     def is_committed(self, offset: int) -> bool:
-        """Whether everything below `offset` is committed."""
+        """Whether all records below `offset` are committed."""
 
     async def commit(self, offset: int, replayed: int, between: BetweenRequests[Any]) -> int:
-        """Wait until everything below `offset` is committed; return the offset below which all is, at most `replayed`.
+        """Wait until all records below `offset` are committed. Return the offset up to which the log is committed.
 
-        LogLost: it will never be.
+        The returned offset is at most `replayed`. Raise LogLost if the records can never be committed.
         """

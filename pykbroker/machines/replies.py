@@ -1,4 +1,4 @@
-"""Replies that wait until the records before them are committed."""
+"""Replies that wait until the records that were replayed before them are committed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pykbroker.machines.log import BetweenRequests, MachineLog
 
 
 class Replies:
-    """A queue of replies, in the order of the offsets that they depend on. `settle` delivers one."""
+    """A queue of replies, in the order of the offsets that they depend on. `settle` delivers a reply."""
 
     def __init__(self, log: MachineLog[Any], settle: Callable[[Call, Any], None]) -> None:
         self._log, self._settle = log, settle
@@ -24,7 +24,7 @@ class Replies:
         return len(self._queue)
 
     def add(self, call: Call, response: Any, replayed: int) -> None:
-        """Deliver the reply now if everything below `replayed` is committed; otherwise once it is."""
+        """Deliver the reply once all records below `replayed` are committed, at once if they already are."""
         call.offset = replayed
         if self._queue or not self._log.is_committed(replayed):
             self._queue.append((call, response))
@@ -37,9 +37,11 @@ class Replies:
         self._queue.clear()
 
     async def run(self, replayed: Callable[[], int], between: BetweenRequests[Any]) -> None:
-        """Deliver replies as records are committed, until cancelled. One commit serves all that wait for it.
+        """Deliver replies as records are committed, until cancelled.
 
-        LogLost: the log cannot commit.
+        Replies that wait for the same commit are delivered together.
+
+        Raise LogLost if the log cannot commit.
         """
         while True:
             await self._due.wait()

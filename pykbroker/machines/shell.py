@@ -1,4 +1,4 @@
-"""The shell of one machine: decides, appends and replays one request after the other, and answers them."""
+"""The shell of one state machine: for each request it decides, appends records, replays them and replies."""
 
 from __future__ import annotations
 
@@ -24,14 +24,15 @@ Rec = TypeVar("Rec")
 T = TypeVar("T")
 
 CALLS_MAX = 100_000
-"""Callers of one machine that may be parked or wait for a commit."""
+"""The number of callers of one state machine that may wait for a reply at a time."""
 
 
 class ShellRules(NamedTuple):
-    """The errors of callers whose machine is given up, is being loaded, or has too many callers.
+    """The error codes for callers of a state machine that is discarded, still loading, or has too many callers.
 
-    An exception fails its own caller with itself, and all others with `gone`. `survives_bugs`: one that `handle` raises
-    leaves no trace in the machine, so that the others go on.
+    A caller whose own request raises an exception receives that exception; all other callers receive `gone`.
+    `survives_bugs` is true if an exception raised by `handle` leaves the state unchanged: the state machine then
+    continues.
     """
 
     gone: ErrorCode
@@ -41,10 +42,10 @@ class ShellRules(NamedTuple):
 
 
 class MachineShell(Generic[Rec]):
-    """One machine, from `begin` until `give_up`. `run` must run: it does what takes more than a time slice.
+    """The shell of one state machine, from `begin` to `give_up`. `run` must run meanwhile: it does all long work.
 
-    `ticking` is held during a tick: machines that share it tick one after the other, as each may take a whole share of
-    the loop. `failure` is the reason of the last `give_up`.
+    `ticking` is held during a tick: machines that share the lock tick one after the other, since one tick may take a
+    whole time slice of the event loop. `failure` is the reason of the last `give_up`.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class MachineShell(Generic[Rec]):
         self._turns, self._ticking = turns, ticking
         self._machine: Machine[Any, Rec, Any, Any] | None = None
         self._calls: dict[Call, None] = {}
-        self._replayed = 0  # all below this offset was
+        self._replayed = 0  # all records below this offset were replayed
         self._work = Work(turns, self.give_up)
         self._replies = Replies(log, self._settle)
         self._alarm, self._gone = Alarm(), trio.Event()
@@ -62,7 +63,7 @@ class MachineShell(Generic[Rec]):
 
     @property
     def has_machine(self) -> bool:
-        """Whether requests are accepted."""
+        """Whether a state machine is loaded and requests are accepted."""
         return self._machine is not None
 
     @property
@@ -70,12 +71,13 @@ class MachineShell(Generic[Rec]):
         """Return the number of replies that wait for a commit."""
         return len(self._replies)
 
-    # ---- asking
+    # ---- requests
 
     def ask(self, request: Any, verification: Verification | None = None) -> Call:
-        """Ask the machine; the call may be settled already. ApiError: no machine.
+        """Pass a request to the state machine. The returned call may already be settled.
 
-        `verification` lets the records begin a transaction in the log.
+        Raise ApiError if no state machine is loaded, or if it has too many callers. `verification` allows the records
+        to begin a transaction in the log (KIP-890).
         """
         machine = self._require_machine()
         if len(self._calls) >= CALLS_MAX:
@@ -88,13 +90,16 @@ class MachineShell(Generic[Rec]):
         return call
 
     def notify(self, notice: Any) -> None:
-        """Pass on a notice that has no reply. It is dropped while there is no machine."""
+        """Pass on a notice that has no reply. It is dropped while no state machine is loaded."""
         if self._machine is not None:
             self._work.do(self._noticed(self._machine, notice))
             self._look()
 
     async def between(self, function: Callable[[], T]) -> T:
-        """Run a function between two requests, and return its result. LogLost: the machine is given up."""
+        """Run a function between two requests and return its result.
+
+        Raise LogLost if the state machine is discarded first.
+        """
         call = Call()
         self._work.do(_one_step(function, call))
         if not call.settled:
@@ -108,14 +113,14 @@ class MachineShell(Generic[Rec]):
         return result
 
     def abandon(self, call: Call) -> None:
-        """Forget a caller that no longer waits. A request that has not begun is not handled."""
+        """Forget a caller that no longer waits. Its request is dropped if it is still queued."""
         self._settle(call, ApiError(self._rules.gone))
 
     def _asked(
         self, machine: Machine[Any, Rec, Any, Any], request: Any, call: Call, verification: Verification | None
     ) -> Steps[None]:
         if call.settled:
-            return  # its caller has gone
+            return  # its caller no longer waits
         now = self._now()
         try:
             decided = machine.handle(request, call, now)
@@ -126,7 +131,7 @@ class MachineShell(Generic[Rec]):
         except Exception as error:  # noqa: BLE001 - the caller raises it
             self._fail(call, error)
             if not self._rules.survives_bugs:
-                self.give_up(error)  # what a bug has left of its state is nothing to go on from
+                self.give_up(error)  # a bug may have left its state inconsistent
             return
         try:
             yield from self._carry_out(machine, outcome, now.wall_ms, call, verification)
@@ -180,7 +185,7 @@ class MachineShell(Generic[Rec]):
         wall_ms: int,
         verification: Verification | None,
     ) -> Steps[None]:
-        """Append all records at once, then replay them. A caller that stops halfway must give the machine up."""
+        """Append all records, then replay them. A caller that stops halfway must discard the state machine."""
         framed = yield from self._log.frame(outcome.records, wall_ms, split=not outcome.replies)
         self._log.require_open()
         if machine is not self._machine:
@@ -217,10 +222,10 @@ class MachineShell(Generic[Rec]):
         if self._machine is not None:
             self._alarm.look(self._machine.deadline_ms)
 
-    # ---- the life of a machine
+    # ---- start, run and stop
 
     def begin(self, machine: Machine[Any, Rec, Any, Any], replayed: int) -> None:
-        """Accept requests: everything below `replayed`, the whole log, has been replayed."""
+        """Accept requests for a state machine that has replayed the whole log, up to the offset `replayed`."""
         self._machine, self._replayed = machine, replayed
         self._work, self._replies = Work(self._turns, self.give_up), Replies(self._log, self._settle)
         self._alarm, self._gone, self.failure = Alarm(), trio.Event(), None
@@ -229,7 +234,7 @@ class MachineShell(Generic[Rec]):
         self._look()
 
     async def run(self) -> None:
-        """Serve the machine until it is given up."""
+        """Run the state machine's long work, ticks and commits until it is discarded."""
         machine = self._machine
         assert machine is not None
         async with trio.open_nursery() as nursery:
@@ -240,7 +245,7 @@ class MachineShell(Generic[Rec]):
             nursery.cancel_scope.cancel()
 
     def give_up(self, error: Exception | None = None) -> None:
-        """Discard the machine and refuse every caller."""
+        """Discard the state machine and refuse every caller."""
         self._machine, self.failure = None, error
         self._work.clear()
         self._replies.clear()
@@ -252,7 +257,7 @@ class MachineShell(Generic[Rec]):
     async def _tick(self, alarm_ms: float) -> None:
         async with self._ticking:
             if self._machine is None:
-                return  # it was given up while others ticked
+                return  # it was discarded while this tick waited for the lock
             try:
                 self._work.do(self._ticked(self._machine, alarm_ms))
             except Exception as error:  # noqa: BLE001 - the owner of the shell logs it
@@ -263,7 +268,7 @@ class MachineShell(Generic[Rec]):
         yield from self._carry_out(machine, machine.tick(now), now.wall_ms)
 
     async def _work_on(self) -> None:
-        """Continue work that takes more than a time slice. Its deadlines are new at its end."""
+        """Continue work that takes more than a time slice, and look at the deadline again after it."""
         await self._work.run(self._look)
 
     async def _commit(self) -> None:

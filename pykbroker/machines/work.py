@@ -1,4 +1,4 @@
-"""The work of one machine: one thing after the other, in time slices."""
+"""The work of one state machine: requests and ticks run one after the other, in time slices of the event loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pykbroker.world.turns import Turns, Unfinished
 
 
 class Work:
-    """Steps that are under way, and those that wait behind them. `run` continues what one time slice has not finished.
+    """A queue of computations in steps, of which the first is under way. `run` continues it after its first time slice.
 
     `failed` is called with an exception that no caller receives.
     """
@@ -24,11 +24,11 @@ class Work:
 
     @property
     def under_way(self) -> bool:
-        """Whether steps are unfinished."""
+        """Whether a computation is unfinished."""
         return bool(self._steps)
 
     def do(self, steps: Steps[None]) -> None:
-        """Run the steps for one time slice. Queue them if other steps are under way or if they need longer."""
+        """Run the steps for one time slice. Queue them if others are unfinished, or if one slice is not enough."""
         if self._steps or self._turns.begin(steps) is Unfinished.UNFINISHED:
             if not self._steps:
                 self._rested = trio.Event()
@@ -40,12 +40,12 @@ class Work:
         self._steps.clear()
 
     async def wait_rested(self) -> None:
-        """Wait until no steps are under way."""
+        """Wait until the queue is empty."""
         while self._steps:
             await self._rested.wait()
 
     async def run(self, rested: Callable[[], None]) -> None:
-        """Continue unfinished steps, until cancelled. `rested` is called whenever all are finished."""
+        """Continue unfinished steps, until cancelled. `rested` is called whenever the queue becomes empty."""
         while True:
             await self._more.wait()
             self._more = trio.Event()
@@ -54,7 +54,7 @@ class Work:
                     await self._turns.walk(self._steps[0])
                 except Exception as error:  # noqa: BLE001 - the owner of the shell logs it
                     self._failed(error)
-                if self._steps:  # none is left after `clear`
+                if self._steps:  # `clear` may have emptied the queue during the walk
                     self._steps.popleft()
             self._rested.set()
             rested()
