@@ -1,10 +1,12 @@
-"""The composition root: builds the parts of a broker from the doors of a world, joins them, and owns the one nursery.
+"""The composition root: it builds the parts of a broker on a `World`, joins them, and owns the only nursery.
 
-1. A start goes from the ground up. The address is bound first: a port in use is reported before a file changes.
-   Directories, metadata log and controller follow, then partitions and registration. Clients connect last.
-2. A stop goes the other way round. A log directory is marked as cleanly closed only after all of its logs are.
+1. A start binds the listeners first, so that a port in use is reported before a file changes. It then opens
+   directories, metadata log, controller and partitions, and registers the broker. Clients can connect last.
+2. A stop happens in the opposite order. A log directory is marked as cleanly shut down only after all of its logs are
+   closed.
 3. One task applies committed metadata to the parts, always in the same order.
-4. Parts do not know each other: what one needs of another is a Protocol or a function that it is given here.
+4. Parts do not import each other. A part declares what it needs of another as a Protocol or a function, which it
+   receives here.
 """
 
 from pykbroker.broker.observer import BrokerObserver

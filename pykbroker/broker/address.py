@@ -1,4 +1,4 @@
-"""The addresses that clients connect to: bound at the begin of a start, listened on at its end."""
+"""The listeners' addresses: bound at the beginning of a start, accepting connections at its end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pykbroker.world.net import Accept, Bound, Net, SocketOptions
 
 
 def bind(net: Net, settings: Settings) -> dict[str, Bound]:
-    """Bind the address of each listener: name -> address. StartError: one is in use or cannot be bound."""
+    """Bind the address of each listener: name -> address. Raise StartError if one is in use or cannot be bound."""
     bound: dict[str, Bound] = {}
     for listener in settings.listeners:
         host, port = listener.address
@@ -26,7 +26,7 @@ def bind(net: Net, settings: Settings) -> dict[str, Bound]:
 
 
 def listen(bound: Bound, accept: Accept) -> None:
-    """Accept connections from now on. StartError: another broker already listens on the address."""
+    """Begin to accept connections. Raise StartError if another broker already listens on an address."""
     try:
         bound.listen(accept)
     except OSError as error:
@@ -40,7 +40,7 @@ def close(bound: Mapping[str, Bound]) -> None:
 
 
 def advertised(settings: Settings, bound: Mapping[str, Bound]) -> dict[str, Address]:
-    """Return the advertised address of each listener that has one. Port 0 stands for the port that is bound."""
+    """Return the advertised address of each listener that has one. The bound port replaces port 0."""
     return {
         listener.name: Address(listener.advertised.host, listener.advertised.port or bound[listener.name].port)
         for listener in settings.listeners
@@ -62,7 +62,7 @@ def refused_address(host: str, port: int, error: OSError) -> StartError:
 
 
 def socket_options(config: BrokerConfig) -> SocketOptions:
-    """Return the kernel's options for the sockets of clients."""
+    """Return the socket options for client connections."""
     return SocketOptions(
         config.socket_listen_backlog_size, config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes
     )

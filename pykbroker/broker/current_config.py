@@ -1,4 +1,4 @@
-"""The config in force: the broker's static config under the dynamic configs of the metadata."""
+"""The broker's current config: the static config, overridden by the dynamic configs of the metadata."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pykbroker.core.metadata.image import MetadataImage
 
 
 class CurrentConfig:
-    """Called without arguments, returns the broker's config as of the current metadata image."""
+    """A function that returns the broker's config as of the current metadata image."""
 
     def __init__(self, live: LiveConfig, image: Callable[[], MetadataImage], node_id: int) -> None:
         self._live, self._image, self._node_id = live, image, node_id
@@ -19,5 +19,5 @@ class CurrentConfig:
         return self.under(self._image())
 
     def under(self, image: MetadataImage) -> BrokerConfig:
-        """Return the broker's config as of one image."""
+        """Return the broker's config as of this metadata image."""
         return self._live.under(image.configs.dynamic(self._node_id))

@@ -1,4 +1,4 @@
-"""The log directories: opened before anything else is read or written, and closed when the broker stops."""
+"""The log directories: opened before any other file is read or written, and closed when the broker stops."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ logger = logging.getLogger(__name__)
 
 
 async def open_directories(world: World, directories: list[LogDirectory], descriptors: Descriptors) -> World:
-    """Lock and read all log directories into `directories`; return the world of the disks that could be opened.
+    """Lock and read all log directories into `directories`. Return the world with only the disks that could be opened.
 
-    OSError: the first directory, which holds the metadata, cannot be opened.
+    Raise OSError if the first directory, which has the metadata log, cannot be opened.
     """
     disks: list[Disk] = []
     opener = Opener(world.off_loop)
@@ -54,7 +54,7 @@ async def open_directory(world: World, disk: Disk, opener: Opener, descriptors: 
 
 
 async def leave_untouched(directories: Sequence[LogDirectory]) -> None:
-    """Release the directories of a start that failed. Those that were cleanly closed stay so."""
+    """Release the directories after a failed start. A directory that was cleanly shut down before stays marked so."""
     for directory in directories:
         await directory.leave_untouched()
 
@@ -63,6 +63,6 @@ def unclosed(refusals: Mapping[str, OSError]) -> StopError:
     """Return the StopError for directories that could not be closed: path -> error."""
     failures = "; ".join(f"{path} ({refusal})" for path, refusal in refusals.items())
     return StopError(
-        f"the broker stopped without closing its log directories in order: {failures}. The next start reads"
+        f"the broker stopped without closing its log directories cleanly: {failures}. The next start reads"
         " their logs as after a crash: free space there, or repair the disk, before it."
     )

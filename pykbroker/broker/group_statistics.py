@@ -1,4 +1,4 @@
-"""The members, committed offsets and lags of all groups of this coordinator."""
+"""The members, committed offsets and lags of all groups that this broker coordinates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pykbroker.replica.replicas import Replicas
 from wire.declare import NIL
 
 GROUPS_S_MAX = 2
-"""The time for which a scrape waits for the group coordinator, whose log may be slow to commit."""
+"""The time that a metrics scrape waits for the group coordinator, whose log may be slow to commit."""
 OFFSETS_A_STEP = 16
 
 
@@ -41,8 +41,7 @@ class GroupStatistics(msgspec.Struct, frozen=True):
 class GroupsStatistics(msgspec.Struct, frozen=True):
     """The groups within a bound, and the number of committed offsets that did not fit into it.
 
-    Groups of a partition of `__consumer_offsets` that is loading or offline, or whose log does not commit in time, are
-    missing.
+    Groups are missing if their partition of `__consumer_offsets` is loading, offline, or slow to commit.
     """
 
     groups: tuple[GroupStatistics, ...]
@@ -50,11 +49,11 @@ class GroupsStatistics(msgspec.Struct, frozen=True):
 
 
 async def summarize(runtime: Runtime, replicas: Replicas, offsets_max: int) -> list[GroupSummaries]:
-    """Return the summaries of every machine of groups, with `offsets_max` offsets at most."""
+    """Return the summaries of the groups of each led partition, with at most `offsets_max` offsets in total."""
     found, left = list[GroupSummaries](), offsets_max
     with trio.move_on_after(GROUPS_S_MAX):
         for index in led(replicas):
-            await trio.lowlevel.checkpoint()  # `ask_at` may use a whole time slice
+            await trio.lowlevel.checkpoint()  # `ask_at` may use a whole time slice of the event loop
             try:
                 summaries: GroupSummaries = await runtime.ask_at(index, SummarizeGroups(left)).wait()
             except ApiError:
@@ -74,7 +73,7 @@ def led(replicas: Replicas) -> list[int]:
 
 
 def groups_statistics(found: list[GroupSummaries], replicas: Replicas) -> Steps[GroupsStatistics]:
-    """Add the lags: how far each committed offset is behind the high watermark of its partition."""
+    """Add to each committed offset its lag, the distance to the high watermark of its partition."""
     groups = list[GroupStatistics]()
     for summaries in found:
         for group in summaries.groups:
@@ -91,7 +90,7 @@ def groups_statistics(found: list[GroupSummaries], replicas: Replicas) -> Steps[
 
 
 def lag(replicas: Replicas, key: TopicPartition, offset: int) -> int | None:
-    """Return how many offsets lie between a committed offset and the high watermark; None without a leader here."""
+    """Return the distance from a committed offset to the high watermark, or None if this broker is not the leader."""
     try:
         partition = replicas.partition(key)
         partition.require_leader()

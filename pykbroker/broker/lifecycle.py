@@ -1,4 +1,4 @@
-"""One broker from its first task to its last."""
+"""The lifecycle of one broker: run, controlled shutdown, and closing of its log directories."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ class Broker:
         self._publisher = MetadataPublisher(parts)
 
     async def run(self, ready: Ready, stop: trio.Event) -> None:
-        """Serve until `stop` is set, then close the log directories in order. StartError, StopError."""
+        """Serve clients until `stop` is set, then shut down and close the log directories.
+
+        Raise StartError or StopError.
+        """
         try:
             refusal = await self._live(ready, stop)
         except BaseException:
@@ -52,7 +55,7 @@ class Broker:
             raise failure
 
     async def _live(self, ready: Ready, stop: trio.Event) -> StartError | None:
-        """Run all tasks of the broker until it has stopped; return why it could not serve, or None."""
+        """Run all tasks of the broker until it stops. Return the error of a failed start, otherwise None."""
         refusal = None
         async with trio.open_nursery() as house:
             self._start_tasks(house)
@@ -62,7 +65,9 @@ class Broker:
             except StartError as error:
                 refusal = error
             except ApiError as error:
-                refusal = StartError(f"the controller does not accept this broker ({error}): the log says why")
+                refusal = StartError(
+                    f"the controller refuses to register this broker ({error}): the broker's log has the reason"
+                )
             with trio.move_on_after(CLOSING_S_MAX, shield=True) as closing:
                 await self._shut_down()
             if closing.cancelled_caught:
@@ -87,13 +92,13 @@ class Broker:
         house.start_soon(parts.transactions.run)
 
     async def _keep_metadata(self) -> None:
-        """Run the log directory that holds the metadata. Without it the broker ends, as Kafka's does."""
+        """Run the log directory of the metadata log. If the directory fails the broker stops, as in Kafka."""
         directory = self._parts.directories[0]
         await directory.run()
         raise JournalFailed(directory.path, directory.failed) from directory.failed
 
     async def _shut_down(self) -> None:
-        """Resign all leaderships. If a full disk refuses their records, the next start recovers as after a crash."""
+        """Give up all leaderships. If the disk is too full to record that, the next start recovers as after a crash."""
         try:
             await self._parts.lifecycle.shut_down()
         except ApiError as error:
@@ -151,9 +156,11 @@ class Broker:
         )
 
     async def _close(self) -> StopError | None:
-        """Close the metadata log and then all others; return which directories could not be closed.
+        """Close the metadata log, then all other logs.
 
-        A directory is unlocked when nothing more is written to it.
+        Return the error for directories that could not be closed, or None.
+
+        A directory is unlocked last.
         """
         parts, refusals = self._parts, dict[str, OSError]()
         try:

@@ -1,4 +1,4 @@
-"""Committed metadata, applied to the parts of a broker in a fixed order."""
+"""The application of committed metadata to the parts of a broker, in a fixed order."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ logger = logging.getLogger(__name__)
 
 
 async def limits_under(parts: Parts, image: MetadataImage) -> Limits:
-    """Return the limits for clients as of one image."""
+    """Return the limits for clients as of this metadata image."""
     config = parts.current_config.under(image)
     return Limits.of(config, await parts.hosts.addresses(overrides(config)), parts.bound)
 
 
 class MetadataPublisher:
-    """The one task that applies each new image: to replicas, the connections, the controller, then the coordinators.
+    """The task that applies each metadata image to replicas, connections, controller and coordinators, in this order.
 
-    `connections` is None until clients are served.
+    `connections` is None until the broker serves clients.
     """
 
     def __init__(self, parts: Parts) -> None:
@@ -46,13 +46,13 @@ class MetadataPublisher:
             await self._parts.lifecycle.assign(await self._parts.replicas.misplaced(delta))
         except ApiError as refusal:
             logger.warning(
-                "the controller does not record the log directories of new partitions: %s. The next start reports"
+                "the controller did not record the log directories of new partitions: %s. The next start reports"
                 " them again.",
                 refusal,
             )
 
     def _coordinate(self, delta: Delta) -> None:
-        """Give the coordinators the partitions of their topics that this broker leads, and the deleted topics."""
+        """Tell the coordinators which partitions of their topics this broker leads, and which topics are deleted."""
         parts, topics = self._parts, delta.image.topics
         coordinators = ((GROUP_METADATA_TOPIC, parts.groups), (TRANSACTION_STATE_TOPIC, parts.transactions))
         for name, coordinator in coordinators:

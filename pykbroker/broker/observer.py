@@ -1,4 +1,4 @@
-"""The broker as the console sees it: a source of metrics that changes nothing."""
+"""The broker's metrics, as the console reads them. Reading them changes nothing."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class BrokerObserver(msgspec.Struct, frozen=True):
         return await self.in_slices(statistics(self.parts, self.connections))
 
     async def topics(self) -> TopicsStatistics:
-        """Return the counters and offsets of the topics, within `pykbroker.metrics.partitions.max`."""
+        """Return the counters and offsets of at most `pykbroker.metrics.partitions.max` partitions."""
         return await self.in_slices(topics_statistics(self.parts.replicas, self._partitions_max))
 
     async def groups(self) -> GroupsStatistics:
-        """Return the members and offsets of the groups, within `pykbroker.metrics.partitions.max` offsets."""
+        """Return the groups with at most `pykbroker.metrics.partitions.max` committed offsets."""
         if not self._partitions_max:
             return GroupsStatistics((), 0)
         parts = self.parts
@@ -39,7 +39,7 @@ class BrokerObserver(msgspec.Struct, frozen=True):
         return await self.in_slices(groups_statistics(found, parts.replicas))
 
     async def in_slices(self, steps: Steps[T]) -> T:
-        """Run steps in time slices of the loop, one at a time with all other long work of the broker."""
+        """Run steps in time slices of the event loop, in turn with the broker's other long work."""
         found: T = await self.parts.turns.walk(steps)
         return found
 

@@ -1,4 +1,4 @@
-"""The parts of a broker: opened, joined, and idle until the broker runs."""
+"""The parts of a broker, opened and joined. They are idle until the broker runs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from wire.stored.group import GROUP_RECORDS
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """All parts of one broker. `refused_paths`: the entries of log.dirs that could not be opened."""
+    """All parts of one broker. `refused_paths` are the entries of log.dirs that could not be opened."""
 
     settings: Settings
     world: World
@@ -83,22 +83,22 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     endpoints: BrokerEndpoints
 
     def connections_max(self) -> int:
-        """Return the number of connections that the open logs leave descriptors for."""
+        """Return how many connections the file descriptors allow that the open logs leave free."""
         return self.descriptors.connections_max(self.replicas.open_logs)
 
     def exempt_listener(self) -> str | None:
-        """Return the listener to which the broker's own limits on connections do not apply, or None."""
+        """Return the listener that is exempt from the broker's limits on connections, or None."""
         return self.settings.inter_broker_listener if len(self.bound) > 1 else None
 
     def verifies_transactions(self) -> bool:
-        """Whether `transaction.partition.verification.enable` is set now."""
+        """Whether `transaction.partition.verification.enable` is currently true."""
         return self.current_config().transaction_partition_verification_enable
 
 
 async def open_parts(settings: Settings, world: World, bound: Mapping[str, Bound], hosts: HostNames) -> Parts:
-    """Open the log directories, or format empty ones, and build all parts on them.
+    """Open the log directories, format empty ones, and build all parts.
 
-    After a failure, nothing stays locked. StartError: why the broker cannot start.
+    Raise StartError if the broker cannot start. No directory stays locked in that case.
     """
     config, live, turns = settings.config, LiveConfig(settings.config), Turns(world.ticks_ns)
     descriptors = Descriptors(world.open_files_max, len(world.disks), config.pykbroker_client_descriptors_min)
@@ -113,7 +113,9 @@ async def open_parts(settings: Settings, world: World, bound: Mapping[str, Bound
         with trio.CancelScope(shield=True):
             await leave_untouched(directories)
         if isinstance(failure, OSError):
-            raise StartError(f"a log directory refuses what a start needs: {failure}") from failure
+            raise StartError(
+                f"a log directory cannot be read or written: {failure}. Repair the disk or correct log.dirs"
+            ) from failure
         raise
     opened = tuple(directories)
     image = partial(getattr, controller.images, "current")

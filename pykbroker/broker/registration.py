@@ -1,4 +1,4 @@
-"""Joining the cluster: registration, leadership, and the topics that a start asks for."""
+"""The last part of a start: registration, leadership, and the topics that the settings name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ logger = logging.getLogger(__name__)
 
 
 async def register(parts: Parts) -> None:
-    """Register with the controller, take leadership, and create the topics of the settings. ApiError, StartError."""
+    """Register with the controller, take leadership, and create the topics of the settings.
+
+    Raise ApiError or StartError.
+    """
     settings = parts.settings
     addresses = {name: Address(bound.host, bound.port) for name, bound in parts.bound.items()}
     addresses |= advertised(settings, parts.bound)
@@ -32,12 +35,14 @@ async def register(parts: Parts) -> None:
 
 
 async def create_topics(parts: Parts) -> None:
-    """Create the topics of the settings that do not exist. StartError: a topic is refused."""
+    """Create the topics of the settings that do not exist. Raise StartError if the controller refuses a topic."""
     known = parts.image().topics.by_name
     for topic in parts.settings.topics:
         existing = len(known[topic.name].partitions) if topic.name in known else topic.partitions
         if topic.partitions not in (existing, BROKER_DEFAULT):
-            logger.warning("the topic %s has %d partitions and keeps them", topic.name, existing)
+            logger.warning(
+                "topic %s already exists with %d partitions; their number is not changed", topic.name, existing
+            )
     topics = [
         CreatableTopic(
             name=topic.name,

@@ -1,4 +1,4 @@
-"""Running one broker from start to stop."""
+"""The function that runs one broker from start to stop."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def serve(
 ) -> None:
     """Run a broker until `stop` is set. Call `ready` once clients are served, unless `stop` was set before.
 
-    `world` is this machine by default. StartError: the broker cannot start, and why.
+    `world` is the real machine by default. Raise StartError if the broker cannot start.
     """
     world = world or system_world(settings.data_dirs, durable=not settings.memory)
     bound = bind(world.net, settings)
@@ -36,10 +36,10 @@ async def serve(
 
 
 async def check_hosts(hosts: HostNames, config: BrokerConfig) -> None:
-    """Check that each host named by a config has an address, or raise StartError."""
+    """Raise StartError if a host in a config cannot be resolved to an address."""
     for host, addresses in (await hosts.addresses(overrides(config))).items():
         if not addresses:
             raise StartError(
-                f"max.connections.per.ip.overrides: nobody knows the address of {host}. Correct the name,"
+                f"max.connections.per.ip.overrides: {host} has no address in DNS. Correct the name,"
                 " or give its address."
             )

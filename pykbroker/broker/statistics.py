@@ -29,7 +29,7 @@ class BrokerStatistics(msgspec.Struct, frozen=True):
 
 
 def statistics(parts: Parts, connections: Connections) -> Steps[BrokerStatistics]:
-    """Return the current counters, in steps: some are sums over all partitions."""
+    """Return the current counters. They are summed over all partitions in steps."""
     replicas = yield from parts.replicas.statistics()
     directories = list[DirectoryStatistics]()
     for directory in parts.directories:

@@ -1,14 +1,17 @@
-"""The metadata log and the controller on top of it: how a change of the cluster becomes durable, and known.
+"""The metadata log and the controller on top of it: how a change of the metadata becomes durable and takes effect.
 
-1. Decide, append and replay happen without an await between them, so that every request sees those before it.
-2. One fsync commits all that was appended before it began; what comes meanwhile waits for the next one.
-3. A reply leaves when all that its decision rests on is committed.
-4. A batch that is too large is refused before anything happens. After any other failure of the log nothing more is
-   decided: the only voter cannot know what it holds, so the broker stops.
-5. Every start is a new epoch: first in `quorum-state`, then as a LeaderChange in the log.
-6. Committed images go to one subscriber, in order; `wait_for` tells when it has applied one.
-7. A start reads the newest snapshot that holds, then the log from its end on. What is not known here (types of records,
-   levels of features other than those of the log itself) stays in log and snapshots as it came, and is not told.
-
-It knows no API, no connection and no partition of a topic.
+1. The controller decides a change, appends its records and replays them without an await in between. A request
+   therefore sees the changes of all requests before it.
+2. An fsync commits all records that were appended before it began. Records appended meanwhile wait for the next fsync.
+3. A response is sent once all records that its decision depends on are committed.
+4. A batch that is too large is refused before anything is appended. After any other failure of the log the broker
+   stops: the only voter no longer knows what the log contains.
+5. Every start begins a new epoch. The epoch is written to `quorum-state` first, then to the log as a LeaderChange
+   record.
+6. Committed images are passed to one subscriber, in order. `Images.wait_for` waits until the subscriber has applied an
+   image.
+7. A start reads the newest undamaged snapshot, then the log from the snapshot's end on. Records of unknown types and
+   unknown levels of features stay in log and snapshots unchanged. An unknown level of a feature of the log itself stops
+   the start.
+8. The package must not know an API, a connection or a partition of a topic.
 """

@@ -1,4 +1,4 @@
-"""The controller as its clients see it, whether it runs in this broker or in another one."""
+"""The Protocol of the active controller, whether it runs in this broker or in another one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ActiveController(Protocol):
     """The active controller of the cluster."""
 
     async def ask(self, request: Request[Rsp], /) -> Rsp:
-        """Return the response once the decision is committed and, for requests of clients, applied by this broker.
+        """Return the response once the change is committed and, for requests of clients, applied by this broker.
 
-        ApiError: NOT_CONTROLLER, REQUEST_TIMED_OUT.
+        Raise ApiError NOT_CONTROLLER or REQUEST_TIMED_OUT if that fails.
         """

@@ -1,4 +1,4 @@
-"""Topics that the broker creates by itself, when a client asks for one or needs a coordinator."""
+"""The creation of topics that no CreateTopics request asked for: auto-created topics and the topics of coordinators."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ logger = logging.getLogger(__name__)
 
 
 class AutomaticTopics:
-    """A creator of topics that logs the controller's refusals, since many clients do not print them."""
+    """A creator of topics that logs why the controller refuses one, since many clients do not print the reason."""
 
     def __init__(self, controller: ActiveController, ticks: Callable[[], int]) -> None:
         self._controller = controller
         self._refusal = RateLimitedWarning(logger, ticks)
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
-        """Return once the topics serve. ApiError: as of `ActiveController.ask`."""
+        """Create the topics and return once this broker serves them. Raise ApiError as `ActiveController.ask` does."""
         response = await self._controller.ask(request)
         for topic in response.topics:
             if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):

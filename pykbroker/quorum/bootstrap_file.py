@@ -1,4 +1,4 @@
-"""`bootstrap.checkpoint`: the records that a directory is formatted with, read when its metadata log is still empty."""
+"""The file `bootstrap.checkpoint`: the first records of a new cluster, read while the metadata log is empty."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ def bootstrap_content(formatted: Sequence[Record], now_ms: int) -> bytes:
 
 
 def read_bootstrap(content: Buffer) -> list[Record]:
-    """Return the records of the file. DecodeError: the file is damaged."""
+    """Return the records of the file. Raise DecodeError if the file is damaged."""
     return [read_record(value) for value in decode_snapshot(content).values]

@@ -1,4 +1,4 @@
-"""The active controller: asks its machine, and answers once decisions are committed and applied."""
+"""The active controller: it passes requests to a state machine and responds once changes are committed and applied."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COMMITTED = frozenset(
         AssignReplicasToDirsRequest,
     }
 )
-"""Requests of brokers, which are answered once they are committed."""
+"""Requests of brokers. The response is sent once the change is committed, without waiting until it is applied."""
 TIMED = (
     CreateTopicsRequest,
     DeleteTopicsRequest,
@@ -48,7 +48,7 @@ TIMED = (
     ElectLeadersRequest,
     AlterPartitionReassignmentsRequest,
 )
-"""Requests that fail with REQUEST_TIMED_OUT after their own timeout. The timeout of UpdateFeatures is ignored."""
+"""Requests that fail with REQUEST_TIMED_OUT after their own timeout. Kafka ignores the timeout of UpdateFeatures."""
 TIMEOUT_MS = 30_000
 """The timeout of all other requests of clients."""
 RULES = ShellRules(
@@ -60,17 +60,17 @@ RULES = ShellRules(
 
 
 class JournalFailed(StopError):
-    """The metadata log could not be written. Its contents are unknown, and the broker must stop."""
+    """The error that stops the broker: the metadata log could not be written, and its contents are unknown."""
 
     def __init__(self, directory: str, failure: BaseException | None) -> None:
         super().__init__(
-            f"the broker ends: {directory}, which holds the metadata log, failed: {failure}. Mend the disk"
+            f"the broker stops: {directory}, the directory of the metadata log, failed: {failure}. Repair the disk"
             " and start the broker again."
         )
 
 
 class Controller:
-    """The active controller. It answers only while `run` runs; `snapshotter.run` must run beside it."""
+    """The active controller. It responds only while `run` runs, and `snapshotter.run` must run meanwhile."""
 
     def __init__(
         self, driver: Driver, images: Images, wall_ms: Callable[[], int], snapshotter: Snapshotter, turns: Turns
@@ -99,10 +99,10 @@ class Controller:
         )
 
     async def ask(self, request: Request[Rsp], /) -> Rsp:
-        """Return the response once the decision is committed and, for requests of clients, applied by this broker.
+        """Return the response once the change is committed and, for requests of clients, applied by this broker.
 
-        REQUEST_TIMED_OUT: the change may still be made later, unless the request's timeout was not positive.
-        NOT_CONTROLLER: the metadata log has failed.
+        Raise ApiError REQUEST_TIMED_OUT after the timeout; the change may still be made later, unless the timeout was
+        not positive. Raise ApiError NOT_CONTROLLER if the metadata log has failed.
         """
         if type(request) in COMMITTED:
             return (await self._committed(request))[0]
@@ -115,7 +115,7 @@ class Controller:
         raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
 
     async def run(self) -> None:
-        """Commit decisions until cancelled. JournalFailed: the log could not be written."""
+        """Commit changes until cancelled. Raise JournalFailed if the log could not be written."""
         try:
             await self._shell.run()
         finally:
@@ -124,11 +124,11 @@ class Controller:
         raise JournalFailed(self._driver.directory, failure) from failure
 
     async def close(self) -> None:
-        """Close the log, once `run` has ended."""
+        """Close the log. `run` must have ended."""
         await self._driver.close(failed=self._shell.failure is not None)
 
     async def _committed(self, request: Request[Rsp]) -> tuple[Rsp, int]:
-        """Return the committed response, and the end of the records that it depends on."""
+        """Return the committed response, and the end offset of the records that it depends on."""
         call = self._shell.ask(request)
         try:
             return cast(Rsp, await call.wait()), call.offset

@@ -1,4 +1,4 @@
-"""The metadata log as the controller's shell needs it. Each commit is an image that brokers act on."""
+"""The metadata log, adapted to the shell of the controller's state machine. Each commit publishes a metadata image."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class ControllerLog:
-    """The log of the active controller. Matches `machines.log.MachineLog`."""
+    """The log of the active controller. It matches `machines.log.MachineLog`."""
 
     def __init__(self, driver: Driver, images: Images, snapshotter: Snapshotter) -> None:
         self._driver, self._images, self._snapshotter = driver, images, snapshotter
@@ -30,11 +30,14 @@ class ControllerLog:
         """Do nothing: the only voter leads for as long as it runs."""
 
     def frame(self, records: Sequence[Record], wall_ms: int, *, split: bool) -> Steps[Sequence[tuple[Any, Any]]]:
-        """Return the records as batches. ApiError POLICY_VIOLATION: one would be too large."""
+        """Return the records as batches. Raise ApiError POLICY_VIOLATION if a batch would be too large."""
         return self._driver.frame(records, wall_ms)
 
     def append(self, batch: bytes, wall_ms: int, verification: Verification | None, *, is_first: bool) -> int:
-        """Append a batch. ApiError KAFKA_STORAGE_ERROR: the disk is full, and nothing was written. LogLost."""
+        """Append a batch and return the offset after it. Raise LogLost if the log may have been damaged by a failure.
+
+        Raise ApiError KAFKA_STORAGE_ERROR if the disk is full and nothing was written.
+        """
         try:
             return self._driver.append(batch, wall_ms)
         except OSError as error:
@@ -43,15 +46,15 @@ class ControllerLog:
             raise LogLost(str(error)) from error
 
     def entries(self, records: Sequence[Record], end_offset: int) -> Iterator[Entry[Record]]:
-        """Yield the records of a batch that ends at `end_offset`."""
+        """Yield the records of an appended batch that ends at `end_offset`, each with its offset."""
         return self._driver.entries(records, end_offset)
 
     def is_committed(self, offset: int) -> bool:
-        """Whether an image with everything below `offset` is published."""
+        """Whether an image with all records below `offset` is published."""
         return self._images.committed.offset + 1 >= offset
 
     async def commit(self, offset: int, replayed: int, between: BetweenRequests[Any]) -> int:
-        """Freeze an image between two requests, make it durable with one fsync, and publish it."""
+        """Freeze a metadata image between two requests, make its records durable with one fsync, and publish it."""
         delta = await between(self._driver.freeze)
         try:
             await self._driver.commit()

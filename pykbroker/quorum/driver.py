@@ -1,4 +1,4 @@
-"""The writer of the metadata log, as its only voter: durable records are committed."""
+"""The writer of the metadata log. This node is the only voter, so durable records are committed."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from wire.stored.control import LeaderChangeMessage, LeaderChangeMessageVoter
 
 
 class Driver:
-    """The metadata log and its machine, in one epoch.
+    """The metadata log and the controller's state machine, in one epoch.
 
-    Any OSError of `append` and `commit` but that of a full disk is final: the contents of the log are unknown.
-    `time_ms` is the append time of the last batch; `log_bytes` counts the bytes that were appended since the snapshot
-    of this start.
+    Any OSError of `append` and `commit` except that of a full disk is final, since the contents of the log are then
+    unknown. `time_ms` is the append time of the last batch. `log_bytes` counts the bytes that were appended since the
+    snapshot that this start read.
     """
 
     def __init__(
@@ -44,12 +44,12 @@ class Driver:
 
     @property
     def directory(self) -> str:
-        """Return the log directory that holds the log."""
+        """Return the path of the log directory that contains the metadata log."""
         return self._disk.path
 
     @property
     def epoch(self) -> int:
-        """Return the epoch in which this voter leads."""
+        """Return the epoch in which this voter leads the quorum."""
         return self._state.leader_epoch
 
     @property
@@ -58,7 +58,7 @@ class Driver:
         return self._journal.size_bytes
 
     async def begin_epoch(self, now_ms: int) -> None:
-        """Write the epoch down, then into the log: this voter leads, elected by itself alone."""
+        """Append a LeaderChange record for the epoch in `quorum-state`. This voter alone elected itself."""
         await self._journal.flush()
         await self.note_synced(self._journal.log_end_offset)
         voters = [LeaderChangeMessageVoter(voter_id=self._state.leader_id)]
@@ -68,9 +68,11 @@ class Driver:
         self.machine.skip(self._journal.log_end_offset - 1)
 
     def frame(self, records: Sequence[Record], now_ms: int) -> Steps[list[tuple[bytes, Sequence[Record]]]]:
-        """Return the records as batches of up to `RECORDS_MAX` records. Each batch is written as a whole or not at all.
+        """Return the records as batches of at most `RECORDS_MAX` records.
 
-        ApiError POLICY_VIOLATION: a batch would be too large, and nothing has been written.
+        Each batch is written as a whole or not at all.
+
+        Raise ApiError POLICY_VIOLATION if a batch would be too large. Nothing has been written in that case.
         """
         level = self.machine.features.get(METADATA_FEATURE, 0)
         framed = []
@@ -92,11 +94,11 @@ class Driver:
         return self._journal.log_end_offset
 
     def entries(self, records: Sequence[Record], end_offset: int) -> Iterator[Entry[Record]]:
-        """Yield the records of an appended batch that ends at `end_offset`, for the machine to replay."""
+        """Yield the records of an appended batch that ends at `end_offset`, each with its offset, for the replay."""
         return (Entry(offset, record) for offset, record in enumerate(records, end_offset - len(records)))
 
     def freeze(self) -> Delta:
-        """Return an image of all written records, and the changes since the last image."""
+        """Return an image of all written records, with the changes since the last image."""
         return self.machine.freeze(self.epoch, self.time_ms)
 
     async def commit(self) -> None:
@@ -104,9 +106,10 @@ class Driver:
         await self._journal.flush()
 
     async def begin_at(self, offset: int, now_ms: int) -> None:
-        """Delete the segments that only hold records below `offset`, which a snapshot contains.
+        """Delete the segments whose records are all below `offset`. A snapshot contains these records.
 
-        The names of the remaining segments are made durable first: a log without any segment would start anew.
+        The directory entries of the remaining segments are made durable first: a log without any segment would start at
+        offset 0.
         """
         await self._journal.flush()
         self._journal.delete_records(offset)
@@ -115,13 +118,16 @@ class Driver:
             self._disk.remove(path)
 
     async def close(self, *, failed: bool) -> None:
-        """Close the log. If it has not failed, flush it first and note that it is durable."""
+        """Close the log. Unless it has failed, flush it first and record in `quorum-state` that it is durable."""
         if not failed:
             await self._journal.flush()
             await self.note_synced(self._journal.log_end_offset)
         await self._journal.close()
 
     async def note_synced(self, offset: int) -> None:
-        """Note that all records below `offset` are durable: damage there is not a torn tail."""
+        """Record in `quorum-state` that all records below `offset` are durable.
+
+        A later start then reports damage there as an error.
+        """
         self._state = msgspec.structs.replace(self._state, applied_offset=offset)
         await write_state(self._disk, self._state)

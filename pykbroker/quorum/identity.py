@@ -1,7 +1,7 @@
-"""The identity of this node: cluster, node and directories, as `meta.properties` of each directory has them.
+"""The identity of this node: the ids of cluster, node and directories, from `meta.properties` of each log directory.
 
-An empty directory is formatted, for the cluster of another directory if there is one. Directories that contradict each
-other are refused with what to do: served from the wrong directory, data would seem to be lost.
+An empty directory is formatted with the cluster id of the other directories. Directories that contradict each other are
+refused with an error that says what to do: a broker that served the wrong directory would seem to have lost its data.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ HARMLESS = {
     f"{BOOTSTRAP_FILE}.tmp",
     f"{META_PROPERTIES}.tmp",
 }
-"""Files that may be in a directory that counts as empty, because formatting was interrupted."""
+"""Files that may be in a directory that counts as empty: an interrupted formatting leaves them."""
 
 
 class BrokerIdentity(msgspec.Struct, frozen=True):
-    """`directory_ids` are in the order of the directories."""
+    """The ids of cluster, node and log directories. `directory_ids` are in the order of the directories."""
 
     cluster_id: str
     node_id: int
@@ -52,7 +52,10 @@ class BrokerIdentity(msgspec.Struct, frozen=True):
 async def prepare(
     disks: Sequence[Disk], node_id: int, randomness: Randomness, now_ms: int, cluster_id: str | None = None
 ) -> BrokerIdentity:
-    """Read the identity from all directories; format those that are empty. The first one holds the metadata."""
+    """Return the identity that the log directories agree on, and format empty ones.
+
+    The first directory has the metadata log.
+    """
     found = [await _read(disk) for disk in disks]
     cluster_id = _agree(disks, found, node_id, cluster_id) or id_text(new_id(randomness))
     _check_metadata(disks, found)
@@ -122,7 +125,7 @@ def _agree(
 
 
 def _check_metadata(disks: Sequence[Disk], found: Sequence[MetaProperties | None]) -> None:
-    """Refuse partitions without metadata: all of them would be strays."""
+    """Raise StartError if there are partitions but no metadata: all partitions would be deleted as unknown."""
     if _holds_metadata(disks[0]):
         return
     for disk, properties in zip(disks, found, strict=True):
@@ -135,7 +138,7 @@ def _check_metadata(disks: Sequence[Disk], found: Sequence[MetaProperties | None
 
 
 def _holds_metadata(disk: Disk) -> bool:
-    """Whether there is a segment of the metadata log, or a snapshot, with something in it."""
+    """Whether the directory has a nonempty segment of the metadata log, or a nonempty snapshot."""
     if not disk.exists(METADATA_DIRECTORY):
         return False
     kept = [

@@ -1,4 +1,4 @@
-"""Committed metadata for one subscriber, which applies each image before it asks for the next one."""
+"""Committed metadata images for one subscriber, which applies each image before it takes the next one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pykbroker.core.metadata.image import Delta, MetadataImage
 
 
 class Images:
-    """`current` is what the subscriber has applied, `committed` the newest there is."""
+    """The metadata images. The subscriber has applied `current`; `committed` is the newest committed image."""
 
     def __init__(self, first: Delta) -> None:
         self.current: MetadataImage = first.previous
@@ -20,29 +20,29 @@ class Images:
         self._applied = trio.Event()
 
     def publish(self, delta: Delta) -> None:
-        """Publish a commit. It is merged with a delta that the subscriber has not taken yet."""
+        """Publish a committed delta. It is merged into the last delta if the subscriber has not taken that yet."""
         self.committed = delta.image
         self._pending = delta if self._pending is None else self._pending.then(delta)
         self._changed.set()
 
     def updates(self) -> AsyncIterator[Delta]:
-        """Yield every delta, to one subscriber. The first delta leads from the empty image to that of the start."""
+        """Yield every delta, to one subscriber. The first delta leads from the empty image to the start's image."""
         return _Updates(self)
 
     async def wait_for(self, offset: int) -> None:
-        """Wait until an image that contains `offset` has been applied."""
+        """Wait until the subscriber has applied an image that contains the record at `offset`."""
         while self.current.offset < offset:
             await self._applied.wait()
 
     async def take(self) -> Delta:
-        """Return the changes since the last call, waiting until there are some."""
+        """Wait for changes and return those since the last call."""
         while self._pending is None:
             await self._changed.wait()
         delta, self._pending, self._changed = self._pending, None, trio.Event()
         return delta
 
     def apply(self, image: MetadataImage) -> None:
-        """Record that the subscriber has applied the whole image."""
+        """Record that the subscriber has applied the image."""
         self.current = image
         self._applied.set()
         self._applied = trio.Event()

@@ -1,4 +1,4 @@
-"""The log that the quorum writes: what it needs of one, so that `storage.Log` is one."""
+"""The Protocol of the metadata log. `storage.Log` matches it."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pykbroker.core.names import CLUSTER_METADATA_TOPIC
 from pykbroker.world.disk import Buffer, FileSlice
 
 METADATA_DIRECTORY = f"{CLUSTER_METADATA_TOPIC}-0"
-"""The directory of the metadata log, in the first log directory."""
+"""The name of the metadata log's directory, in the first log directory."""
 
 BATCH_BYTES_MAX = 8 << 20
-"""The largest batch that Kafka's voters accept."""
+"""The size of the largest batch that Kafka's voters accept."""
 
 
 class MetadataJournal(Protocol):
-    """The log of `__cluster_metadata-0`. Errors of the disk are OSError."""
+    """The log of `__cluster_metadata-0`. A disk error raises OSError."""
 
     @property
     def log_start_offset(self) -> int:
@@ -26,31 +26,31 @@ class MetadataJournal(Protocol):
         """Return the offset of the next record."""
 
     def append_as_leader(self, data: Buffer, leader_epoch: int, /) -> Any:
-        """Append one batch at the end, under this epoch: all of it or nothing."""
+        """Append one batch at the end with this leader epoch, as a whole or not at all."""
 
     def become_leader(self, leader_epoch: int, /) -> None:
-        """Note where the epoch begins."""
+        """Record the offset at which the leader epoch begins."""
 
     async def read_patiently(
         self, offset: int, bytes_max: int, upper_offset: int, /, *, at_least_one: bool
     ) -> Buffer | FileSlice:
-        """Return whole batches from the one that holds `offset`, ending below `upper_offset`."""
+        """Return whole batches that end below `upper_offset`. The first is the batch that contains `offset`."""
 
     async def flush(self) -> None:
-        """Make all that was appended durable."""
+        """Make all appended records durable."""
 
     @property
     def size_bytes(self) -> int:
         """Return the size of all batches in the log."""
 
     def delete_records(self, offset: int, /) -> int:
-        """Move the log start to `offset` and return the new log start offset."""
+        """Move the log start offset to `offset` and return the new log start offset."""
 
     async def retain(self, now_ms: int, high_watermark: int, /) -> None:
-        """Let go of the segments that lie below the start of the log."""
+        """Remove the segments below the log start offset from the log."""
 
     def take_doomed(self) -> list[str]:
-        """Return the files of segments deleted since the last call, for the caller to remove."""
+        """Return the file paths of segments removed since the last call. The caller deletes the files."""
 
     async def close(self) -> None:
         """Flush and close the files."""

@@ -1,4 +1,4 @@
-"""The life of this broker in its cluster: registered, unfenced, shut down."""
+"""The lifecycle of this broker in its cluster: registration, unfencing, and controlled shutdown."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOT_REGISTERED = -1
 
 
 class Lifecycle:
-    """One life of this broker. `broker_epoch` is -1 until it is registered."""
+    """The registration of this broker. `broker_epoch` is -1 until the broker is registered."""
 
     def __init__(self, controller: Controller, identity: BrokerIdentity, randomness: Randomness) -> None:
         self._controller, self._identity = controller, identity
@@ -32,7 +32,10 @@ class Lifecycle:
         self.broker_epoch = NOT_REGISTERED
 
     async def register_controller(self, endpoints: Sequence[Endpoint]) -> None:
-        """Register the controller's endpoints in the log for other readers; there may be none."""
+        """Write the controller's endpoints to the metadata log, for other programs that read it.
+
+        There may be no endpoints.
+        """
         await self._controller.ask(
             ControllerRegistrationRequest(
                 controller_id=self._identity.node_id,
@@ -54,7 +57,7 @@ class Lifecycle:
         )
 
     async def register(self, endpoints: Sequence[Endpoint], rack: str | None, *, clean: bool) -> int:
-        """Register as a fenced broker and return the broker epoch. `clean`: the last broker here shut down cleanly."""
+        """Register as a fenced broker and return the broker epoch. `clean` says that the last run shut down cleanly."""
         last = self._controller.images.committed.cluster.brokers.get(self._identity.node_id)
         response = await self._controller.ask(
             BrokerRegistrationRequest(
@@ -83,14 +86,15 @@ class Lifecycle:
         return self.broker_epoch
 
     async def unfence(self) -> None:
-        """Lead this broker's partitions again, each under a new leader epoch; it does when this returns."""
+        """Unfence the broker and wait until it leads its partitions again, each in a new leader epoch."""
         await self._beat(want_fence=False)
         await self._controller.images.wait_for(self._controller.images.committed.offset)
 
     async def assign(self, placed: Mapping[tuple[bytes, int], bytes]) -> None:
-        """Once registered, say in which log directory each of these partitions (topic id, index) lies.
+        """Report to the controller in which log directory each of these partitions (topic id, index) is.
 
-        Nothing is sent to a cluster whose metadata.version does not know log directories.
+        Nothing is sent before the registration, nor in a cluster whose metadata.version is older than log directory
+        ids.
         """
         level = self._controller.images.committed.features.level(METADATA_FEATURE)
         if not placed or self.broker_epoch == NOT_REGISTERED or level < DIRECTORIES_LEVEL:
@@ -119,7 +123,10 @@ class Lifecycle:
         )
 
     async def shut_down(self) -> None:
-        """Hand over or give up what this broker leads, then be fenced. Its logs may be closed after that."""
+        """Wait until the controller has moved or ended this broker's leaderships and fenced it.
+
+        The logs may be closed after that.
+        """
         while not (await self._beat(want_shut_down=True)).should_shut_down:
             pass
 

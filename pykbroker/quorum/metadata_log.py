@@ -1,4 +1,4 @@
-"""Opens the metadata log, which is recovered whole at each start, whatever the rest of the directory went through."""
+"""Opens the metadata log. Unlike other logs it is recovered at every start, even after a clean shutdown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ METADATA_TOPIC_ID = UNASSIGNED
 
 
 async def open_metadata_log(disk: Disk, off_loop: OffLoop, rules: LogRules) -> Log:
-    """Open the log and cut a torn tail. StartError: the log is damaged below its recovery point."""
+    """Open the log and truncate a torn tail. Raise StartError if the log is damaged below its recovery point."""
     if not disk.exists(METADATA_DIRECTORY):
         disk.make_directory(METADATA_DIRECTORY)
         await disk.sync_directory("")
@@ -36,7 +36,7 @@ async def open_metadata_log(disk: Disk, off_loop: OffLoop, rules: LogRules) -> L
 
 
 def _config(rules: LogRules) -> LogConfig:
-    """Nothing of the metadata log is deleted by its age: only a snapshot makes records superfluous."""
+    """Return the config of the metadata log. Its records do not expire by age: only a snapshot allows deleting them."""
     return LogConfig(
         max_message_bytes=BATCH_BYTES_MAX,
         retention_ms=-1,

@@ -1,6 +1,7 @@
-"""Producer ids for idempotent producers, from blocks that the controller allocates.
+"""Producer ids, from blocks that the controller allocates.
 
-A block is durable in the metadata log before its first id is used, so no id is used twice, even after a restart.
+The controller commits a block to the metadata log before its first id is used. No id is used twice, even after a
+restart.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
 
 class ProducerIds:
-    """The block of producer ids of one broker. `broker_epoch` returns the broker's current epoch."""
+    """The current block of producer ids of this broker. `broker_epoch` returns the broker's current epoch."""
 
     def __init__(self, controller: ActiveController, node_id: int, broker_epoch: Callable[[], int]) -> None:
         self._controller, self._node_id, self._broker_epoch = controller, node_id, broker_epoch
@@ -25,7 +26,7 @@ class ProducerIds:
 
     @property
     def in_hand(self) -> bool:
-        """Whether `next_nowait` has an id."""
+        """Whether `next_nowait` would return an id."""
         return bool(self._block)
 
     def next_nowait(self) -> int | None:
@@ -36,13 +37,19 @@ class ProducerIds:
         return producer_id
 
     async def next(self) -> int:
-        """Return the next id, from a new block if needed. COORDINATOR_LOAD_IN_PROGRESS: ask again."""
+        """Return the next id, from a new block if needed.
+
+        Raise ApiError COORDINATOR_LOAD_IN_PROGRESS if the controller fails.
+        """
         while (producer_id := self.next_nowait()) is None:
             await self.refill()
         return producer_id
 
     async def refill(self) -> None:
-        """Allocate a new block if the last one is used up. COORDINATOR_LOAD_IN_PROGRESS: ask again."""
+        """Allocate a new block if the last one is used up.
+
+        Raise ApiError COORDINATOR_LOAD_IN_PROGRESS if the controller fails.
+        """
         async with self._allocating:
             if self._block:
                 return

@@ -1,7 +1,7 @@
-"""`quorum-state`: what this voter last knew, as JSON beside the metadata log.
+"""The file `quorum-state`, which records the last epoch and leader of this voter, as JSON beside the metadata log.
 
-Version 0 lists the voters, for a quorum that the configuration names; version 1 is that of a quorum whose voters stand
-in the log. A directory keeps the version that it was formatted with. Source: QuorumStateData, KIP-853.
+Version 0 lists the voters that the config names. Version 1 belongs to a quorum whose voters are recorded in the
+metadata log. A directory keeps the version that it was formatted with. Source: QuorumStateData, KIP-853.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ NOBODY = -1
 
 
 class QuorumState(msgspec.Struct, frozen=True):
-    """The epoch, its leader, and in version 0 what else is known.
+    """The content of the file: the leader epoch and its leader; in version 0 also the voters.
 
-    Cluster id and applied offset are fields that Kafka leaves empty and does not read; version 1 has lost them, and it
-    does not mind them. They say whose metadata this is, and below which offset the log was synced: damage there is no
-    torn tail.
+    Kafka leaves `cluster_id` and `applied_offset` empty and does not read them. Version 1 no longer has these fields,
+    but Kafka ignores unknown ones. This broker uses them: the metadata belongs to that cluster, and the log below
+    `applied_offset` was synced, so damage there is not a torn tail.
     """
 
     leader_id: int = NOBODY
@@ -39,7 +39,7 @@ class QuorumState(msgspec.Struct, frozen=True):
     version: int = 0
 
     def to_text(self) -> str:
-        """Return the file as Kafka writes it, without a newline."""
+        """Return the file's content as Kafka writes it, without a final newline."""
         if self.version:
             fields: dict[str, Any] = {
                 "leaderId": self.leader_id,
@@ -62,7 +62,7 @@ class QuorumState(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_text(cls, text: str) -> QuorumState:
-        """Parse the file. DecodeError: it is not such a file."""
+        """Parse the file's content. Raise DecodeError if it is damaged."""
         try:
             fields = json.loads(text)
             return cls(
@@ -74,11 +74,11 @@ class QuorumState(msgspec.Struct, frozen=True):
                 fields["data_version"],
             )
         except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise DecodeError(f"no state of a quorum: {error!r}") from error
+            raise DecodeError(f"not the content of a {QUORUM_STATE} file: {error!r}") from error
 
 
 async def read_state(disk: Disk) -> QuorumState | None:
-    """None before the first start; `StartError` when the file is damaged."""
+    """Return the content of the file, or None before the first start. Raise StartError if the file is damaged."""
     if not disk.exists(QUORUM_STATE):
         return None
     try:

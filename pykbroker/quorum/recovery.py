@@ -1,4 +1,4 @@
-"""Reads the metadata at start: the newest snapshot that holds, then the log from its end on."""
+"""Reads the metadata at start: the newest undamaged snapshot, then the log from the snapshot's end on."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ READ_BYTES = 1 << 20
 
 
 class Recovered(msgspec.Struct):
-    """The result of a recovery: the state, the newest epoch, the time of the last record, and the bytes read.
+    """The result of a recovery: the state, the newest epoch, the time of the last record, and the bytes of log read.
 
-    `quorum` has the last record of each kind that the log holds about its own voters.
+    `quorum` has the last record of each type that the log contains about its own quorum.
     """
 
     machine: ControllerMachine
@@ -42,7 +42,7 @@ class Recovered(msgspec.Struct):
 
     @property
     def voters(self) -> set[int]:
-        """Return the voters of the log; an empty set if the configuration names them."""
+        """Return the ids of the voters that the log records, or an empty set if the config names the voters."""
         record = self.quorum.get(VotersRecord)
         return {voter.voter_id for voter in record.voters} if isinstance(record, VotersRecord) else set()
 
@@ -56,7 +56,11 @@ class Recovered(msgspec.Struct):
 async def recover(
     journal: MetadataJournal, snapshots: Snapshots, new_machine: Callable[[MetadataImage], ControllerMachine]
 ) -> Recovered:
-    """Read everything. DecodeError or DamagedMetadata where the log is damaged or what came before it is missing."""
+    """Read the newest undamaged snapshot and replay the log after it.
+
+    Raise DecodeError or DamagedMetadata if the log is damaged, or if its deleted beginning is in no undamaged snapshot.
+    Damaged snapshots are renamed.
+    """
     usable = _usable(journal, snapshots.ids())
     found, damaged = await _newest(snapshots, usable, new_machine)
     if found is None:
@@ -73,7 +77,7 @@ async def recover(
 
 
 def _usable(journal: MetadataJournal, ids: list[SnapshotId]) -> list[SnapshotId]:
-    """Return the snapshots that the log continues, the oldest first."""
+    """Return the snapshots that end within the log, the oldest first."""
     start, end = journal.log_start_offset, journal.log_end_offset
     newest = ids[-1].end_offset if ids else 0
     if not start <= newest <= end:
@@ -86,7 +90,7 @@ def _usable(journal: MetadataJournal, ids: list[SnapshotId]) -> list[SnapshotId]
 async def _newest(
     snapshots: Snapshots, usable: list[SnapshotId], new_machine: Callable[[MetadataImage], ControllerMachine]
 ) -> tuple[Recovered | None, list[tuple[SnapshotId, Exception]]]:
-    """Return the machine loaded from the newest undamaged snapshot, and the damage of younger ones."""
+    """Return the state from the newest undamaged snapshot, and the damaged snapshots after it with their errors."""
     damaged: list[tuple[SnapshotId, Exception]] = []
     for snapshot in reversed(usable):
         try:
@@ -105,7 +109,7 @@ async def _replay_log(journal: MetadataJournal, found: Recovered) -> None:
 
 
 class StoredMetadata:
-    """The metadata log, as the loader reads it. What batches say about the log itself goes to `found`."""
+    """The metadata log, adapted to the loader. Records about the log's own quorum are stored in `found`."""
 
     def __init__(self, journal: MetadataJournal, found: Recovered) -> None:
         self._journal, self._found = journal, found
@@ -116,7 +120,7 @@ class StoredMetadata:
         return self._journal.log_end_offset
 
     async def read_batches(self, offset: int) -> list[Batch]:
-        """Return batches from the one that holds `offset`. DamagedMetadata: nothing can be read there."""
+        """Return batches; the first contains `offset`. Raise DamagedMetadata if there is none."""
         data = await self._journal.read_patiently(offset, READ_BYTES, self.log_end_offset, at_least_one=True)
         found = list(batches(await _in_memory(data), strict=True))
         if not found or found[-1].last_offset < offset:
@@ -124,14 +128,14 @@ class StoredMetadata:
         return found
 
     async def open(self, found: Collection[Batch]) -> list[bytes | DecodeError]:
-        """Return the decompressed records of the first batch. DamagedMetadata: its checksum does not match."""
+        """Return the decompressed records of the first batch. Raise DamagedMetadata if its CRC does not match."""
         batch = next(iter(found))
         if not batch.crc_ok():
             raise DamagedMetadata(f"the batch at offset {batch.base_offset} does not match its checksum")
         return [b"" if batch.is_control else content(batch, BATCH_BYTES_MAX)]
 
     def read_entries(self, batch: Batch, data: bytes, offset: int) -> Iterator[Entry[MetadataRecord]]:
-        """Yield the records of a batch from `offset` on, and note what else it says."""
+        """Yield the records of a batch from `offset` on. Note its epoch, time, size and control records in `found`."""
         found = self._found
         found.epoch = max(found.epoch, batch.leader_epoch)
         found.time_ms = batch.max_timestamp

@@ -1,4 +1,4 @@
-"""The retention and the snapshots of the metadata log, from Kafka's metadata.* configs."""
+"""The retention and the snapshots of the metadata log, from Kafka's `metadata.*` configs."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from pykbroker.core.config.config import BrokerConfig
 
 
 class LogRules(msgspec.Struct, frozen=True):
-    """Segments, snapshots and how long both stay. Bytes and ms; a negative limit is none."""
+    """The limits of segments, retention and snapshots, in bytes and ms. A negative limit means no limit."""
 
     segment_bytes: int = 1 << 30
     segment_ms: int = 604_800_000
     retention_bytes: int = 100 << 20
     retention_ms: int = 604_800_000
     snapshot_bytes: int = 20 << 20
-    """The bytes of records since the last snapshot that cause the next one."""
+    """The bytes of records after the last snapshot that cause the next snapshot."""
     snapshot_interval_ms: int = 3_600_000
-    """Since the last snapshot, after which anything new asks for one; 0: never."""
+    """The time after which new records cause a snapshot, whatever their size. 0 disables it."""
 
     @classmethod
     def of(cls, config: BrokerConfig) -> LogRules:
-        """Return the rules of a broker's config."""
+        """Return the limits that a broker's config sets."""
         values = {
             "segment_bytes": config.get("internal.metadata.log.segment.bytes")
             or config.get("metadata.log.segment.bytes"),

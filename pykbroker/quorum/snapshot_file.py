@@ -1,8 +1,8 @@
-"""A snapshot as a file: `<20 digits: end offset>-<10 digits: epoch>.checkpoint`, and `bootstrap.checkpoint`.
+"""The format of snapshot files: `<20 digits: end offset>-<10 digits: epoch>.checkpoint`, and `bootstrap.checkpoint`.
 
-Record batches whose offsets are counted in the file: a control batch with SnapshotHeader (and the voters, where they
-stand in the log), batches of records, a control batch with SnapshotFooter. Without the footer it is cut off.
-Source: KIP-630, KIP-853.
+A file consists of record batches whose offsets count from the file's start: a control batch with SnapshotHeader (and
+with the voters, if the log records them), data batches, and a control batch with SnapshotFooter. A file without the
+footer is incomplete. Source: KIP-630, KIP-853.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 
 QuorumRecord = KRaftVersionRecord | VotersRecord
-"""A record of a log about its own quorum."""
+"""A control record about the log's own quorum."""
 
 
 class SnapshotId(msgspec.Struct, frozen=True, order=True):
-    """The offset behind the last record contained, and the epoch of that record."""
+    """The identity of a snapshot: the offset after its last record, and the epoch of that record."""
 
     end_offset: int
     epoch: int
@@ -43,13 +43,13 @@ class SnapshotId(msgspec.Struct, frozen=True, order=True):
 
     @classmethod
     def parse(cls, name: str) -> SnapshotId | None:
-        """None for a file that is no snapshot."""
+        """Return the id in a file name, or None if the file is not a snapshot."""
         found = NAME.fullmatch(name)
         return None if found is None else cls(int(found[1]), int(found[2]))
 
 
 class Content(msgspec.Struct, frozen=True):
-    """The content of a file: the time of the last contained record, the quorum's state, and the values of records."""
+    """The content of a snapshot file: the time of the last record, the control records and the data records' values."""
 
     time_ms: int
     quorum: tuple[QuorumRecord, ...]
@@ -59,7 +59,7 @@ class Content(msgspec.Struct, frozen=True):
 def encode_snapshot(
     values: Iterable[bytes], epoch: int, time_ms: int, now_ms: int, quorum: Sequence[QuorumRecord] = ()
 ) -> list[bytes]:
-    """Return the batches of the file. `time_ms` is the time of the last contained record."""
+    """Return the batches of the file. `time_ms` is the append time of the last record that the snapshot contains."""
     header: list[KRaftValue] = [SnapshotHeaderRecord(last_contained_log_timestamp=time_ms), *quorum]
     parts = [kraft_batch(header, base_offset=0, leader_epoch=epoch, timestamp=now_ms)]
     offset = len(header)
@@ -83,20 +83,20 @@ def _filled(values: Iterable[bytes], now_ms: int) -> Iterator[BatchBuilder]:
 
 
 def decode_snapshot(content: Buffer) -> Content:
-    """Parse the file. DecodeError: it is damaged or cut off."""
+    """Parse the file. Raise DecodeError if it is damaged or incomplete."""
     found = list(batches(content, strict=True))
     _check(found)
     control = [record.value for batch in found if batch.is_control for record in control_records(batch)]
     if not control or not isinstance(control[0], SnapshotHeaderRecord):
-        raise DecodeError("it does not begin with a header")
+        raise DecodeError("the file does not begin with a snapshot header")
     if not found[-1].is_control or not isinstance(control[-1], SnapshotFooterRecord):
-        raise DecodeError("it does not end with a footer")
+        raise DecodeError("the file does not end with a snapshot footer")
     quorum = tuple(value for value in control if isinstance(value, KRaftVersionRecord | VotersRecord))
     return Content(control[0].last_contained_log_timestamp, quorum, tuple(_values(found)))
 
 
 def _check(found: Sequence[Batch]) -> None:
-    """Check checksums, and offsets and epoch, which no checksum covers."""
+    """Raise DecodeError unless every batch has a valid CRC, the expected offset and the epoch of the first batch."""
     offset = 0
     for batch in found:
         if not batch.crc_ok():

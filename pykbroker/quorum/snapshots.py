@@ -1,6 +1,6 @@
-"""The snapshots of the metadata log on disk, beside the log.
+"""The snapshot files of the metadata log, in the directory of the log.
 
-A file bears its name only when it is whole and durable; until then it ends in `.part`, and nobody reads it.
+A file gets its name when it is complete and durable. Until then its name ends in `.part`, and it is not read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NO_TIME = -1
 
 
 class Snapshots:
-    """The snapshots of one directory. A failing disk raises OSError."""
+    """The snapshots in one log directory. A disk error raises OSError."""
 
     def __init__(self, disk: Disk, off_loop: OffLoop, directory: str = METADATA_DIRECTORY) -> None:
         self._disk, self._off_loop, self._directory = disk, off_loop, directory
@@ -37,7 +37,7 @@ class Snapshots:
         return sorted(found for name in self._disk.names(self._directory) if (found := SnapshotId.parse(name)))
 
     def path(self, snapshot: SnapshotId) -> str:
-        """Return the file's path below the log directory."""
+        """Return the file's path relative to the log directory."""
         return f"{self._directory}/{snapshot.name}"
 
     def size(self, snapshot: SnapshotId) -> int:
@@ -45,11 +45,11 @@ class Snapshots:
         return self._disk.size(self.path(snapshot))
 
     async def read(self, snapshot: SnapshotId) -> Content:
-        """Read and verify a whole snapshot. DecodeError: it is damaged."""
+        """Read and verify a whole snapshot. Raise DecodeError if it is damaged."""
         return await self._off_loop(decode_snapshot, await self._bytes(snapshot, None))
 
     async def time_ms(self, snapshot: SnapshotId) -> int:
-        """Return when the last contained record was appended to the log; -1 if the header does not say."""
+        """Return when the last record in the snapshot was appended to the log, or -1 if the header has no time."""
         try:
             header = next(control_records(Batch.read(await self._bytes(snapshot, HEADER_BYTES_MAX)))).value
         except (DecodeError, StopIteration):
@@ -84,7 +84,7 @@ class Snapshots:
         self._disk.remove(self.path(snapshot))
 
     def set_aside(self, snapshot: SnapshotId, why: Exception) -> None:
-        """Rename a damaged snapshot to a name that nothing reads, so that an operator can examine it."""
+        """Rename a damaged snapshot so that it is no longer read, but can be examined by an operator."""
         path = self.path(snapshot)
         logger.error(
             "%s/%s is damaged (%s) and is not used; it is now %s", self._disk.path, path, why, snapshot.name + DAMAGED
@@ -92,7 +92,7 @@ class Snapshots:
         self._disk.rename(path, path + DAMAGED)
 
     def remove_parts(self) -> None:
-        """Remove snapshots that were being written when the last broker here died."""
+        """Remove incomplete snapshots that a crash left behind."""
         for name in self._disk.names(self._directory):
             if name.endswith(PART):
                 self._disk.remove(f"{self._directory}/{name}")

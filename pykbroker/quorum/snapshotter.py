@@ -1,9 +1,10 @@
-"""Takes snapshots of the metadata log when there is enough in it, and lets go of what they make superfluous.
+"""Takes snapshots of the metadata log when enough records follow the last one, and deletes what retention allows.
 
-1. A snapshot is taken of a committed image, off the loop; commits go on meanwhile.
-2. At least one snapshot stays. What lies before a younger one goes while all together is too large, or it too old; and
-   only if that younger one can be read: a log is never cut to what has not been looked at.
-3. A cluster in which nothing happens writes nothing, neither records nor snapshots.
+1. A snapshot is made from a committed image, in a thread. Commits continue meanwhile.
+2. The oldest snapshot is deleted, with the log before the next snapshot, while log and snapshots exceed
+   metadata.max.retention.bytes or the snapshot exceeds metadata.max.retention.ms. The next snapshot is read and
+   verified first. At least one snapshot stays.
+3. Without changes of the metadata nothing is written, neither records nor snapshots.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ LOOK_INTERVAL_MS = 60_000
 
 
 class Snapshotter:
-    """`committed` after every commit, `run` in a nursery. `quorum` is what the log says about its voters."""
+    """The task that writes and deletes snapshots. `quorum` are the log's control records about its voters."""
 
     def __init__(
         self,
@@ -52,12 +53,12 @@ class Snapshotter:
         self._enough = trio.Event()
 
     def committed(self) -> None:
-        """Note a commit, after which a snapshot may be due."""
+        """Check after a commit whether a snapshot is due."""
         if self._driver.log_bytes - self._bytes_before >= self._rules.snapshot_bytes:
             self._enough.set()
 
     async def run(self) -> None:
-        """Write and remove snapshots until cancelled."""
+        """Write and delete snapshots until cancelled."""
         self._wait_anew()
         self.committed()
         while True:
@@ -66,7 +67,7 @@ class Snapshotter:
                     await self._take()
                 await self._let_go()
             except OSError as failure:
-                logger.error("no snapshot of the cluster's metadata could be kept, which is tried again: %s", failure)
+                logger.error("snapshots of the metadata log could not be written or deleted; trying again: %s", failure)
             with trio.move_on_after(self._look_ms() / 1000):
                 await self._enough.wait()
 
@@ -90,7 +91,7 @@ class Snapshotter:
         await self._driver.note_synced(snapshot.end_offset)
         self._end_before = snapshot.end_offset
         logger.info(
-            "the cluster's metadata up to offset %d is in a snapshot of %d bytes",
+            "took a snapshot of the metadata log up to offset %d: %d bytes",
             image.offset,
             self._snapshots.size(snapshot),
         )
@@ -106,10 +107,12 @@ class Snapshotter:
                 continue
             await self._driver.begin_at(following.end_offset, self._wall_ms())
             self._snapshots.remove(oldest)
-            logger.info("the metadata log begins at offset %d: %s", following.end_offset, why)
+            logger.info(
+                "deleted records of the metadata log, which now begins at offset %d: %s", following.end_offset, why
+            )
 
     async def _superfluous(self, found: Sequence[SnapshotId]) -> str | None:
-        """Return why the oldest of these snapshots may be removed, or None."""
+        """Return why the oldest of these snapshots may be deleted, or None if it must stay."""
         rules = self._rules
         total = self._driver.journal_bytes + sum(map(self._snapshots.size, found))
         if 0 <= rules.retention_bytes < total:

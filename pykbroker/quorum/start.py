@@ -51,13 +51,20 @@ async def start_controller(
     rules: LogRules,
     turns: Turns,
 ) -> Controller:
-    """Everything that was read or written here is on disk when this returns. `StartError` for the operator."""
+    """Replay the metadata log, begin a new epoch, and return the controller. All that was written is durable.
+
+    Raise StartError if the log is damaged, or belongs to another cluster or quorum.
+    """
     snapshots = Snapshots(disk, off_loop)
     found = await _recovered(journal, disk, snapshots, partial(ControllerMachine, settings, configs, randomness))
     machine = found.machine
     check_levels({**machine.features, KRAFT_FEATURE: found.kraft_version})
     for name, level in unsupported(machine.features).items():
-        logger.warning("the cluster is at %s %d, which this broker does not know: it goes on without it", name, level)
+        logger.warning(
+            "the cluster has feature %s at level %d, which this broker does not support: the feature is ignored",
+            name,
+            level,
+        )
     formatted = await _formatted(disk)
     state = await _next_state(disk, settings, found)
     driver = Driver(journal, machine, disk, state, time_ms=found.time_ms, log_bytes=found.log_bytes)
@@ -95,7 +102,7 @@ def _write(driver: Driver, records: Sequence[Record], now_ms: int) -> None:
 
 
 async def _next_state(disk: Disk, settings: ControllerSettings, found: Recovered) -> QuorumState:
-    """Return the state of a new epoch that this node leads."""
+    """Return the quorum state of a new epoch that this node leads."""
     state = await read_state(disk) or QuorumState(version=int(bool(found.voters)))
     _check(disk, settings, state, found)
     return msgspec.structs.replace(
@@ -123,7 +130,7 @@ def _check(disk: Disk, settings: ControllerSettings, state: QuorumState, found: 
 
 
 async def _formatted(disk: Disk) -> list[Record]:
-    """Return the records that the cluster was formatted with, or else those that Kafka would format it with."""
+    """Return the records of `bootstrap.checkpoint`. Without the file, return those that Kafka would write to it."""
     if not disk.exists(BOOTSTRAP_FILE):
         return [*feature_records(NEW_CLUSTER)]
     try:

@@ -15,4 +15,4 @@ class ControllerStatistics(msgspec.Struct, frozen=True):
     topics: int
     partitions: int
     waiting: int
-    """Callers whose change is not committed yet."""
+    """The number of callers whose change is not committed yet."""

@@ -57,7 +57,7 @@ def failing(start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> Faili
 def test_a_stop_on_a_full_disk_reports_the_failed_write(failing: Failing) -> None:
     failing.refuses("ENOSPC")
     assert failing.broker.stop() == 1
-    assert "ERROR   the broker stopped without closing its log directories in order: /" in failing.last_line()
+    assert "ERROR   the broker stopped without closing its log directories cleanly: /" in failing.last_line()
     assert "No space left on device). The next start reads their logs as after a crash: free" in failing.last_line()
     failing.check_next_start()
 
@@ -65,8 +65,11 @@ def test_a_stop_on_a_full_disk_reports_the_failed_write(failing: Failing) -> Non
 def test_a_broker_whose_only_log_directory_fails_ends_with_the_reason(failing: Failing) -> None:
     failing.refuses("EIO")
     assert failing.broker.ended() == 1
-    assert "ERROR   the broker ends: /" in failing.last_line()
-    assert "holds the metadata log, failed: [Errno 5] Input/output error. Mend the disk and" in failing.last_line()
+    assert "ERROR   the broker stops: /" in failing.last_line()
+    assert (
+        "the directory of the metadata log, failed: [Errno 5] Input/output error. Repair the disk and"
+        in failing.last_line()
+    )
     failing.check_next_start()
 
 
@@ -77,5 +80,5 @@ def test_a_topic_whose_metadata_record_cannot_be_written_is_refused_and_ends_the
         answer = client.call(CreateTopicsResponse, request, 5).topics[0]
     assert answer.error_code == ErrorCode.NOT_CONTROLLER
     assert failing.broker.ended() == 1
-    assert "ERROR   the broker ends: /" in failing.last_line()
+    assert "ERROR   the broker stops: /" in failing.last_line()
     failing.check_next_start()

@@ -243,7 +243,9 @@ async def test_a_broker_ends_when_the_log_directory_of_its_metadata_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = tmp_path / "first", tmp_path / "second"
-    expected = pytest.RaisesExc(JournalFailed, match="first, which holds the metadata log, failed: .* Mend the disk")
+    expected = pytest.RaisesExc(
+        JournalFailed, match="first, the directory of the metadata log, failed: .* Repair the disk"
+    )
     with pytest.RaisesGroup(expected, flatten_subgroups=True):
         async with losing_one(paths[0], paths, monkeypatch):
             await trio.sleep_forever()

@@ -1,5 +1,5 @@
-"""The handlers of all APIs, built from the parts of a broker: one file for each family of `pykbroker.apis`.
+"""The handlers of all APIs, built from the parts of a broker. One file builds one family of `pykbroker.apis`.
 
-1. A handler is given the parts that it uses by keyword, and nothing else.
-2. ApiVersions is computed from all other handlers, so it is built last.
+1. A handler receives the parts that it uses as keyword arguments, and nothing else.
+2. The ApiVersions handler describes all other handlers, so it is built last.
 """

@@ -1,4 +1,4 @@
-"""Brokers, features and log directories."""
+"""The handlers for brokers, features and log directories."""
 
 from __future__ import annotations
 

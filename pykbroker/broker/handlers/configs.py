@@ -1,4 +1,4 @@
-"""Configs, client quotas and client telemetry."""
+"""The handlers for configs, client quotas and client telemetry."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pykbroker.server.handler import Handler
 
 
 def config_handlers(parts: Parts, answer_bytes_max: int) -> list[Handler]:
-    """Return the handlers of `apis.configs`. A DescribeConfigs response has at most `answer_bytes_max` bytes."""
+    """Return the handlers of `apis.configs`. `answer_bytes_max` limits the size of a DescribeConfigs response."""
     controller, image, authorizer, node_id = parts.controller, parts.image, parts.authorizer, parts.identity.node_id
     clients, ticks_ns, bytes_max = TelemetryClients(), parts.world.ticks_ns, parts.settings.config.telemetry_max_bytes
     return [

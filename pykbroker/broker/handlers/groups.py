@@ -1,4 +1,4 @@
-"""Consumer groups and their offsets."""
+"""The handlers for consumer groups and their offsets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def group_handlers(parts: Parts) -> list[Handler]:
     groups, image, authorizer, config = parts.groups, parts.image, parts.authorizer, parts.settings.config
 
     def has_consumer_groups() -> bool:
-        """Whether the consumer protocol is enabled by this broker's configs and by the cluster's feature level."""
+        """Whether this broker's configs and the cluster's `group.version` enable the consumer protocol (KIP-848)."""
         return image().features.level(GROUP_FEATURE) > 0 and "consumer" in config.group_coordinator_rebalance_protocols
 
     return [

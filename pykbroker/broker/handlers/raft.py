@@ -1,4 +1,4 @@
-"""The quorum of the metadata log."""
+"""The handlers for the quorum of the metadata log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Produce, Fetch, and the requests about offsets and producers."""
+"""The handlers for Produce, Fetch, and the requests about offsets and producers."""
 
 from __future__ import annotations
 

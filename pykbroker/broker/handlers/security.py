@@ -1,4 +1,4 @@
-"""Authentication, ACLs, SCRAM credentials and delegation tokens."""
+"""The handlers for authentication, ACLs, SCRAM credentials and delegation tokens."""
 
 from __future__ import annotations
 

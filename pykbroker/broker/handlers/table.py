@@ -1,4 +1,4 @@
-"""The table of all handlers of a broker."""
+"""The table that has the handler of each API."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pykbroker.server.table import ApiTable, served
 
 
 def api_table(parts: Parts, answer_bytes_max: int) -> ApiTable:
-    """Return the table of APIs, with an ApiVersions that describes it."""
+    """Return the table of handlers, including ApiVersions, which describes the table."""
     handlers: list[Handler] = [
         *record_handlers(parts),
         *topic_handlers(parts),

@@ -1,4 +1,4 @@
-"""Topics, their partitions, leaders and placement."""
+"""The handlers for topics, their partitions, leaders and replica placement."""
 
 from __future__ import annotations
 

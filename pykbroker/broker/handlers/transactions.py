@@ -1,4 +1,4 @@
-"""Transactions and idempotent producers."""
+"""The handlers for transactions and idempotent producers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def transaction_handlers(parts: Parts) -> list[Handler]:
     transactions, image, authorizer = parts.transactions.transactions, parts.image, parts.authorizer
 
     def group_partition(group: str) -> int:
-        """Return the group's partition of `__consumer_offsets`, also before that topic exists."""
+        """Return the partition of `__consumer_offsets` for a group, even before the topic exists."""
         topic = image().topics.by_name.get(GROUP_METADATA_TOPIC)
         configured = parts.settings.config.offsets_topic_num_partitions
         return partition_of(group, configured if topic is None else len(topic.partitions))

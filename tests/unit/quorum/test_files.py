@@ -37,7 +37,7 @@ def test_what_is_ours_in_the_state_comes_back(version: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"leaderId":1}', "\x00"])
 def test_a_damaged_state(text: str) -> None:
-    with pytest.raises(DecodeError, match="no state of a quorum"):
+    with pytest.raises(DecodeError, match="not the content of a"):
         QuorumState.from_text(text)
 
 

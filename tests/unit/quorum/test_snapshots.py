@@ -342,7 +342,7 @@ async def test_what_is_not_known_survives_a_snapshot(tmp_path: Path, caplog: pyt
     await log.close()
     async with living(disk, rules=OFTEN) as controller:
         await create(controller, "a", "b", "c", "d")
-    assert "the cluster is at new.version 2, which this broker does not know" in caplog.text
+    assert "the cluster has feature new.version at level 2, which this broker does not support" in caplog.text
     (metadata(disk) / "00000000000000000000.log").write_bytes(b"")
     (metadata(disk) / "00000000000000000000.log").rename(metadata(disk) / f"{found(disk)[-1].end_offset:020}.log")
     for gone in ("quorum-state", "leader-epoch-checkpoint"):

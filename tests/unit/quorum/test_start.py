@@ -251,7 +251,7 @@ async def test_a_newer_clusters_metadata_is_left_alone(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
     newer = FeatureLevelRecord(name="metadata.version", feature_level=31)
     (tmp_path / "bootstrap.checkpoint").write_bytes(bootstrap_content([newer], NOW_MS))
-    with pytest.raises(StartError, match="at metadata.version 31, and this broker knows 7 to 30"):
+    with pytest.raises(StartError, match="at metadata.version 31, and this broker supports 7 to 30"):
         await started(disk)
     assert not (tmp_path / METADATA_DIRECTORY / "quorum-state").exists()
 
