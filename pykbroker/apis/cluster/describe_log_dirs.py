@@ -92,7 +92,7 @@ def offline(path: str) -> DescribeLogDirsResult:
 
 
 def described_copy(move: Move) -> DescribeLogDirsPartition:
-    """Return the size in bytes and the offset lag of a future replica, which a move is still copying."""
+    """Return the size in bytes and the offset lag of a copy that AlterReplicaLogDirs has not completed yet."""
     log = move.partition.log
     lag = 0 if log is None else max(0, log.log_end_offset - move.log.log_end_offset)
     return DescribeLogDirsPartition(move.partition.index, move.log.size_bytes, lag, True)

@@ -41,7 +41,7 @@ class Match(IntEnum):
 
 
 class DescribeClientQuotas(Handler, msgspec.Struct, frozen=True):
-    """A handler that reads the image and returns one entry for each entity with all its quotas."""
+    """A handler that reads the metadata image and returns one entry for each entity, with all quotas of the entity."""
 
     key: ClassVar = ApiKey.DESCRIBE_CLIENT_QUOTAS
     versions: ClassVar[str] = "0-1"

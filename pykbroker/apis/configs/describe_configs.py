@@ -47,7 +47,7 @@ AT_ONCE_MAX = 8
 
 
 class DescribeConfigs(Handler, msgspec.Struct, frozen=True):
-    """A handler that combines the static `config` of broker `node_id` with the dynamic configs of the image.
+    """A handler that combines the static `config` of broker `node_id` with the dynamic configs of the metadata image.
 
     As in Kafka, a request may name a resource more than once. Once the response has `answer_bytes_max` bytes, the
     remaining resources are refused.

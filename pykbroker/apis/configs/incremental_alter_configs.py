@@ -34,7 +34,7 @@ from wire.messages.incremental_alter_configs import (
 
 
 class IncrementalAlterConfigs(Handler, msgspec.Struct, frozen=True):
-    """A handler that authorizes each resource, sets log levels itself, and passes all other changes to the controller.
+    """A handler that authorizes each resource, sets log levels, and passes all other changes to the controller.
 
     The results are in the order of the request.
     """

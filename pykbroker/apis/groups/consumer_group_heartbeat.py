@@ -25,7 +25,7 @@ from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 class ConsumerGroupHeartbeat(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes the request and passes it to the group's machine.
 
-    `enabled`: whether the broker supports the consumer protocol.
+    `enabled` returns whether the broker supports the consumer protocol.
     """
 
     key: ClassVar = ApiKey.CONSUMER_GROUP_HEARTBEAT

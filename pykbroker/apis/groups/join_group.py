@@ -45,7 +45,7 @@ class JoinGroup(Handler, msgspec.Struct, frozen=True):
 
 
 def _answer(context: RequestContext, request: JoinGroupRequest, call: Call) -> JoinGroupResponse:
-    """Return the machine's response; an empty protocol name becomes null in versions that allow null."""
+    """Return the coordinator's response. An empty protocol name becomes null in versions that allow null."""
     try:
         response: JoinGroupResponse = call.result()
     except ApiError as error:

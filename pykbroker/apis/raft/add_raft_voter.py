@@ -22,7 +22,7 @@ from wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterRespon
 class AddRaftVoter(Handler, msgspec.Struct, frozen=True):
     """A handler that refuses the request, as Kafka does while kraft.version is 0.
 
-    `listener` is the name of the controller listener.
+    `listener` is the name of the controller listener, which must be among the voter's endpoints.
     """
 
     key: ClassVar = ApiKey.ADD_RAFT_VOTER

@@ -157,10 +157,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         return located, refused
 
     def _look_up(self, wanted: SessionPartition, *, by_id: bool) -> Partition | None:
-        """Look up the session's partition in the current metadata and store it in the session.
-
-        None: the partition does not exist.
-        """
+        """Find the partition in the current metadata and store it in the session. Return None if it does not exist."""
         partition: Partition | None = None
         try:
             topic = self.replicas.topic("" if by_id else wanted.topic, wanted.topic_id)
@@ -173,7 +170,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
     def _reason(self, wanted: SessionPartition, fetching: Fetching, *, allowed: bool) -> ErrorCode:
         """Return the error for a partition that cannot be read.
 
-        INCONSISTENT_TOPIC_ID: the session knows the topic's name under an id that now belongs to another topic.
+        INCONSISTENT_TOPIC_ID means that the session has the topic under an id that now belongs to another topic.
         """
         if not allowed:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED

@@ -48,11 +48,11 @@ AT_ONCE_MAX = 64
 ACKS_ALL = -1
 ACKS = (ACKS_ALL, 0, 1)
 MAGIC_AT, ATTRIBUTES_END = 16, 22
-"""The positions in a batch of the magic byte and of the low byte of the attributes."""
+"""Byte positions in a batch: of the magic byte, and of the low byte of the attributes."""
 ADMIN_CLIENT = "__admin_client"
 """The client id that may write to internal topics, as in Kafka."""
 WRITE, TOPIC = Operation.WRITE, ResourceType.TOPIC
-"""Module constants, because an enum member lookup costs as much as a call."""
+"""Enum members as module constants, because looking up an enum member costs as much as a call."""
 ZSTD_VERSION_FIRST, ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 7, 11, 12
 UNREACHED = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 """Coordinator errors that producers do not expect from Produce. They become NOT_ENOUGH_REPLICAS, which is retriable."""
@@ -72,7 +72,10 @@ class Produce(Handler, msgspec.Struct, frozen=True):
     wall_ms: Callable[[], int]
     transactions: TransactionRequests
     verifies: Callable[[], bool]
-    """Whether transactions before version 2 are verified: `transaction.partition.verification.enable`."""
+    """Whether the first batch of a transaction is verified if the transaction is older than version 2.
+
+    The config is `transaction.partition.verification.enable`.
+    """
 
     def __call__(self, context: RequestContext, request: ProduceRequest) -> Answer:
         if request.acks not in ACKS:

@@ -32,7 +32,7 @@ from wire.messages.describe_topic_partitions import (
 
 
 class DescribeTopicPartitions(Handler, msgspec.Struct, frozen=True):
-    """A handler that limits a page to `partitions_max` (max.request.partition.size.limit).
+    """A handler that limits a page to `partitions_max` partitions (max.request.partition.size.limit).
 
     A request may lower the limit.
     """
@@ -53,7 +53,7 @@ class DescribeTopicPartitions(Handler, msgspec.Struct, frozen=True):
         asked = sorted({topic.name for topic in request.topics} or image.topics.by_name)
         if cursor is not None:
             if cursor.partition_index < 0 or (request.topics and cursor.topic_name not in asked):
-                raise ApiError(ErrorCode.INVALID_REQUEST, "The cursor is not in what is asked for.")
+                raise ApiError(ErrorCode.INVALID_REQUEST, "The cursor is not among the requested topics.")
             asked = [name for name in asked if name >= cursor.topic_name]
         hidden = {name for name in asked if not self._allowed(context, name)}
         response = DescribeTopicPartitionsResponse()

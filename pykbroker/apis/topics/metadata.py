@@ -111,11 +111,14 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
         return self._answer(context, request)
 
     def _answer(self, context: RequestContext, request: MetadataRequest) -> Answer:
-        """Return the cached response to an equal request. A changed image or an offline log invalidates it."""
+        """Return the cached response to an equal request.
+
+        The cache is cleared when the image changes or a log goes offline.
+        """
         image, topics = self.image(), request.topics
         question = (
             context.version,
-            context.session.principal,  # with ACLs by host, the host is part of the question too
+            context.session.principal,  # once there are ACLs by host, the key needs the client's host
             self.endpoints.address(context.session),
             request.include_cluster_authorized_operations,
             request.include_topic_authorized_operations,

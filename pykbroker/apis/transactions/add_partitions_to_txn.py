@@ -97,7 +97,7 @@ class AddPartitionsToTxn(Handler, msgspec.Struct, frozen=True):
         return AddPartitionsToTxnResponse(results_by_transaction=found)
 
     async def _transaction(self, asked: AddPartitionsToTxnTransaction) -> list[AddPartitionsToTxnTopicResult]:
-        await trio.lowlevel.checkpoint()  # a request may have many
+        await trio.lowlevel.checkpoint()  # a request may contain many transactions
         if refused := await run_steps(self._refused(asked.topics)):
             return await run_steps(results(asked.topics, refused, ErrorCode.OPERATION_NOT_ATTEMPTED))
         partitions = await run_steps(places(asked.topics))
@@ -116,7 +116,7 @@ class AddPartitionsToTxn(Handler, msgspec.Struct, frozen=True):
     ) -> Generator[None, None, dict[TopicPartition, ErrorCode]]:
         """Return an error for each partition that does not exist or that the client of `session` may not write to.
 
-        A broker's request is not authorized by topic: its session is not given.
+        For a broker's request `session` is None, and topics are not authorized.
         """
         known, refused = self.image().topics.by_name, dict[TopicPartition, ErrorCode]()
         for topic in topics:

@@ -30,8 +30,8 @@ from wire.messages.list_transactions import ListTransactionsRequest, ListTransac
 class ListTransactions(Handler, msgspec.Struct, frozen=True):
     """A handler that leaves out transactional ids that the client may not describe.
 
-    Ids are matched in a thread, a few at a time, and all requests take turns. An id may be 32 KB long, and RE2 needs up
-    to a second to match it with the most expensive patterns.
+    Ids are matched in a thread, a few at a time, so that concurrent requests share the thread. An id may be 32 KB long,
+    and RE2 needs up to a second to match it with the most expensive patterns.
     """
 
     key: ClassVar = ApiKey.LIST_TRANSACTIONS

@@ -41,7 +41,7 @@ LOADING_VERSION_FIRST, ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 2, 4, 5
 
 
 class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
-    """A handler that asks the transaction coordinator unless the transaction is open in the group's partition."""
+    """A handler that first asks the transaction coordinator, unless the group's partition has the transaction open."""
 
     key: ClassVar = ApiKey.TXN_OFFSET_COMMIT
     versions: ClassVar[str] = "0-5"
