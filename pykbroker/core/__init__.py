@@ -2,7 +2,7 @@
 
 1. Nothing here waits, reads a clock, draws random numbers, opens a file or logs. Such input arrives as an argument.
 2. Effects are return values: records to append and replies to deliver. The caller carries them out.
-3. Only a machine's `replay` method changes durable state, and recovery calls the same method.
-4. The package knows the messages and records of `wire`. It must not know connections, log files, trio or any other
+3. Only the `replay` method of a state machine changes durable state, and recovery calls the same method.
+4. The package may use the messages and records of `wire`. It must not know connections, log files, trio or any other
    package.
 """

@@ -8,7 +8,7 @@ PORT_MAX = 65_535
 
 
 class Address(NamedTuple):
-    """An address to listen on or to connect to. As text, an IPv6 host stands in brackets."""
+    """An address to listen on or to connect to. Its text has an IPv6 host in brackets."""
 
     host: str
     port: int
@@ -18,7 +18,7 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """Parse HOST:PORT or [IPV6]:PORT. The host may be empty. ValueError: the text is neither."""
+    """Parse HOST:PORT or [IPV6]:PORT. The host may be empty. Raise ValueError for any other text."""
     host, colon, port = text.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
     if not colon or (":" in host and not bracketed):

@@ -23,7 +23,7 @@ open for a moment.
 SEALED_SEGMENTS_SHARE = 16
 """One descriptor in this many is reserved for sealed segments, up to `SEALED_SEGMENTS_MAX` in each log directory."""
 LENT = 2
-"""Unloaded segments, per loaded segment, that may stay open while their data is sent to clients."""
+"""The number of unloaded segments, per loaded segment, that may stay open while their data is sent to clients."""
 SEALED_SEGMENTS_MAX = 64
 CLIENTS_SHARE = 4
 """One descriptor in this many is reserved for clients if no config sets the number."""
@@ -67,7 +67,7 @@ class Descriptors(msgspec.Struct, frozen=True):
         return max(0, self._shared - self.clients_min)
 
     def connections_max(self, partitions: int) -> int:
-        """Return how many connections may be open beside this many partitions."""
+        """Return how many connections may be open while this many partitions are open."""
         return max(self.clients_min, self._shared - partitions)
 
     def check_start(self) -> None:

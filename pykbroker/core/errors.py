@@ -1,4 +1,4 @@
-"""Exceptions by who must act: ApiError is for the client, StartError and StopError for the operator.
+"""Exceptions, sorted by who must act: ApiError is for the client, StartError and StopError are for the operator.
 
 Any other exception is a defect of the broker.
 """
@@ -26,7 +26,7 @@ def bad_request(message: str) -> ApiError:
 
 
 class KeysRequired(ApiError):
-    """INVALID_RECORD: a compacted topic refuses records without keys.
+    """The error INVALID_RECORD for records without keys, which a compacted topic refuses.
 
     `indexes` are the positions of such records in the batch; if there are many, only the first of `count`.
     """
@@ -41,7 +41,7 @@ class StartError(Exception):
 
 
 class StopError(Exception):
-    """A failure of the machine that ends the broker, or disturbs its shutdown. The text gives the cause and the remedy.
+    """A disk or system failure that stops the broker, or that disturbs its shutdown. The text gives cause and remedy.
 
     It is logged as one line without a traceback, and the exit code is 1.
     """

@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 REQUEST_BYTES_MAX = 100 * 1024 * 1024
-"""Kafka's default of `socket.request.max.bytes`. Responses from other brokers are held to the same bound."""
+"""Kafka's default of `socket.request.max.bytes`. It also bounds responses from other brokers."""

@@ -36,9 +36,9 @@ PROGRAM_BYTES_MAX = 256 << 10
 PATTERNS_MAX = 20
 """The number of compiled patterns in the cache."""
 SHARE_STEPS_MAX = 2_500_000
-"""RE2 instructions per share of names.
+"""The RE2 instructions in one share of names.
 
-One takes 1 to 3 ns, so a share takes 7 ms at most and usually a tenth of that.
+An instruction takes 1 to 3 ns, so a share takes 7 ms at most and usually a tenth of that.
 """
 NAME_STEPS = 500
 """The fixed cost of matching one name, in instructions, beside the cost of its characters."""
@@ -51,7 +51,7 @@ SIGNIFICANT = re.compile(
     r"\(\?P?<(?P<name>\w++)>",
     re.DOTALL,
 )
-"""Finds escapes and group names in a pattern that RE2 has accepted, and skips quoted text and character classes."""
+"""A pattern that finds escapes and group names in an RE2 pattern, and skips quoted text and character classes."""
 
 DESCRIPTIONS = {
     "missing )": "missing closing )",
@@ -65,11 +65,11 @@ DESCRIPTIONS = {
     "invalid named capture group": "invalid named capture",
     "pattern too large - compile failed": "too large",
 }
-"""Beginnings of RE2's error messages, with re2j's wording where it differs."""
+"""The beginnings of RE2's error messages, with re2j's wording where it differs."""
 
 
 class Regexp(Protocol):
-    """The part of a compiled pattern of the module `re2` that is used here."""
+    """The methods of a compiled pattern of the module `re2` that this module calls."""
 
     programsize: int
 
@@ -114,7 +114,7 @@ class NamePattern:
 
 @lru_cache(PATTERNS_MAX)
 def compiled(pattern: str) -> NamePattern:
-    """Compile a pattern. ApiError INVALID_REGULAR_EXPRESSION: the pattern is invalid or too large."""
+    """Return the compiled pattern. Raise ApiError INVALID_REGULAR_EXPRESSION if it is invalid or too large."""
     if len(pattern) > PATTERN_CHARS_MAX:
         raise refused(pattern[:PATTERN_CHARS_MAX], f"longer than {PATTERN_CHARS_MAX} characters")
     if unicode_classes(pattern) > UNICODE_CLASSES_MAX:
@@ -129,7 +129,7 @@ def compiled(pattern: str) -> NamePattern:
     except re2.error as error:
         raise refused(pattern, described(error.args[0].decode(errors="replace"))) from None
     finally:
-        re2.purge()  # clear its own cache of 128 patterns
+        re2.purge()  # RE2's own cache would keep 128 patterns
     check_like_re2j(pattern)
     return NamePattern(regexp)
 

@@ -11,7 +11,7 @@ import re
 from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode
 
-NAME_LENGTH_MAX = 249  # 255 for a file name, less "-" and the partition's digits
+NAME_LENGTH_MAX = 249  # a file name has at most 255: the topic, "-", and the partition
 
 GROUP_METADATA_TOPIC = "__consumer_offsets"
 TRANSACTION_STATE_TOPIC = "__transaction_state"

@@ -1,4 +1,4 @@
-"""The time at which a machine is called."""
+"""The time that is passed to a state machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Now(NamedTuple):
-    """Both clocks in ms: the monotonic clock of deadlines, and the wall clock since 1970 of stored timestamps."""
+    """The time on two clocks, in ms: the monotonic clock for deadlines, the wall clock (since 1970) for timestamps."""
 
     monotonic_ms: float
     wall_ms: int

@@ -1,8 +1,9 @@
-"""The shape of every state machine in `core`: requests and times in, records and replies out.
+"""The interface of every state machine in `core`: requests and times are its input, records and replies its output.
 
-1. `handle` and `tick` change soft state only in ways that are right whether or not the records commit.
-2. `replay` alone changes hard state, and recovery uses the same `replay`.
-3. A reply, also one without records, is delivered once all that was replayed before it is committed.
+1. `handle` and `tick` may change soft state, which a restart loses, but only in ways that are correct even if the
+   records are never committed.
+2. Only `replay` changes hard state, and recovery uses the same `replay`.
+3. A reply, even one without records, is delivered once all records that were replayed before it are committed.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ Rsp = TypeVar("Rsp")
 Req_contra = TypeVar("Req_contra", contravariant=True)
 
 Token = Hashable
-"""Stands for a waiting caller; equal to itself only, and answered exactly once."""
+"""An object that identifies a waiting caller. It equals only itself, and gets exactly one reply."""
 
 
 class Outcome(msgspec.Struct, Generic[Rec, Rsp], frozen=True):
-    """All that a machine may say. The order: append the records, replay them, commit, deliver the replies."""
+    """The result of a decision: records to append, then replay and commit, and replies to deliver after the commit."""
 
     records: tuple[Rec, ...] = ()
     replies: tuple[tuple[Token, Rsp], ...] = ()
 
 
 class Entry(msgspec.Struct, Generic[Rec], frozen=True):
-    """A record at its place in the log; -1 for the producer of one that is not part of a transaction."""
+    """A record with its offset in the log. The producer id is -1 if the record is not part of a transaction."""
 
     offset: int
     value: Rec
@@ -41,24 +42,24 @@ class Entry(msgspec.Struct, Generic[Rec], frozen=True):
 
 
 class Machine(Protocol[Req_contra, Rec, Stored, Rsp]):
-    """A machine, as its shell sees it. It writes `Rec`, and replays `Stored`: single records, or runs of them.
+    """A state machine. It returns records of type `Rec`, and replays `Stored`: single records, or runs of records.
 
-    The shell makes one call after the other, and replays nothing before the last step of a call in steps. It appends
-    an outcome with replies as a whole or not at all, and may spread an outcome without replies over several batches.
+    The caller finishes one call before the next, and replays nothing in between. It appends an outcome that has replies
+    as a whole or not at all. An outcome without replies may be spread over several batches.
     """
 
     @property
     def deadline_ms(self) -> float:
-        """Return when `tick` has something to do, on the monotonic clock; inf when idle."""
+        """Return the time on the monotonic clock at which `tick` must be called, or inf."""
 
     def loaded(self, now: Now) -> Outcome[Rec, Rsp]:
-        """Start the timers: the whole log has been replayed, and this broker leads its partition."""
+        """Start the timers after the whole log has been replayed and this broker has become the leader."""
 
     def handle(self, request: Req_contra, token: Token, now: Now) -> Outcome[Rec, Rsp] | Steps[Outcome[Rec, Rsp]]:
-        """Decide a request, at once or in steps. `ApiError` refuses the whole request, and then nothing has changed."""
+        """Decide a request, at once or in steps. Raise ApiError to refuse the whole request without a change."""
 
     def tick(self, now: Now) -> Outcome[Rec, Rsp]:
-        """Handle a bounded part of the deadlines that are due. `deadline_ms` stays past while others are due."""
+        """Handle some of the deadlines that have passed. `deadline_ms` stays in the past while others remain."""
 
     def replay(self, entry: Entry[Stored]) -> None:
         """Apply a record of the log, or a run of records, to the state."""

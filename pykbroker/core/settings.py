@@ -19,7 +19,7 @@ class Settings(msgspec.Struct, frozen=True):
     config: BrokerConfig
     data_dirs: tuple[str, ...]
     listeners: tuple[ListenerSettings, ...] = (ListenerSettings(),)
-    """The listeners for clients, one at least."""
+    """The listeners for clients, at least one."""
     inter_broker_listener: str = PLAINTEXT
     """The name of the listener that other brokers connect to."""
     memory: bool = False
@@ -31,7 +31,7 @@ class Settings(msgspec.Struct, frozen=True):
 class Serving(msgspec.Struct, frozen=True):
     """The facts of a broker that has started to serve, passed once to the callback of `broker.serve`.
 
-    `host` and `port` are the address of the first listener, and `listeners` the addresses of all by name.
+    `host` and `port` are the address of the first listener. `listeners` has the address of each listener by name.
     """
 
     host: str

@@ -1,7 +1,7 @@
 """Long computations split into steps: a generator that yields wherever other tasks may run.
 
-A request for ten thousand partitions can take 100 ms and more. Code that decides, writes, replays or encodes so many
-is a generator, and `world.turns` runs it one time slice after the other.
+A request for ten thousand partitions can take 100 ms and more. Code that decides, writes, replays or encodes so much is
+a generator, and `world.turns` runs it in time slices of the event loop.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Steps = Generator[None, None, T]
-"""A computation in short steps; the generator's return value is the result."""
+"""The type of a computation in short steps. The generator's return value is the result."""
 
 
 def finish(steps: Steps[T]) -> T:
@@ -27,7 +27,7 @@ def finish(steps: Steps[T]) -> T:
 
 
 def each(function: Callable[[T], R], things: Iterable[T]) -> Steps[list[R]]:
-    """Return the function's results for many things, computing one in each step."""
+    """Return the function's result for each thing, with one call in each step."""
     results = []
     for thing in things:
         results.append(function(thing))

@@ -17,7 +17,8 @@ K = TypeVar("K", bound=Hashable)
 class Timers(Generic[K]):
     """Deadlines in ms of the caller's clock. Keys with equal deadlines are returned in the order of `set`.
 
-    A postponed key may come later: its position is only corrected when its old deadline is reached.
+    A postponed key may be returned later than that, because its heap position is corrected only when its old deadline
+    is reached.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""The name of a partition: the key of almost everything that a broker keeps."""
+"""The identity of a partition: topic name and partition index."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class TopicPartition(NamedTuple):
-    """A partition by the name of its topic and its index. Printed as Kafka does: `topic-0`."""
+    """A partition: the name of its topic, and its index. Its text is Kafka's, such as `topic-0`."""
 
     topic: str
     partition: int

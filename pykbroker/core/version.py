@@ -1,4 +1,7 @@
-"""The version of this package. The build reads it here; querying the installed package costs a tenth of a start."""
+"""The version of this package.
+
+The build reads it from this file, since a query of the installed package slows a start by a tenth.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Incremental fetch sessions (KIP-227), and the bounded cache of them.
+"""Incremental fetch sessions (KIP-227), and their cache.
 
 1. A session's response has only the partitions that changed since its last response.
-2. The cache is bounded in sessions and in partitions. A client that does not fit is served without a session.
+2. The cache has limits for sessions and for partitions. A client that would exceed them is served without a session.
 """

@@ -5,8 +5,8 @@
 2. The epoch counts a session's requests. It is 1 after the opening request and wraps from 2**31 - 1 to 1.
 3. An incremental response omits a partition that has no records, no error, no preferred read replica, no diverging
    epoch, and the same high watermark and log start offset as in its last response.
-4. A session identifies topics by name or by topic id; this never changes. This module knows no log, clock or
-   connection: `SessionPartition.replica` belongs to the caller.
+4. A session identifies topics by name or by topic id; this never changes.
+5. The module must not know a log, a clock or a connection: `SessionPartition.replica` belongs to the caller.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ PartitionKey = tuple[bytes | str, int]
 
 
 class SessionPartition(msgspec.Struct, gc=False):
-    """A partition that a client fetches, and the offsets of the last response about it (-1: none yet)."""
+    """A partition that a client fetches, with the offsets in the last response about it, or -1 before the first."""
 
     key: PartitionKey
     topic_id: bytes
@@ -46,7 +46,7 @@ class SessionPartition(msgspec.Struct, gc=False):
     high_watermark: int = NOT_SENT
     log_start_offset: int = NOT_SENT
     replica: Any = None
-    """The replica that the caller found last."""
+    """The replica that the caller last found for this partition."""
 
 
 Wishes = dict[PartitionKey, SessionPartition]
@@ -54,7 +54,7 @@ FetchedPartition = tuple[SessionPartition, PartitionData]
 
 
 class FetchSession(msgspec.Struct, gc=False):
-    """The partitions that one client fetches. Times in ms. The session of a follower is `privileged`."""
+    """The partitions that one client fetches. Times are in ms. A follower's session is `privileged`."""
 
     id: int
     partitions: Wishes
@@ -92,7 +92,7 @@ class FetchSession(msgspec.Struct, gc=False):
 
 
 class Fetching(msgspec.Struct, gc=False):
-    """One Fetch request: its partitions, in order. `epoch` is its session's epoch until the next request."""
+    """One Fetch request: its partitions, in order. `epoch` is the session's epoch while this request is answered."""
 
     partitions: Wishes
     by_id: bool
@@ -104,7 +104,8 @@ class Fetching(msgspec.Struct, gc=False):
     def answer(self, found: list[FetchedPartition]) -> FetchResponse:
         """Return the response.
 
-        INVALID_FETCH_SESSION_EPOCH: the client sent another request before this one was answered.
+        It is INVALID_FETCH_SESSION_EPOCH if the client sent another request in the session before this one was
+        answered.
         """
         session = self.session
         if session is None:
@@ -126,9 +127,9 @@ def wishes(request: FetchRequest, *, by_id: bool) -> Wishes:
 
 
 def is_news(wanted: SessionPartition, data: PartitionData) -> bool:
-    """Whether rule 3 includes the partition.
+    """Whether an incremental response must include the partition, by rule 3 of the module.
 
-    An error resets both offsets to -1, so the partition is sent again after it.
+    An error resets both remembered offsets to -1, so the partition is included again after it.
     """
     return bool(
         data.high_watermark != wanted.high_watermark

@@ -1,11 +1,11 @@
-"""The fetch sessions of one broker: their bounds, and which session is evicted for another (KIP-227).
+"""The cache of a broker's fetch sessions: its limits, and the choice of the session to evict (KIP-227).
 
 1. A session that was unused for two minutes is evicted for any new one, the longest unused first.
 2. Otherwise the lowest evictable session is evicted if it ranks below the new one. A consumer's session ranks below a
    follower's, and a session with fewer partitions ranks below one with more.
 3. A follower may evict every consumer's session; any client may evict a session that is older than two minutes.
 4. If no session can be evicted, the new client is served without a session, and so is a client that would exceed the
-   bound of partitions.
+   limit of partitions.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ EVICTION_MS_MIN = 120_000
 OPENING_EPOCH, CLOSING_EPOCH = 0, -1
 SESSION_ID_MAX = 2**31 - 1
 PARTITIONS_MAX = 100_000
-"""Partitions of all sessions together, some 40 MB. Kafka has no such bound."""
+"""The number of partitions of all sessions together, which take about 40 MB. Kafka has no such limit."""
 
 Rank = tuple[bool, int, int]
-"""Privileged, partitions, id. The lowest rank is evicted first."""
+"""The eviction rank of a session: privileged, number of partitions, id. The lowest rank is evicted first."""
 
 
 class Draw(Protocol):
-    """The part of `random.Random` that session ids need."""
+    """The method of `random.Random` that draws session ids."""
 
     def randrange(self, start: int, stop: int) -> int:
-        """Return a number from `start` to below `stop`."""
+        """Return a random number from `start` to `stop` - 1."""
 
 
 class Statistics(NamedTuple):
-    """A snapshot of the cache; `evictions` counts since the broker started."""
+    """A snapshot of the cache. `evictions` is counted since the broker started."""
 
     sessions: int
     partitions: int
@@ -46,17 +46,17 @@ class Statistics(NamedTuple):
 
 
 class FetchSessionCache:
-    """At most `slots` sessions (max.incremental.fetch.session.cache.slots). Times in ms of a monotonic clock."""
+    """A cache of at most `slots` sessions (max.incremental.fetch.session.cache.slots). Times are in ms, monotonic."""
 
     def __init__(self, slots: int, rng: Draw) -> None:
         self._slots, self._rng = slots, rng
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # least recently used first
-        self._evictable: list[Rank] = []  # of settled sessions, ascending
-        self._evictable_by_privileged: list[Rank] = []  # of settled sessions and all unprivileged ones
+        self._evictable: list[Rank] = []  # ranks of settled sessions, ascending
+        self._evictable_by_privileged: list[Rank] = []  # ranks of settled and of unprivileged sessions
         self._evictions = self._partitions = 0
 
     def begin(self, request: FetchRequest, *, by_id: bool, privileged: bool, now_ms: int) -> Fetching:
-        """Return a request's partitions. ApiError: its session is unknown, or in another epoch than the client's."""
+        """Return the partitions of a request. Raise ApiError if its session or session epoch is unknown."""
         epoch = request.session_epoch
         if epoch in (CLOSING_EPOCH, OPENING_EPOCH):
             if request.session_id and (closed := self._sessions.get(request.session_id)) is not None:
@@ -90,7 +90,7 @@ class FetchSessionCache:
         return session
 
     def _check_room(self, session: FetchSession) -> None:
-        """Remove a session that exceeds the bound of partitions, and refuse its request as if it had never existed."""
+        """Remove a session if it exceeds the limit of partitions, and raise ApiError FETCH_SESSION_ID_NOT_FOUND."""
         if self._partitions + len(session.partitions) - session.size > PARTITIONS_MAX:
             self._remove(session)
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -123,7 +123,7 @@ class FetchSessionCache:
                 insort(ranks, rank(session))
 
     def _evict(self, newcomer: Rank, now_ms: int) -> bool:
-        """Evict one session for the new one. False: rules 1 to 3 allow none."""
+        """Evict one session for the new one. Return False if rules 1 to 3 of the module allow none."""
         oldest = next(iter(self._sessions.values()), None)
         if oldest is None:
             return False
@@ -157,5 +157,5 @@ class FetchSessionCache:
 
 
 def rank(session: FetchSession) -> Rank:
-    """Return the session's rank among the evictable ones."""
+    """Return the session's eviction rank."""
     return session.privileged, session.size, session.id

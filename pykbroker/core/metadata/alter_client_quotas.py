@@ -35,7 +35,7 @@ EPSILON = 1e-6
 
 
 def alter_client_quotas(context: ControllerContext, request: AlterClientQuotasRequest) -> Deciding:
-    """Decide the request. An entity is altered completely or not at all, and has one result."""
+    """Return the records and the response. Each entity is altered completely or not at all, and has one result."""
     records: list[Record] = []
     results: dict[object, AlterClientQuotasResponseEntryData] = {}
     for entry in request.entries:
@@ -73,7 +73,7 @@ def _changes(context: ControllerContext, entity: Entity, entry: AlterClientQuota
 
 
 def _quotas_of(entity: Entity) -> ConfigTable:
-    """Return the quotas that the entity can have; raise ApiError for an invalid entity."""
+    """Return the quotas that the entity can have. Raise ApiError if the entity is invalid."""
     if not entity:
         raise bad_request("Invalid empty client quota entity")
     for kind, name in entity.items():
@@ -90,9 +90,9 @@ def _quotas_of(entity: Entity) -> ConfigTable:
 
 
 def _check_address(address: str | None) -> None:
-    """Refuse anything but an address or localhost.
+    """Raise ApiError unless the text is an IP address or localhost.
 
-    Kafka resolves other names by DNS, but the address of a name may change later.
+    Kafka resolves other names by DNS. This broker does not, since the address of a name may change later.
     """
     try:
         ip_address("::1" if address in (None, "localhost") else address)
@@ -101,7 +101,10 @@ def _check_address(address: str | None) -> None:
 
 
 def _check_value(allowed: ConfigTable, key: str, value: float) -> None:
-    """Apply Kafka's bounds. A whole number may be off by a millionth; NaN is accepted, as in Kafka."""
+    """Raise ApiError if the value is outside Kafka's bounds.
+
+    A whole number may be off by a millionth. NaN is accepted, as in Kafka.
+    """
     if key not in allowed:
         raise bad_request(f"Invalid configuration key {key}")
     if value <= 0:

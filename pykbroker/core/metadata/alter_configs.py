@@ -2,7 +2,8 @@
 
 1. A resource is changed completely or not at all; the other resources of the request succeed.
 2. All configs that the resource would have after the change are validated, not only the changed ones.
-3. An unchanged value writes no record, except for a broker: Kafka's brokers take such a record as a request to reload.
+3. A config that keeps its value writes no record. The exception is a broker's config: for Kafka's brokers the record is
+   a request to reload.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ VALUE_BYTES_MAX = 32_767
 """The longest string that the protocol can carry."""
 
 LISTS = (ConfigResource.TOPIC, ConfigResource.BROKER)
-"""Resource types whose lists APPEND and SUBTRACT can change."""
+"""Resource types with list configs that APPEND and SUBTRACT can change."""
 
 R = TypeVar("R", whole.AlterConfigsResource, incremental.AlterConfigsResource)
 
@@ -51,21 +52,21 @@ class AlterConfigOp(IntEnum):
 
 
 def alter_configs(context: ControllerContext, request: AlterConfigsRequest) -> Deciding:
-    """Decide an AlterConfigs request: each resource gets exactly the given configs."""
+    """Return the records and the response of AlterConfigs: each resource gets exactly the given configs."""
     records, results = yield from _alter(context, request.resources, _replaced)
     responses = [whole.AlterConfigsResourceResponse(*result) for result in results]
     return [] if request.validate_only else records, AlterConfigsResponse(responses=responses)
 
 
 def incremental_alter_configs(context: ControllerContext, request: IncrementalAlterConfigsRequest) -> Deciding:
-    """Decide an IncrementalAlterConfigs request: each resource keeps the configs that are not named."""
+    """Return the records and the response of IncrementalAlterConfigs: configs that are not named stay unchanged."""
     records, results = yield from _alter(context, request.resources, _increments)
     responses = [incremental.AlterConfigsResourceResponse(*result) for result in results]
     return [] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=responses)
 
 
 AlterConfigResult = tuple[ErrorCode, str | None, int, str]
-"""The result of one resource, in the fields of both responses."""
+"""The result of one resource, with the fields of both responses."""
 
 
 def _alter(
@@ -88,7 +89,7 @@ def _alter(
 
 
 def _change(context: ControllerContext, resource: R, change: Callable[[Mapping[str, str], R], Changes]) -> list[Record]:
-    """Return the records of one resource; raise ApiError if it cannot be changed."""
+    """Return the records that change one resource. Raise ApiError if it cannot be changed."""
     key: tuple[int, str] = (resource.resource_type, resource.resource_name)
     if len({config.name for config in resource.configs}) < len(resource.configs):
         raise bad_request("Error due to duplicate config keys")
@@ -109,14 +110,14 @@ def _change(context: ControllerContext, resource: R, change: Callable[[Mapping[s
 
 
 def _replaced(old: Mapping[str, str], resource: whole.AlterConfigsResource) -> Changes:
-    """Return the changes that leave exactly the configs of the request."""
+    """Return the changes after which the resource has exactly the configs of the request."""
     _check_nulls(config.name for config in resource.configs if config.value is None)
     new = {config.name: config.value for config in resource.configs}
     return {**new, **{name: None for name in old if name not in new}}
 
 
 def _increments(old: Mapping[str, str], resource: incremental.AlterConfigsResource) -> Changes:
-    """Return the changes that the operations of the request make."""
+    """Return the changes that the request's operations make."""
     _check_nulls(
         config.name
         for config in resource.configs
@@ -137,7 +138,7 @@ def _operated(old: Mapping[str, str], kind: int, config: incremental.AlterableCo
 
 
 def _listed(old: Mapping[str, str], kind: int, config: incremental.AlterableConfig) -> str:
-    """Return the list after APPEND or SUBTRACT; an unset list starts as Kafka's default."""
+    """Return the list after APPEND or SUBTRACT. A list that is not set begins with Kafka's default value."""
     name, operation = config.name, AlterConfigOp(config.config_operation)
     row = TABLES[kind].get(name)
     if row is None or row.type is not Type.LIST or kind not in LISTS:
@@ -155,7 +156,7 @@ def _listed(old: Mapping[str, str], kind: int, config: incremental.AlterableConf
 
 
 def _split(text: str) -> list[str]:
-    """Split the text as Java does: trailing empty words are dropped, and an empty text is one empty word."""
+    """Return the words as Java's `split` does: trailing empty words are dropped, and an empty text is one word."""
     return text.rstrip(",").split(",") if text.rstrip(",") or not text else []
 
 
@@ -173,7 +174,7 @@ def _check_nulls(names: Iterable[str]) -> None:
 
 
 def _check_min_isr(context: ControllerContext, key: tuple[int, str], changes: Changes) -> None:
-    """Refuse to unset min.insync.replicas cluster-wide, or to set it for one broker, while ELR is enabled."""
+    """Raise ApiError for a cluster-wide removal or a per-broker setting of min.insync.replicas while ELR is enabled."""
     if key[0] != ConfigResource.BROKER or MIN_ISR not in changes or not context.feature(ELR_FEATURE):
         return
     if key[1]:
@@ -183,7 +184,7 @@ def _check_min_isr(context: ControllerContext, key: tuple[int, str], changes: Ch
 
 
 def _check_exists(context: ControllerContext, key: tuple[int, str]) -> None:
-    """Refuse a topic that does not exist.
+    """Raise ApiError for a topic that does not exist.
 
     Groups and client metrics subscriptions need not exist before their configs.
     """

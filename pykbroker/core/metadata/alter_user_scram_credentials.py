@@ -24,7 +24,7 @@ from wire.messages.alter_user_scram_credentials import (
 from wire.stored.metadata_security import RemoveUserScramCredentialRecord, UserScramCredentialRecord
 
 MECHANISMS = {1: "sha256", 2: "sha512"}
-"""The hash of SCRAM-SHA-256 and SCRAM-SHA-512, by mechanism number in the protocol."""
+"""The hash functions of SCRAM-SHA-256 and SCRAM-SHA-512, by the number of the mechanism in the protocol."""
 
 ITERATIONS_MIN, ITERATIONS_MAX = 4096, 16_384
 
@@ -32,7 +32,7 @@ Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
 def alter_user_scram_credentials(context: ControllerContext, request: AlterUserScramCredentialsRequest) -> Deciding:
-    """Decide the request: deletions first, then upsertions. Each user has one result."""
+    """Return the records and the response: deletions first, then upsertions. Each user has one result."""
     alterations: list[Alteration] = [*request.deletions, *request.upsertions]
     accepted: dict[str, Alteration] = {}
     refused: dict[str, ApiError] = {}

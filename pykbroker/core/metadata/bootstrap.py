@@ -14,12 +14,12 @@ TRANSACTION = "Bootstrap records"
 
 
 def feature_records(levels: Mapping[str, int]) -> list[FeatureLevelRecord]:
-    """Return the records of `bootstrap.checkpoint` in a formatted directory."""
+    """Return the records that a newly formatted directory has in `bootstrap.checkpoint`."""
     return [FeatureLevelRecord(name=name, feature_level=level) for name, level in levels.items()]
 
 
 def bootstrap_records(formatted: Iterable[Record], min_insync_replicas: int) -> list[Record]:
-    """Return the first controller's records: those that the directory was formatted with, as one transaction.
+    """Return the records with which the first controller begins: the formatted records, as one transaction.
 
     With eligible leader replicas, min.insync.replicas must be equal on all brokers, because it decides which replicas
     are eligible. A record therefore sets it cluster-wide.

@@ -36,9 +36,9 @@ IN_CONTROLLED_SHUTDOWN = 1
 
 
 def register_broker(context: ControllerContext, request: BrokerRegistrationRequest) -> MetadataDecision:
-    """Decide a broker's registration.
+    """Return the records and the response of a registration.
 
-    The broker is fenced, and removed from ISRs that its last incarnation left it in.
+    The broker is fenced. It is removed from every ISR that still contains it.
     """
     _check_registration(context, request)
     old = context.draft.brokers.get(request.broker_id)
@@ -104,9 +104,9 @@ def _registration(epoch: int, request: BrokerRegistrationRequest) -> RegisterBro
 
 
 def heartbeat(context: ControllerContext, request: BrokerHeartbeatRequest) -> MetadataDecision:
-    """Decide a heartbeat: fence, unfence or shut down the broker.
+    """Return the records and the response of a heartbeat, which fences, unfences or shuts down the broker.
 
-    It may shut down after it has lost its leaderships.
+    The broker may shut down once it has lost its leaderships.
     """
     broker = context.registered(request.broker_id, request.broker_epoch)
     records: list[Record] = []
@@ -136,9 +136,9 @@ def _switch(broker: BrokerImage, fenced: int = 0, in_controlled_shutdown: int = 
 
 
 def leave(context: ControllerContext, broker_id: int, *, lost: bool = False) -> Iterable[Record]:
-    """Return records that remove the broker from every ISR.
+    """Return the records that remove the broker from every ISR.
 
-    `lost`: the broker may lack committed records, so it is removed from every ELR too.
+    With `lost`, the broker may lack committed records, so it is removed from every ELR too.
     """
     return _changes(
         context,
@@ -150,7 +150,7 @@ def leave(context: ControllerContext, broker_id: int, *, lost: bool = False) -> 
 
 
 def _return(context: ControllerContext, broker_id: int) -> Iterable[Record]:
-    """Return records that elect leaders for partitions without one, now that the broker may lead."""
+    """Return the records that elect the returning broker as leader of partitions that have no leader."""
     return _changes(
         context,
         broker_id,
@@ -174,7 +174,7 @@ def _changes(
 
 
 def register_controller(context: ControllerContext, request: ControllerRegistrationRequest) -> MetadataDecision:
-    """Decide a controller's registration."""
+    """Return the record and the response of a controller's registration."""
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,

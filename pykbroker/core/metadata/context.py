@@ -1,4 +1,4 @@
-"""The input of a controller's decision in addition to the request."""
+"""The state and the settings on which the controller decides a request."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from wire.messages.create_topics import CreatableTopicConfigs
 MetadataDecision = tuple[list[Record], Response]
 """The records that a request writes, and its response."""
 Deciding = Steps[MetadataDecision]
-"""A decision in steps, one item of the request in each. Nothing else may change the state until it ends."""
+"""A decision in steps, one for each item of the request. No other decision may run until it ends."""
 
 RECORDS_MAX = 10_000
 """The most records that one request may write. They form one batch, which is atomic."""
@@ -44,16 +44,16 @@ def excessive() -> ApiError:
 
 
 class ControllerConfigs(Protocol):
-    """The functions of `core.config` that the controller needs."""
+    """The functions of `core.config` that the controller calls."""
 
     def validate(self, configs: Mapping[str, str], dynamic: Dynamic) -> None:
-        """Raise ApiError INVALID_CONFIG for a config or value that no topic may have."""
+        """Raise ApiError INVALID_CONFIG for a config or a value that no topic may have."""
 
     def check(self, resource: ConfigResourceKey, wanted: Mapping[str, str], dynamic: Dynamic) -> None:
-        """Raise ApiError if the resource cannot have these configs; `wanted` are all that it would have."""
+        """Raise ApiError if the resource cannot have these configs. `wanted` are all configs that it would have."""
 
     def describe(self, overrides: Mapping[str, str], dynamic: Dynamic) -> list[CreatableTopicConfigs]:
-        """Return every config of a topic with these overrides."""
+        """Return every config of a topic that has these overrides."""
 
 
 class ControllerContext(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ class ControllerContext(msgspec.Struct, frozen=True):
         return next((layer[name] for layer in layers if name in layer), None)
 
     def registered(self, broker_id: int, epoch: int) -> BrokerImage:
-        """Return the broker. ApiError STALE_BROKER_EPOCH: it is not registered with this epoch."""
+        """Return the registered broker. Raise ApiError STALE_BROKER_EPOCH if no broker has this id and epoch."""
         broker = self.draft.brokers.get(broker_id)
         if broker is None:
             raise ApiError(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")

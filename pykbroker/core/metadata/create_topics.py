@@ -22,17 +22,17 @@ from wire.stored.metadata_settings import ConfigRecord
 from wire.stored.metadata_topics import ClearElrRecord, TopicRecord
 
 DEFAULT = -1
-"""A number of partitions or replicas that selects the broker's default."""
+"""A number of partitions or replicas that requests the broker's default."""
 
 
 PARTITIONS_MAX = 10_000
-"""The most partitions of all topics in one request, including topics that fail validation."""
+"""The largest number of partitions in one request, summed over all topics, including topics that fail validation."""
 
 
 def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> Deciding:
-    """Decide the request; with validate_only no record is written.
+    """Return the records and the response. With validate_only there are no records.
 
-    ApiError POLICY_VIOLATION: the topics of the request have more than `PARTITIONS_MAX` partitions in total.
+    Raise ApiError POLICY_VIOLATION if the topics have more than `PARTITIONS_MAX` partitions in total.
     """
     if sum(_partitions(context, topic) for topic in request.topics) > PARTITIONS_MAX:
         raise ApiError(ErrorCode.POLICY_VIOLATION, "Excessively large number of partitions per request.")
@@ -70,10 +70,10 @@ class _Creation:
         self._context = context
         self.records: list[Record] = []
         self._partitions = context.draft.partition_count
-        self._claimed: dict[str, str] = {}  # collision key -> topic
+        self._claimed: dict[str, str] = {}  # `names.collision_key` -> topic
 
     def create(self, topic: CreatableTopic) -> Steps[CreatableTopicResult]:
-        """Add the records of a topic; raise ApiError, and add none, if the topic is invalid."""
+        """Add the records of a topic. Raise ApiError without adding any if the topic is invalid."""
         context, name = self._context, topic.name
         _check_name(context, name, self._claimed)
         configs = _configs(context, topic)

@@ -29,7 +29,7 @@ UNKNOWN_ID: Refusal = ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host thi
 
 
 def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Deciding:
-    """Decide the request. A topic that is named twice is not deleted and has one result.
+    """Return the records and the response. A topic that is named twice is not deleted and has one result.
 
     Entries with neither name nor id have one result each.
     """
@@ -47,7 +47,7 @@ def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> D
     for (name, topic_id), count in times.items():
         yield
         if name is None and topic_id in named:
-            continue  # its result is the one by name
+            continue  # the entry by name already has the result
         refusal = _refusal(context, name, topic_id, count, ids)
         if refusal is not None:
             if refusal is NAMED_TWICE and name is not None:

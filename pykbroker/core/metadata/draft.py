@@ -1,8 +1,8 @@
-"""The mutable state of the metadata: an image under construction.
+"""The mutable state of the metadata, from which images are made.
 
 Only `replay` writes here. Requests read the draft and see each other's effects before these are committed. `freeze`
-turns the draft into an image without copying. The next change then copies each table that it writes to, so that all
-changes between two images cost one copy, however many topics a request creates.
+turns the draft into an image without copying. After it, the first write to each table copies the table once. All
+changes between two images thus cost one copy, however many topics a request creates.
 """
 
 from __future__ import annotations
@@ -122,10 +122,7 @@ class ImageDraft:
         self._brokers_changed.add(broker_id)
 
     def freeze(self, offset: int, epoch: int, time_ms: int) -> Delta:
-        """Return the image up to `offset` and the changes since the last one.
-
-        Unchanged tables are shared between both.
-        """
+        """Return the image up to `offset`, and the changes since the last image. Both images share unchanged tables."""
         last = self._frozen
         topics, nodes = self.topics.changed or self.names.changed, self.brokers.changed or self.controllers.changed
         self._frozen = MetadataImage(

@@ -34,7 +34,7 @@ class Election(IntEnum):
 
 
 def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> Deciding:
-    """Decide the request. Each partition has its own result.
+    """Return the records and the response. Each partition has its own result.
 
     If the request is for all partitions, those that need no election are left out.
     """
@@ -70,7 +70,7 @@ def _elect(
 
 
 def _change(context: ControllerContext, election: Election, topic: TopicImage, index: int) -> Record:
-    """Return the record of a new leader. ApiError: no replica can be elected, or no election is needed."""
+    """Return the record of a new leader. Raise ApiError if no replica can be elected or no election is needed."""
     partition = topic.partitions.get(index)
     if partition is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {topic.name}-{index}")

@@ -1,9 +1,9 @@
-"""Leader election: the leader and ISR of a partition after a broker came or went.
+"""Leader election: the leader and the ISR of a partition after a broker was fenced or unfenced.
 
-1. A leader remains leader if it may. Otherwise the first replica of the assignment that is in the ISR is elected; if
-   the ISR is empty, the first replica of the ELR (KIP-966).
+1. A leader remains leader if it may lead. Otherwise the first replica of the assignment that is in the ISR is elected;
+   if the ISR is empty, the first replica in the ELR (KIP-966).
 2. A replica that leaves an ISR smaller than min.insync.replicas joins the ELR, because it has all committed records. A
-   replica that went down uncleanly does not, because it may have lost some.
+   replica whose broker went down uncleanly does not, because it may have lost some.
 3. Without a candidate in ISR and ELR, the last known leader is elected when it returns. If unclean election is allowed,
    any live replica is elected. The partition is then marked as recovering.
 4. If eligible leader replicas are disabled, the last member of an ISR remains in it.
@@ -31,7 +31,7 @@ class Rules(msgspec.Struct, frozen=True, gc=False):
 
 
 class Seats(msgspec.Struct, frozen=True, gc=False):
-    """The result of an election: the fields of a partition that it decides."""
+    """The fields of a partition that an election decides."""
 
     leader: int
     isr: Ids
@@ -51,8 +51,8 @@ def elect(
 ) -> Seats:
     """Return the result of an election in a partition with the new ISR `isr`.
 
-    `acceptable`: whether a broker may lead. `lost`: the broker that went down uncleanly. `prefer_first`: the preferred
-    leader, which is the first replica, replaces the current leader if it may lead.
+    `acceptable` returns whether a broker may lead. `lost` is the broker that went down uncleanly. With `prefer_first`,
+    the first replica of the assignment, which is the preferred leader, replaces the current leader if it may lead.
     """
     elr = _eligible(partition, isr, rules, lost)
     in_order = (partition.leader, *partition.replicas)
@@ -100,9 +100,9 @@ def _without(ids: Ids, removed: int) -> Ids:
 
 
 def change_record(topic_id: bytes, index: int, old: PartitionImage, new: Seats) -> PartitionChangeRecord | None:
-    """Return the record of the difference, or None if there is none.
+    """Return the record that changes the partition to the result of an election, or None if nothing differs.
 
-    A change of leader, also to none, bumps the leader epoch.
+    A change of leader, also to no leader, bumps the leader epoch.
     """
     if (old.leader, old.isr, old.elr, old.last_known_elr, old.recovering) == (
         new.leader,

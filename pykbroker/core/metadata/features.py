@@ -1,4 +1,4 @@
-"""Feature levels: the supported ones, those that clients see, and those of a new cluster."""
+"""Feature levels: those that this broker supports, those that clients see, and those of a new cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SUPPORTED: Mapping[str, tuple[int, int]] = {
     "share.version": (0, 1),
     "streams.version": (0, 1),
 }
-"""The lowest and highest level of each feature with which this broker can run."""
+"""The lowest and the highest level of each feature at which this broker can run."""
 
 NOT_IMPLEMENTED = ("share.version", "streams.version")
 """Features that a cluster may have enabled although this broker does not implement them. Clients do not see them."""
@@ -39,7 +39,7 @@ NEW_CLUSTER: Mapping[str, int] = {
 """The levels of a new cluster, in the order in which Kafka 4.3 formats one."""
 
 OF_THE_LOG = (METADATA_FEATURE, KRAFT_FEATURE)
-"""Features that govern the format of the metadata log, so that a higher level than supported is an error.
+"""Features that govern the format of the metadata log. A broker cannot run at a higher level than it supports.
 
 A higher level of any other feature is kept, and clients do not see it.
 """
@@ -52,7 +52,7 @@ def check_levels(levels: Mapping[str, int]) -> None:
         level = levels.get(name, least)
         if not least <= level <= most:
             raise StartError(
-                f"the cluster's metadata is at {name} {level}, and this broker knows {least} to {most}: "
+                f"the cluster's metadata is at {name} {level}, and this broker supports {least} to {most}: "
                 "start it with the version that wrote it"
             )
 
@@ -63,5 +63,5 @@ def advertised(levels: Mapping[str, int]) -> dict[str, int]:
 
 
 def unsupported(levels: Mapping[str, int]) -> dict[str, int]:
-    """Return the levels above those that this broker supports; it runs without the behaviour that they enable."""
+    """Return the levels above those that this broker supports. The broker runs without what they enable."""
     return {name: level for name, level in levels.items() if level > SUPPORTED.get(name, (0, 0))[1]}

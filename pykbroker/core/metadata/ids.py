@@ -9,13 +9,13 @@ from typing import Protocol
 ID_BYTES = 16
 
 MIGRATING = bytes(15) + b"\x00"
-"""The directory id of a replica that was created before directories were recorded."""
+"""The directory id of a replica that was created before metadata recorded directories."""
 UNASSIGNED = bytes(15) + b"\x01"
 """The directory id of a replica without a directory yet; also the topic id of the metadata log."""
 LOST = bytes(15) + b"\x02"
-"""The directory id of a replica whose directory is gone from its broker and unknown."""
+"""The directory id of a replica whose log directory its broker has lost."""
 RESERVED_MAX = 100
-"""The highest id that is reserved, so that no directory has it."""
+"""The highest reserved id. No directory has an id up to this one."""
 
 
 def is_directory(directory_id: bytes) -> bool:
@@ -46,7 +46,7 @@ def id_text(value: bytes | bytearray) -> str:
 
 
 def id_bytes(text: str) -> bytes:
-    """Return the id of a text written by `id_text`. ValueError: the text is not an id."""
+    """Return the id of a text written by `id_text`. Raise ValueError if the text is not an id."""
     try:
         value = urlsafe_b64decode(text + "==")
     except Base64Error as error:

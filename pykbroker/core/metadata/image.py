@@ -31,7 +31,10 @@ RecordKey = tuple[int, Any]
 
 
 class PartitionImage(msgspec.Struct, frozen=True, gc=False):
-    """A partition. `directories` has one entry for each of `replicas`; `elr`: eligible leader replicas (KIP-966)."""
+    """A partition. `directories` has one entry for each of `replicas`.
+
+    `elr` are the eligible leader replicas (KIP-966).
+    """
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -83,7 +86,7 @@ class Endpoint(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeImage(msgspec.Struct, frozen=True, gc=False):
-    """The common part of broker and controller registrations; `features`: name -> lowest and highest level."""
+    """The fields that broker and controller registrations share. `features` is name -> lowest and highest level."""
 
     id: int
     incarnation_id: bytes
@@ -134,7 +137,7 @@ class ClusterImage(msgspec.Struct, frozen=True):
 
 
 class ConfigsImage(msgspec.Struct, frozen=True):
-    """The dynamic configs of each resource that has any; defaults are not included."""
+    """The dynamic configs of all resources that have any. Default values are not included."""
 
     resources: Mapping[ConfigResourceKey, Mapping[str, str]] = {}
 
@@ -171,13 +174,13 @@ class FeaturesImage(msgspec.Struct, frozen=True):
 
 
 class ProducerIdsImage(msgspec.Struct, frozen=True, gc=False):
-    """The first producer id that is in no broker's block."""
+    """The first producer id that no broker's block contains."""
 
     next_producer_id: int = 0
 
 
 class RecordsImage(msgspec.Struct, frozen=True):
-    """Records that the controller stores without acting on them: the last record of each key, and unknown records."""
+    """Records that the controller stores without using them: the last record of each key, and unknown records."""
 
     by_key: Mapping[RecordKey, FramedRecord] = {}
     unknown: tuple[bytes, ...] = ()
@@ -188,7 +191,7 @@ class RecordsImage(msgspec.Struct, frozen=True):
 
 
 class MetadataImage(msgspec.Struct, frozen=True):
-    """The whole metadata. `offset` is that of the last record, or -1; `epoch` is that of the quorum's leader.
+    """The whole metadata. `offset` is the offset of the last record, or -1; `epoch` is the quorum's leader epoch.
 
     `time_ms` is the append time of the last record, in ms since 1970.
     """
@@ -208,12 +211,12 @@ EMPTY = MetadataImage()
 
 
 class Delta(msgspec.Struct, frozen=True):
-    """The difference between two images; `topics_changed` are the ids of topics that were created or changed."""
+    """The difference between two images. `topics_changed` are the ids of topics that were created or changed."""
 
     previous: MetadataImage
     image: MetadataImage
     topics_changed: frozenset[bytes] = frozenset()
-    topics_deleted: tuple[TopicImage, ...] = ()  # their last images
+    topics_deleted: tuple[TopicImage, ...] = ()  # the images before the deletion
     configs_changed: frozenset[ConfigResourceKey] = frozenset()
     brokers_changed: frozenset[int] = frozenset()
 
@@ -230,7 +233,7 @@ class Delta(msgspec.Struct, frozen=True):
         )
 
     def then(self, later: Delta) -> Delta:
-        """Return this difference followed by a later one.
+        """Return this difference combined with a later one.
 
         A topic that was created and deleted in between is in neither list.
         """

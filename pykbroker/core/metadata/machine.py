@@ -1,8 +1,7 @@
-"""The controller: a machine that decides every change of the cluster's metadata.
+"""The controller: the state machine that decides every change of the cluster's metadata.
 
-`handle` looks up the function for a request and returns its records and response, `replay` applies records to the
-state, and `freeze` returns an image of it. The records of a metadata transaction are applied at its
-EndTransactionRecord.
+`handle` calls the function for a request, which returns records and a response. `replay` applies records to the state,
+and `freeze` returns an image of it. The records of a metadata transaction are applied at its EndTransactionRecord.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ DECIDE: dict[type, Callable[[ControllerContext, Any], MetadataDecision | Decidin
     UpdateFeaturesRequest: update_features,
     AlterUserScramCredentialsRequest: alter_user_scram_credentials,
 }
-"""Requests that are refused as a whole if they would write more than `RECORDS_MAX` records."""
+"""The functions for requests that are refused as a whole if they would write more than `RECORDS_MAX` records."""
 
 DECIDE_UNBOUNDED: dict[type, Callable[[ControllerContext, Any], MetadataDecision]] = {
     BrokerRegistrationRequest: register_broker,
@@ -84,9 +83,9 @@ DECIDE_UNBOUNDED: dict[type, Callable[[ControllerContext, Any], MetadataDecision
     ControllerRegistrationRequest: register_controller,
     AssignReplicasToDirsRequest: assign_directories,
 }
-"""Requests that may write a record for each partition of a broker.
+"""The functions for requests that may write a record for each partition of a broker.
 
-They need not be atomic: a repetition completes them.
+Their records need not be atomic, since the broker repeats the request after a failure.
 """
 
 
@@ -125,7 +124,7 @@ class ControllerMachine:
         return Outcome()
 
     def handle(self, request: Request[Response], token: Token, now: Now) -> Steps[MetadataOutcome]:
-        """Decide a request in short steps; ApiError refuses it as a whole."""
+        """Decide a request in short steps. Raise ApiError to refuse it as a whole."""
         context = ControllerContext(self._draft, self.next_offset, self._settings, self._configs, self._randomness)
         decide = DECIDE.get(type(request))
         decision = (decide or DECIDE_UNBOUNDED[type(request)])(context, request)
@@ -143,7 +142,7 @@ class ControllerMachine:
         self.next_offset = offset + 1
 
     def replay(self, entry: Entry[Record]) -> None:
-        """Apply a record to the state. DamagedMetadata: the record contradicts the state."""
+        """Apply a record to the state. Raise DamagedMetadata if the record contradicts the state."""
         self.next_offset = entry.offset + 1
         if isinstance(entry.value, BeginTransactionRecord):
             self._held = []

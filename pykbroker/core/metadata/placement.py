@@ -16,7 +16,10 @@ from wire.stored.metadata_topics import PartitionRecord
 
 
 def place(context: ControllerContext, partitions: int, replicas: int) -> list[list[int]]:
-    """Return the replicas of each new partition. ApiError INVALID_REPLICATION_FACTOR: there are too few brokers."""
+    """Return the replicas of each new partition.
+
+    Raise ApiError INVALID_REPLICATION_FACTOR if there are too few brokers.
+    """
     brokers = sorted(context.draft.brokers.values(), key=lambda broker: broker.id)
     active = [broker.id for broker in brokers if broker.active]
     others = [broker.id for broker in brokers if not broker.active]

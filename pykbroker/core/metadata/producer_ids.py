@@ -13,9 +13,9 @@ PRODUCER_ID_MAX = 2**63 - 1
 
 
 def allocate_producer_ids(context: ControllerContext, request: AllocateProducerIdsRequest) -> MetadataDecision:
-    """Decide the request: return the next block.
+    """Return the record and the response, with the next block.
 
-    Ids are never allocated twice, even if a broker dies with unused ids.
+    An id is never allocated twice, even if a broker stops with unused ids.
     """
     broker = context.registered(request.broker_id, request.broker_epoch)
     start = context.draft.next_producer_id

@@ -1,7 +1,7 @@
 """AlterPartitionReassignments (KIP-455): move partitions to other brokers, or cancel such moves.
 
-During a reassignment a partition has its old and its new replicas. It completes when all target replicas are in the
-ISR: the other replicas are then removed, and the leader epoch is bumped. It may complete at once.
+During a reassignment a partition has its old and its new replicas. The reassignment completes when all target replicas
+are in the ISR: the other replicas are then removed, and the leader epoch is bumped. It may complete at once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ReplicaAssignment(msgspec.Struct, frozen=True):
 
 
 def reassign_partitions(context: ControllerContext, request: AlterPartitionReassignmentsRequest) -> Deciding:
-    """Decide the request. Each partition has its own result."""
+    """Return the records and the response. Each partition has its own result."""
     records: list[Record] = []
     may_resize = request.allow_replication_factor_change
     responses = []
@@ -103,7 +103,7 @@ def _reverted(
 
 
 def _check_size(partition: PartitionImage, replicas: Sequence[int]) -> None:
-    """Refuse a change of the replication factor, for clients that do not allow it (KIP-860)."""
+    """Raise ApiError for a change of the replication factor if the client does not allow it (KIP-860)."""
     count = len(without(partition.replicas, partition.removing))
     if count != len(replicas):
         raise ApiError(
@@ -112,7 +112,7 @@ def _check_size(partition: PartitionImage, replicas: Sequence[int]) -> None:
 
 
 def _towards(partition: PartitionImage, wanted: Ids) -> ReplicaAssignment:
-    """Return the assignment during the move to `wanted`, which may replace another move."""
+    """Return the assignment during the reassignment to `wanted`, which may replace another reassignment."""
     removing = tuple(sorted(without(partition.replicas, wanted)))
     adding = tuple(sorted(without(wanted, partition.replicas)))
     return ReplicaAssignment(
@@ -159,5 +159,5 @@ def _directory(context: ControllerContext, partition: PartitionImage, replica: i
 
 
 def without(ids: Sequence[int], removed: Sequence[int]) -> Ids:
-    """Return the ids that are not removed."""
+    """Return the ids without the removed ones."""
     return tuple(one for one in ids if one not in removed)

@@ -23,7 +23,7 @@ CORDONED_LEVEL = 30  # 4.3-IV0
 
 
 class UnknownRecord(msgspec.Struct, frozen=True):
-    """A record of an unknown type, kept as bytes for brokers that know the type."""
+    """A record of an unknown type, kept as bytes for a broker that supports the type."""
 
     value: bytes
 
@@ -33,7 +33,7 @@ Record = FramedRecord | UnknownRecord
 
 
 def read_record(value: Buffer | None) -> Record:
-    """Return the record in a value. DecodeError: the value is damaged, or has an unknown version of a known type."""
+    """Return the record in a value. Raise DecodeError if the value is damaged or has an unsupported version."""
     try:
         return decode_metadata(value or b"")
     except UnknownRecordType:
@@ -41,7 +41,7 @@ def read_record(value: Buffer | None) -> Record:
 
 
 def write_record(record: Record, level: int) -> bytes:
-    """Return the value of a record at a level of metadata.version; fields that this level lacks are left out."""
+    """Return the encoded record for a level of metadata.version. Fields that this level lacks are left out."""
     if isinstance(record, UnknownRecord):
         return record.value
     version = record_version(record, level)
@@ -58,7 +58,7 @@ def _absent(cls: type[FramedRecord], version: int) -> dict[str, Any]:
 
 
 def record_version(record: Record, level: int) -> int:
-    """Return the version in which a record is written at a level of metadata.version."""
+    """Return the version of the record that a level of metadata.version writes."""
     choose = _VERSIONS.get(type(record))
     return 0 if choose is None else choose(record, level)
 

@@ -1,6 +1,6 @@
 """The effect of each metadata record on the state: a table with one function for each record type.
 
-LookupError: a record refers to a topic or broker that does not exist, so the log is damaged.
+A function raises LookupError if its record refers to a topic or broker that does not exist: the log is then damaged.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ EVERY_TOPIC = ""
 
 
 class DamagedMetadata(Exception):
-    """A record of the log contradicts those before it. The broker must not continue."""
+    """The error for a record that contradicts earlier records. The broker must not continue."""
 
 
 def apply(draft: ImageDraft, entry: Entry[Record]) -> None:
-    """Apply a record to the draft. DamagedMetadata: the record contradicts the state."""
+    """Apply a record to the draft. Raise DamagedMetadata if the record contradicts the state."""
     change = REPLAY.get(type(entry.value))
     if change is None:
         return
@@ -89,7 +89,7 @@ def _partition_change(draft: ImageDraft, record: PartitionChangeRecord) -> None:
 
 
 def merge(old: PartitionImage, change: PartitionChangeRecord) -> PartitionImage:
-    """Return the partition after the change. A null field is unchanged; every change increments the partition epoch."""
+    """Return the partition after the change. A null field is unchanged. Every change increments the partition epoch."""
     moved = change.leader != NO_LEADER_CHANGE
     recovery = change.leader_recovery_state
     return PartitionImage(
@@ -181,7 +181,7 @@ def _broker_change(draft: ImageDraft, record: BrokerRegistrationChangeRecord) ->
 
 
 def _switched(change: int, now: bool) -> bool:
-    """Return the new state of a switch: -1 is off, 1 is on, 0 is unchanged."""
+    """Return the new state of an on/off field: `change` is -1 for off, 1 for on, 0 for unchanged."""
     return change > 0 if change else now
 
 
@@ -194,7 +194,7 @@ def _unfence_broker(draft: ImageDraft, record: UnfenceBrokerRecord) -> None:
 
 
 def _unknown(draft: ImageDraft, record: UnknownRecord) -> None:
-    """Keep an unknown record. It may replace an earlier one, but its key is unknown, so all of them are kept."""
+    """Keep an unknown record. All such records are kept, since their keys are unknown too."""
     draft.unknown.append(record.value)
 
 

@@ -10,7 +10,7 @@ V = TypeVar("V")
 
 
 class SharedTable(Mapping[K, V]):
-    """A mapping that costs one copy for all writes between two calls of `share`."""
+    """A mapping. All writes between two calls of `share` together cost one copy."""
 
     __slots__ = ("_own", "_rows")
 

@@ -53,9 +53,9 @@ AFTER_PRODUCER_IDS = (
 
 
 def image_of(records: Iterable[Record], offset: int, epoch: int, time_ms: int) -> MetadataImage:
-    """Return the image of a snapshot. DamagedMetadata: a record contradicts another.
+    """Return the image of a snapshot. Raise DamagedMetadata if a record contradicts another.
 
-    Configs of topics that do not exist are dropped: Kafka leaves such configs in its snapshots.
+    Configs of topics that do not exist are dropped, since Kafka leaves such configs in its snapshots.
     """
     draft = ImageDraft()
     for place, record in enumerate(records):

@@ -42,7 +42,7 @@ KEYS: dict[type[FramedRecord], Callable[[Any], Hashable]] = {
     DelegationTokenRecord: lambda record: record.token_id,
     ZkMigrationStateRecord: lambda record: 0,
 }
-"""The key of a record among those of its class; keys of one class are sortable."""
+"""Functions that return the key of a record among the records of its class. Keys of one class can be sorted."""
 
 REMOVALS: dict[type[FramedRecord], tuple[type[FramedRecord], Callable[[Any], Hashable]]] = {
     RemoveAccessControlEntryRecord: (AccessControlEntryRecord, lambda record: record.id),
@@ -52,7 +52,7 @@ REMOVALS: dict[type[FramedRecord], tuple[type[FramedRecord], Callable[[Any], Has
 
 
 def store(draft: ImageDraft, record: FramedRecord) -> None:
-    """Store a record, replacing the one with the same key."""
+    """Store a record, and replace the record with the same key."""
     cls = type(record)
     if isinstance(record, ClientQuotaRecord) and record.remove:
         draft.records.rows().pop((cls.record_type, _quota_key(record)), None)
@@ -61,6 +61,6 @@ def store(draft: ImageDraft, record: FramedRecord) -> None:
 
 
 def remove(draft: ImageDraft, record: FramedRecord) -> None:
-    """Remove the record that a removal names, if it exists."""
+    """Remove the stored record that a removal record names, if there is one."""
     removed, key = REMOVALS[type(record)]
     draft.records.rows().pop((removed.record_type, key(record)), None)

@@ -1,7 +1,7 @@
 """UpdateFeatures: change the levels of all features that a request names, or of none (KIP-584, KIP-1022).
 
-A downgrade of metadata.version is refused if a level in between changed the format of records, because their contents
-would be lost.
+A downgrade of metadata.version is refused if a level in between changed the format of records, because the contents of
+the new fields would be lost.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ RECORDS_CHANGED = frozenset((7, 8, 11, 13, 14, 15, 17, 23, 30))
 """The levels of metadata.version that changed the format of records."""
 
 NEEDED: Mapping[str, tuple[str, int]] = {ELR_FEATURE: (METADATA_FEATURE, ELR_LEVEL)}
-"""Feature -> another feature that it depends on, and the lowest level of that feature."""
+"""The dependencies of features: feature -> the feature that it needs, and the lowest level of that feature."""
 
 
 class Upgrade(IntEnum):
-    """The upgrade type. Safe and unsafe downgrades are equal here: a downgrade that would lose metadata is refused."""
+    """The upgrade type of a request.
+
+    A safe and an unsafe downgrade are treated alike: one that would lose metadata is refused.
+    """
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2
@@ -40,7 +43,7 @@ class Upgrade(IntEnum):
 
 
 def update_features(context: ControllerContext, request: UpdateFeaturesRequest) -> MetadataDecision:
-    """Decide the request. The last update of a feature counts."""
+    """Return the records and the response. If a feature is updated twice, the last update counts."""
     updates = {update.feature: update for update in request.feature_updates}
     wanted = {**context.draft.features, **{name: update.max_version_level for name, update in updates.items()}}
     for update in updates.values():
@@ -97,7 +100,7 @@ def _check(context: ControllerContext, update: FeatureUpdateKey) -> None:
 
 
 def _check_needs(update: FeatureUpdateKey, wanted: Mapping[str, int]) -> None:
-    """Refuse to enable a feature without the feature that it depends on."""
+    """Raise ApiError if a feature would be enabled without the feature that it needs."""
     if update.feature in NEEDED and update.max_version_level:
         other, least = NEEDED[update.feature]
         if wanted.get(other, 0) < least:
@@ -125,7 +128,7 @@ def _records(context: ControllerContext, updates: Iterable[FeatureUpdateKey]) ->
 
 
 def _agreed_min_isr(context: ControllerContext) -> Iterable[Record]:
-    """Return records that set min.insync.replicas cluster-wide and unset it for each broker.
+    """Return the records that set min.insync.replicas cluster-wide and unset it for each broker.
 
     min.insync.replicas decides which replicas are eligible leaders, so all brokers must agree on it.
     """
