@@ -1,7 +1,4 @@
-"""Constraints between configs of a broker.
-
-Configs without effect are checked too, because Kafka checks them at start.
-"""
+"""Constraints between configs of a broker. As in Kafka, configs without effect are checked at start too."""
 
 from __future__ import annotations
 
@@ -51,7 +48,7 @@ def number(values: Mapping[str, Value], config: str) -> int:
 
 
 def check_cordoned(values: Mapping[str, Value]) -> None:
-    """Refuse cordoned directories that are not log directories (KIP-1066); an asterisk alone cordons all."""
+    """Raise ApiError for a cordoned directory that is not a log directory (KIP-1066). An asterisk alone cordons all."""
     dirs, cordoned = values["log.dirs"] or values["log.dir"], values["cordoned.log.dirs"]
     assert isinstance(dirs, tuple)
     assert isinstance(cordoned, tuple)

@@ -43,19 +43,20 @@ THREADS = (
     "remote.log.manager.follower.thread.pool.size",
     "remote.log.reader.threads",
 )
-"""Thread counts, which one change may at most halve or double."""
+"""Thread counts. One change may at most halve or double them."""
 
 NEVER_ZERO = ("max.connections", "max.connection.creation.rate")
-"""Configs that may not be 0: no client could connect any more to change them back."""
+"""Configs that may not be 0, since no client could then connect to change them back."""
 
 NOT_SET = -2
-"""A local retention that equals the total retention."""
+"""The value of a local retention config that means: the same as the total retention."""
 
 
 def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
-    """Refuse configs that broker `name` cannot take; "" is the cluster-wide default.
+    """Raise ApiError for configs that broker `name` cannot have. The name "" is the cluster-wide default.
 
-    The error is INVALID_REQUEST, as in Kafka. A Java class, which Kafka would load, is refused with INVALID_CONFIG.
+    The error is INVALID_REQUEST, as in Kafka. A config that names a Java class, which Kafka would load, gets
+    INVALID_CONFIG.
     """
     if name:
         check_is_this(name, broker.node_id)
@@ -95,7 +96,7 @@ def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
 
 
 def check_is_this(name: str, node_id: int) -> None:
-    """Refuse a name that is not the id of this broker."""
+    """Raise ApiError unless the name is the id of this broker."""
     if not INTEGER.fullmatch(name):
         raise bad_request(f"Node id must be an integer, but it is: {name}")
     if int(name) != node_id:
@@ -103,7 +104,7 @@ def check_is_this(name: str, node_id: int) -> None:
 
 
 def dynamic_row(config: str) -> Row | None:
-    """Return the row of a dynamic config, with or without a listener prefix; None if its value is not validated."""
+    """Return the row of a dynamic config, with or without a listener prefix, or None if its value is not validated."""
     base = config.split(".", 3)[-1] if config.startswith(LISTENER_PREFIX) else config
     row = BROKER.get(base) or BROKER_QUOTAS.get(base)
     return None if row is None or row.update is Update.READ_ONLY else row
@@ -117,7 +118,7 @@ def is_of_one_broker(config: str) -> bool:
 
 
 def check_threads(old: Mapping[str, Value], new: Mapping[str, Value]) -> None:
-    """Refuse a change that more than halves or doubles a thread count."""
+    """Raise ApiError for a change that more than halves or doubles a thread count."""
     for config in THREADS:
         was, wanted = old[config], new[config]
         if not isinstance(was, int) or not isinstance(wanted, int) or was == wanted:
@@ -130,7 +131,7 @@ def check_threads(old: Mapping[str, Value], new: Mapping[str, Value]) -> None:
 
 
 def check_cleaner(was: Value, threads: Value) -> None:
-    """Refuse a change that more than halves or doubles the number of log cleaner threads."""
+    """Raise ApiError for a change that more than halves or doubles the number of log cleaner threads."""
     assert isinstance(was, int)
     assert isinstance(threads, int)
     if threads < max(1, was // 2):
@@ -140,7 +141,7 @@ def check_cleaner(was: Value, threads: Value) -> None:
 
 
 def check_local_retention(unit: str, values: Mapping[str, Value]) -> None:
-    """Refuse a local retention of tiered logs that exceeds the total retention. `unit`: ms or bytes."""
+    """Raise ApiError if the local retention of tiered logs exceeds the total retention. `unit` is ms or bytes."""
     local, whole = f"log.local.retention.{unit}", f"log.retention.{unit}"
     limit, most = values[local], values[whole]
     if limit == NOT_SET or not isinstance(limit, int) or not isinstance(most, int) or most == -1:
@@ -157,6 +158,6 @@ def check_local_retention(unit: str, values: Mapping[str, Value]) -> None:
 
 
 def refuse_any(reason: str, configs: Iterable[str]) -> None:
-    """Raise INVALID_REQUEST with the reason and the configs, if there are any."""
+    """Raise ApiError INVALID_REQUEST with the reason and the configs, unless there are no configs."""
     if found := list(configs):
         raise bad_request(f"{reason}: [{', '.join(found)}]")

@@ -1,4 +1,4 @@
-"""Validation of the configs that a client sends for a resource; ApiError has the reason.
+"""Validation of the configs that a client sends for a resource. An ApiError has the reason.
 
 The check covers all configs that the resource would have after the change. Error codes and messages are those of Apache
 Kafka 4.3.1, unless Kafka's message is about its own internals.
@@ -28,17 +28,17 @@ MATCHED = (
     "client_source_address",
     "client_source_port",
 )
-"""Client properties that a client metrics subscription can match (KIP-714)."""
+"""Client properties that the patterns of a client metrics subscription can match (KIP-714)."""
 
 
 def check_configs(resource: tuple[int, str], wanted: Texts, broker: BrokerConfig) -> None:
-    """Refuse an invalid resource name, an unknown config, or an invalid value."""
+    """Raise ApiError for an invalid resource name, an unknown config, or an invalid value."""
     kind, name = resource
     CHECKS[kind](name, wanted, broker)
 
 
 def check_topic(name: str, wanted: Texts, broker: BrokerConfig) -> None:
-    """Refuse configs that this topic cannot have."""
+    """Raise ApiError for configs that this topic cannot have."""
     if not name:
         raise bad_request("Default topic resources are not allowed.")
     check_topic_name(name)
@@ -46,7 +46,7 @@ def check_topic(name: str, wanted: Texts, broker: BrokerConfig) -> None:
 
 
 def check_topic_configs(wanted: Texts, broker: BrokerConfig) -> None:
-    """Refuse configs that no topic can have, whether or not the topic exists yet."""
+    """Raise ApiError for configs that no topic can have, whether or not the topic exists yet."""
     check_known(TOPIC, "topic", wanted)
     values = {name: topic_default(broker.values, name) for name in TOPIC} | read(TOPIC, wanted)
     low, high = values["min.compaction.lag.ms"], values["max.compaction.lag.ms"]
@@ -60,7 +60,7 @@ def check_topic_configs(wanted: Texts, broker: BrokerConfig) -> None:
 
 
 def check_group(name: str, wanted: Texts, broker: BrokerConfig) -> None:
-    """Refuse configs that this group cannot have, or that exceed the broker's bounds for groups."""
+    """Raise ApiError for configs that this group cannot have, or that exceed the broker's bounds for groups."""
     if not name:
         raise bad_request("Default group resources are not allowed.")
     check_known(GROUP, "group", wanted)
@@ -68,7 +68,7 @@ def check_group(name: str, wanted: Texts, broker: BrokerConfig) -> None:
 
 
 def check_client_metrics(name: str, wanted: Texts, broker: BrokerConfig) -> None:
-    """Refuse configs that this client metrics subscription cannot have."""
+    """Raise ApiError for configs that this client metrics subscription cannot have."""
     if not name:
         raise bad_request("Subscription name can't be empty")
     for config in wanted:
@@ -86,7 +86,7 @@ def check_client_metrics(name: str, wanted: Texts, broker: BrokerConfig) -> None
 
 
 def check_pattern(pattern: str) -> None:
-    """Refuse a match pattern that is not of the form `property=regular expression`."""
+    """Raise ApiError for a match pattern that is not of the form `property=regular expression`."""
     what, *expressions = pattern.rstrip("=").split("=")
     try:
         re.compile(expressions[0].strip())
@@ -97,7 +97,7 @@ def check_pattern(pattern: str) -> None:
 
 
 def check_known(table: ConfigTable, noun: str, given: Texts) -> None:
-    """Refuse a name that is not in the table."""
+    """Raise ApiError for a name that is not in the table."""
     for name in given:
         if name not in table:
             raise refuse(f"Unknown {noun} config name: {name}")

@@ -1,7 +1,7 @@
 """The broker's configs: three layers of values over the defaults, and the topic configs that follow from them.
 
-1. A dynamic value of this broker takes precedence over the cluster-wide dynamic value, that over the static value (from
-   a file or the command line), and that over Kafka's default.
+1. The order of precedence is: the dynamic value of this broker, the cluster-wide dynamic value, the static value (from
+   a file or the command line), Kafka's default.
 2. A `BrokerConfig` is immutable: a dynamic change creates a new one.
 3. Unknown configs are kept, described without their value, and have no effect.
 """
@@ -55,7 +55,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def from_mapping(cls, static: Texts) -> BrokerConfig:
-        """Return the config of a file and the command line. ApiError INVALID_CONFIG: a value is invalid."""
+        """Return the config of a file and the command line. Raise ApiError INVALID_CONFIG if a value is invalid."""
         filled = {**FILL_IN, **({"node.id": static["broker.id"]} if "broker.id" in static else {}), **static}
         config = cls.of_layers({"broker.id": filled["node.id"], **filled}, {}, {})
         check_no_classes(static, config.pykbroker_ignore_classes)
@@ -63,21 +63,21 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of_layers(cls, static: Texts, cluster: Texts, broker: Texts) -> BrokerConfig:
-        """Return the config of three layers; `broker` takes precedence over `cluster`, and that over `static`."""
+        """Return the config of three layers. `broker` takes precedence over `cluster`, and `cluster` over `static`."""
         values = {**DEFAULTS, **read_broker(static), **read_broker(cluster), **read_broker(broker)}
         check_broker(values)
         return cls(static, cluster, broker, values)
 
     def with_dynamic(self, cluster: Texts, broker: Texts | None = None) -> BrokerConfig:
-        """Return the config with the same static values and other dynamic ones: cluster-wide, and of this broker."""
+        """Return the config with the same static values and these dynamic values: cluster-wide, and of this broker."""
         return self.of_layers(self.static, cluster, broker or {})
 
     def get(self, name: str) -> Value:
-        """Return the typed value of a config. KeyError: the config is not in the table."""
+        """Return the typed value of a config. Raise KeyError if the config is not in the table."""
         return self.values[name]
 
     def of_listener(self, listener: str, name: str) -> Value:
-        """Return the listener's own value of a config of `OF_LISTENERS`, or the broker's if it has none."""
+        """Return the listener's own value of a config of `OF_LISTENERS`, or the broker's value if it has none."""
         return self.values.get(f"{LISTENER_PREFIX}{listener.lower()}.{name}", self.values[name])
 
     @property
@@ -175,17 +175,17 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
 
 
 def known(name: str) -> bool:
-    """Whether the broker knows a config of this name, with or without the prefix `listener.name.<listener>.`."""
+    """Whether the table has a config of this name, with or without the prefix `listener.name.<listener>.`."""
     return name in BROKER or name.startswith(LISTENER_PREFIX)
 
 
 def read(table: ConfigTable, texts: Texts) -> dict[str, Value]:
-    """Return the typed values of the configs that are in the table."""
+    """Return the typed values of the texts whose configs are in the table."""
     return {name: table[name].read(text) for name, text in texts.items() if name in table}
 
 
 def read_broker(texts: Texts) -> dict[str, Value]:
-    """Return the typed values of a layer of broker configs, with those that a listener has of its own."""
+    """Return the typed values of a layer of broker configs, including values for single listeners."""
     own = {name: row.read(text) for name, text in texts.items() if (row := listener_row(name)) is not None}
     return read(BROKER, texts) | own
 
@@ -203,9 +203,9 @@ def check_connections(values: Mapping[str, Value]) -> None:
 
 
 def check_times(values: Mapping[str, Value]) -> None:
-    """Refuse invalid times for segments and retention.
+    """Raise ApiError for invalid times of segments and retention.
 
-    Retention may be set in ms, minutes or hours; only the finest unit that is set is checked. A negative one is
+    Retention may be set in ms, minutes or hours; only the finest unit that is set is checked. A negative retention is
     unlimited.
     """
     for name in ("log.retention.ms", "log.retention.minutes", "log.retention.hours"):

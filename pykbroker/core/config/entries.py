@@ -22,7 +22,7 @@ from pykbroker.core.config.type import Type, Value, text_of
 
 
 class Source(IntEnum):
-    """The source of a value; the numbers are those of the protocol."""
+    """The source of a value. The numbers are those of the protocol."""
 
     DYNAMIC_TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
@@ -35,7 +35,7 @@ class Source(IntEnum):
 
 
 class Synonym(NamedTuple):
-    """A config that a value can come from; the value of a sensitive or unknown config is None."""
+    """A config from which a value may be taken. The value of a sensitive or unknown config is None."""
 
     name: str
     value: str | None
@@ -43,7 +43,7 @@ class Synonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """A config in a DescribeConfigs result; the value of a sensitive or unknown config is None."""
+    """A config in a DescribeConfigs result. The value of a sensitive or unknown config is None."""
 
     name: str
     value: str | None
@@ -98,14 +98,14 @@ def describe_client_metrics(overrides: Texts) -> Iterator[ConfigEntry]:
 
 
 def entry(row: Row, value: Value, synonyms: tuple[Synonym, ...], read_only: bool = False) -> ConfigEntry:
-    """Return the entry of one config; its source is that of its first synonym."""
+    """Return the entry of one config. Its source is the source of its first synonym."""
     source = synonyms[0].source if synonyms else Source.DEFAULT_CONFIG
     text = None if hidden(row) else text_of(value)
     return ConfigEntry(row.name, text, row.type, source, read_only, hidden(row), synonyms)
 
 
 def broker_row(name: str) -> Row:
-    """Return the row of a broker config; an unknown config gets a row of type UNKNOWN.
+    """Return the row of a broker config. An unknown config gets a row of type UNKNOWN.
 
     A config with a listener prefix has the type of the same config without the prefix.
     """
@@ -117,20 +117,20 @@ def broker_row(name: str) -> Row:
 
 
 def hidden(row: Row) -> bool:
-    """Whether DescribeConfigs omits the value: a password, or an unknown config, which may be one."""
+    """Whether DescribeConfigs omits the value, because it is a password or may be one: the config is unknown."""
     return row.type in (Type.PASSWORD, Type.UNKNOWN)
 
 
 def own(row: Row, overrides: Texts, source: Source) -> tuple[Synonym, ...]:
-    """Return the synonym for the resource's own override, or none."""
+    """Return the synonym for the resource's own override, or an empty tuple if it has none."""
     return (Synonym(row.name, text_of(row.read(overrides[row.name])), source),) if row.name in overrides else ()
 
 
 def broker_synonyms(config: BrokerConfig, name: str) -> tuple[Synonym, ...]:
-    """Return the synonyms of a broker config, by its own name and by those in other units.
+    """Return the synonyms of a broker config: the config itself, and the configs for the same value in other units.
 
-    As in Kafka, the list begins with `name`: synonyms of higher precedence are left out. If `name` is set nowhere, the
-    list is empty.
+    As in Kafka, the list begins with `name`: synonyms of higher precedence are left out. If `name` is not set, the list
+    is empty.
     """
     layers: tuple[tuple[Source, Texts], ...] = (
         (Source.DYNAMIC_BROKER_CONFIG, config.broker),

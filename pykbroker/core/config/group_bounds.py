@@ -18,11 +18,11 @@ ASSIGNORS = {
     "range": "range",
     f"{ASSIGNOR_CLASSES}RangeAssignor": "range",
 }
-"""Server-side assignors by name and by Java class; Kafka's default named the classes before 4.0."""
+"""The server-side assignors by name and by Java class, since Kafka's default named the classes before 4.0."""
 
 
 class Bounds(NamedTuple):
-    """The names of the broker configs that bound a group config; None: no bound."""
+    """The names of the broker configs that bound a group config, or None where there is no bound."""
 
     low: str | None
     high: str | None

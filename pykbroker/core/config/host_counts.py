@@ -12,7 +12,7 @@ NAME = re.compile(rf"(?=.{{1,253}}$){LABEL}(\.{LABEL})*", re.IGNORECASE)
 
 
 def read_host_counts(name: str, text: str) -> dict[str, int]:
-    """Return the numbers by address or host name. ApiError INVALID_CONFIG: the text is malformed."""
+    """Return the numbers by address or host name. Raise ApiError INVALID_CONFIG if the text is malformed."""
     counts: dict[str, int] = {}
     for item in filter(None, map(str.strip, text.split(","))):
         host, _, count = item.rpartition(":")
@@ -26,7 +26,7 @@ def read_host_counts(name: str, text: str) -> dict[str, int]:
 
 
 def read_host(text: str) -> str:
-    """Return an address in the kernel's notation, or a host name in lower case. ValueError: the text is neither."""
+    """Return an address in the kernel's notation, or a host name in lower case. Raise ValueError for any other text."""
     try:
         return str(ip_address(text.strip("[]")))
     except ValueError:

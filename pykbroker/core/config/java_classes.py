@@ -41,7 +41,7 @@ def check_no_classes(texts: Mapping[str, str], ignored: Collection[str]) -> None
 def names_class(name: str, text: str) -> bool:
     """Whether a config names a class other than Kafka's default.
 
-    The name may have a listener and a SASL mechanism prefix.
+    The config's name may begin with a listener prefix and a SASL mechanism prefix.
     """
     base = base_of(name)
     if base not in NAMED and not (base.startswith(SASL) and base.endswith(CLASS)):

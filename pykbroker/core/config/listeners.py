@@ -1,10 +1,12 @@
 """The listeners of a broker, as its configs and options declare them.
 
-1. Names are compared in upper case. Each listener has a port of its own, except one of IPv4 and one of IPv6.
+1. Names are compared in upper case. Each listener has a port of its own. As an exception, an IPv4 and an IPv6 listener
+   may share a port.
 2. The listeners of `controller.listener.names` are accepted, but neither bound nor advertised.
 3. Only the security protocol PLAINTEXT is supported.
 
-Sources: KIP-103, KIP-291, and SocketServerConfigs and KafkaConfig of Apache Kafka 4.3.1. StartError: a rule is broken.
+A function raises StartError if a rule is broken. Sources: KIP-103, KIP-291, and SocketServerConfigs and KafkaConfig of
+Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations
@@ -26,19 +28,20 @@ CONTROLLERS = "controller.listener.names"
 INTER_BROKER_NAME, INTER_BROKER_PROTOCOL = "inter.broker.listener.name", "security.inter.broker.protocol"
 PLAINTEXT = "PLAINTEXT"
 MISSING = {"SSL": "TLS", "SASL_PLAINTEXT": "SASL", "SASL_SSL": "TLS and SASL"}
-"""Security protocol that is not supported -> the protocols that pykbroker has not implemented for it."""
+"""The unsupported security protocols, each with the protocols that pykbroker would have to implement for it."""
 ALL_INTERFACES = "0.0.0.0"
 LOCAL = Address("127.0.0.1", 9092)
 NOT_ROUTABLE = (ALL_INTERFACES, "::")
 
 Addresses = dict[str, Address]
-"""Listener name -> address."""
+"""The address of each listener, by name."""
 
 
 class ListenerSettings(msgspec.Struct, frozen=True):
     """A listener for clients. Port 0 selects any free port.
 
-    Responses have the `advertised` address of this broker. None stands for the address that each client connected to.
+    Responses tell clients the address `advertised`. If it is None, they tell each client the address to which it
+    connected.
     """
 
     name: str = PLAINTEXT
@@ -49,7 +52,7 @@ class ListenerSettings(msgspec.Struct, frozen=True):
 def listener_settings(
     texts: Texts, listen: Iterable[tuple[str, Address]] = (), advertise: Iterable[tuple[str, Address]] = ()
 ) -> tuple[ListenerSettings, ...]:
-    """Return the listeners for clients: those of the option `listen`, or of the configs if it is empty.
+    """Return the listeners for clients: those of the option `listen`, or those of the configs if the option is empty.
 
     `advertise` takes precedence over `advertised.listeners`. A name may be empty in both options.
     """
@@ -64,7 +67,7 @@ def listener_settings(
 
 
 def listeners_of_option(listen: Iterable[tuple[str, Address]], texts: Texts) -> Addresses:
-    """Return the addresses of `--listen`."""
+    """Return the addresses of the option `--listen`."""
     declared = unique(LISTEN, ((name or PLAINTEXT, address) for name, address in listen))
     check_ports(LISTEN, declared)
     check_protocols(LISTEN, declared, protocols(texts, declared))
@@ -72,20 +75,23 @@ def listeners_of_option(listen: Iterable[tuple[str, Address]], texts: Texts) -> 
 
 
 def listeners_of_configs(texts: Texts) -> Addresses:
-    """Return the addresses for clients in `listeners`. Without that config, there is one for this machine."""
+    """Return the addresses for clients in `listeners`.
+
+    Without that config, return one address that only this machine can reach.
+    """
     declared = unique(LISTENERS, entries_of(LISTENERS, texts))
     check_ports(LISTENERS, declared)
     bound = {name: address for name, address in declared.items() if name not in controllers(texts)}
     check_protocols(LISTENERS, bound, protocols(texts))
     if declared and not bound:
         raise StartError(
-            f"{LISTENERS} has none for clients: add one such as PLAINTEXT://localhost:9092, or use --listen HOST:PORT"
+            f"{LISTENERS} has no listener for clients: add PLAINTEXT://localhost:9092 or the like, or use --listen"
         )
     return bound or {PLAINTEXT: LOCAL}
 
 
 def inter_broker_listener(texts: Texts, names: Iterable[str]) -> str:
-    """Return the name of the listener for other brokers: PLAINTEXT or the first if the configs name none."""
+    """Return the name of the listener for other brokers. Without a config it is PLAINTEXT, or the first listener."""
     names = list(names)
     given = [config for config in (INTER_BROKER_NAME, INTER_BROKER_PROTOCOL) if texts.get(config)]
     if len(given) > 1:
@@ -99,14 +105,14 @@ def inter_broker_listener(texts: Texts, names: Iterable[str]) -> str:
 
 
 def without_stale(texts: Texts, names: Iterable[str]) -> dict[str, str]:
-    """Return the configs without a listener of brokers that `--listen` has replaced."""
+    """Return the configs without the inter-broker listener's name if `--listen` has replaced that listener."""
     names = list(names)
     of_brokers = (INTER_BROKER_NAME, INTER_BROKER_PROTOCOL)
     return {config: text for config, text in texts.items() if config not in of_brokers or text.strip().upper() in names}
 
 
 def entries_of(config: str, texts: Texts) -> Iterator[tuple[str, Address]]:
-    """Yield (name, address) of each NAME://HOST:PORT. The host may be empty."""
+    """Yield the name and the address of each NAME://HOST:PORT. The host may be empty."""
     for entry in filter(None, map(str.strip, texts.get(config, "").split(","))):
         name, separator, address = entry.partition("://")
         if not separator or not name:
@@ -118,12 +124,12 @@ def entries_of(config: str, texts: Texts) -> Iterator[tuple[str, Address]]:
 
 
 def entries_for_clients(texts: Texts) -> list[tuple[str, Address]]:
-    """Return the entries of `advertised.listeners` without those of controllers."""
+    """Return the entries of `advertised.listeners` except those of controller listeners."""
     return [entry for entry in entries_of(ADVERTISED, texts) if entry[0] not in controllers(texts)]
 
 
 def unique(setting: str, entries: Iterable[tuple[str, Address]]) -> Addresses:
-    """Return the addresses by name."""
+    """Return the addresses by name. Raise StartError for a repeated name."""
     found: Addresses = {}
     for name, address in entries:
         if name in found:
@@ -133,7 +139,7 @@ def unique(setting: str, entries: Iterable[tuple[str, Address]]) -> Addresses:
 
 
 def check_ports(setting: str, addresses: Addresses) -> None:
-    """Refuse listeners that share a port, unless one has an IPv4 and the other an IPv6 address."""
+    """Raise StartError if listeners share a port, unless one has an IPv4 and the other an IPv6 address."""
     by_port: dict[int, list[str]] = {}
     for name, address in addresses.items():
         if address.port:
@@ -146,7 +152,7 @@ def check_ports(setting: str, addresses: Addresses) -> None:
 
 
 def check_protocols(setting: str, names: Iterable[str], known: Texts) -> None:
-    """Refuse a listener without a security protocol, or with one that is not supported."""
+    """Raise StartError for a listener whose security protocol is missing or not supported."""
     for name in names:
         if name not in known:
             raise StartError(f"{setting}: {name} has no security protocol: add {name}:PLAINTEXT to {PROTOCOL_MAP}")
@@ -172,7 +178,7 @@ def advertised_addresses(setting: str, entries: Iterable[tuple[str, Address]], n
 
 
 def only(names: Iterable[str]) -> str:
-    """Return the listener that `--advertise` without a name is for."""
+    """Return the only listener, which `--advertise` without a name means. Raise StartError if there are several."""
     names = list(names)
     if len(names) > 1 and PLAINTEXT not in names:
         raise StartError(f"{ADVERTISE} HOST:PORT is for one of {', '.join(names)}: write {names[0]}=HOST:PORT")
@@ -187,7 +193,7 @@ def controllers(texts: Texts) -> set[str]:
 def protocols(texts: Texts, named: Iterable[str] = ()) -> dict[str, str]:
     """Return the security protocol of each listener.
 
-    Listeners of `named` need not be mapped: they use PLAINTEXT, unless they are called like another protocol.
+    Listeners of `named` need no entry in the map. They use PLAINTEXT, unless the name is that of another protocol.
     """
     found = {name: name if name in MISSING else PLAINTEXT for name in named}
     for entry in filter(None, map(str.strip, protocol_map(texts).split(","))):

@@ -1,4 +1,4 @@
-"""The effective config of a running broker: its static config under the dynamic configs of the metadata."""
+"""The effective config of a running broker: the static config, overridden by the dynamic configs of the metadata."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pykbroker.core.errors import ApiError
 
 
 class Dynamic(NamedTuple):
-    """Dynamic configs of all brokers (`cluster`) and of one broker."""
+    """Dynamic configs: those of all brokers (`cluster`), and those of one broker."""
 
     cluster: Texts = {}
     broker: Texts = {}
@@ -28,7 +28,7 @@ class LiveConfig:
         self._last = Dynamic(), started
 
     def under(self, dynamic: Dynamic) -> BrokerConfig:
-        """Return the config of this broker under these dynamic configs."""
+        """Return this broker's config with these dynamic configs."""
         if self._last[0] != dynamic:
             self._last = dynamic, self._make(dynamic)
         return self._last[1]
@@ -37,7 +37,7 @@ class LiveConfig:
         cluster, broker = (valid_texts(BROKER, texts) for texts in dynamic)
         try:
             return self.started.with_dynamic(cluster, broker)
-        except ApiError:  # valid values that contradict each other
+        except ApiError:  # each value is valid, but together they contradict each other
             return self.started
 
 
@@ -47,7 +47,7 @@ def valid_texts(table: ConfigTable, texts: Texts) -> Texts:
 
 
 def is_valid(row: Row | None, text: str) -> bool:
-    """Whether the text is a valid value of the config. Without a row, any is."""
+    """Whether the text is a valid value of the config. If the row is None, every text is valid."""
     if row is None:
         return True
     try:

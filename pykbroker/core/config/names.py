@@ -1,4 +1,4 @@
-"""Sentences about names that are no configs, with the nearest name that is one."""
+"""Error texts for unknown config names, with the most similar known name."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Iterable
 from pykbroker.core.config.table import BROKER, TOPIC_SYNONYMS
 
 SIMILARITY_MIN = 0.75
-"""The least similarity, between 0 and 1, of a name that is suggested."""
+"""The least similarity, between 0 and 1, of a suggested name."""
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Return "; did you mean NAME?", or an empty string if no name is near."""
+    """Return "; did you mean NAME?", or an empty string if no known name is similar."""
     found = difflib.get_close_matches(name, names, n=1, cutoff=SIMILARITY_MIN)
     return f"; did you mean {found[0]}?" if found else ""
 
 
 def unknown_config(name: str) -> str:
-    """Return a sentence about a name that is no broker config."""
+    """Return an error text for a name that no broker config has."""
     if name in TOPIC_SYNONYMS:
         return f"{name} is a config of topics; for all topics of this broker it is called {TOPIC_SYNONYMS[name][0]}."
     return f"There is no broker config {name}" + (nearest(name, BROKER) or ".")

@@ -1,4 +1,4 @@
-"""Types of resources that have configs; the numbers are those of the protocol and of ConfigRecord."""
+"""The types of resources that have configs. The numbers are those of the protocol and of ConfigRecord."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class ConfigResource(IntEnum):
-    """A topic, a broker (named by its id), the loggers of a broker, a client metrics subscription, or a group."""
+    """The type of a resource: topic, broker (named by its id), broker logger, client metrics subscription, or group."""
 
     TOPIC = 2
     BROKER = 4

@@ -18,7 +18,7 @@ class Update(Enum):
 
 
 class Row(NamedTuple):
-    """A config. If it is `internal`, it can be set, but is not described unless it is set."""
+    """A config. An `internal` config can be set, but DescribeConfigs omits it unless it is set."""
 
     name: str
     type: Type
@@ -33,7 +33,7 @@ class Row(NamedTuple):
         return self.type is Type.PASSWORD
 
     def read(self, text: str) -> Value:
-        """Return the typed value of `text`. ApiError INVALID_CONFIG: the value is not allowed."""
+        """Return the typed value of `text`. Raise ApiError INVALID_CONFIG if the value is not allowed."""
         value = self.type.read(self.name, text)
         if self.valid is not None:
             self.valid.check(self.name, value)

@@ -10,11 +10,11 @@ from wire.error_codes import ErrorCode
 from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResourceResult, DescribeConfigsSynonym
 
 FIXED_BYTES = 12
-"""Bytes of a config or synonym in addition to its texts; some versions need a little more."""
+"""The bytes of a config or synonym in addition to its texts. Some versions need a little more."""
 
 
 class ConfigSheet:
-    """A builder of results that stops at `bytes_left` bytes. A result that is repeated counts each time."""
+    """A builder of results for at most `bytes_left` bytes. A repeated result counts each time."""
 
     def __init__(self, request: DescribeConfigsRequest, bytes_max: int) -> None:
         self._request = request
@@ -26,7 +26,7 @@ class ConfigSheet:
     ) -> list[DescribeConfigsResourceResult]:
         """Return the entries named in `keys`, or all if there are no keys. Resources with equal `key` share one result.
 
-        ApiError POLICY_VIOLATION: the response would be too large.
+        Raise ApiError POLICY_VIOLATION if the response would be too large.
         """
         names = frozenset(keys)
         built = self._built.get((key, names))
@@ -61,6 +61,6 @@ def documented(name: str) -> str:
 
 
 def size(config: DescribeConfigsResourceResult) -> int:
-    """Return the size of one result in a response in bytes; texts are assumed to be ASCII."""
+    """Return the size of one result in a response, in bytes. Texts are assumed to be ASCII."""
     own = FIXED_BYTES + len(config.name) + len(config.value or "") + len(config.documentation or "")
     return own + sum(FIXED_BYTES + len(one.name) + len(one.value or "") for one in config.synonyms)

@@ -1,6 +1,6 @@
 """Every broker, topic and group config of Apache Kafka 4.3.1, and the configs of pykbroker.
 
-A row has name, type, default (None: unset, Kafka's null), allowed values and update mode.
+A row has name, type, default (None for Kafka's null: unset), allowed values and update mode.
 """
 
 from __future__ import annotations
@@ -549,14 +549,14 @@ TOPIC_SYNONYMS: dict[str, tuple[str, ...]] = {
     "segment.ms": ("log.roll.ms", "log.roll.hours"),
     **{name: (name,) for name in SAME_NAME},
 }
-"""Topic config -> its broker configs in order of precedence; the last word of a name is its unit."""
+"""The broker configs that set the default of each topic config, in order of precedence."""
 # fmt: on
 
 GROUP_SYNONYMS = {name: f"group.{name}" for name in GROUP if f"group.{name}" in BROKER}
-"""Group config -> the broker config that is its default."""
+"""The broker config that is the default of each group config."""
 
 FILL_IN = {"node.id": "1", "process.roles": "broker,controller", "controller.listener.names": "CONTROLLER"}
-"""Values of configs that Kafka requires and pykbroker does not, used if the configs are unset."""
+"""The values of unset configs that Kafka requires to be set and pykbroker does not."""
 
 ONE_BROKER = {
     "offsets.topic.replication.factor": "1",
@@ -576,10 +576,10 @@ LISTENER_PREFIX = "listener.name."
 """The prefix, followed by a listener's name in lower case and a dot, that makes a config apply to one listener."""
 
 OF_LISTENERS = ("max.connections", "max.connection.creation.rate")
-"""Configs of which a listener may have its own value."""
+"""Configs for which a single listener may have its own value."""
 
 
 def listener_row(name: str) -> Row | None:
-    """Return the row of a listener's own value of a config, or None if no listener can have one."""
+    """Return the row of a config for a single listener, or None if the config has no values for single listeners."""
     base = name.split(".", 3)[-1]
     return BROKER[base]._replace(name=name) if name.startswith(LISTENER_PREFIX) and base in OF_LISTENERS else None

@@ -1,7 +1,6 @@
 """The types of Kafka's configs: parsing of texts and formatting of values.
 
-An invalid value raises ApiError INVALID_CONFIG with a message in Kafka's form: the value, the config's name, the
-reason.
+An invalid value raises ApiError INVALID_CONFIG. Its message has Kafka's form: the value, the config's name, the reason.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ COMMA = re.compile(r"\s*,\s*")
 
 
 class Type(IntEnum):
-    """The type of a config; the numbers are those of DescribeConfigs."""
+    """The type of a config. The numbers are those of DescribeConfigs."""
 
     UNKNOWN = 0
     BOOLEAN = 1
@@ -35,7 +34,7 @@ class Type(IntEnum):
     PASSWORD = 9
 
     def read(self, name: str, text: str) -> Value:
-        """Return the typed value of `text`; surrounding spaces are ignored."""
+        """Return the typed value of `text`. Surrounding spaces are ignored."""
         word = text.strip()
         match self:
             case Type.BOOLEAN:
@@ -55,14 +54,14 @@ BITS = {Type.SHORT: 16, Type.INT: 32, Type.LONG: 64}
 
 
 def read_boolean(name: str, word: str) -> bool:
-    """Return the boolean; as in Kafka, true and false may be in any case."""
+    """Return the boolean. As in Kafka, true and false may be in upper or lower case."""
     if word.lower() not in ("true", "false"):
         raise invalid(name, word, "Expected value to be either true or false")
     return word.lower() == "true"
 
 
 def read_integer(kind: Type, name: str, word: str) -> int:
-    """Return the decimal number. ApiError INVALID_CONFIG: it is not a number, or out of the type's range."""
+    """Return the number. Raise ApiError INVALID_CONFIG if the text is not a decimal number in the range of the type."""
     if not INTEGER.fullmatch(word) or len(word) > 20 or not -1 <= int(word) >> (BITS[kind] - 1) <= 0:
         raise invalid(name, word, f"Not a number of type {kind.name}")
     return int(word)
@@ -83,7 +82,7 @@ def text_of(value: Value) -> str | None:
 
 
 def text_of_double(number: float) -> str:
-    """Return a double in Java's notation: with an exponent below 0.001 and from 10,000,000 on."""
+    """Return a double in Java's notation, which has an exponent for numbers below 0.001 and from 10,000,000 on."""
     if number == 0 or 1e-3 <= abs(number) < 1e7:
         return repr(number)
     mantissa, exponent = f"{Decimal(repr(number)).normalize():E}".split("E")

@@ -1,4 +1,4 @@
-"""Constraints on config values beyond their type. `str()` of a constraint is its description for people."""
+"""Constraints on config values beyond their type. `str()` returns a readable description of a constraint."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ THROTTLED_REPLICA = re.compile(r"[0-9]+:[0-9]+")
 
 
 class Valid(Protocol):
-    """A constraint on the values of a config; `str()` is its description for people."""
+    """A constraint on the values of a config. `str()` returns a readable description."""
 
     def check(self, name: str, value: Value) -> None:
         """Raise ApiError INVALID_CONFIG for a value that is not allowed."""
 
 
 class Between(msgspec.Struct, frozen=True):
-    """Numbers from `low` to `high`, both included; `extra` is allowed as well."""
+    """The constraint for numbers from `low` to `high`, both included. The value `extra` is allowed as well."""
 
     low: float
     high: float | None = None
@@ -45,7 +45,7 @@ class Between(msgspec.Struct, frozen=True):
 
 
 class OneOf(msgspec.Struct, frozen=True):
-    """A choice of given words."""
+    """The constraint for one of several words."""
 
     words: tuple[str, ...]
     any_case: bool = False
@@ -61,7 +61,7 @@ class OneOf(msgspec.Struct, frozen=True):
 
 
 class ListOf(msgspec.Struct, frozen=True):
-    """A list without empty words (KIP-1161), of the given words if there are any. Duplicates are removed."""
+    """The constraint for a list without empty words (KIP-1161), of the given words if any. Duplicates are removed."""
 
     words: tuple[str, ...] = ()
     needed: bool = False
@@ -81,7 +81,7 @@ class ListOf(msgspec.Struct, frozen=True):
 
 
 class NonEmpty(msgspec.Struct, frozen=True):
-    """A string that is unset or not empty."""
+    """The constraint for a string that is unset or not empty."""
 
     def check(self, name: str, value: Value) -> None:
         if value == "":
@@ -92,7 +92,7 @@ class NonEmpty(msgspec.Struct, frozen=True):
 
 
 class Endpoints(msgspec.Struct, frozen=True):
-    """The quorum's addresses, each in the form of `example`.
+    """The constraint for the quorum's addresses, each in the form of `example`.
 
     Kafka documents the list as non-empty, but accepts an empty one.
     """
@@ -110,7 +110,7 @@ class Endpoints(msgspec.Struct, frozen=True):
 
 
 class NonNull(msgspec.Struct, frozen=True):
-    """Any string; a config read from text is never null."""
+    """The constraint for any string. A config that is read from a text is never null."""
 
     def check(self, name: str, value: Value) -> None:
         """Accept every text."""
@@ -120,7 +120,7 @@ class NonNull(msgspec.Struct, frozen=True):
 
 
 class ThrottledReplicas(msgspec.Struct, frozen=True):
-    """`*`, an empty list, or partition:broker pairs."""
+    """The constraint for `*`, an empty list, or partition:broker pairs."""
 
     def check(self, name: str, value: Value) -> None:
         words = value if isinstance(value, tuple) else ()
@@ -136,7 +136,7 @@ class ThrottledReplicas(msgspec.Struct, frozen=True):
 
 
 class OffsetReset(msgspec.Struct, frozen=True):
-    """The start position of a share group (KIP-932): a word, or a duration in ISO 8601 before the present."""
+    """The constraint for the start position of a share group (KIP-932): a word, or an ISO 8601 duration."""
 
     words: tuple[str, ...]
 

@@ -84,7 +84,7 @@ def test_without_listeners_there_is_one_for_this_machine() -> None:
         ({"listeners": "PLAINTEXT://x:-1"}, "listeners: '-1' in 'x:-1' is not a port: 0 to 65535"),
         (
             {"listeners": "CONTROLLER://:9093"},
-            "listeners has none for clients: add one such as PLAINTEXT://localhost:9092, or use --listen HOST:PORT",
+            "listeners has no listener for clients: add PLAINTEXT://localhost:9092 or the like, or use --listen",
         ),
         (
             {"listeners": "PLAINTEXT://:1,plaintext://:2"},
