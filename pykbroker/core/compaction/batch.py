@@ -18,8 +18,8 @@ NO_TIMESTAMP = -1
 def rebuilt(batch: Batch, data: bytes, kept: Sequence[RecordPlace], horizon_ms: int | None) -> bytes:
     """Return the batch with only the records `kept` of its decompressed payload `data`, compressed with its codec.
 
-    Offsets, sequence and producer do not change. If `horizon_ms` is given it becomes the batch's delete horizon; it
-    replaces the base timestamp, so that every record's timestamp delta is rewritten.
+    Offsets, sequence and producer do not change. If `horizon_ms` is given, it becomes the batch's delete horizon. The
+    header has it in place of the base timestamp, so that every record's timestamp delta is rewritten.
     """
     if horizon_ms is None:
         payload = b"".join([data[one.start : one.end] for one in kept])

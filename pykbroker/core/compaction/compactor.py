@@ -1,8 +1,10 @@
-"""The machine of a compaction round: it notes the dirty part's keys, then compacts the log. It runs in another process.
+"""The state machine of a compaction round: it notes the keys of the dirty part, then compacts the log.
 
 1. The order of messages is `Begin`; `Note` for each piece of the dirty part; then, from the log's start, `SegmentGroup`
-   and `Compact` for each piece. A piece is bytes that start with a batch; only whole batches are taken.
-2. The number of keys is bounded. When the bound is reached the round ends with the batch that reached it.
+   and `Compact` for each piece. A piece is a byte string that begins with a batch and may end within one. Only its
+   whole batches are read.
+2. The number of keys is bounded. When the bound is reached, the round ends with the current batch.
+3. It runs in another process.
 """
 
 from __future__ import annotations
@@ -19,13 +21,13 @@ from wire.records.batch import HEADER_BYTES, LENGTH_OVERHEAD, Batch
 from wire.records.compression import decompress
 
 BATCH_BYTES_MAX = 64 << 20
-"""Bytes of a decompressed batch."""
+"""The largest size of a decompressed batch."""
 
 
 class Begin(msgspec.Struct, tag=True):
-    """The start of a round over a log's offsets below `end_offset`. Keys are noted from `first_dirty` on.
+    """The start of a round over the offsets of a log below `end_offset`. Keys are noted from `first_dirty` on.
 
-    `aborted` has all aborted transactions with data in the log.
+    `aborted` are all aborted transactions with data in the log.
     """
 
     first_dirty: int
@@ -37,28 +39,28 @@ class Begin(msgspec.Struct, tag=True):
 
 
 class Note(msgspec.Struct, tag=True):
-    """A piece of the dirty part."""
+    """A piece of the dirty part of the log, whose keys are noted."""
 
     data: bytes
 
 
 class SegmentGroup(msgspec.Struct, tag=True):
-    """The announcement that the next pieces come from segments that are merged into one.
+    """The message that the next pieces come from segments that are merged into one.
 
-    `producers` maps each live producer id to its last data offset (-1: none) and its epoch.
+    `producers` maps each live producer id to its last data offset (or -1) and its epoch.
     """
 
     producers: dict[int, tuple[int, int]]
 
 
 class Compact(msgspec.Struct, tag=True):
-    """A piece of the log."""
+    """A piece of the log, to be compacted."""
 
     data: bytes
 
 
 class Noted(msgspec.Struct):
-    """The reply to Note: how many bytes were taken. All keys up to `noted_offset` are noted.
+    """The reply to Note: the number of bytes that were read. All keys up to `noted_offset` are noted.
 
     `damage` describes a corrupt batch.
     """
@@ -70,10 +72,10 @@ class Noted(msgspec.Struct):
 
 
 class Compacted(msgspec.Struct):
-    """The reply to Compact: how many bytes were taken, and the data that remains.
+    """The reply to Compact: the number of bytes that were read, and the data that remains.
 
     `batches` has (size, last offset, max timestamp) for each remaining batch. `aborted` has the aborted transactions
-    whose markers stay and whose data was in the log. `damage` describes a corrupt batch.
+    whose markers stay and that had data in the log. `damage` describes a corrupt batch.
     """
 
     taken: int = 0
@@ -87,14 +89,17 @@ CompactionRequest = Begin | Note | SegmentGroup | Compact
 
 
 class Compactor:
-    """The machine behind the process boundary: it answers each message of bytes with one message of bytes."""
+    """The compaction process's end of the pipe: it replies to each message with one message."""
 
     def __init__(self) -> None:
         self._decoder, self._encoder = msgspec.msgpack.Decoder(CompactionRequest), msgspec.msgpack.Encoder()
         self._round: Round | None = None
 
     def handle(self, message: bytes) -> bytes:
-        """Answer a CompactionRequest. ValueError: the request came before `Begin`."""
+        """Handle an encoded CompactionRequest and return the encoded reply.
+
+        Raise ValueError for a request before `Begin`.
+        """
         request = self._decoder.decode(message)
         if isinstance(request, Begin):
             self._round = Round(request)
@@ -184,7 +189,10 @@ class Round:
         return rebuilt(batch, data, kept, now_ms + self._begin.delete_retention_ms if sets_horizon else None)
 
     def _kept(self, base: int, all_of_it: list[RecordPlace], expired: bool) -> list[RecordPlace]:
-        """Return each key's newest record, without `expired` tombstones, and all records above the noted offset."""
+        """Return the records that stay: those above the noted offset, and the newest of each key.
+
+        With `expired`, tombstones do not stay.
+        """
         newest, noted = self._newest.get, self._noted_offset
         return [
             one
@@ -194,7 +202,7 @@ class Round:
         ]
 
     def _must_stay(self, batch: Batch) -> bool:
-        """Whether an emptied batch holds a live producer's last sequence or epoch, or is the round's last batch."""
+        """Whether an emptied batch has a live producer's last sequence or epoch, or is the round's last batch."""
         last = self.producers.get(batch.producer_id) if batch.producer_id >= 0 else None
         if last is not None:
             data_offset, epoch = last
@@ -212,7 +220,7 @@ def _content(batch: Batch) -> bytes:
 
 
 def _whole(data: bytes) -> tuple[list[Batch], str | None]:
-    """Return the whole batches at the start of `data`, and a description of the corrupt batch behind them, if any."""
+    """Return the whole batches at the start of `data`, and a description of the corrupt batch after them, or None."""
     found: list[Batch] = []
     pos = 0
     while pos + HEADER_BYTES <= len(data):

@@ -1,4 +1,4 @@
-"""The dirty part of a log: where it begins and ends, how large it is, and which segments are merged."""
+"""The dirty part of a log, which the next compaction reads: its position and size, and the segments to merge."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ S = TypeVar("S", bound=SegmentExtent)
 
 
 class DirtyRange(NamedTuple):
-    """The part of a log that compaction compares with everything before it: `first_dirty` to below `end`.
+    """The dirty part of a log, from `first_dirty` to below `end`: records since the last compaction.
 
-    Sizes in bytes.
+    Sizes are in bytes.
     """
 
     first_dirty: int
@@ -44,20 +44,20 @@ class DirtyRange(NamedTuple):
 
 
 def first_dirty(cleaned_offset: int, log_start_offset: int, log_end_offset: int) -> int:
-    """Return the checkpointed offset, or the log start offset if the checkpoint does not lie inside the log."""
+    """Return the checkpointed offset, or the log start offset if the checkpoint is outside the log."""
     return cleaned_offset if log_start_offset <= cleaned_offset <= log_end_offset else log_start_offset
 
 
 def below(sealed: Iterable[S], upper_offset: int) -> list[S]:
     """Return the segments that end at or below `upper_offset`.
 
-    The caller's offset excludes open transactions and data that is not yet flushed.
+    The caller chooses an offset that excludes open transactions and data that is not yet flushed.
     """
     return list(takewhile(lambda one: one.next_offset <= upper_offset, sealed))
 
 
 def dirty_range(segments: Sequence[SegmentExtent], start: int, *, is_overdue: bool) -> DirtyRange:
-    """Return the dirty part of these segments, all of which may be compacted: the segments that end above `start`."""
+    """Return the dirty part of segments that may be compacted: the segments that end above `start`."""
     end = segments[-1].next_offset if segments else start
     clean = sum(one.size for one in segments if one.next_offset <= start)
     return DirtyRange(start, max(start, end), clean, sum(one.size for one in segments) - clean, is_overdue)
@@ -74,7 +74,7 @@ class Sizes(NamedTuple):
 def groups(segments: Sequence[S], sizes: Sequence[Sizes], size_max: int, index_size_max: int) -> list[list[S]]:
     """Group consecutive segments so that each group fits into one segment with its indexes and relative offsets.
 
-    An empty segment fits whatever its offsets, as in Kafka: otherwise one would remain for every 2^31 offsets.
+    An empty segment fits into any group, as in Kafka. Otherwise an empty segment would remain for every 2^31 offsets.
     """
     grouped: list[list[S]] = []
     room = Sizes(-1, -1, -1)

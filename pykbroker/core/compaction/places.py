@@ -1,4 +1,4 @@
-"""The positions of records in a decompressed batch, and the fields that compaction reads."""
+"""The positions of the records in a decompressed batch, and the fields that compaction reads."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from wire.errors import DecodeError
 from wire.records.zigzag import read_varint, read_varlong
 
 DIGEST_BYTES = 20
-"""Bytes of a digest, which replaces a key of this length or more. So a digest never equals a shorter key."""
+"""The size of a digest. It replaces a key of this size or more, so a digest never equals a shorter key."""
 
 
 class RecordPlace(NamedTuple):
-    """One record's position: its bytes are start..end.
+    """The position of a record: its bytes are start..end.
 
-    Its attributes are at `body`, the fields after its timestamp delta at `rest`.
+    `body` is the position of its attributes, `rest` that of the fields after its timestamp delta.
     """
 
     start: int
@@ -29,7 +29,7 @@ class RecordPlace(NamedTuple):
 
 
 def places(data: bytes, count: int) -> list[RecordPlace]:
-    """Return the positions of all records in a batch's payload. DecodeError: the payload is corrupt."""
+    """Return the positions of all records in a batch's payload. Raise DecodeError if the payload is corrupt."""
     found: list[RecordPlace] = []
     pos = 0
     try:
@@ -55,5 +55,5 @@ def places(data: bytes, count: int) -> list[RecordPlace]:
 
 
 def digest(key: bytes) -> bytes:
-    """Return the digest that stands for a long key."""
+    """Return the digest that replaces a long key."""
     return blake2b(key, digest_size=DIGEST_BYTES).digest()

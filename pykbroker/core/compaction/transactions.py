@@ -1,4 +1,4 @@
-"""The transactions that a compaction round meets, batch by batch in log order (KIP-98)."""
+"""The state of transactions during a compaction round, which reads batches in log order (KIP-98)."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from wire.records.control import ControlType, control_records
 
 
 class PassedTransactions:
-    """The state of transactions at the round's position. `aborted` has all that have data at or above the first batch.
+    """The state of transactions at the round's position in the log.
 
-    `kept` has the aborted transactions whose marker stays and whose data was met.
+    `aborted` has all aborted transactions with data at or above the first batch. `kept` has the aborted transactions
+    whose marker stays and whose data the round has read.
 
-    1. Every batch must be passed once: to `is_aborted` if it has data, to `is_unneeded` if it is a marker.
+    1. The caller passes every batch once: a data batch to `is_aborted`, a control batch to `is_unneeded`.
     2. A transaction counts as aborted from its first offset to its marker.
     """
 
@@ -34,7 +35,10 @@ class PassedTransactions:
         return batch.producer_id in self._aborting
 
     def is_unneeded(self, batch: Batch) -> bool:
-        """Whether a control batch is no longer needed, as no batch of its transaction was met. DecodeError: corrupt."""
+        """Whether a marker is no longer needed, because the log has no batch of its transaction.
+
+        Raise DecodeError if it is corrupt.
+        """
         self._advance(batch.last_offset)
         kind = next((record.type for record in control_records(batch)), None)
         if kind not in (ControlType.ABORT, ControlType.COMMIT, None):

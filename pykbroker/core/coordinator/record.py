@@ -1,6 +1,5 @@
 """Records in the logs of coordinators: pairs of key and value, and transaction markers.
 
-Group and transaction coordinators decide in these terms; their shell frames them into batches and reads them back.
 Similar records may be read back together as one run.
 """
 
@@ -15,7 +14,9 @@ NO_PRODUCER = -1
 
 
 class CoordinatorRecord(msgspec.Struct, frozen=True, gc=False):
-    """A key's new value; None deletes the key. `version` is the value's version.
+    """A key with its new value. If the value is None, the key is deleted.
+
+    `version` is the version of the value's format.
 
     A record with a producer id belongs to that producer's transaction and takes effect when the transaction commits.
     """

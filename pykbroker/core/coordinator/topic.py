@@ -10,7 +10,7 @@ from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
 
 class CoordinatorTopic(msgspec.Struct, frozen=True):
-    """The definition of a coordinator's topic; `configs` maps config names to values."""
+    """The definition of a coordinator's topic. `configs` maps config names to values."""
 
     name: str
     partitions: int
@@ -18,7 +18,7 @@ class CoordinatorTopic(msgspec.Struct, frozen=True):
     configs: dict[str, str]
 
     def creation(self) -> CreatableTopic:
-        """Return the topic's part of a CreateTopics request."""
+        """Return the topic's entry for a CreateTopics request."""
         configs = [CreatableTopicConfig(name, value) for name, value in self.configs.items()]
         return CreatableTopic(
             name=self.name, num_partitions=self.partitions, replication_factor=self.replication_factor, configs=configs

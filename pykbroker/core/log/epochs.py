@@ -18,7 +18,7 @@ EPOCH, START = itemgetter(0), itemgetter(1)
 class LeaderEpochs:
     """The leader epochs of one log.
 
-    Methods that change it return whether they did, so that the caller knows when to store.
+    A method that may change them returns whether it did, so that the caller can store them.
     """
 
     __slots__ = ("_entries", "latest")
@@ -41,7 +41,7 @@ class LeaderEpochs:
         return [start for _, start in self._entries]
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Start `epoch` at `start_offset`. Conflicting entries of other leaders are removed."""
+        """Begin `epoch` at `start_offset`, and remove conflicting entries that other leaders wrote."""
         if self._entries and self._entries[-1][0] == epoch and self._entries[-1][1] <= start_offset:
             return False
         while self._entries and (self._entries[-1][0] >= epoch or self._entries[-1][1] >= start_offset):
@@ -51,7 +51,7 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """Return the largest epoch that is not above `epoch`, and its end offset; (-1, -1) if `epoch` is unknown."""
+        """Return the largest epoch that is not above `epoch`, with its end offset; (-1, -1) if `epoch` is unknown."""
         if epoch == self.latest != UNDEFINED_EPOCH:
             return epoch, log_end_offset
         above = bisect_right(self._entries, epoch, key=EPOCH)
@@ -60,7 +60,7 @@ class LeaderEpochs:
         return self._entries[above - 1][0] if above else epoch, self._entries[above][1]
 
     def epoch_of(self, offset: int) -> int:
-        """Return the epoch that wrote `offset`; -1 below the first entry."""
+        """Return the epoch that wrote `offset`, or -1 for an offset before the first entry."""
         above = bisect_right(self._entries, offset, key=START)
         return self._entries[above - 1][0] if above else UNDEFINED_EPOCH
 
@@ -73,7 +73,7 @@ class LeaderEpochs:
         return len(self._entries) != before
 
     def truncate_start(self, log_start_offset: int) -> bool:
-        """Remove the epochs that end at `log_start_offset` or below. The epoch of that offset now starts there."""
+        """Remove the epochs that end at `log_start_offset` or below. The next epoch then begins there."""
         above = bisect_right(self._entries, log_start_offset, key=START)
         if not above or (above == 1 and self._entries[0][1] == log_start_offset):
             return False

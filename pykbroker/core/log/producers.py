@@ -2,10 +2,11 @@
 
 1. The last five batches of each producer are remembered. A duplicate of one of them gets the reply of the original.
 2. Sequences count records from 0 in each epoch and wrap after 2**31 - 1. An unknown producer may start at any sequence,
-   since its state may have expired or its records may be deleted. It may not start behind a batch of its own that
-   failed to be written: the retry of that batch would then be out of order for ever.
-3. A new epoch starts with sequence 0. A batch with an older epoch is fenced, and so is an older coordinator's marker.
-4. A batch that begins a transaction needs proof that the coordinator knows the transaction: see `verification`.
+   since its state may have expired or its records may be deleted. The exception is a sequence above that of an earlier
+   batch whose write failed: the retry of the earlier batch would then be out of order forever.
+3. A new epoch starts with sequence 0. A batch with an older epoch is fenced, and so is a marker from an older
+   coordinator epoch.
+4. A batch that begins a transaction must present a verification: see `verification`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ SEQUENCE_MASK = 0x7FFFFFFF
 NO_SEQUENCE = NO_EPOCH = -1
 BATCHES_REMEMBERED = 5
 UNWRITTEN_MAX = 10_000
-"""Producers whose first unwritten batch a log remembers."""
+"""The number of producers for which a log remembers the first batch whose write failed."""
 TRANSACTION_VERSION_2 = 2
 """The first version in which every transaction has its own epoch, and its marker carries the next epoch (KIP-890)."""
 
@@ -74,15 +75,15 @@ class ProducerState:
 
     @property
     def last_sequence(self) -> int:
-        """Return the sequence of the newest record of this epoch; -1 if there is none."""
+        """Return the sequence of the newest record of this epoch, or -1 if there is none."""
         return self.batches[-1].last_sequence if self.batches else -1
 
     def is_open_in(self, epoch: int) -> bool:
-        """Whether a transaction of this epoch is open. Its next batch then needs no verification."""
+        """Whether a transaction of this epoch is open. A batch of it then needs no verification."""
         return self.txn_first_offset >= 0 and self.epoch == epoch
 
     def check_epoch(self, epoch: int) -> None:
-        """Raise INVALID_PRODUCER_EPOCH if a newer instance of the producer has taken over."""
+        """Raise ApiError INVALID_PRODUCER_EPOCH if a newer instance of the producer has written."""
         if epoch < self.epoch:
             raise ApiError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -90,7 +91,7 @@ class ProducerState:
             )
 
     def duplicate(self, epoch: int, sequence: int, last_sequence: int) -> WrittenBatch | None:
-        """Return the original of this batch if it is one of the last five."""
+        """Return the original of this batch if it is one of the last five batches, otherwise None."""
         if epoch == self.epoch:
             for written in self.batches:
                 if written.first_sequence == sequence and written.last_sequence == last_sequence:
@@ -98,7 +99,7 @@ class ProducerState:
         return None
 
     def check(self, epoch: int, sequence: int, transactional: bool) -> None:
-        """Raise ApiError if a batch that is no duplicate may not be written next."""
+        """Raise ApiError if this batch, which is not a duplicate, may not be written next."""
         self.check_epoch(epoch)
         expected = self.next_sequence if epoch == self.epoch else 0
         if sequence != expected:
@@ -148,9 +149,9 @@ class Producers:
     def begin_verification(
         self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, from_zero: bool = False
     ) -> Verification | None:
-        """Return the verification that a transactional batch needs; None if its transaction is already open.
+        """Return the verification that a transactional batch needs, or None if its transaction is already open.
 
-        `from_zero`: a producer of transaction version 2 that is unknown here must start with sequence 0.
+        With `from_zero`, a producer that is unknown in this log must start with sequence 0 (transaction version 2).
         """
         producer = self._producers.get(producer_id)
         if producer is not None and producer.is_open_in(epoch):
@@ -166,11 +167,9 @@ class Producers:
         transactional: bool,
         verification: Verification | None = None,
     ) -> WrittenBatch | None:
-        """Check a client's batch before it is written.
+        """Check a client's batch before it is written. Return the original batch if it is a duplicate, otherwise None.
 
-        Return None if it may be written, or the original of a duplicate.
-
-        ApiError: the batch is fenced, out of order, or not part of an ongoing transaction.
+        Raise ApiError if the batch is fenced, out of order, or not part of an ongoing transaction.
         """
         producer = self._producers.get(producer_id)
         if producer is not None:
@@ -215,7 +214,8 @@ class Producers:
     ) -> None:
         """Check that a transactional batch continues a transaction, or begins one that the coordinator has verified.
 
-        INVALID_TXN_STATE if not; OUT_OF_ORDER_SEQUENCE_NUMBER if a batch with a lower sequence was refused meanwhile.
+        Raise ApiError INVALID_TXN_STATE if it does not, and OUT_OF_ORDER_SEQUENCE_NUMBER if a batch with a lower
+        sequence was refused meanwhile.
         """
         producer = self._producers.get(producer_id)
         if producer is not None:
@@ -262,15 +262,15 @@ class Producers:
             self.verifications.end(producer_id)
 
     def check_marker(self, marker: Marker) -> None:
-        """Check a marker before it is written. ApiError: the producer or the coordinator was fenced."""
+        """Check a marker before it is written. Raise ApiError if its producer epoch or coordinator epoch is fenced."""
         producer = self._producers.get(marker.producer_id)
         if producer is None:
             return
         if producer.is_open_in(marker.producer_epoch) and marker.transaction_version >= TRANSACTION_VERSION_2:
             raise ApiError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
-                f"the marker of producer {marker.producer_id} bears epoch "
-                f"{marker.producer_epoch} of the transaction itself, not the next one",
+                f"the marker of producer {marker.producer_id} has epoch "
+                f"{marker.producer_epoch}, which the transaction has; the next epoch is required",
             )
         producer.check_epoch(marker.producer_epoch)
         if marker.coordinator_epoch < producer.coordinator_epoch:
@@ -284,7 +284,7 @@ class Producers:
     def remember_marker(
         self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, timestamp: int, aborted: bool
     ) -> AbortedTransaction | None:
-        """Record a marker that has been written. Return the aborted transaction that readers must skip, if any."""
+        """Record a marker that has been written. Return the aborted transaction that consumers must skip, or None."""
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = self._producers[producer_id] = ProducerState(producer_id, epoch)

@@ -1,7 +1,9 @@
-"""The open and decided transactions of one log, and its last stable offset (KIP-98).
+"""The transactions of one log and its last stable offset (KIP-98).
 
-1. A transaction is open from its first data batch to its marker. No offset above the first open one's start is stable.
-2. A decided transaction counts as open until its marker is below the high watermark: the marker may still be lost.
+1. A transaction is open from its first data batch to its marker. The last stable offset is at most the first offset of
+   any open transaction.
+2. A transaction whose marker is written still counts as open until the marker is below the high watermark, since the
+   marker may still be lost.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ from typing import NamedTuple
 
 
 class AbortedTransaction(NamedTuple):
-    """An aborted transaction: readers skip data of `producer_id` in first..last offset. `last_offset` is the marker's.
+    """An aborted transaction.
 
-    `last_stable_offset` is the log's own just after the marker.
+    Consumers skip data of `producer_id` between its first and last offset, the marker's offset.
+
+    `last_stable_offset` is the log's last stable offset just after the marker.
     """
 
     producer_id: int
@@ -37,7 +41,7 @@ class OpenTransactions:
         self._open[producer_id] = first_offset
 
     def decide(self, producer_id: int, marker_offset: int, aborted: bool) -> AbortedTransaction | None:
-        """Record a marker that was written. Return the aborted transaction that readers must skip, if any."""
+        """Record a marker that was written. Return the aborted transaction that consumers must skip, or None."""
         first_offset = self._open.pop(producer_id, None)
         if first_offset is None:
             return None
@@ -48,7 +52,7 @@ class OpenTransactions:
         return AbortedTransaction(producer_id, first_offset, marker_offset, stable)
 
     def last_stable_offset(self, high_watermark: int) -> int:
-        """Return the offset below which every transaction is decided, at most `high_watermark`."""
+        """Return the offset below which every transaction is decided. It is at most `high_watermark`."""
         if self._decided:
             self._decided = [one for one in self._decided if one[1] >= high_watermark]
         if not self._open and not self._decided:

@@ -1,18 +1,18 @@
 """Verification of a transactional producer's first batch in a log (KIP-890).
 
-Before a leader writes the first batch of a transaction, it asks the coordinator whether its partition is part of the
-transaction. The transaction may end between the question and the write; a batch written then would open a transaction
-that is never ended. The question therefore leaves a `Verification` here, and the write must present the same object. A
-marker removes it, and a later question creates another object.
+Before a leader writes the first batch of a transaction, it asks the coordinator whether the partition is part of the
+transaction. The transaction may end between the request and the write; a batch that is written then would open a
+transaction that never ends. The request therefore leaves a `Verification` in the log's state, and the write must
+present the same object. A transaction marker removes it, and a later request creates another object.
 """
 
 from __future__ import annotations
 
 
 class Verification:
-    """A producer's pending question to the coordinator. The first batch may start at `lowest_sequence` at most.
+    """A producer's pending request to the coordinator. The first batch may start at `lowest_sequence` at most.
 
-    `from_zero`: a producer that is unknown here must start with sequence 0.
+    With `from_zero`, a producer that is unknown in this log must start with sequence 0.
     """
 
     __slots__ = ("began_ms", "epoch", "from_zero", "lowest_sequence")
@@ -22,7 +22,10 @@ class Verification:
         self.from_zero = from_zero
 
     def add_batch(self, epoch: int, sequence: int) -> None:
-        """Note another batch that may become the first. A later batch must not overtake an earlier one's retry."""
+        """Note another batch that may become the first.
+
+        A later batch must not be written before the retry of an earlier one.
+        """
         if epoch > self.epoch:
             self.epoch, self.lowest_sequence = epoch, sequence
         elif epoch == self.epoch:
@@ -30,10 +33,7 @@ class Verification:
 
 
 class Verifications:
-    """The pending verifications of one log by producer id.
-
-    They are lost in a restart; producers then send the batch again.
-    """
+    """The pending verifications of one log by producer id. A restart loses them; producers then repeat the batch."""
 
     __slots__ = ("_by_producer",)
 
@@ -44,7 +44,7 @@ class Verifications:
         return len(self._by_producer)
 
     def begin(self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, from_zero: bool) -> Verification:
-        """Return the producer's verification, or create it. Batches that arrive together share one."""
+        """Return the producer's pending verification, or create one. Batches that arrive together share it."""
         known = self._by_producer.get(producer_id)
         if known is None:
             known = self._by_producer[producer_id] = Verification(epoch, sequence, now_ms, from_zero=from_zero)
@@ -52,11 +52,11 @@ class Verifications:
         return known
 
     def get(self, producer_id: int) -> Verification | None:
-        """Return the verification that this producer's first batch must present."""
+        """Return the verification that the producer's first batch must present, or None."""
         return self._by_producer.get(producer_id)
 
     def end(self, producer_id: int) -> None:
-        """Remove the producer's verification: its transaction has begun in this log, or ended."""
+        """Remove the producer's verification, because its transaction has begun in this log or has ended."""
         self._by_producer.pop(producer_id, None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:

@@ -7,14 +7,14 @@ from wire.error_codes import ErrorCode
 
 NO_EPOCH = -1
 NO_FLUSH = (1 << 63) - 1
-"""The default of `flush.messages`."""
+"""The default of `flush.messages`, which never causes a flush."""
 
 
 class Leadership:
-    """Whether this broker leads the partition, in which epoch, and how far the partition is committed.
+    """The leadership of a partition: whether this broker leads, in which epoch, and which records are committed.
 
-    All records below `high_watermark` are committed. `is_under_min_isr`: the ISR is smaller than the effective
-    `min.insync.replicas`, which is never larger than the number of replicas.
+    All records below `high_watermark` are committed. `is_under_min_isr` is true if the ISR is smaller than the
+    effective `min.insync.replicas`, which is never larger than the number of replicas.
     """
 
     __slots__ = (
@@ -43,20 +43,20 @@ class Leadership:
         self._note_change()
 
     def lead(self, epoch: int, replica_count: int = 1, isr_size: int = 1) -> None:
-        """Lead in this epoch, or with an ISR of another size."""
+        """Become leader in this epoch, or, as leader, change the size of the ISR."""
         self.is_leader, self.epoch = True, epoch
         self._replica_count, self._isr_size = replica_count, isr_size
         self._note_change()
 
     def resign(self, epoch: int) -> None:
-        """Stop leading: another broker, or none, leads in this epoch."""
+        """Stop being leader: in this epoch another broker leads, or none."""
         self.is_leader, self.epoch = False, epoch
         self._note_change()
 
     def require_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
-        """Check the leader epoch of a client, -1 if unknown.
+        """Check that this broker leads, in the leader epoch that the client knows (-1 if none).
 
-        ApiError: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER.
+        Raise ApiError FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER otherwise.
         """
         if current_leader_epoch not in (NO_EPOCH, self.epoch):
             older = current_leader_epoch < self.epoch
@@ -65,12 +65,12 @@ class Leadership:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def require_min_isr(self) -> None:
-        """Check, before an append with acks=all, that the ISR is large enough. ApiError: NOT_ENOUGH_REPLICAS."""
+        """Raise ApiError NOT_ENOUGH_REPLICAS if the ISR is too small for an append with acks=all."""
         if self.is_under_min_isr:
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
 
     def advance(self, log_end_offset: int, durable_offset: int) -> bool:
-        """Raise the high watermark as far as the log allows. True if it rose."""
+        """Raise the high watermark as far as the log allows. Return whether it rose."""
         offset = durable_offset if self._flush_before_ack else log_end_offset
         if offset <= self.high_watermark or not self._can_advance:
             return False
@@ -85,7 +85,7 @@ class Leadership:
     def is_committed(self, end_offset: int) -> bool:
         """Whether all records below `end_offset` are committed, so that acks=all may be acknowledged.
 
-        ApiError: NOT_ENOUGH_REPLICAS_AFTER_APPEND when they are, but the ISR has become too small.
+        Raise ApiError NOT_ENOUGH_REPLICAS_AFTER_APPEND if they are, but the ISR has become too small.
         """
         if self.high_watermark < end_offset:
             return False
@@ -94,10 +94,10 @@ class Leadership:
         return True
 
     def upper_offset(self, last_stable_offset: int, *, committed_only: bool) -> int:
-        """Return the offset at which a consumer's view ends; `committed_only` for isolation level read_committed."""
+        """Return the offset before which a consumer may read. `committed_only` means isolation level read_committed."""
         return min(last_stable_offset, self.high_watermark) if committed_only else self.high_watermark
 
     def _note_change(self) -> None:
         self.is_under_min_isr = self._isr_size < min(self._min_insync_replicas, self._replica_count)
-        # No follower's offset is known here, so only an ISR of the leader alone commits what the leader has.
+        # The offsets of followers are unknown here, so records are committed only if the leader alone is the ISR.
         self._can_advance = self.is_leader and self._isr_size == 1 and not self.is_under_min_isr

@@ -12,7 +12,7 @@ CLUSTER_NAME = "kafka-cluster"
 
 
 class Authorizer(Protocol):
-    """An authorizer decides by resource name: a topic, a group id, a transactional id, or CLUSTER_NAME."""
+    """An authorizer. It decides by resource name: a topic, a group id, a transactional id, or CLUSTER_NAME."""
 
     def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
         """Whether the client of `session` may perform the operation on this resource."""
@@ -22,7 +22,7 @@ class Authorizer(Protocol):
 
 
 class AllowAll:
-    """The authorizer of a broker without one: every operation is allowed."""
+    """The authorizer of a broker without ACLs: every operation is allowed."""
 
     def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
         return True
@@ -32,7 +32,7 @@ class AllowAll:
 
 
 def authorized_operations(authorizer: Authorizer, session: Session, resource: ResourceType, name: str) -> int:
-    """Return a bit for each allowed operation, as in the responses of Metadata and DescribeCluster (KIP-430)."""
+    """Return a bit field of the allowed operations, as in the responses of Metadata and DescribeCluster (KIP-430)."""
     bits = 0
     for operation in SUPPORTED[resource]:
         if authorizer.allows(session, operation, resource, name):
@@ -41,7 +41,7 @@ def authorized_operations(authorizer: Authorizer, session: Session, resource: Re
 
 
 def cluster_operations(authorizer: Authorizer, session: Session) -> int:
-    """Return the bits of the operations that are allowed on the cluster, or 0 if the client may not describe it."""
+    """Return the bit field of allowed operations on the cluster, or 0 if the client may not describe the cluster."""
     if not authorizer.allows(session, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME):
         return 0
     return authorized_operations(authorizer, session, ResourceType.CLUSTER, CLUSTER_NAME)

@@ -1,4 +1,4 @@
-"""The permission that reading or changing a resource's configs needs, and the error without it."""
+"""The permission for reading or changing a resource's configs, and the error for a client without it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_config_right(
 ) -> None:
     """Raise ApiError if the client lacks the permission.
 
-    Unknown resource types pass: any client may learn they do not exist.
+    For an unknown resource type every client has it, so that every client gets the same error.
     """
     kind, name = resource
     if kind in NEEDS:

@@ -1,4 +1,4 @@
-"""The permission that each API needs, one row for an API. An API without a row cannot be served.
+"""The permission that each API needs, one row for each API. An API without a row cannot be served.
 
 Source: the table "Operations and Resources on Protocols" of Kafka's security documentation. DescribeCluster needs no
 permission in Kafka's code.
@@ -19,7 +19,7 @@ Right = tuple[Operation, ResourceType]
 
 
 class ClusterRight(msgspec.Struct, frozen=True):
-    """A right that a request needs as a whole: one of `operations` on the cluster, or `or_anywhere` on any resource.
+    """A right that a whole request needs: one of `operations` on the cluster, or `or_anywhere` on any resource.
 
     Versions below `version_first` do not need it, nor does a request that has a value in the field `unless`.
     """
@@ -43,7 +43,7 @@ class Permission(msgspec.Struct, frozen=True):
     """The rights that one API needs.
 
     `whole` is checked before the handler is called; a client without it gets CLUSTER_AUTHORIZATION_FAILED. `parts` is
-    checked by the handler for each part of a request, such as a topic or a group; any of its rights suffices.
+    checked by the handler for each part of a request, such as a topic or a group; one of its rights is enough.
     """
 
     whole: ClusterRight | None = None
@@ -152,7 +152,7 @@ PERMISSIONS: dict[ApiKey, Permission] = {
 
 
 def permitted(authorizer: Authorizer, session: Session, key: ApiKey, name: str) -> bool:
-    """Whether the client has one of the API's rights for a part of a request, on the cluster or the resource `name`."""
+    """Whether the client has one of the API's rights, on the cluster or on the resource `name`."""
     for operation, resource in PERMISSIONS[key].parts:
         named = CLUSTER_NAME if resource is ResourceType.CLUSTER else name
         if authorizer.allows(session, operation, resource, named):

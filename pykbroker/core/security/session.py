@@ -1,4 +1,4 @@
-"""The session of a connection: who its client is, and how the client reached this broker."""
+"""The session of a connection: its client's principal, and the address at which the client reached this broker."""
 
 from __future__ import annotations
 

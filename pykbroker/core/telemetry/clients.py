@@ -1,4 +1,4 @@
-"""The clients that recently asked for subscriptions or pushed metrics: their subscriptions and their last requests."""
+"""The clients that recently asked for subscriptions or pushed metrics, with their subscriptions and last requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TelemetryClient(msgspec.Struct):
     def ask(self, now_ms: float) -> RequestedMetrics:
         """Return the metrics that the client should push.
 
-        ApiError THROTTLING_QUOTA_EXCEEDED: its interval has not passed.
+        Raise ApiError THROTTLING_QUOTA_EXCEEDED if the client's interval has not passed.
         """
         if now_ms - max(self.asked_at_ms, self.pushed_at_ms) >= self.requested.interval_ms:
             self.asked_at_ms = now_ms
@@ -39,9 +39,9 @@ class TelemetryClient(msgspec.Struct):
         return self.requested
 
     def push(self, subscription_id: int, now_ms: float, *, terminating: bool) -> None:
-        """Accept the client's metrics; `terminating` marks its last push.
+        """Accept the client's metrics. `terminating` marks its last push.
 
-        ApiError: the client has already terminated, pushes too early, or sends an outdated subscription id.
+        Raise ApiError if the client has already terminated, pushes too early, or sends an outdated subscription id.
         """
         if self.terminating:
             raise ApiError(ErrorCode.INVALID_REQUEST, "the client has already sent its terminating push")
@@ -55,7 +55,7 @@ class TelemetryClient(msgspec.Struct):
 
 
 class TelemetryClients:
-    """At most CLIENTS_MAX clients. The least recently seen client is forgotten first."""
+    """A cache of at most `CLIENTS_MAX` clients. The least recently seen client is dropped first."""
 
     def __init__(self) -> None:
         self._clients: OrderedDict[bytes, TelemetryClient] = OrderedDict()
@@ -63,7 +63,7 @@ class TelemetryClients:
         self._subscriptions = subscriptions(self._configs)
 
     def client(self, instance_id: bytes, properties: ClientProperties, configs: ConfigsImage) -> TelemetryClient:
-        """Return the client, known or new. A change of the subscriptions forgets all clients."""
+        """Return the state of the client, created if needed. A change of the subscriptions drops all clients."""
         if configs is not self._configs:
             self._follow(configs)
         client = self._clients.get(instance_id)
@@ -76,7 +76,7 @@ class TelemetryClients:
         return client
 
     def _follow(self, configs: ConfigsImage) -> None:
-        """Read the subscriptions anew, and forget all clients if they changed."""
+        """Read the subscriptions again, and drop all clients if the subscriptions changed."""
         self._configs, before = configs, self._subscriptions
         self._subscriptions = subscriptions(configs)
         if self._subscriptions != before:

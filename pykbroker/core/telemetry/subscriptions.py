@@ -23,7 +23,7 @@ ClientProperties = Mapping[str, str]
 
 
 class RequestedMetrics(msgspec.Struct, frozen=True, gc=False):
-    """The metrics that one client should push. ALL alone stands for every metric."""
+    """The metrics that one client should push. ALL alone means every metric."""
 
     id: int
     metrics: tuple[str, ...]
@@ -72,7 +72,7 @@ def requested_metrics(
 
 
 def properties(instance_id: bytes, client_id: str | None, host: str, port: int) -> ClientProperties:
-    """Return the client properties that a subscription can match. The client's software is unknown here."""
+    """Return the client properties that a subscription can match. The broker does not know the client's software."""
     return {
         "client_id": client_id or "",
         "client_instance_id": id_text(instance_id),

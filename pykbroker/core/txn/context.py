@@ -14,7 +14,7 @@ from pykbroker.core.txn.transaction import Transaction
 from wire.error_codes import ErrorCode
 
 TransactionDecision = tuple[Transaction | None, Reply]
-"""The changed transaction, or None where nothing changes, and the reply."""
+"""The changed transaction, or None if nothing changes, and the reply."""
 
 
 class TransactionContext(msgspec.Struct, frozen=True):
@@ -27,13 +27,13 @@ class TransactionContext(msgspec.Struct, frozen=True):
     wall_ms: int
 
     def check_ended(self, transactional_id: str, producer_id: int, epoch: int) -> None:
-        """Raise CONCURRENT_TRANSACTIONS while the markers of this producer's previous transaction are being written."""
+        """Raise ApiError CONCURRENT_TRANSACTIONS until the markers of this producer's last transaction are written."""
         known = self.transactions.get(transactional_id)
         if known is not None and known.state in PREPARED and known.successor == (producer_id, epoch):
             raise ApiError(ErrorCode.CONCURRENT_TRANSACTIONS)
 
     def of_producer(self, transactional_id: str, producer_id: int) -> Transaction:
-        """Return the transaction if it belongs to this producer id; otherwise raise INVALID_PRODUCER_ID_MAPPING."""
+        """Return the transaction. Raise ApiError INVALID_PRODUCER_ID_MAPPING if it belongs to another producer id."""
         found = self.transactions.get(transactional_id)
         if found is None or found.producer_id != producer_id:
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
@@ -42,7 +42,8 @@ class TransactionContext(msgspec.Struct, frozen=True):
     def fenced(self, known: Transaction) -> Transaction:
         """Return the transaction as aborted by the coordinator.
 
-        In transaction version 2 the abort bumps the epoch; a renewal is kept as if the producer had missed a reply.
+        In transaction version 2 the abort bumps the epoch. The producer can then repeat InitProducerId with its old
+        epoch.
         """
         fenced = known.fenced(self.settings.transaction_version(), self.wall_ms)
         self.renewals.pop(known.transactional_id, None)
@@ -51,7 +52,10 @@ class TransactionContext(msgspec.Struct, frozen=True):
         return fenced
 
     def next_producer_id(self) -> int:
-        """Return an unused producer id. COORDINATOR_LOAD_IN_PROGRESS: the next block of ids has not arrived yet."""
+        """Return an unused producer id.
+
+        Raise ApiError COORDINATOR_LOAD_IN_PROGRESS until the next block of ids has arrived.
+        """
         producer_id = self.producer_ids.next_nowait()
         if producer_id is None:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)

@@ -1,8 +1,9 @@
 """EndTxn, and the completion of a transaction once its markers are written.
 
-Up to version 1 the transaction's state distinguishes a retry from an error. From version 2 on the epoch does: it rises
-when a transaction ends. A retry therefore carries the previous epoch, and a request with the new epoch is early while
-the previous transaction is not complete. Combinations that are missing in both tables raise INVALID_TXN_STATE.
+Up to transaction version 1 the transaction's state distinguishes a retry from an error. From version 2 on the epoch
+does, since it rises when a transaction ends. A retry therefore has the previous epoch. A request with the new epoch
+gets CONCURRENT_TRANSACTIONS until the previous transaction is complete. Combinations that are missing in both tables
+raise INVALID_TXN_STATE.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ VERSION_1: Mapping[tuple[TransactionState, bool], ErrorCode | None] = {
     (TransactionState.COMPLETE_COMMIT, COMMIT): ErrorCode.NONE,
     (TransactionState.COMPLETE_ABORT, ABORT): ErrorCode.NONE,
 }
-"""(state, commit): None ends the transaction now; an error code is the reply."""
+"""The reply for (state, commit) up to transaction version 1. None ends the transaction now."""
 
 VERSION_2: Mapping[tuple[TransactionState, bool, bool], ErrorCode | None] = {
     (TransactionState.ONGOING, COMMIT, FIRST): None,
@@ -40,14 +41,14 @@ VERSION_2: Mapping[tuple[TransactionState, bool, bool], ErrorCode | None] = {
     (TransactionState.PREPARE_COMMIT, COMMIT, RETRY): ErrorCode.CONCURRENT_TRANSACTIONS,
     (TransactionState.PREPARE_ABORT, ABORT, RETRY): ErrorCode.CONCURRENT_TRANSACTIONS,
 }
-"""(state, commit, whether it is a retry): None ends the transaction now; an error code is the reply.
+"""The reply for (state, commit, whether it is a retry) from transaction version 2 on. None ends the transaction now.
 
-An abort is accepted without an open transaction, since the client may not know whether one was begun.
+An abort is accepted without an open transaction, since the client may not know whether it has begun one.
 """
 
 
 def end_transaction(context: TransactionContext, request: EndTransaction) -> TransactionDecision:
-    """Decide the transaction, or return the reply to a retry."""
+    """End the transaction with a commit or an abort, or return the reply to a retry."""
     if request.client_version >= EPOCH_BUMP_VERSION:
         return _end_version_2(context, request)
     known = context.of_producer(request.transactional_id, request.producer_id)
@@ -82,7 +83,7 @@ def _end_version_2(context: TransactionContext, request: EndTransaction) -> Tran
 
 
 def _used_last_epoch(known: Transaction, request: EndTransaction) -> bool:
-    """Whether this retries an end that used up the previous producer id's last epoch."""
+    """Whether the request repeats an EndTxn that used the previous producer id's last epoch."""
     return (
         known.previous_producer_id == request.producer_id != known.producer_id
         and request.epoch == EPOCH_MAX - 1
@@ -99,7 +100,7 @@ def _has_valid_epoch(known: Transaction, request: EndTransaction, is_retry: bool
 
 
 def _bump(context: TransactionContext, request: EndTransaction, known: Transaction) -> TransactionDecision:
-    """End the transaction. Reply with the next epoch, or with a new producer id when the epochs are used up."""
+    """End the transaction. Reply with the next epoch, or with a new producer id after the last epoch."""
     next_id = context.next_producer_id() if exhausted(known.epoch) else NO_PRODUCER_ID
     ended = known.ended(
         commit=request.commit, client_version=request.client_version, next_producer_id=next_id, wall_ms=context.wall_ms
@@ -110,7 +111,7 @@ def _bump(context: TransactionContext, request: EndTransaction, known: Transacti
 
 
 def markers_written(context: TransactionContext, request: MarkersWritten) -> TransactionDecision:
-    """Complete the transaction. INVALID_TXN_STATE: its producer id, epoch or state has changed since the decision."""
+    """Complete the transaction. Raise ApiError INVALID_TXN_STATE if it has changed since the decision."""
     known = context.transactions.get(request.transactional_id)
     if (
         known is None

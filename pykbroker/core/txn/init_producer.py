@@ -1,7 +1,7 @@
-"""InitProducerId with a transactional id: a producer takes the id over, or continues after an error (KIP-360).
+"""InitProducerId with a transactional id: a producer takes over the id, or continues after an error (KIP-360).
 
-A request without producer id and epoch takes the transactional id over and fences the previous producer. A request with
-them continues, unless another producer took over meanwhile. A producer that missed the reply repeats the request with
+A request without producer id and epoch takes over the transactional id and fences the previous producer. A request with
+them continues, unless another producer has taken over since. A producer that missed the reply repeats the request with
 its previous epoch and gets the same reply. That epoch is kept in memory only, as in Kafka.
 """
 
@@ -18,7 +18,7 @@ from wire.error_codes import ErrorCode
 def init_producer(context: TransactionContext, request: InitProducer) -> TransactionDecision:
     """Return the producer's id and new epoch.
 
-    An open transaction is aborted first; the reply is CONCURRENT_TRANSACTIONS until the abort is complete.
+    An open transaction is aborted first. The reply is CONCURRENT_TRANSACTIONS until the abort is complete.
     """
     if not 0 < request.timeout_ms <= context.settings.timeout_ms_max:
         raise ApiError(ErrorCode.INVALID_TRANSACTION_TIMEOUT)
@@ -36,9 +36,9 @@ def init_producer(context: TransactionContext, request: InitProducer) -> Transac
 
 
 def _may_continue(known: Transaction, request: InitProducer) -> bool:
-    """Whether the producer id is the current one, or the previous one with its last epoch used up.
+    """Whether the request has the current producer id, or the previous one with its last epoch used.
 
-    The second case is a producer that missed the reply with its new producer id.
+    In the second case, the producer missed the reply that had its new producer id.
     """
     return request.producer_id == known.producer_id or (
         request.producer_id == known.previous_producer_id and exhausted(request.epoch)

@@ -1,4 +1,4 @@
-"""The coordinator of the transactional ids of one partition of `__transaction_state`."""
+"""The transaction coordinator of one partition of `__transaction_state`."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from wire.stored.transaction_log import TransactionLogKey, TransactionLogValue
 TransactionOutcome = Outcome[LogRecord, Reply]
 
 RECORDS_MAX = 1000
-"""Records that one tick writes at most. The remaining ones are due at once."""
+"""The number of records that one tick writes. The next tick follows at once if there are more."""
 
 
 def find_transaction(context: TransactionContext, request: FindTransaction) -> TransactionDecision:
-    """Return one transaction. TRANSACTIONAL_ID_NOT_FOUND."""
+    """Return one transaction. Raise ApiError TRANSACTIONAL_ID_NOT_FOUND if it does not exist."""
     known = context.transactions.get(request.transactional_id)
     if known is None:
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND)
@@ -72,9 +72,9 @@ DECIDE: Mapping[type, Callable[[TransactionContext, Any], TransactionDecision]] 
 class TransactionsMachine:
     """The transactions of one partition by transactional id.
 
-    The task that writes markers parks here with `AwaitMarkers`. Its reply has every decided transaction once the
-    decision is committed; after a load, every transaction that was decided before it. Which transactions were handed
-    out is not stored: a machine that is thrown away loses nothing, and the next one hands them out again.
+    The task that writes markers waits here with an `AwaitMarkers` request. The reply has every decided transaction
+    whose decision is committed and that no earlier reply had. Which transactions were in a reply is not stored: after a
+    load, the first reply has all of them again.
     """
 
     def __init__(self, settings: TransactionSettings, producer_ids: ProducerIdSource) -> None:
@@ -90,7 +90,7 @@ class TransactionsMachine:
 
     @property
     def deadline_ms(self) -> float:
-        """Return when `tick` has something to do next; -inf while markers can be handed out."""
+        """Return the time of the next `tick`, or -inf if the waiting marker writer has markers to write."""
         if self._has_markers:
             return -inf
         return min(self._abort_due_ms, self._expire_due_ms, self._waiters.deadline_ms)
@@ -100,13 +100,13 @@ class TransactionsMachine:
         return self._writer is not None and len(self._handed_out) < len(self._prepared)
 
     def loaded(self, now: Now) -> TransactionOutcome:
-        """Start the intervals of timeouts and expiration, once the log has been replayed."""
+        """Start the intervals of timeouts and expiration, after the log has been replayed."""
         self._abort_due_ms = now.monotonic_ms + self._settings.abort_interval_ms
         self._expire_due_ms = now.monotonic_ms + self._settings.expire_interval_ms
         return Outcome()
 
     def handle(self, request: AnyTransactionRequest, token: Token, now: Now) -> TransactionOutcome:
-        """Decide a request. A refusal is a reply, too: the state that it rests on may not be committed yet."""
+        """Decide a request. A refusal is a reply too, since it may depend on state that is not yet committed."""
         if isinstance(request, AwaitMarkers):
             return self._await_markers(token)
         if isinstance(request, AwaitEnd):
@@ -120,7 +120,7 @@ class TransactionsMachine:
         return Outcome(self._records((changed,)), ((token, reply),))
 
     def tick(self, now: Now) -> TransactionOutcome:
-        """Hand out markers, answer callers whose wait is over, abort timed-out transactions, and delete expired ids."""
+        """Reply to waiting requests, abort transactions that have timed out, and delete expired transactional ids."""
         if self._has_markers:
             return self._hand_over()
         if now.monotonic_ms >= self._waiters.deadline_ms:
@@ -138,7 +138,7 @@ class TransactionsMachine:
         return Outcome()
 
     def replay(self, entry: Entry[StoredRecord]) -> None:
-        """Apply a record to the state. DecodeError: the record has a state that is never stored."""
+        """Apply a record to the state. Raise DecodeError if the record has a state that is never stored."""
         record = entry.value
         if not isinstance(record, CoordinatorRecord) or not isinstance(record.key, TransactionLogKey):
             return
@@ -159,20 +159,23 @@ class TransactionsMachine:
             self._ongoing[name] = None
 
     def _await_markers(self, token: Token) -> TransactionOutcome:
-        """Park the caller until `tick` has markers for it. A caller that was parked before is answered with none."""
+        """Make the marker writer wait until `tick` has markers for it. If one already waits, it gets an empty reply."""
         relieved = () if self._writer is None else ((self._writer, Markers(())),)
         self._writer = token
         return Outcome(replies=relieved)
 
     def _await_end(self, request: AwaitEnd, token: Token, now_ms: float) -> TransactionOutcome:
-        """Park the caller while markers are being written. Answer at once if none are, or if too many callers wait."""
+        """Make the request wait while markers are being written.
+
+        Reply at once if none are, or if too many requests wait.
+        """
         name = request.transactional_id
         if name in self._prepared and self._waiters.begin(name, token, now_ms + request.patience_ms):
             return Outcome()
         return Outcome(replies=((token, TransactionAnswer()),))
 
     def _hand_over(self) -> TransactionOutcome:
-        """Reply to the parked marker writer with the decided transactions that have not been handed out yet."""
+        """Reply to the waiting marker writer with the decided transactions that it does not have yet."""
         due = tuple(self._transactions[name] for name in self._prepared if name not in self._handed_out)
         writer, self._writer = self._writer, None
         self._handed_out.update(one.transactional_id for one in due)

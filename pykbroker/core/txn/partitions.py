@@ -11,7 +11,7 @@ from wire.error_codes import ErrorCode
 
 
 def add_partitions(context: TransactionContext, request: AddPartitions) -> TransactionDecision:
-    """Add partitions to the transaction; the first ones begin it."""
+    """Add partitions to the transaction. The first partitions begin it."""
     known = _open_to(context, request)
     if known.state is TransactionState.ONGOING and request.partitions <= known.partitions:
         return None, TransactionAnswer()
@@ -24,7 +24,7 @@ def verify_partitions(context: TransactionContext, request: VerifyPartitions) ->
 
 
 def _open_to(context: TransactionContext, request: AddPartitions | VerifyPartitions) -> Transaction:
-    """Return the transaction if this producer may write in it now; otherwise raise an ApiError."""
+    """Return the transaction if this producer may now write in it. Raise ApiError otherwise."""
     context.check_ended(request.transactional_id, request.producer_id, request.epoch)
     known = context.of_producer(request.transactional_id, request.producer_id)
     if known.epoch != request.epoch:

@@ -13,13 +13,13 @@ from wire.error_codes import ErrorCode
 
 
 class TransactionRequest(msgspec.Struct, frozen=True, gc=False):
-    """A request about one transactional id. The hash of the id selects the partition of the log, and so the machine."""
+    """A request about one transactional id. The hash of the id selects the partition of `__transaction_state`."""
 
     transactional_id: str
 
 
 class InitProducer(TransactionRequest, frozen=True):
-    """A producer's first request, or its request after an error, then with its current id and epoch (KIP-360)."""
+    """A producer's first request. After an error the producer repeats it, with its current id and epoch (KIP-360)."""
 
     timeout_ms: int
     producer_id: int = NO_PRODUCER_ID
@@ -36,7 +36,7 @@ class AddPartitions(TransactionRequest, frozen=True):
 
 
 class VerifyPartitions(TransactionRequest, frozen=True):
-    """A partition leader's question whether its partition is part of the transaction (KIP-890)."""
+    """A partition leader's request whether its partition is part of the transaction (KIP-890)."""
 
     producer_id: int
     epoch: int
@@ -44,7 +44,7 @@ class VerifyPartitions(TransactionRequest, frozen=True):
 
 
 class EndTransaction(TransactionRequest, frozen=True):
-    """A commit or an abort. With `client_version` 2 it also raises the epoch."""
+    """A request to commit or abort. With `client_version` 2 it also bumps the epoch."""
 
     producer_id: int
     epoch: int
@@ -57,17 +57,17 @@ class FindTransaction(TransactionRequest, frozen=True):
 
 
 class FindTransactions(msgspec.Struct, frozen=True, gc=False):
-    """A request for all transactions for which `matches` is true."""
+    """A request for all transactions for which `matches` returns true."""
 
     matches: Callable[[Transaction], bool]
 
 
 class AwaitMarkers(msgspec.Struct, frozen=True, gc=False):
-    """A request for decided transactions; the reply waits until there is one that was not handed out yet."""
+    """The marker writer's request for decided transactions. The reply waits until there is a new one."""
 
 
 class AwaitEnd(TransactionRequest, frozen=True):
-    """A request to wait until the last transaction's markers are written, for `patience_ms` at most."""
+    """A request that waits until the last transaction's markers are written, for `patience_ms` at most."""
 
     patience_ms: int
 
@@ -80,7 +80,7 @@ class MarkersWritten(TransactionRequest, frozen=True):
 
 
 class TransactionAnswer(msgspec.Struct, frozen=True, gc=False):
-    """An error code, and the producer's id and epoch in replies to InitProducer and EndTransaction."""
+    """An error code. In replies to InitProducer and EndTransaction, also the producer's id and epoch."""
 
     error_code: ErrorCode = ErrorCode.NONE
     producer_id: int = NO_PRODUCER_ID
@@ -94,13 +94,13 @@ class Verified(msgspec.Struct, frozen=True, gc=False):
 
 
 class FoundTransactions(msgspec.Struct, frozen=True, gc=False):
-    """The transactions in their current state."""
+    """The reply to FindTransactions: transactions in their current state."""
 
     transactions: tuple[Transaction, ...]
 
 
 class Markers(msgspec.Struct, frozen=True, gc=False):
-    """Decided transactions: each of their partitions still needs a marker with the producer's id and epoch."""
+    """The reply to AwaitMarkers: decided transactions whose partitions still need a marker."""
 
     transactions: tuple[Transaction, ...]
 
@@ -113,4 +113,4 @@ class ProducerIdSource(Protocol):
     """A source of producer ids that are unique in the cluster."""
 
     def next_nowait(self) -> int | None:
-        """Return a new producer id; None while the next block of ids has not arrived."""
+        """Return a new producer id, or None until the next block of ids has arrived."""

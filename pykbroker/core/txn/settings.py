@@ -12,7 +12,7 @@ TRANSACTION_FEATURE = "transaction.version"
 
 
 class TransactionSettings(msgspec.Struct, frozen=True):
-    """Settings with Kafka's defaults; times in ms. `transaction_version` returns that feature's finalized level."""
+    """Settings with Kafka's defaults. Times are in ms. `transaction_version` returns that feature's finalized level."""
 
     transaction_version: Callable[[], int]
     timeout_ms_max: int = 900_000

@@ -9,7 +9,7 @@ from enum import IntEnum
 class TransactionState(IntEnum):
     """A transaction's state, numbered as in the log.
 
-    The last two are never written: an expired transactional id becomes a tombstone, a fenced transaction aborts.
+    The last two are never written: an expired transactional id gets a tombstone, and a fenced transaction is aborted.
     """
 
     EMPTY = 0
@@ -31,7 +31,7 @@ TITLES: Mapping[str, TransactionState] = {state.title: state for state in Transa
 """The states by the names that clients use in filters."""
 
 AT_REST = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT})
-"""States without an open or undecided transaction: the next one may begin, and the transactional id may expire."""
+"""States without an open or undecided transaction. In them the next transaction may begin, or the id may expire."""
 PREPARED = frozenset({TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT})
 """States of a decided transaction whose markers are being written."""
 
@@ -43,7 +43,7 @@ PREDECESSORS: Mapping[TransactionState, frozenset[TransactionState]] = {
     TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
     TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
 }
-"""The states from which each state may be entered.
+"""The states that may precede each state.
 
-PREPARE_ABORT may follow a state at rest, since a client of version 2 may abort without knowing the state.
+PREPARE_ABORT may follow a state at rest, since a client of transaction version 2 may abort without knowing the state.
 """

@@ -1,6 +1,6 @@
 """The coordinator's state of one transactional id: its producer and its newest transaction.
 
-A `Transaction` is frozen: each method returns the transaction as it becomes once its record is replayed.
+A `Transaction` is frozen. Each method returns the changed transaction, as it will be once its record is replayed.
 """
 
 from __future__ import annotations
@@ -18,19 +18,16 @@ from wire.stored.transaction_log import PartitionsSchema, TransactionLogKey, Tra
 NO_PRODUCER_ID = NO_EPOCH = NO_TIME = -1
 EPOCH_MAX = 2**15 - 1
 EPOCH_BUMP_VERSION = 2
-"""The first transaction version in which the end of every transaction raises the epoch (KIP-890)."""
+"""The first transaction version in which the end of every transaction bumps the epoch (KIP-890)."""
 
 
 def exhausted(epoch: int) -> bool:
-    """Whether a producer id has no further epoch to give out. The last epoch is reserved for fencing the producer."""
+    """Whether a producer id has no further epoch. The last epoch is reserved for fencing the producer."""
     return epoch >= EPOCH_MAX - 1
 
 
 class Transaction(msgspec.Struct, frozen=True):
-    """One transactional id's state. Times are ms since 1970; -1 stands for no producer, epoch or time.
-
-    `epoch` is -1 until the first epoch is given out.
-    """
+    """The state of one transactional id. Times are ms since 1970. No producer, no epoch and no time are -1."""
 
     transactional_id: str
     producer_id: int
@@ -68,7 +65,7 @@ class Transaction(msgspec.Struct, frozen=True):
         )
 
     def extended(self, partitions: frozenset[TopicPartition], client_version: int, wall_ms: int) -> Transaction:
-        """Return the transaction with more partitions; the first ones begin it."""
+        """Return the transaction with more partitions. The first partitions begin it."""
         started_ms = self.started_ms if self.state is TransactionState.ONGOING else wall_ms
         return self._become(
             TransactionState.ONGOING,
@@ -79,7 +76,7 @@ class Transaction(msgspec.Struct, frozen=True):
         )
 
     def ended(self, *, commit: bool, client_version: int, next_producer_id: int, wall_ms: int) -> Transaction:
-        """Return the transaction as decided by its producer.
+        """Return the transaction as its producer decides it.
 
         `next_producer_id` replaces a producer id that has no epochs left.
         """
@@ -157,9 +154,9 @@ class Transaction(msgspec.Struct, frozen=True):
 
 
 def from_record(key: TransactionLogKey, value: TransactionLogValue) -> Transaction:
-    """Return the transaction of a record. DecodeError: the record has a state that is never stored."""
+    """Return the transaction in a record. Raise DecodeError if the record has a state that is never stored."""
     if value.transaction_status not in tuple(PREDECESSORS):
-        raise DecodeError(f"transactional id {key.transactional_id}: state {value.transaction_status}")
+        raise DecodeError(f"transactional id {key.transactional_id}: state {value.transaction_status} is never stored")
     return Transaction(
         key.transactional_id,
         value.producer_id,
