@@ -23,7 +23,7 @@ from wire.stored.group_offsets import OffsetCommitKey, OffsetCommitValue
 
 GROUP_ID_NOT_FOUND_VERSION_FIRST = 9
 VALUE_VERSION, EXPIRING_VALUE_VERSION = 4, 1
-"""The version that Kafka 4.3.1 writes, and the last version that has an expire timestamp."""
+"""The version of the record that Kafka 4.3.1 writes, and the last version that has an expire timestamp."""
 NO_RETENTION = -1
 TIME_MS_MAX = 2**63 - 1
 """The largest timestamp of a record: 292 million years after 1970."""
@@ -31,7 +31,10 @@ CommittedPartition = plain.OffsetCommitRequestPartition | txn.TxnOffsetCommitReq
 
 
 def commit(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> Steps[None]:
-    """Commit each partition's offset; only oversized metadata is refused. A classic member's session is extended."""
+    """Commit each partition's offset. Only metadata that is too large is refused.
+
+    A classic member's session is extended.
+    """
     request: plain.OffsetCommitRequest = asked.message
     group = shard.groups.get(request.group_id)
     generation = request.generation_id_or_member_epoch
@@ -62,7 +65,7 @@ def commit(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> Step
 def commit_in_transaction(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> Steps[None]:
     """Commit offsets as part of a transaction.
 
-    They take effect when it commits, and do not extend the member's session.
+    They take effect when the transaction commits. The member's session is not extended.
     """
     request: txn.TxnOffsetCommitRequest = asked.message
     group = shard.groups.get(request.group_id)
@@ -97,7 +100,7 @@ def commit_in_transaction(shard: Shard, asked: ClientRequest, token: Token, step
 
 
 def end_transaction(shard: Shard, asked: Marker, token: Token, step: Step) -> None:
-    """Write a marker, which applies or discards the transaction's offsets. The reply is None."""
+    """Write a transaction marker, which applies or discards the transaction's offsets. The reply is None."""
     step.write(asked)
     step.reply(token, None)
 
@@ -127,7 +130,7 @@ def check_consumer(
     epoch: int,
     version: int | None = None,
 ) -> None:
-    """Raise ApiError if the member may not commit now. `version` is the OffsetCommit's; None in a transaction.
+    """Raise ApiError if the member may not commit now. `version` is that of the OffsetCommit, or None in a transaction.
 
     An older epoch is accepted for partitions that the member has owned since then (KIP-1251).
     """
@@ -181,5 +184,5 @@ def _write(
 
 
 def utf16_units(text: str) -> int:
-    """Return a string's length in UTF-16 units, as Kafka counts it, although offset.metadata.max.bytes says bytes."""
+    """Return a string's length in UTF-16 units. Kafka compares this length with offset.metadata.max.bytes."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2

@@ -17,7 +17,7 @@ GROUP_ID_NOT_FOUND_VERSION_FIRST = 6
 
 
 def list_groups(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
-    """List the groups of the requested states and types, compared without case. An empty filter matches all."""
+    """List the groups of the requested states and types, in upper or lower case. An empty filter matches all groups."""
     request: ListGroupsRequest = asked.message
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
@@ -36,7 +36,7 @@ def list_groups(shard: Shard, asked: ClientRequest, token: Token, step: Step) ->
 
 
 def describe_groups(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
-    """Describe the groups. A missing group is Dead; newer versions also return GROUP_ID_NOT_FOUND."""
+    """Describe the groups. A group that does not exist is Dead; newer versions also return GROUP_ID_NOT_FOUND."""
     request: DescribeGroupsRequest = asked.message
     step.reply(
         token,

@@ -47,7 +47,7 @@ def fetch_offsets(shard: Shard, asked: FetchOffsets, token: Token, step: Step) -
 
 
 def _answer(partition: int, topic_id: bytes, held: Committed | None, unstable: bool) -> OffsetFetchResponsePartitions:
-    """Return the partition's offset. An offset of an earlier topic of the same name does not count."""
+    """Return the partition's offset. The offset of a deleted topic of the same name is not returned."""
     if unstable:
         return OffsetFetchResponsePartitions(partition, NO_OFFSET, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT)
     if held is None or (topic_id != NIL and held.topic_id not in (NIL, topic_id)):

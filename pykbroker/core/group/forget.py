@@ -24,11 +24,11 @@ from wire.stored.group_offsets import OffsetCommitKey
 EXPIRY, FORGETTING = "expiry", "forgetting"
 """Kinds of deadlines: the next search for expired offsets, and the search for offsets of deleted topics."""
 OFFSETS_MAX = 2000
-"""Offsets that one step checks."""
+"""The number of offsets that are checked before other tasks may run."""
 
 
 def delete_offsets(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> Steps[None]:
-    """Handle OffsetDelete. In a group with members, topics that a member subscribes to are refused."""
+    """Handle OffsetDelete. In a group with members, topics to which a member subscribes are refused."""
     request: OffsetDeleteRequest = asked.message
     group = shard.groups.get(request.group_id)
     if group is None:
@@ -125,7 +125,7 @@ def _expire(shard: Shard, group: Group, step: Step) -> int:
 
 
 def _has_expired(group: Group, committed: Committed, retention_ms: int, wall_ms: int) -> bool:
-    """Whether the offset's own expiry, or the retention of the broker, has passed."""
+    """Whether the offset's own expiry time, or the broker's retention, has passed."""
     if committed.expire_ms != NEVER:
         return wall_ms >= committed.expire_ms
     since_ms = group.retained_since_ms(committed.commit_ms)

@@ -1,4 +1,4 @@
-"""A group of either protocol, as the parts that are the same for both see it."""
+"""The interface that classic groups and consumer groups share."""
 
 from __future__ import annotations
 
@@ -22,30 +22,33 @@ class Group(Protocol):
 
     @property
     def pending(self) -> Collection[str]:
-        """Return member ids that were given out and have not joined yet."""
+        """Return member ids that were assigned to clients that have not joined yet."""
 
     @property
     def delete_error(self) -> ErrorCode:
-        """Return why the group cannot be deleted, or NONE."""
+        """Return the reason why the group cannot be deleted, or NONE."""
 
     @property
     def offset_delete_error(self) -> ErrorCode:
-        """Return why no offset can be deleted, or NONE."""
+        """Return the reason why no offset can be deleted, or NONE."""
 
     def listed(self) -> ListedGroup:
         """Return the group as ListGroups lists it."""
 
     def described(self) -> DescribedGroup | None:
-        """Return the group as DescribeGroups describes it; None for a group of the consumer protocol."""
+        """Return the group as DescribeGroups describes it, or None for a consumer group."""
 
     def subscribes(self, topic: str) -> bool:
         """Whether a member may read the topic."""
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Check who fetches offsets. ApiError: a member of the consumer protocol is unknown or in another epoch."""
+        """Raise ApiError if a member of a consumer group that fetches offsets is unknown or in another epoch."""
 
     def retained_since_ms(self, commit_ms: int) -> int | None:
-        """Return since when an offset that was committed at `commit_ms` is retained; None while it is not to expire."""
+        """Return the time from which an offset's retention counts, or None while the offset must be kept.
+
+        `commit_ms` is the time of the commit.
+        """
 
     def tombstones(self) -> list[CoordinatorRecord]:
         """Return the records that delete the group."""

@@ -1,6 +1,7 @@
-"""The group coordinator of one partition of `__consumer_offsets`. Hosted by `coordinator.runtime`.
+"""The group coordinator of one partition of `__consumer_offsets`.
 
-`HANDLE` is the table of requests, `DUE` of deadlines, `replay.REPLAY` of records.
+`HANDLE` is the table of requests, `DUE` that of deadlines, `replay.REPLAY` that of records. `coordinator.runtime` runs
+it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ Question = ClientRequest | FetchOffsets | ForgetTopics | SummarizeGroups | Marke
 
 
 def by_group(to_classic: GroupRequestHandler, to_consumer: GroupRequestHandler) -> GroupRequestHandler:
-    """Return a handler of a classic request, which may also come from a member of a consumer group."""
+    """Return a handler for a classic request: `to_consumer` if the group is a consumer group, else `to_classic`."""
 
     def handle(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
         group = shard.find_consumer(asked.message.group_id)
@@ -96,14 +97,14 @@ DUE: dict[str, Callable[[Shard, Due, Step], None]] = {
 
 
 def nothing_set(group_id: str) -> Texts:
-    """Return the configs of a group without its own: none."""
+    """Return no configs, for a group that has no configs of its own."""
     return {}
 
 
 class GroupMachine:
-    """The machine of one partition's groups. Matches `core.outcome.Machine`.
+    """The state machine of one partition's groups. It matches `core.outcome.Machine`.
 
-    `configs_of` returns the configs that are set for one group.
+    `configs_of` returns the configs that are set for a group.
     """
 
     def __init__(
@@ -117,7 +118,7 @@ class GroupMachine:
 
     @property
     def deadline_ms(self) -> float:
-        """Return when `tick` is due next; inf when idle."""
+        """Return the time of the next `tick`, or inf if no deadline is set."""
         return self._shard.timers.deadline_ms
 
     def loaded(self, now: Now) -> GroupOutcome:
@@ -132,14 +133,14 @@ class GroupMachine:
         return step.outcome()
 
     def handle(self, request: Question, token: Token, now: Now) -> GroupOutcome | Steps[GroupOutcome]:
-        """Decide the request or park its caller. `ApiError` refuses the whole request; nothing has changed then."""
+        """Decide the request or make it wait. Raise ApiError to refuse the whole request without a change."""
         step = Step(now)
         kind = type(request.message) if isinstance(request, ClientRequest) else type(request)
         steps = HANDLE[kind](self._shard, request, token, step)
         return step.outcome() if steps is None else _in_steps(steps, step)
 
     def tick(self, now: Now) -> GroupOutcome:
-        """Handle the deadline that is due first."""
+        """Handle the earliest deadline if it has passed."""
         step = Step(now)
         due = self._shard.timers.pop_due(now.monotonic_ms)
         if due is not None:

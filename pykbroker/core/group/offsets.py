@@ -1,7 +1,7 @@
 """Committed offsets of groups, and pending offsets of open transactions.
 
-If a partition has one offset from a transaction and one from outside, the one with the later record applies, whenever
-the transaction ends: compaction keeps only that record.
+If a partition has an offset from a transaction and one from outside, the one whose record has the higher offset
+applies, whenever the transaction ends. Compaction keeps only that record.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ NEVER = NO_LEADER_EPOCH = -1
 
 
 class Committed(msgspec.Struct, frozen=True, gc=False):
-    """One partition's committed offset. Times in ms since 1970; `expire_ms` is -1 if the broker's retention applies."""
+    """The committed offset of one partition. Times are ms since 1970.
+
+    `expire_ms` is -1 if the broker's retention applies.
+    """
 
     offset: int
     leader_epoch: int
@@ -31,7 +34,7 @@ class Committed(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, value: OffsetCommitValue | LegacyOffsetCommitValue, record_offset: int) -> Committed:
-        """Build the offset from the record at `record_offset`."""
+        """Return the committed offset of the record at `record_offset`."""
         if isinstance(value, LegacyOffsetCommitValue):
             return cls(
                 value.offset, NO_LEADER_EPOCH, value.metadata, value.commit_timestamp, record_offset=record_offset
@@ -53,7 +56,7 @@ NO_TOPICS: Topics = {}
 
 
 def read_run(cursor: RecordCursor) -> OffsetRun[Committed] | None:
-    """Read consecutive records of committed offsets in a batch. None: the next record is of another kind."""
+    """Read consecutive records of committed offsets in a batch. Return None if the next record is of another type."""
     return read_offset_run(cursor, Committed)
 
 
@@ -62,7 +65,7 @@ class GroupOffsets:
 
     def __init__(self) -> None:
         self._groups: dict[str, Topics] = {}
-        self._pending: dict[int, dict[str, Topics]] = {}  # by producer id
+        self._pending: dict[int, dict[str, Topics]] = {}  # producer id -> group id -> offsets
         self._open: dict[str, set[int]] = {}  # group id -> producer ids with pending offsets
 
     def of_group(self, group_id: str) -> Topics:
@@ -74,7 +77,7 @@ class GroupOffsets:
         return self.of_group(group_id).get(topic, {}).get(partition)
 
     def put(self, group_id: str, topic: str, committed: Partitions) -> None:
-        """Apply committed offsets. The caller must not use `committed` afterwards."""
+        """Store committed offsets. The caller must not use `committed` afterwards."""
         _put(self._groups, group_id, topic, committed)
 
     def put_pending(self, producer_id: int, group_id: str, topic: str, committed: Partitions) -> None:
@@ -129,7 +132,7 @@ class GroupOffsets:
                         self.put(group_id, topic, {partition: committed})
 
     def _close(self, group_id: str, producer_id: int) -> None:
-        """Note that the producer has no pending offsets for the group any more."""
+        """Record that the producer no longer has pending offsets for the group."""
         producers = self._open[group_id]
         producers.discard(producer_id)
         if not producers:

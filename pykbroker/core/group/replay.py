@@ -1,7 +1,7 @@
 """The effect of each record of `__consumer_offsets`: a function for each type of key, and a table of them.
 
-A transactional record takes effect when its marker is replayed. Records of share and streams groups are ignored: such
-groups cannot be joined here, and their records stay in the log for a broker that supports them.
+A transactional record takes effect when its marker is replayed. Records of share and streams groups are ignored, since
+this broker does not support such groups. The records stay in the log for a broker that does.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _offset(
 
 
 def _offsets(shard: Shard, group_id: str, topic: str, committed: Partitions, producer_id: int) -> None:
-    """Apply offsets. A group with offsets and no other record is a simple group."""
+    """Store offsets. A group that has offsets and no other record is a simple group."""
     if group_id not in shard.groups:
         shard.groups[group_id] = ClassicGroup(group_id, OLDEST_TIME_MS)
     if producer_id != NO_PRODUCER:

@@ -1,4 +1,4 @@
-"""Requests to a group machine: protocol messages with their sender, and the broker's own requests."""
+"""Requests to the group coordinator: protocol messages with their sender, and the broker's own requests."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ class FetchOffsets(msgspec.Struct, frozen=True):
 
 
 class ForgetTopics(msgspec.Struct, frozen=True):
-    """The notice that topics were deleted, so that their committed offsets are deleted, too. It has no reply."""
+    """The notice that topics were deleted. It has no reply; the committed offsets of the topics are then deleted."""
 
     topics: frozenset[str]

@@ -1,4 +1,4 @@
-"""The broker's configs that the group coordinator depends on, under Kafka's names, and the configs of single groups."""
+"""The configs of the group coordinator, under Kafka's names, and the configs of single groups."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MS_OF_MINUTE = 60_000
 
 
 class GroupSettings(msgspec.Struct, frozen=True):
-    """Settings with Kafka's defaults; times in ms."""
+    """Settings with Kafka's defaults. Times are in ms."""
 
     group_consumer_assignors: tuple[str, ...] = ("uniform", "range")
     group_consumer_heartbeat_interval_ms: int = 5000
@@ -40,7 +40,7 @@ class GroupSettings(msgspec.Struct, frozen=True):
 
     @property
     def downgrades(self) -> bool:
-        """Whether a consumer group becomes a classic one when its last member with the consumer protocol leaves."""
+        """Whether a consumer group becomes a classic group when its last member with the consumer protocol leaves."""
         return self.group_consumer_migration_policy in ("downgrade", "bidirectional")
 
     @classmethod
@@ -66,7 +66,7 @@ class GroupSettings(msgspec.Struct, frozen=True):
         )
 
     def consumer_session_timeout_ms(self, own: Texts) -> int:
-        """Return a consumer group's session timeout. `own` has the group's own configs; the broker's bounds apply."""
+        """Return a consumer group's session timeout within the broker's bounds. `own` has the group's own configs."""
         return within(
             own,
             GROUP["consumer.session.timeout.ms"],
@@ -76,9 +76,9 @@ class GroupSettings(msgspec.Struct, frozen=True):
         )
 
     def consumer_heartbeat_interval_ms(self, own: Texts) -> int:
-        """Return a consumer group's heartbeat interval.
+        """Return a consumer group's heartbeat interval within the broker's bounds.
 
-        `own` has the group's own configs; the broker's bounds apply.
+        `own` has the group's own configs.
         """
         return within(
             own,
@@ -90,6 +90,6 @@ class GroupSettings(msgspec.Struct, frozen=True):
 
 
 def within(own: Texts, config: Row, default: int, low: int, high: int) -> int:
-    """Return the group's value moved into the bounds; the default if it is not set or no number."""
+    """Return the group's value limited to the bounds, or the default if it is not set or not a number."""
     text = own.get(config.name)
     return default if text is None or not is_valid(config, text) else min(max(int(text), low), high)

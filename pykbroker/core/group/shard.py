@@ -20,7 +20,7 @@ from wire.error_codes import ErrorCode
 
 
 class Due(NamedTuple):
-    """A deadline; `machine.DUE` defines the kinds. The ids are empty where the kind needs none."""
+    """A deadline. `machine.DUE` lists the kinds. An id is empty if the kind needs none."""
 
     kind: str
     group_id: str = ""
@@ -30,7 +30,7 @@ class Due(NamedTuple):
 class Shard:
     """The groups and offsets of one partition.
 
-    A simple group has only offsets: a classic group without a protocol type.
+    A group that has offsets and no members is a simple group: a classic group without a protocol type.
     """
 
     def __init__(
@@ -44,24 +44,24 @@ class Shard:
         self.groups: dict[str, Group] = {}
         self.offsets = GroupOffsets()
         self.timers: Timers[Due] = Timers()
-        self.searches: dict[str, TopicSearch] = {}  # of groups that subscribe to regular expressions
-        self.downgraded = ""  # the last deleted consumer group; a classic group that replaces it must rebalance
+        self.searches: dict[str, TopicSearch] = {}  # by the id of a group that subscribes to regular expressions
+        self.downgraded = ""  # the last deleted consumer group: a classic group that replaces it must rebalance
         self.groups_to_expire: list[str] = []  # groups not yet searched for expired offsets
         self.deleted_topics: frozenset[str] = frozenset()  # deleted topics whose offsets are being deleted
         self.groups_to_clean: list[str] = []  # groups not yet searched for offsets of deleted topics
 
     def find_classic(self, group_id: str) -> ClassicGroup | None:
-        """Return a classic group; None if no group has this id, or one of the consumer protocol."""
+        """Return the classic group with this id, or None."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ClassicGroup) else None
 
     def find_consumer(self, group_id: str) -> ConsumerGroup | None:
-        """Return a group of the consumer protocol; None if no group has this id, or a classic one."""
+        """Return the consumer group with this id, or None."""
         group = self.groups.get(group_id)
         return group if isinstance(group, ConsumerGroup) else None
 
     def classic(self, group_id: str) -> ClassicGroup:
-        """Return a classic group. ApiError UNKNOWN_MEMBER_ID: it does not exist."""
+        """Return the classic group with this id. Raise ApiError UNKNOWN_MEMBER_ID if there is none."""
         group = self.find_classic(group_id)
         if group is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)

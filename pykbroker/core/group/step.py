@@ -1,4 +1,4 @@
-"""The records and replies that one call or one due deadline of the machine produces, in order."""
+"""The result of one request or deadline while it is being decided."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pykbroker.core.outcome import Outcome, Token
 
 
 class Step:
-    """The records and replies so far.
+    """The records and replies so far, in order.
 
     `now_ms` is the monotonic clock of deadlines, `wall_ms` the wall clock in records: the fields of `Now`.
     """

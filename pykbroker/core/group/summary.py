@@ -1,4 +1,4 @@
-"""Summaries of groups for metrics: how many members they have, and their committed offsets."""
+"""Summaries of groups for metrics: their number of members, and their committed offsets."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class GroupSummary(NamedTuple):
 
 
 class GroupSummaries(NamedTuple):
-    """The groups within the bound, and how many offsets the other groups have."""
+    """The groups whose offsets fit into `offsets_max`, and the number of offsets of the other groups."""
 
     groups: list[GroupSummary]
     offsets_omitted: int
 
     @property
     def cost(self) -> int:
-        """Return how much of `offsets_max` the groups take."""
+        """Return how much of `offsets_max` the groups use."""
         return sum(cost_of(len(group.offsets)) for group in self.groups)
 
 
 def cost_of(offsets: int) -> int:
-    """Return how much of `offsets_max` a group takes: a group without offsets counts like one offset."""
+    """Return how much of `offsets_max` a group uses. A group without offsets counts as one offset."""
     return max(1, offsets)
 
 

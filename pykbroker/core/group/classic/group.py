@@ -21,12 +21,12 @@ CONSUMER = "consumer"
 
 
 class ClassicGroup:
-    """A classic group. `state_ms` is the wall-clock time at which its state began; -1 in records without it.
+    """A classic group. `state_ms` is the wall-clock time at which its state began, or -1 if its record has none.
 
-    `assigned_ms` is when the leader sent this generation's assignment; -inf if unknown. `pending` has member ids that
-    were given out and have not joined yet; `unsynced` has members that have joined the generation and not sent
-    SyncGroup yet. `topics` has the subscribed topics; None if unknown. `must_begin` is set if the last record converted
-    a consumer group to this classic group.
+    `assigned_ms` is when the leader sent this generation's assignment, or -inf. `pending` has member ids that were
+    assigned to clients that have not joined yet. `unsynced` has members that have joined the generation and not sent
+    SyncGroup yet. `topics` has the subscribed topics, or None if they are unknown. `must_begin` is set if the last
+    record converted a consumer group to this classic group: it must then rebalance.
     """
 
     def __init__(self, group_id: str, wall_ms: int) -> None:
@@ -44,14 +44,17 @@ class ClassicGroup:
         self.topics: frozenset[str] | None = None
         self.must_begin = False
         self.joined = 0
-        self.initial_ms_left: int | None = None  # left for further delays of the first rebalance
-        self.member_added = False  # during the delay of the first rebalance
+        self.initial_ms_left: int | None = None  # time left for further delays of the first rebalance
+        self.member_added = False  # whether a member joined during the delay of the first rebalance
         self._supporters: Counter[str] = Counter()  # protocol -> number of members that support it
 
     # Members
 
     def check(self, member_id: str, instance_id: str | None) -> ClassicMember:
-        """Return the member. ApiError UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID."""
+        """Return the member.
+
+        Raise ApiError UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID if the ids are not those of a member.
+        """
         if instance_id is not None:
             known = self.static.get(instance_id)
             if known is not None and known != member_id:
@@ -64,7 +67,7 @@ class ClassicGroup:
         return member
 
     def check_current(self, member_id: str, instance_id: str | None, generation: int) -> ClassicMember:
-        """Return the member if `generation` is the current one. ApiError as `check`, or ILLEGAL_GENERATION."""
+        """Return the member as `check` does. Raise ApiError ILLEGAL_GENERATION unless the generation is current."""
         member = self.check(member_id, instance_id)
         if generation != self.generation:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
@@ -82,7 +85,7 @@ class ClassicGroup:
             self.static[member.instance_id] = member.id
 
     def remove(self, member_id: str) -> ClassicMember | None:
-        """Remove a member, pending or not. If it was the leader, another member becomes the leader."""
+        """Remove a member or a pending member id. If it was the leader, another member becomes the leader."""
         self.pending.discard(member_id)
         self.unsynced.discard(member_id)
         member = self.members.pop(member_id, None)
@@ -96,7 +99,7 @@ class ClassicGroup:
         return member
 
     def rename(self, member: ClassicMember, member_id: str) -> None:
-        """Give a static member a new member id in the same position."""
+        """Give a static member a new member id. Its position among the members stays."""
         assert member.instance_id is not None
         self.members = {member_id if known == member.id else known: one for known, one in self.members.items()}
         self.static[member.instance_id] = member_id
@@ -113,7 +116,7 @@ class ClassicGroup:
         self._supporters.update({name for name, _ in protocols})
 
     def park_joining(self, member: ClassicMember, token: Token | None) -> Token | None:
-        """Park the member's JoinGroup caller, or none. Return the caller that was parked before."""
+        """Store the token of the member's waiting JoinGroup, or None. Return the previous one."""
         before, member.joining = member.joining, token
         self.joined += (token is not None) - (before is not None)
         return before
@@ -128,7 +131,7 @@ class ClassicGroup:
 
     @property
     def all_joined(self) -> bool:
-        """Whether a rebalance waits for no further member."""
+        """Whether all members have joined the rebalance."""
         return self.joined == len(self.members) and not self.pending
 
     @property
@@ -153,7 +156,7 @@ class ClassicGroup:
         return votes.most_common(1)[0][0]
 
     def elect(self) -> bool:
-        """Choose a leader that has joined, the current one if possible. False: no member has joined."""
+        """Choose a leader that has joined, the current leader if possible. Return False if no member has joined."""
         led = self.members.get(self.leader or "")
         if led is not None and led.joining is None:
             joined = next((member.id for member in self.members.values() if member.joining is not None), None)
@@ -182,14 +185,17 @@ class ClassicGroup:
             self.topics = subscribed_topics(member.metadata(self.protocol) for member in self.members.values())
 
     def subscribes(self, topic: str) -> bool:
-        """Whether a member may read the topic. If a consumer group's subscriptions are unknown, any topic counts."""
+        """Whether a member may read the topic.
+
+        While a consumer group's subscriptions are unknown, every topic counts.
+        """
         return self.protocol_type == CONSUMER if self.topics is None else topic in self.topics
 
-    # As any group
+    # The interface `Group`
 
     @property
     def delete_error(self) -> ErrorCode:
-        """Return why the group cannot be deleted, or NONE."""
+        """Return the reason why the group cannot be deleted, or NONE."""
         return ANSWERS[self.state].delete
 
     @property
@@ -203,7 +209,7 @@ class ClassicGroup:
         return ListedGroup(self.id, self.protocol_type, self.state, "classic")
 
     def described(self) -> DescribedGroup:
-        """Return the group as DescribeGroups describes it. The protocol is hidden unless the group is Stable."""
+        """Return the group as DescribeGroups describes it. The protocol is omitted unless the group is Stable."""
         stable = self.state is ClassicGroupState.STABLE
         return DescribedGroup(
             group_id=self.id,
@@ -224,12 +230,13 @@ class ClassicGroup:
         )
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Let every client fetch offsets."""
+        """Do nothing: every client may fetch the offsets of a classic group."""
 
     def retained_since_ms(self, commit_ms: int) -> int | None:
-        """Return the time of the commit, or that at which the group became empty.
+        """Return the time from which an offset's retention counts: its commit, or when the group became empty.
 
-        A group with members keeps all offsets unless it is Stable and its subscriptions are known.
+        Return None while the offset must be kept. A group with members keeps all offsets unless it is Stable and its
+        subscriptions are known.
         """
         if not self.protocol_type:
             return commit_ms

@@ -14,7 +14,7 @@ from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 def heartbeat(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
-    """Extend the member's session, also while the group rebalances, and reply with the state's error code."""
+    """Extend the member's session, even during a rebalance, and reply with the error code of the group's state."""
     request: HeartbeatRequest = asked.message
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)

@@ -18,21 +18,21 @@ from wire.messages.join_group import JoinGroupRequest
 MEMBER_ID_REQUIRED_VERSION_FIRST = 4
 SKIP_ASSIGNMENT_VERSION_FIRST = 9
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
-"""Time a new member's JoinGroup may be parked.
+"""The longest time for which a new member's JoinGroup waits.
 
 If the rebalance takes longer, the member is removed and may join again.
 """
 PENDING_MEMBERS_MAX = 10_000
-"""Unused member ids of one group. Each is forgotten after a session timeout."""
+"""The number of member ids of one group that were assigned but not used. Each is dropped after a session timeout."""
 PROTOCOLS_MAX, PROTOCOLS_BYTES_MAX = 1000, 4 << 20
-"""Protocols of one member, and their bytes in total.
+"""The number of protocols of one member, and their size in total.
 
-They are kept in memory before the size of a record bounds them.
+Protocols are kept in memory before a record with a limited size contains them.
 """
 
 
 def join(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
-    """Answer a JoinGroup, or park its caller until the rebalance that it starts, or that is in progress, has ended."""
+    """Answer a JoinGroup, or make it wait until the rebalance has ended that it starts or joins."""
     request: JoinGroupRequest = asked.message
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
@@ -54,7 +54,7 @@ def join(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
 
 
 def check_member(shard: Shard, request: JoinGroupRequest) -> None:
-    """Raise ApiError if the session timeout is out of bounds, or the member has too many or too large protocols."""
+    """Raise ApiError if the session timeout is out of bounds, or if the member has too many or too large protocols."""
     least_ms, most_ms = shard.settings.group_min_session_timeout_ms, shard.settings.group_max_session_timeout_ms
     if not least_ms <= request.session_timeout_ms <= most_ms:
         raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
@@ -64,7 +64,7 @@ def check_member(shard: Shard, request: JoinGroupRequest) -> None:
 
 
 def _group(shard: Shard, request: JoinGroupRequest, step: Step) -> tuple[ClassicGroup, bool]:
-    """Return the group and whether it is new. A new member replaces an empty consumer group by a classic one."""
+    """Return the group and whether it is new. A classic group for a new member replaces an empty consumer group."""
     group = shard.find_classic(request.group_id)
     if group is not None:
         return group, False
@@ -78,9 +78,9 @@ def _group(shard: Shard, request: JoinGroupRequest, step: Step) -> tuple[Classic
 
 
 def _accepts(group: ClassicGroup, member_id: str, size_max: int) -> bool:
-    """Whether the group has room.
+    """Whether the group has room for the member.
 
-    While it rebalances only members that have joined count, since the others may not return.
+    During a rebalance only members that have joined count, since the others may not return.
     """
     member = group.members.get(member_id)
     if group.state is ClassicGroupState.EMPTY:
@@ -91,7 +91,7 @@ def _accepts(group: ClassicGroup, member_id: str, size_max: int) -> bool:
 
 
 def _join_without_id(shard: Shard, group: ClassicGroup, asked: ClientRequest, token: Token, step: Step) -> None:
-    """Give a client a member id. Static members and old clients join with it at once, others get MEMBER_ID_REQUIRED."""
+    """Assign a member id to a client. Static members and old clients join at once, others get MEMBER_ID_REQUIRED."""
     request: JoinGroupRequest = asked.message
     member_id = f"{asked.client_id if request.group_instance_id is None else request.group_instance_id}-{_uuid(shard)}"
     if request.group_instance_id is not None:
@@ -138,7 +138,7 @@ def _add(shard: Shard, group: ClassicGroup, member_id: str, asked: ClientRequest
 
 
 def _join_with_id(shard: Shard, group: ClassicGroup, asked: ClientRequest, token: Token, step: Step) -> None:
-    """Handle a client with a member id: after MEMBER_ID_REQUIRED, for a rebalance, or after it missed a response."""
+    """Handle a JoinGroup with a member id: after MEMBER_ID_REQUIRED, for a rebalance, or after a lost response."""
     request: JoinGroupRequest = asked.message
     if request.member_id in group.pending:
         if request.group_instance_id is not None:
@@ -149,9 +149,8 @@ def _join_with_id(shard: Shard, group: ClassicGroup, asked: ClientRequest, token
     if group.state is ClassicGroupState.EMPTY:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
     has_news = member.protocols != protocols(request)
-    leads = (
-        group.state is ClassicGroupState.STABLE and group.leader == member.id
-    )  # the leader may know of new partitions
+    # The leader may have found new partitions, which need a new assignment.
+    leads = group.state is ClassicGroupState.STABLE and group.leader == member.id
     if group.state is ClassicGroupState.PREPARING_REBALANCE or has_news or leads or member.joining is not None:
         _rejoin(group, member, request, token, step)
         rebalance.rebalance_when_synced(shard, group, step)
@@ -187,7 +186,7 @@ def _replace(
 def _resume(
     group: ClassicGroup, member: ClassicMember, member_id: str, asked: ClientRequest, token: Token, step: Step
 ) -> None:
-    """Continue the current generation with the replaced member's assignment, without a rebalance."""
+    """Continue the current generation without a rebalance. The new instance gets the assignment of the old one."""
     request: JoinGroupRequest = asked.message
     old_leader = group.leader
     group.set_protocols(member, protocols(request))
@@ -208,7 +207,7 @@ def _resume(
 
 
 def _keeps_protocol(group: ClassicGroup, member: ClassicMember, protocols: Protocols) -> bool:
-    """Whether the group would still select the same protocol if the member supported these ones."""
+    """Whether the group would still select the same protocol if the member supported these protocols."""
     known = member.protocols
     group.set_protocols(member, protocols)
     selected = (
@@ -219,9 +218,9 @@ def _keeps_protocol(group: ClassicGroup, member: ClassicMember, protocols: Proto
 
 
 def _rejoin(group: ClassicGroup, member: ClassicMember, request: JoinGroupRequest, token: Token, step: Step) -> None:
-    """Update the member's protocols and timeouts, and park its caller.
+    """Update the member's protocols and timeouts, and make its JoinGroup wait.
 
-    A caller parked before gets REBALANCE_IN_PROGRESS.
+    An earlier JoinGroup of the member that still waits gets REBALANCE_IN_PROGRESS.
     """
     group.set_protocols(member, protocols(request))
     member.rebalance_timeout_ms, member.session_timeout_ms = rebalance_timeout_ms(request), request.session_timeout_ms
@@ -231,7 +230,7 @@ def _rejoin(group: ClassicGroup, member: ClassicMember, request: JoinGroupReques
 
 
 def protocols(request: JoinGroupRequest) -> Protocols:
-    """Return the request's protocols in the form in which a member keeps them."""
+    """Return the request's protocols as `ClassicMember` stores them."""
     return tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols)
 
 

@@ -1,4 +1,4 @@
-"""A member of a classic group: its protocols, its assignment, and its parked callers."""
+"""A member of a classic group: its protocols, its assignment, and its waiting requests."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import msgspec
 from pykbroker.core.outcome import Token
 
 Protocols = tuple[tuple[str, bytes], ...]
-"""(name, metadata) of a member's protocols, the preferred one first. The metadata is for the group's leader."""
+"""The protocols of a member as (name, metadata), the preferred one first. The metadata is for the group's leader."""
 
 
 class ClassicMember(msgspec.Struct):
     """A member of a classic group.
 
-    `is_new` holds until its first generation; `joining` and `syncing` are parked callers.
+    `is_new` is true until its first generation. `joining` and `syncing` are the tokens of its waiting JoinGroup and
+    SyncGroup.
     """
 
     id: str
@@ -32,11 +33,11 @@ class ClassicMember(msgspec.Struct):
 
     @property
     def awaits_answer(self) -> bool:
-        """Whether the member has a parked caller. It then cannot send heartbeats and need not."""
+        """Whether a request of the member waits for its response. The member cannot send heartbeats meanwhile."""
         return self.joining is not None or self.syncing is not None
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return the member's metadata for this protocol; empty if it does not support the protocol."""
+        """Return the member's metadata for this protocol, or an empty value if the member does not support it."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
     def vote(self, candidates: Container[str]) -> str:

@@ -14,26 +14,26 @@ from wire.messages.join_group import JoinGroupResponse, JoinGroupResponseMember
 from wire.messages.sync_group import SyncGroupResponse
 
 SESSION, JOIN, SYNC, BEGIN = "session", "join", "sync", "begin"
-"""Kinds of deadlines: a member's next heartbeat, the end of the wait for JoinGroup, and of the wait for SyncGroup.
+"""Kinds of deadlines: of a member's next heartbeat, of the members' JoinGroup, and of their SyncGroup.
 
-BEGIN is the rebalance of a group that was just converted to a classic one, or whose members were given time for
-SyncGroup.
+BEGIN starts the rebalance of a group that was just converted to a classic group, or that waited for SyncGroups.
 """
 
 SYNC_PATIENCE_MS = 10
-"""Time after the leader's SyncGroup during which a JoinGroup waits for the SyncGroups of the other members.
+"""The time after the leader's SyncGroup during which a JoinGroup waits for the SyncGroups of the other members.
 
-Kafka answers the leader after an append in another thread, 2 to 5 ms later, and so gives the other members that time.
+Without it a rejoining member would interrupt them. Kafka answers the leader 2 to 5 ms later, after an append in another
+thread, and so gives the other members that time.
 """
 
 
 def expect(shard: Shard, group: ClassicGroup, member_id: str, timeout_ms: int, step: Step) -> None:
-    """Restart the member's session: its next heartbeat is due within `timeout_ms`."""
+    """Restart the member's session: its next heartbeat must arrive within `timeout_ms`."""
     shard.timers.set(Due(SESSION, group.id, member_id), step.now_ms + timeout_ms)
 
 
 def rebalance_or_complete(shard: Shard, group: ClassicGroup, step: Step) -> None:
-    """Start a rebalance after a change of the members, or complete the one in progress if all have joined."""
+    """Start a rebalance after a change of the members, or complete the current one if all have joined."""
     if group.state is not ClassicGroupState.PREPARING_REBALANCE:
         prepare(shard, group, step)
     else:
@@ -43,7 +43,7 @@ def rebalance_or_complete(shard: Shard, group: ClassicGroup, step: Step) -> None
 def rebalance_when_synced(shard: Shard, group: ClassicGroup, step: Step) -> None:
     """Start a rebalance for a member that rejoins.
 
-    Other members may still be about to send SyncGroup: wait for them first.
+    If other members may still send SyncGroup, wait for them first.
     """
     until_ms = group.assigned_ms + SYNC_PATIENCE_MS
     if group.state is ClassicGroupState.STABLE and group.unsynced and step.now_ms < until_ms:
@@ -53,14 +53,14 @@ def rebalance_when_synced(shard: Shard, group: ClassicGroup, step: Step) -> None
 
 
 def complete_if_all_joined(shard: Shard, group: ClassicGroup, step: Step) -> None:
-    """Complete the rebalance if all members have joined. A group's first rebalance waits for its full delay."""
+    """Complete the rebalance if all members have joined. The first rebalance of a group waits for its full delay."""
     preparing = group.state is ClassicGroupState.PREPARING_REBALANCE
     if preparing and group.all_joined and group.previous_state is not ClassicGroupState.EMPTY:
         complete_join(shard, group, step)
 
 
 def prepare(shard: Shard, group: ClassicGroup, step: Step) -> None:
-    """Start a rebalance: all members must rejoin. Parked SyncGroup callers get REBALANCE_IN_PROGRESS."""
+    """Start a rebalance: all members must rejoin. Waiting SyncGroups get REBALANCE_IN_PROGRESS."""
     for member in group.members.values():
         if group.state is ClassicGroupState.COMPLETING_REBALANCE:
             member.assignment = b""
@@ -82,7 +82,7 @@ def prepare(shard: Shard, group: ClassicGroup, step: Step) -> None:
 
 
 def resume(shard: Shard, group: ClassicGroup, step: Step) -> None:
-    """Restart the sessions of a loaded group. One that was converted, or is above the maximum size, rebalances."""
+    """Restart the sessions of a loaded group. A group that was converted or exceeds the maximum size rebalances."""
     for member in group.members.values():
         expect(shard, group, member.id, member.session_timeout_ms, step)
     if group.must_begin or len(group.members) > shard.settings.group_max_size:
@@ -97,7 +97,7 @@ def begin_due(shard: Shard, due: Due, step: Step) -> None:
 
 
 def join_due(shard: Shard, due: Due, step: Step) -> None:
-    """Complete the rebalance. A first rebalance is delayed again if members joined during its delay."""
+    """Complete the rebalance. The first rebalance of a group is delayed again if members joined during its delay."""
     group = shard.classic(due.group_id)
     if group.member_added and group.initial_ms_left:
         group.member_added = False
@@ -111,7 +111,7 @@ def join_due(shard: Shard, due: Due, step: Step) -> None:
 def complete_join(shard: Shard, group: ClassicGroup, step: Step) -> None:
     """Begin the next generation with the members that have joined, and with static members, which may return later.
 
-    If only static members are left and none of them has joined, wait for another rebalance timeout.
+    If only static members remain and none of them has joined, wait for another rebalance timeout.
     """
     shard.timers.cancel(Due(JOIN, group.id))
     group.initial_ms_left, group.member_added = None, False
@@ -142,9 +142,9 @@ def sync_due(shard: Shard, due: Due, step: Step) -> None:
 
 
 def session_due(shard: Shard, due: Due, step: Step) -> None:
-    """Remove a member whose session has timed out, unless it has a parked caller.
+    """Remove a member whose session has timed out, unless a request of it waits for its response.
 
-    A new member has no heartbeats yet, and its parked connection may be dead: it is removed and may join again.
+    A new member is removed even then: it sends no heartbeats yet, so its connection may be dead. It may join again.
     """
     group = shard.find_classic(due.group_id)
     if group is None:
@@ -164,14 +164,14 @@ def session_due(shard: Shard, due: Due, step: Step) -> None:
 
 
 def remove(shard: Shard, group: ClassicGroup, member: ClassicMember, step: Step) -> None:
-    """Remove the member; its parked callers get UNKNOWN_MEMBER_ID."""
+    """Remove the member. Its waiting requests get UNKNOWN_MEMBER_ID."""
     refuse_parked(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "", step)
     shard.timers.cancel(Due(SESSION, group.id, member.id))
     group.remove(member.id)
 
 
 def refuse_parked(group: ClassicGroup, member: ClassicMember, code: ErrorCode, member_id: str, step: Step) -> None:
-    """Answer the member's parked callers with this error."""
+    """Answer the member's waiting requests with this error."""
     joining, syncing = group.park_joining(member, None), member.syncing
     member.syncing = None
     if joining is not None:
@@ -181,7 +181,7 @@ def refuse_parked(group: ClassicGroup, member: ClassicMember, code: ErrorCode, m
 
 
 def answer_join(group: ClassicGroup, member: ClassicMember, step: Step) -> None:
-    """Answer the member's parked JoinGroup with the generation; the leader's answer has all members."""
+    """Answer the member's waiting JoinGroup with the new generation. Only the leader's response lists all members."""
     token = group.park_joining(member, None)
     if token is not None:
         step.reply(token, generation(group, member.id))
@@ -190,7 +190,7 @@ def answer_join(group: ClassicGroup, member: ClassicMember, step: Step) -> None:
 def answer_sync(
     shard: Shard, group: ClassicGroup, member: ClassicMember, response: SyncGroupResponse, step: Step
 ) -> None:
-    """Answer the member's parked SyncGroup and restart its session."""
+    """Answer the member's waiting SyncGroup and restart its session."""
     token: Token = member.syncing
     member.syncing = None
     step.reply(token, response)

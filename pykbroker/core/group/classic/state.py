@@ -1,16 +1,16 @@
-"""The states of a classic group, as tables.
+"""The states of a classic group, as tables. "waits" means that the response is sent later.
 
               JoinGroup of a member        SyncGroup               Heartbeat  transitions
 Empty         starts a rebalance           UNKNOWN_MEMBER_ID       same       PreparingRebalance: a member joins
-Preparing     parks                        REBALANCE_IN_PROGRESS   same       Completing: all have joined, or timeout
+Preparing     waits                        REBALANCE_IN_PROGRESS   same       Completing: all have joined, or timeout
                                                                               Empty: no member is left
-Completing    new protocols: rebalances    parks; the leader's     NONE       Stable: the leader has assigned
-              unchanged: answers again     stores the generation              Preparing: a member joins or is removed
+Completing    new protocols: rebalances    waits; the leader's     NONE       Stable: the leader has assigned
+              otherwise: answers again     stores the generation              Preparing: a member joins or is removed
 Stable        new protocols, or leader:    its assignment          NONE       Preparing: as from Completing
               rebalances once all have
               synced, or SYNC_PATIENCE_MS
               have passed
-              unchanged: answers again
+              otherwise: answers again
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wire.error_codes import ErrorCode
 
 
 class ClassicGroupState(StrEnum):
-    """A state, by the name that clients see."""
+    """A state of a classic group, under the name that clients see."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -41,7 +41,7 @@ MAY_FOLLOW: dict[ClassicGroupState, frozenset[ClassicGroupState]] = {
     ClassicGroupState.COMPLETING_REBALANCE: frozenset((ClassicGroupState.PREPARING_REBALANCE,)),
     ClassicGroupState.STABLE: frozenset((ClassicGroupState.COMPLETING_REBALANCE,)),
 }
-"""The states from which each state may be entered."""
+"""The states that may precede each state."""
 
 
 class StateAnswers(NamedTuple):

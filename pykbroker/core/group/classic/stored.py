@@ -11,11 +11,11 @@ from pykbroker.core.group.classic.state import ClassicGroupState
 from wire.stored.classic_group import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 VALUE_VERSION = 3
-"""The version that Kafka 4.3.1 writes. Version 4 is for newer readers."""
+"""The version of the record that Kafka 4.3.1 writes. Version 4 is for later releases."""
 
 
 def empty(group: ClassicGroup, generation: int, wall_ms: int) -> CoordinatorRecord:
-    """Return the record of the group without members."""
+    """Return the record of a group that has no members."""
     value = GroupMetadataValue(
         protocol_type=group.protocol_type,
         generation=generation,
@@ -59,9 +59,9 @@ def _stored(member: ClassicMember, name: str, protocol: str | None, assignment: 
 
 
 def restore(group: ClassicGroup, value: GroupMetadataValue) -> None:
-    """Set the group's state from its record. Known members keep the fields that records do not hold.
+    """Set the group's state from its record. Known members keep the fields that are not in the record.
 
-    A record without members, in the group's current generation, only created the group: members that are joining stay.
+    The record of a new group has no members. If it is for the current generation, members that are joining stay.
     """
     if not value.members and value.generation == group.generation:
         return

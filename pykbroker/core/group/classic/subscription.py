@@ -10,7 +10,7 @@ from wire.stored.framing import decode_versioned
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """Return all subscribed topics; None if a subscription is not in the format of Kafka's consumer protocol."""
+    """Return all subscribed topics, or None if a subscription is not in the format of Kafka's consumer protocol."""
     topics: set[str] = set()
     try:
         for subscription in subscriptions:

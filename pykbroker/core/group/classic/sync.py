@@ -16,7 +16,7 @@ from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
 def sync(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
-    """Answer with the member's assignment, or park the caller until the leader has sent it."""
+    """Answer with the member's assignment, or make the request wait until the leader has sent the assignments."""
     request: SyncGroupRequest = asked.message
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
@@ -50,7 +50,7 @@ def _park(member: ClassicMember, token: Token, step: Step) -> None:
 
 
 def _assign(shard: Shard, group: ClassicGroup, request: SyncGroupRequest, step: Step) -> None:
-    """Store the generation and answer all parked callers. A member that the leader left out has an empty assignment."""
+    """Store the generation and answer all waiting SyncGroups. A member without an assignment gets an empty one."""
     given = {one.member_id: bytes(one.assignment) for one in request.assignments}
     step.write(stored.assigned(group, given))
     group.assigned_ms = step.now_ms

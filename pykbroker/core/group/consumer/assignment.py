@@ -8,7 +8,7 @@ from typing import Protocol
 TopicIdPartition = tuple[bytes, int]
 """A partition: topic id and index."""
 Assignment = Mapping[bytes, frozenset[int]]
-"""Partitions by topic id. A topic without partitions has no entry."""
+"""Partition indexes by topic id. A topic without partitions has no entry."""
 NOTHING: Assignment = {}
 
 
@@ -40,7 +40,7 @@ def joined(left: Assignment, right: Assignment) -> Assignment:
 
 
 def each(assignment: Assignment) -> Iterator[TopicIdPartition]:
-    """Return every partition, in order within a topic."""
+    """Return every partition. The partitions of a topic are in order."""
     for topic, partitions in assignment.items():
         for partition in sorted(partitions):
             yield topic, partition

@@ -1,11 +1,12 @@
 """The server-side assignors of consumer groups (KIP-848).
 
 1. Every partition of a subscribed topic is assigned to one member that subscribes to the topic.
-2. `uniform` balances the number of partitions. Members with the same subscriptions differ by at most one; with
-   different subscriptions no member has two more than another one that could take over a partition. It moves as few as
-   possible.
+2. `uniform` balances the number of partitions and moves as few as possible. With equal subscriptions, the numbers of
+   two members differ by at most one. With different subscriptions, no member has two more than another member that
+   subscribes to one of its topics.
 3. `range` gives each member a contiguous range of each topic, with members in the order of their names, so that topics
    with the same number of partitions are split alike. It ignores the previous assignment.
+
 Source: KIP-848; `uniform`, `range` of Kafka's group coordinator.
 """
 
@@ -18,11 +19,11 @@ import msgspec
 from pykbroker.core.group.consumer.assignment import Assignment, TopicIdPartition
 
 MOVES_MAX = 100_000
-"""Moves that balance members with different subscriptions. Past these the assignment stays as it is."""
+"""The number of moves that balance members with different subscriptions. After them the assignment stays as it is."""
 
 
 class Subscriber(msgspec.Struct, frozen=True):
-    """A member for the assignors: its topic ids, its previous target, and its instance id if it is static."""
+    """A member, as assignors see it: its topic ids, its previous target, and its instance id if it is static."""
 
     topics: frozenset[bytes]
     had: Assignment = {}
@@ -34,7 +35,7 @@ MemberAssignments = dict[str, Assignment]
 
 
 def uniform(members: Members, partitions: Mapping[bytes, int]) -> MemberAssignments:
-    """Balance the partitions with as few moves as possible. `partitions` has each topic's partition count."""
+    """Return targets with balanced numbers of partitions and few moves. `partitions` has the size of each topic."""
     subscribed = sorted({topic for member in members.values() for topic in member.topics if topic in partitions})
     held: dict[str, dict[TopicIdPartition, None]] = {name: {} for name in members}
     taken: set[TopicIdPartition] = set()
@@ -56,7 +57,7 @@ def uniform(members: Members, partitions: Mapping[bytes, int]) -> MemberAssignme
 def _level(held: dict[str, dict[TopicIdPartition, None]], free: list[TopicIdPartition]) -> None:
     """Balance members with the same subscriptions.
 
-    Members with the most partitions keep the one above the even share.
+    If the partitions do not divide evenly, the members that had the most keep one more.
     """
     if not held:
         return
@@ -75,7 +76,7 @@ def _level(held: dict[str, dict[TopicIdPartition, None]], free: list[TopicIdPart
 
 
 def _spread(members: Members, held: dict[str, dict[TopicIdPartition, None]], free: list[TopicIdPartition]) -> None:
-    """Give free partitions to the subscriber with the fewest, then move from members with two more than another one."""
+    """Give each free partition to the subscriber with the fewest, then move partitions between unequal members."""
     subscribers: dict[bytes, list[str]] = {}
     for name, member in members.items():
         for topic in member.topics:
@@ -99,7 +100,7 @@ def _spread(members: Members, held: dict[str, dict[TopicIdPartition, None]], fre
 
 
 def ranges(members: Members, partitions: Mapping[bytes, int]) -> MemberAssignments:
-    """Give each subscriber a contiguous range of each of its topics."""
+    """Return targets with a contiguous range of each topic for each of its subscribers."""
     shares: dict[str, dict[bytes, frozenset[int]]] = {name: {} for name in members}
     order = sorted(members, key=lambda name: (members[name].instance_id is None, members[name].instance_id or name))
     for topic in sorted({topic for member in members.values() for topic in member.topics if topic in partitions}):

@@ -1,4 +1,4 @@
-"""Checks of a ConsumerGroupHeartbeat that need no group: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR."""
+"""The checks of a ConsumerGroupHeartbeat that need no group: INVALID_REQUEST or UNSUPPORTED_ASSIGNOR."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def check(request: ConsumerGroupHeartbeatRequest, version: int, assignors: tuple
 
 
 def full(size_max: int) -> ApiError:
-    """Return the error of a group that has no room for another member."""
+    """Return the error for a member that would exceed the maximum size of the group."""
     return ApiError(
         ErrorCode.GROUP_MAX_SIZE_REACHED, f"The consumer group has reached its maximum capacity of {size_max} members."
     )

@@ -1,6 +1,6 @@
-"""JoinGroup to a consumer group: a member that uses the classic protocol joins, or takes its next step.
+"""JoinGroup to a consumer group: a member that uses the classic protocol joins, or continues a rebalance.
 
-The request never waits for other members and no member is the leader: the generation is the member's epoch, and
+The request never waits for other members, and no member is the leader: the generation is the member's epoch, and
 SyncGroup returns its assignment.
 """
 
@@ -37,7 +37,7 @@ from wire.stored.consumer_protocol import ConsumerProtocolSubscription
 def join(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
     """Answer a JoinGroup at once.
 
-    If a static member replaces the last one that used the consumer protocol, the group becomes a classic one.
+    If a static member replaces the last member that used the consumer protocol, the group becomes a classic group.
     """
     request: JoinGroupRequest = asked.message
     group = shard.find_consumer(request.group_id)
@@ -73,7 +73,7 @@ def join(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
 
 
 def _check(shard: Shard, group: ConsumerGroup, request: JoinGroupRequest, member_id: str, version: int) -> bool:
-    """Whether the member must ask again with its new member id. ApiError: it may not join."""
+    """Whether the member must repeat the request with its new member id. Raise ApiError if it may not join."""
     if member_id not in group.members and len(group.members) >= shard.settings.group_consumer_max_size:
         raise full(shard.settings.group_consumer_max_size)
     names = [protocol.name for protocol in request.protocols]
@@ -85,7 +85,7 @@ def _check(shard: Shard, group: ConsumerGroup, request: JoinGroupRequest, member
 
 
 def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
-    """Return the subscription in the first protocol's metadata; all protocols have the same one."""
+    """Return the subscription from the metadata of the first protocol. All protocols have the same subscription."""
     try:
         return read_subscription(bytes(request.protocols[0].metadata))
     except DecodeError as error:

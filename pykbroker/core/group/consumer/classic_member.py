@@ -1,6 +1,6 @@
 """SyncGroup, Heartbeat and LeaveGroup of consumer group members that use the classic protocol.
 
-A heartbeat tells such a member to rejoin; JoinGroup is then its next step, see `classic_join`.
+A Heartbeat response tells such a member when it must rejoin with JoinGroup: see `classic_join`.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ def sync(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
 
 
 def heartbeat(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
-    """Extend the session. REBALANCE_IN_PROGRESS: the member must rejoin.
+    """Extend the session. The error REBALANCE_IN_PROGRESS tells the member to rejoin.
 
-    It rejoins to reach the group's epoch, to revoke partitions, or to receive partitions that others have released.
+    It must rejoin to reach the group's epoch, to revoke partitions, or to receive partitions that others have released.
     """
     request: HeartbeatRequest = asked.message
     group, stored_member, _, has = _member(shard, request)
@@ -65,7 +65,7 @@ def heartbeat(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> N
 
 
 def leave(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
-    """Reply for each member on its own, and remove all of them together.
+    """Remove the members of the request together, and reply with an error code for each.
 
     Members of either protocol may leave this way.
     """
@@ -102,7 +102,7 @@ def _member(
 ) -> tuple[ConsumerGroup, StoredMember, ClassicMemberMetadata, Current]:
     """Return the group and its member.
 
-    ApiError: it is unknown, uses the consumer protocol, or is in another generation.
+    Raise ApiError if the member is unknown, uses the consumer protocol, or is in another generation.
     """
     group = shard.find_consumer(request.group_id)
     assert group is not None

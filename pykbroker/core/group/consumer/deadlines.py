@@ -1,4 +1,4 @@
-"""The deadlines of a consumer group's member."""
+"""The deadlines of the members of a consumer group."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
 
 CONSUMER_SESSION, REVOCATION = "consumer session", "revocation"
-"""Kinds of deadlines: a member's next heartbeat, and the end of its revocation of partitions."""
+"""Kinds of deadlines: of a member's next heartbeat, and of its revocation of partitions."""
 REJOIN, FETCH = "rejoin", "fetch"
-"""Kinds of deadlines of members that use the classic protocol: their next JoinGroup, and their SyncGroup."""
+"""Kinds of deadlines of members that use the classic protocol: of the next JoinGroup, and of the next SyncGroup."""
 
 
 def expect(shard: Shard, group_id: str, member_id: str, stored_member: StoredMember, step: Step) -> None:

@@ -1,6 +1,6 @@
-"""Members that leave a consumer group: on request, for good or, if static, for now; or after a timeout.
+"""The departure of members from a consumer group: they leave for good, leave for now (static members), or time out.
 
-If all remaining members use the classic protocol, the group becomes a classic one.
+If all remaining members use the classic protocol, the group becomes a classic group.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 
 RETRY_MS = 1000
-"""Time until the next attempt after the log refused the removal of a member."""
+"""The time until the next attempt to remove a member, if the log refused the records of the first attempt."""
 
 
 def leave(shard: Shard, request: ConsumerGroupHeartbeatRequest, token: Token, step: Step) -> None:
-    """Remove the member, or mark a static one as away, and reply with the request's member epoch."""
+    """Remove the member, or mark a static member as absent, and reply with the request's member epoch."""
     group = shard.find_consumer(request.group_id)
     if group is None:
         raise no_consumer_group(shard.groups.get(request.group_id), request.group_id)
@@ -50,7 +50,7 @@ def leave(shard: Shard, request: ConsumerGroupHeartbeatRequest, token: Token, st
 
 
 def check_instance(group: ConsumerGroup, instance_id: str, member_id: str) -> None:
-    """Raise UNKNOWN_MEMBER_ID if the instance id is unknown, FENCED_INSTANCE_ID if another member has it."""
+    """Raise ApiError UNKNOWN_MEMBER_ID for an unknown instance id, FENCED_INSTANCE_ID if another member has it."""
     known = group.static.get(instance_id)
     if known is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
@@ -62,7 +62,7 @@ def check_instance(group: ConsumerGroup, instance_id: str, member_id: str) -> No
 
 
 def no_consumer_group(group: Group | None, group_id: str, kind: str = "Group") -> ApiError:
-    """Return the error for a group that is missing or a classic one. `kind` begins the message about a missing one."""
+    """Return the error for a group that does not exist or is classic. `kind` begins the message for a missing group."""
     why = f"{kind} {group_id} not found." if group is None else f"Group {group_id} is not a consumer group."
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, why)
 
@@ -106,7 +106,7 @@ def resume(shard: Shard, group: ConsumerGroup, step: Step) -> None:
 
 
 def session_due(shard: Shard, due: Due, step: Step) -> None:
-    """Remove a member whose session, or deadline to rejoin or to fetch its assignment, has passed."""
+    """Remove a member whose session, or whose deadline to rejoin or to fetch its assignment, has passed."""
     group = shard.find_consumer(due.group_id)
     if group is not None and due.member_id in group.members:
         _remove_overdue(shard, group, due, step)
@@ -122,6 +122,6 @@ def revocation_due(shard: Shard, due: Due, step: Step) -> None:
 
 
 def _remove_overdue(shard: Shard, group: ConsumerGroup, due: Due, step: Step) -> None:
-    """Remove the member. The deadline is set again, in case the log refuses the records; replaying them cancels it."""
+    """Remove the member. The deadline is set again in case the log refuses the records; replaying them cancels it."""
     shard.timers.set(due, step.now_ms + RETRY_MS)
     remove(GroupDraft(group, step), shard, [due.member_id])

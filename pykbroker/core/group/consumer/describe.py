@@ -18,7 +18,7 @@ CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
 def describe(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
-    """Describe the groups. A missing group, or a classic one, gets GROUP_ID_NOT_FOUND."""
+    """Describe the groups. A group that does not exist or is classic gets GROUP_ID_NOT_FOUND."""
     request: wire.ConsumerGroupDescribeRequest = asked.message
     step.reply(
         token,
@@ -44,7 +44,7 @@ def _described(shard: Shard, group_id: str) -> wire.DescribedGroup:
 
 
 def _member(group: ConsumerGroup, member_id: str, topics: TopicsImage) -> wire.Member:
-    """Return a member's description. Partitions that it is revoking count as assigned."""
+    """Return a member's description. Partitions that it must still revoke count as assigned."""
     stored_member, has = group.members[member_id], group.current.get(member_id, Current())
     return wire.Member(
         member_id=member_id,

@@ -1,8 +1,8 @@
 """Conversion of a consumer group to a classic group once all members use the classic protocol (KIP-848).
 
-The group's epoch becomes the generation, and each member's partitions become its assignment. Partitions that it is
-revoking are included: no other member may take them before the following rebalance. Replay of the record creates the
-classic group.
+The group's epoch becomes the generation, and each member's partitions become its assignment. Partitions that the member
+must still revoke are included, since no other member may take them before the following rebalance. Replaying the record
+creates the classic group.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A working copy of a consumer group: records apply to it at once, and to the group itself when they are replayed."""
+"""A working copy of a consumer group. A record applies to the copy at once, and to the group when it is replayed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pykbroker.core.group.step import Step
 
 
 class GroupDraft:
-    """A draft of one request. `group` is the group itself until the first write, then a copy."""
+    """The draft of one request. `group` is the group itself until the first write, then a copy."""
 
     def __init__(self, group: ConsumerGroup, step: Step) -> None:
         self.group, self.step = group, step

@@ -26,18 +26,18 @@ def classic_metadata(session_timeout_ms: int, protocols: Protocols) -> ClassicMe
 
 
 def read_subscription(data: bytes) -> ConsumerProtocolSubscription:
-    """Decode a member's subscription. DecodeError."""
+    """Decode a member's subscription. Raise DecodeError if it is malformed."""
     return decode_versioned(ConsumerProtocolSubscription, data, newer=True)
 
 
 def read_assignment(data: bytes, topics: TopicsImage) -> tuple[Assignment, bytes]:
-    """Decode a member's assignment and its assignor's user data. DecodeError."""
+    """Decode a member's assignment and its assignor's user data. Raise DecodeError if it is malformed."""
     message = decode_versioned(ConsumerProtocolAssignment, data, newer=True)
     return owned(message.assigned_partitions, topics), bytes(message.user_data or b"")
 
 
 def owned(listed: Iterable[EmbeddedTopic], topics: TopicsImage) -> Assignment:
-    """Return the partitions by topic id, without those that do not exist."""
+    """Return the listed partitions by topic id. Partitions that do not exist are left out."""
     found: dict[bytes, set[int]] = {}
     for one in listed:
         topic = topics.by_name.get(one.topic)
@@ -47,7 +47,7 @@ def owned(listed: Iterable[EmbeddedTopic], topics: TopicsImage) -> Assignment:
 
 
 def assignment(given: Assignment, topics: TopicsImage, subscription: bytes) -> bytes:
-    """Encode a member's assignment in the version of its subscription, without deleted topics."""
+    """Encode a member's assignment in the version of its subscription. Deleted topics are left out."""
     return encode_versioned(
         ConsumerProtocolAssignment(
             [

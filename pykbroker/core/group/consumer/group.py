@@ -20,10 +20,9 @@ STABLE = "Stable"
 class ConsumerGroup:
     """A consumer group.
 
-    By member id: its subscription and metadata (`members`), its `target`, and its `current` assignment.
-
-    `owners` has the member that owns a partition, also while it is revoking it. `seen` has the topics as of the last
-    heartbeat, to detect whether they have changed.
+    Three mappings have an entry for each member id: `members` its subscription and metadata, `target` its target
+    assignment, `current` its current assignment. `owners` has the member that owns a partition, or that must still
+    revoke it. `seen` are the topics as of the last heartbeat, to detect changes.
     """
 
     def __init__(self, group_id: str) -> None:
@@ -48,7 +47,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> str:
-        """Return the state by the name that clients see."""
+        """Return the state under the name that clients see."""
         if not self.members:
             return "Empty"
         if self.epoch > self.assignment_epoch:
@@ -62,7 +61,7 @@ class ConsumerGroup:
         return STABLE if stable else "Reconciling"
 
     def member_epoch(self, member_id: str) -> int | None:
-        """Return the member's epoch; None if it is unknown."""
+        """Return the member's epoch, or None if the member is unknown."""
         if member_id not in self.members:
             return None
         return self.current.get(member_id, Current()).epoch
@@ -87,7 +86,7 @@ class ConsumerGroup:
         )
 
     def put_member(self, member_id: str, stored_member: StoredMember | None) -> None:
-        """Set the member's subscription and metadata; None removes the member."""
+        """Set the member's subscription and metadata. None removes the member."""
         before = self.members.get(member_id)
         if before is not None and before.instance_id and self.static.get(before.instance_id) == member_id:
             del self.static[before.instance_id]
@@ -99,7 +98,7 @@ class ConsumerGroup:
             self.members.pop(member_id, None)
 
     def put_current(self, member_id: str, current: Current | None) -> None:
-        """Set the member's current assignment and update the owners; None removes it."""
+        """Set the member's current assignment and update the owners. None removes the assignment."""
         before = self.current.pop(member_id, Current())
         for place in each(joined(before.assigned, before.revoking)):
             if self.owners.get(place) == member_id:
@@ -117,21 +116,21 @@ class ConsumerGroup:
         """Return the member's target assignment."""
         return self.target.get(member_id, NOTHING)
 
-    # As any group
+    # The interface `Group`
 
     @property
     def pending(self) -> frozenset[str]:
-        """Return no member ids: members join with their first heartbeat."""
+        """Return no member ids, since members join with their first heartbeat."""
         return frozenset()
 
     @property
     def delete_error(self) -> ErrorCode:
-        """Return why the group cannot be deleted, or NONE."""
+        """Return the reason why the group cannot be deleted, or NONE."""
         return ErrorCode.NON_EMPTY_GROUP if self.members else ErrorCode.NONE
 
     @property
     def offset_delete_error(self) -> ErrorCode:
-        """Return NONE: subscriptions are always known."""
+        """Return NONE, since subscriptions are always known."""
         return ErrorCode.NONE
 
     def listed(self) -> ListedGroup:
@@ -139,12 +138,12 @@ class ConsumerGroup:
         return ListedGroup(self.id, "consumer", self.state, "consumer")
 
     def described(self) -> None:
-        """Return None: ConsumerGroupDescribe describes the group."""
+        """Return None, since only ConsumerGroupDescribe describes the group."""
 
     def check_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Check that a member is in its current epoch. Requests without a member always pass.
+        """Raise ApiError if a member is not in its current epoch. Requests without a member always pass.
 
-        Members that use the classic protocol know their epoch as a generation.
+        Members that use the classic protocol send their epoch as the generation.
         """
         if member_id is None and member_epoch < 0:
             return
@@ -160,7 +159,7 @@ class ConsumerGroup:
         return commit_ms
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """Return the records that delete the group and its members, and its topics as stored by brokers before 4.0."""
+        """Return the records that delete the group, its members, and topic metadata that brokers before 4.0 stored."""
         group_id, ids = self.id, self.members
         keys: list[CoordinatorKey] = [
             *(stored.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=one) for one in ids),

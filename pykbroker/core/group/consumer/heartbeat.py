@@ -1,8 +1,9 @@
 """ConsumerGroupHeartbeat: a member reports its subscription and partitions, and receives its assignment (KIP-848).
 
 1. The request is compared with the stored member, and differences are written.
-2. A change of members, subscriptions or topics raises the group's epoch and gives all members a new target: `plan`.
-3. The member takes its next step towards the target: `reconcile`. Other members take theirs with their own heartbeats.
+2. After a change of members, subscriptions or topics, `plan` raises the group's epoch and gives all members new
+   targets.
+3. `reconcile` moves the member's assignment towards its target. Other members move with their own heartbeats.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from wire.messages.consumer_group_heartbeat import (
 
 
 def heartbeat(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
-    """Handle a heartbeat. ApiError FENCED_MEMBER_EPOCH: the member must give up all partitions and rejoin."""
+    """Handle a heartbeat. The error FENCED_MEMBER_EPOCH tells the member to give up all partitions and rejoin."""
     request: ConsumerGroupHeartbeatRequest = asked.message
     check(request, asked.version, shard.settings.group_consumer_assignors)
     if request.member_epoch in (LEAVING, LEAVING_FOR_NOW):
@@ -45,9 +46,10 @@ def heartbeat(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> N
     if request.subscribed_topic_regex:
         compiled(request.subscribed_topic_regex)
     before = take_place(draft, member_id, request.instance_id)
+    # An upgraded group that was rebalancing has incomplete assignments.
     changed = update_member(draft, member_id, before, _updated_member(asked, before)) or (
         upgraded is not None and upgraded.is_rebalancing
-    )  # assignments of a rebalancing group are incomplete
+    )
     owned = None if request.topic_partitions is None else assignment.of(request.topic_partitions)
     has, following = advance(draft, shard, member_id, owned, changed=changed)
     if upgraded is not None:
@@ -112,7 +114,7 @@ def _check_member(shard: Shard, group: ConsumerGroup, request: ConsumerGroupHear
 
 
 def _check_epoch(has: Current, request: ConsumerGroupHeartbeatRequest) -> None:
-    """Raise FENCED_MEMBER_EPOCH unless the epoch is the member's own, or its previous one after a lost response.
+    """Raise ApiError FENCED_MEMBER_EPOCH unless the epoch is the member's, or the previous one after a lost response.
 
     A member that rejoins reports no partitions and receives its assignment again.
     """

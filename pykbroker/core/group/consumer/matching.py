@@ -1,7 +1,7 @@
-"""The search for the topics of a group's regular expressions, in shares so that the machine is never busy for long.
+"""The search for the topics of a group's regular expressions, in short parts that do not block the event loop.
 
-The first share is part of the heartbeat that needs it, and suffices for most groups. A timer that is due at once runs
-the next shares. Members learn the results in their next heartbeats, as in Kafka, which always searches in the
+The heartbeat that needs the search runs its first part, which is enough for most groups. Timers that are due at once
+run the other parts. Members learn the results in their next heartbeats, as in Kafka, which always searches in the
 background.
 """
 
@@ -19,23 +19,22 @@ MATCHING = "matching"
 def search(
     shard: Shard, group_id: str, patterns: Collection[str], names: KeysView[str], step: Step
 ) -> Mapping[str, list[str]]:
-    """Search for one share. Return the topics of each pattern that has been matched against all names."""
+    """Run one part of the search. Return the topics of each pattern that has been matched against all names."""
     if not patterns:
         shard.searches.pop(group_id, None)
         return {}
     known = shard.searches.get(group_id)
     if known is None or known.names != names:
         known = shard.searches[group_id] = TopicSearch(names)
-        shard.timers.set(
-            Due(MATCHING, group_id), step.now_ms
-        )  # its timer also drops the search of a group that is never stored
+        # The timer also drops the search if the group is never stored.
+        shard.timers.set(Due(MATCHING, group_id), step.now_ms)
     known.look_for(patterns)
     known.advance()
     if not known.is_finished:
         shard.timers.set(Due(MATCHING, group_id), step.now_ms)
         group = shard.find_consumer(group_id)
         if group is not None:
-            group.seen = None  # makes the next heartbeat read the results
+            group.seen = None  # so that the next heartbeat reads the results
     return known.found
 
 
@@ -45,7 +44,7 @@ def is_finished(shard: Shard, group_id: str) -> bool:
 
 
 def matching_due(shard: Shard, due: Due, step: Step) -> None:
-    """Search for another share."""
+    """Run the next part of the search."""
     if shard.find_consumer(due.group_id) is None:
         shard.searches.pop(due.group_id, None)
     elif not is_finished(shard, due.group_id):

@@ -1,4 +1,4 @@
-"""A member's way into a consumer group and its next step there, for both protocols."""
+"""The steps that both protocols share when a member joins a consumer group or continues in it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from pykbroker.core.metadata.image import TopicsImage
 NEWCOMER = StoredMember(
     instance_id=None, rack_id=None, subscribed_topic_regex="", server_assignor=None, classic_member_metadata=None
 )
-"""A member without any stored data."""
+"""A member that has no stored data."""
 
 
 def take_place(draft: GroupDraft, member_id: str, instance_id: str | None) -> StoredMember | None:
-    """Return the stored member. A static member that returns takes over the state of its previous member id."""
+    """Return the stored member. A returning static member takes over the state of its previous member id."""
     group = draft.group
     known = group.static.get(instance_id) if instance_id is not None else None
     if known is None or (known == member_id and group.member_epoch(known) != LEAVING_FOR_NOW):
@@ -39,7 +39,7 @@ def take_place(draft: GroupDraft, member_id: str, instance_id: str | None) -> St
 
 
 def update_member(draft: GroupDraft, member_id: str, before: StoredMember | None, stored_member: StoredMember) -> bool:
-    """Write the member's subscription and metadata if they differ. Return whether its subscription changed."""
+    """Write the member's subscription and metadata if they have changed. Return whether the subscription has."""
     if stored_member != before:
         draft.write(stored.member(draft.group.id, member_id, stored_member))
     was = NEWCOMER if before is None else before
@@ -52,12 +52,10 @@ def update_member(draft: GroupDraft, member_id: str, before: StoredMember | None
 def advance(
     draft: GroupDraft, shard: Shard, member_id: str, owned: Assignment | None, *, changed: bool
 ) -> tuple[Current | None, Current]:
-    """Plan the group's next epoch, take the member's next step, and set its timers.
+    """Update the group's epoch and the member's assignment, and set the member's deadlines.
 
-    Return its previous and new assignment.
-
-    A member that uses the classic protocol has no revocation deadline, but deadlines to rejoin and to fetch its
-    assignment.
+    Return the member's previous and new assignment. A member that uses the classic protocol has no revocation deadline.
+    It has deadlines to rejoin and to fetch its assignment instead.
     """
     topics, step = shard.topics(), draft.step
     plan(draft, shard, changed=changed)
@@ -85,6 +83,6 @@ def advance(
 
 
 def _unsubscribed(group: ConsumerGroup, stored_member: StoredMember, has: Current, topics: TopicsImage) -> set[bytes]:
-    """Return the topics of the member's assigned partitions that it no longer subscribes to."""
+    """Return the assigned topics to which the member no longer subscribes."""
     matches = {pattern: value.topics for pattern, value in group.regexes.items()}
     return has.assigned.keys() - ids_of(names_of(stored_member, matches), topics)

@@ -1,4 +1,4 @@
-"""A consumer group's new epoch and targets after a change of members, subscriptions or topics."""
+"""The group epoch and the target assignments of a consumer group after a change of members, subscriptions or topics."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ from pykbroker.core.metadata.image import TopicsImage
 
 
 def plan(draft: GroupDraft, shard: Shard, *, changed: bool) -> None:
-    """Raise the epoch and compute targets if needed. `changed`: a member joined or changed its subscription.
-
-    Without any change this costs next to nothing.
-    """
+    """Raise the group epoch and compute new targets if needed. `changed` says that a member or subscription is new."""
     topics = shard.topics()
     if changed or draft.group.seen is not topics:
         found = (changed or _changed(draft.group.seen, topics)) and _resolve(draft, shard, topics)
@@ -28,20 +25,19 @@ def plan(draft: GroupDraft, shard: Shard, *, changed: bool) -> None:
     if draft.group.assignment_epoch < draft.group.epoch:
         _assign(draft, topics, shard.settings.group_consumer_assignors)
     if is_finished(shard, draft.group.id):
-        draft.group.seen = topics  # a draft's copy is dropped, so that this is repeated if the log refuses the records
+        draft.group.seen = topics  # dropped with the draft if the log refuses the records
 
 
 def _changed(seen: TopicsImage | None, topics: TopicsImage) -> bool:
-    """Whether topics may have been created or deleted."""
+    """Whether topics may have been created or deleted since `seen`."""
     return seen is None or seen.by_name.keys() != topics.by_name.keys()
 
 
 def _resolve(draft: GroupDraft, shard: Shard, topics: TopicsImage) -> bool:
-    """Write the topics that the regular expressions match now, and delete unused ones.
+    """Write the topics that the regular expressions now match, and delete unused ones.
 
-    Return whether any result changed.
-
-    Until a pattern has been matched against all names, its previous result stays.
+    Return whether any result has changed. A pattern keeps its previous topics until it has been matched against all
+    names.
     """
     group = draft.group
     asked = dict.fromkeys(one.subscribed_topic_regex for one in group.members.values() if one.subscribed_topic_regex)
@@ -59,7 +55,7 @@ def _resolve(draft: GroupDraft, shard: Shard, topics: TopicsImage) -> bool:
 
 
 def _assign(draft: GroupDraft, topics: TopicsImage, assignors: tuple[str, ...]) -> None:
-    """Compute all targets with the group's assignor, and write those that changed."""
+    """Compute all targets with the group's assignor, and write those that have changed."""
     group = draft.group
     matches = {pattern: value.topics for pattern, value in group.regexes.items()}
     members = {

@@ -1,4 +1,4 @@
-"""A member's way from its current assignment to its target: it revokes first, then takes what others have released.
+"""The steps from a member's current assignment to its target: it revokes partitions, then takes free ones.
 
 State         is left when                                                        next state
 STABLE        the target has a newer epoch                                        any, as the partitions require
@@ -40,7 +40,7 @@ class MemberState(IntEnum):
 
 
 class Current(msgspec.Struct, frozen=True):
-    """A member's epoch and previous epoch, its assigned partitions, and the partitions that it must revoke.
+    """A member's current assignment: its epoch, its partitions, and the partitions that it must revoke.
 
     `since` has the epoch in which each partition was assigned to it.
     """
@@ -53,7 +53,10 @@ class Current(msgspec.Struct, frozen=True):
     since: Mapping[TopicIdPartition, int] = {}
 
     def at(self, epoch: int, state: MemberState, assigned: Assignment, revoking: Assignment = NOTHING) -> Current:
-        """Return the next step. A partition that was being revoked and is assigned again counts from this epoch."""
+        """Return the assignment after this step.
+
+        A partition that is assigned again while being revoked counts from `epoch`.
+        """
         since = {place: self.since[place] for place in each(joined(self.assigned, revoking)) if place in self.since}
         return Current(
             epoch,
@@ -77,12 +80,10 @@ def reconcile(
     is_free: Callable[[bytes, int], bool],
     unsubscribed: Container[bytes] = (),
 ) -> Current:
-    """Return the next step towards the target.
+    """Return the member's assignment after the next step towards the target.
 
-    `owned` has the partitions that the member reports; None if it reports none.
-
-    `unsubscribed` has topics that the member has just stopped subscribing to. Their partitions are revoked at once,
-    even while it is revoking others.
+    `owned` has the partitions that the member reports, or None if the request has none. `unsubscribed` has topics to
+    which the member no longer subscribes. Their partitions are revoked at once, even while it is revoking others.
     """
     if current.state is MemberState.STABLE:
         if current.epoch == target_epoch:

@@ -1,4 +1,4 @@
-"""The effect of each record of consumer groups. A tombstone of something unknown changes nothing."""
+"""The effect of each record of consumer groups. A tombstone of something unknown has no effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The search for topics that match a consumer group's regular expressions, one share at a time."""
+"""The search for topics that match a consumer group's regular expressions, in parts of bounded cost."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pykbroker.core.name_pattern import SHARE_STEPS_MAX, NamePattern, compile_st
 
 
 class TopicSearch:
-    """A group's search. `found` has the sorted topics of each pattern that has been matched against all names."""
+    """The search for one group. `found` has the topics of each pattern that has been matched against all names."""
 
     def __init__(self, names: KeysView[str]) -> None:
         self.names = names
@@ -25,7 +25,7 @@ class TopicSearch:
         return self._current is None and not self._waiting
 
     def look_for(self, patterns: Collection[str]) -> None:
-        """Search for these patterns only; drop results of all others."""
+        """Search for these patterns only, and drop the results of all other patterns."""
         for pattern in [one for one in self.found if one not in patterns]:
             del self.found[pattern]
         if self._current is not None and self._current.pattern not in patterns:
@@ -34,7 +34,7 @@ class TopicSearch:
         self._waiting = deque(one for one in patterns if one not in self.found and one != current)
 
     def advance(self) -> None:
-        """Compile and match for one share, or for one name that takes longer."""
+        """Run the next part of the search, of at most `SHARE_STEPS_MAX` RE2 instructions unless one name needs more."""
         steps = 0
         while not self.is_finished:
             current = self._current
@@ -51,14 +51,17 @@ class TopicSearch:
     def _begin(self, pattern: str) -> None:
         """Compile the next pattern.
 
-        A pattern of another broker that does not compile here is skipped and keeps its stored topics.
+        A pattern that another broker stored and that does not compile here is skipped, and keeps its stored topics.
         """
         with suppress(ApiError):
             self._current = Pass(pattern, compiled(pattern), sorted(self.names))
 
 
 class Pass:
-    """The matching of one pattern against all names. `steps` has the bound of steps for the next share."""
+    """The matching of one pattern against all names.
+
+    `steps` is the largest cost of the next share, in RE2 instructions.
+    """
 
     def __init__(self, pattern: str, regexp: NamePattern, names: list[str]) -> None:
         self.pattern, self._regexp = pattern, regexp
@@ -69,7 +72,7 @@ class Pass:
         self._look_ahead()
 
     def advance(self) -> bool:
-        """Match the next share. Return whether it was the last one."""
+        """Match the next share of names. Return whether it was the last one."""
         self.found += self._regexp.matching(self._share)
         return self._look_ahead()
 

@@ -14,7 +14,7 @@ from wire.stored import consumer_group as stored
 
 
 def member(group_id: str, member_id: str, stored_member: StoredMember | None) -> CoordinatorRecord:
-    """Return the record of a member's subscription and metadata; None deletes it."""
+    """Return the record of a member's subscription and metadata. None deletes it."""
     return CoordinatorRecord(
         stored.ConsumerGroupMemberMetadataKey(group_id=group_id, member_id=member_id), stored_member
     )
@@ -27,7 +27,7 @@ def epoch(group_id: str, number: int, metadata_hash: int) -> CoordinatorRecord:
 
 
 def target(group_id: str, member_id: str, target_assignment: Assignment | None) -> CoordinatorRecord:
-    """Return the record of a member's target assignment; None deletes it."""
+    """Return the record of a member's target assignment. None deletes it."""
     key = stored.ConsumerGroupTargetAssignmentMemberKey(group_id=group_id, member_id=member_id)
     if target_assignment is None:
         return CoordinatorRecord(key, None)
@@ -43,13 +43,13 @@ def target(group_id: str, member_id: str, target_assignment: Assignment | None) 
 
 
 def assigned(group_id: str, number: int, wall_ms: int) -> CoordinatorRecord:
-    """Return the record of the epoch for which the targets were computed, and of the time."""
+    """Return the record of the epoch and the time at which the targets were computed."""
     value = stored.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=number, assignment_timestamp=wall_ms)
     return CoordinatorRecord(stored.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), value)
 
 
 def current(group_id: str, member_id: str, has: Current | None) -> CoordinatorRecord:
-    """Return the record of a member's current assignment; None deletes it."""
+    """Return the record of a member's current assignment. None deletes it."""
     key = stored.ConsumerGroupCurrentMemberAssignmentKey(group_id=group_id, member_id=member_id)
     if has is None:
         return CoordinatorRecord(key, None)
@@ -66,7 +66,10 @@ def current(group_id: str, member_id: str, has: Current | None) -> CoordinatorRe
 
 
 def regex(group_id: str, pattern: str, topics: list[str] | None, version: int, wall_ms: int) -> CoordinatorRecord:
-    """Return the record of the topics that a regular expression matched in this metadata version; None deletes it."""
+    """Return the record of the topics that a regular expression matched. None deletes it.
+
+    `version` is the metadata version in which they were matched.
+    """
     key = stored.ConsumerGroupRegularExpressionKey(group_id=group_id, regular_expression=pattern)
     if topics is None:
         return CoordinatorRecord(key, None)
@@ -74,9 +77,10 @@ def regex(group_id: str, pattern: str, topics: list[str] | None, version: int, w
 
 
 def read_current(value: stored.ConsumerGroupCurrentMemberAssignmentValue) -> Current:
-    """Return the current assignment of a record. An unknown state, as of a newer broker, becomes UNRELEASED_PARTITIONS.
+    """Return the current assignment of a record.
 
-    Brokers before 4.3 did not store each partition's epoch; the member's epoch is used for it.
+    An unknown state, which a newer broker may have written, becomes UNRELEASED_PARTITIONS. Brokers before 4.3 did not
+    store each partition's epoch; the member's epoch is used instead.
     """
     known = value.state in MemberState.__members__.values()
     since = {

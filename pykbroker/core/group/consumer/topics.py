@@ -12,15 +12,15 @@ HASH_BYTES = 8
 
 
 def names_of(stored_member: StoredMember, matches: Mapping[str, list[str]]) -> set[str]:
-    """Return the topics that a member subscribes to, existing or not.
+    """Return the topics to which a member subscribes, existing or not.
 
-    `matches` has each regular expression's topics.
+    `matches` has the topics of each regular expression.
     """
     return {*stored_member.subscribed_topic_names, *matches.get(stored_member.subscribed_topic_regex or "", ())}
 
 
 def names_of_all(group: ConsumerGroup) -> set[str]:
-    """Return the topics that any member of the group subscribes to, existing or not."""
+    """Return the topics to which any member of the group subscribes, existing or not."""
     matches = {pattern: value.topics for pattern, value in group.regexes.items()}
     names: set[str] = set()
     for stored_member in group.members.values():
@@ -34,9 +34,9 @@ def ids_of(names: set[str], topics: TopicsImage) -> frozenset[bytes]:
 
 
 def hash_of(names: set[str], topics: TopicsImage) -> int:
-    """Return a hash that changes when a topic is created, deleted or grows; 0 for none.
+    """Return a hash that changes when a topic is created, deleted or gets more partitions; 0 for no topics.
 
-    Brokers need not agree on it.
+    Brokers may compute different hashes.
     """
     known = [topics.by_name[name] for name in sorted(names) if name in topics.by_name]
     if not known:

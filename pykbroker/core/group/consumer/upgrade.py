@@ -1,4 +1,4 @@
-"""Conversion of a classic group to a consumer group; its members go on using the classic protocol (KIP-848).
+"""Conversion of a classic group to a consumer group. Its members continue to use the classic protocol (KIP-848).
 
 The generation becomes the group's epoch, and the leader's assignment becomes each member's current assignment.
 """
@@ -27,7 +27,7 @@ from wire.errors import DecodeError
 
 
 class Converted(msgspec.Struct, frozen=True):
-    """A member of the classic group, converted to a consumer group's member."""
+    """A member of a classic group, converted to a member of a consumer group."""
 
     id: str
     stored_member: StoredMember
@@ -37,7 +37,7 @@ class Converted(msgspec.Struct, frozen=True):
 def upgrade(draft: GroupDraft, shard: Shard, group: ClassicGroup) -> None:
     """Delete the classic group and write its members to the draft.
 
-    ApiError GROUP_ID_NOT_FOUND: it cannot be converted.
+    Raise ApiError GROUP_ID_NOT_FOUND if the group cannot be converted.
     """
     if group.state is ClassicGroupState.EMPTY:
         for record in group.tombstones():
@@ -61,9 +61,9 @@ def upgrade(draft: GroupDraft, shard: Shard, group: ClassicGroup) -> None:
 
 
 def answer_members(shard: Shard, group: ClassicGroup, draft: GroupDraft) -> None:
-    """Answer the classic group's parked callers with REBALANCE_IN_PROGRESS, and restart all members' sessions.
+    """Answer the classic group's waiting requests with REBALANCE_IN_PROGRESS, and restart all members' sessions.
 
-    The caller must not refuse the request afterwards, since parked callers are answered only once.
+    The caller must not refuse its own request afterwards, since a waiting request is answered only once.
     """
     for member in group.members.values():
         refuse_parked(group, member, ErrorCode.REBALANCE_IN_PROGRESS, member.id, draft.step)
@@ -92,7 +92,7 @@ def _converted(group: ClassicGroup, topics: TopicsImage) -> list[Converted]:
 
 
 def _member(group: ClassicGroup, member: ClassicMember, topics: TopicsImage) -> Converted:
-    """Convert a member; without an assignment it owns nothing. ApiError: its custom assignor uses user data."""
+    """Convert a member. Without an assignment it owns nothing. Raise ApiError if its custom assignor uses user data."""
     subscription = read_subscription(member.metadata(group.protocol) or member.protocols[0][1])
     has, user_data = read_assignment(member.assignment, topics) if member.assignment else ({}, b"")
     if user_data:
@@ -116,7 +116,10 @@ def _member(group: ClassicGroup, member: ClassicMember, topics: TopicsImage) -> 
 
 
 def _stays(group: ClassicGroup, why: str) -> ApiError:
-    """Return the error. The messages are Kafka's, except for shared partitions, which Kafka does not check."""
+    """Return the error for a group that is not converted, with Kafka's message.
+
+    Kafka does not check for shared partitions; their message is our own.
+    """
     return ApiError(
         ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.id} to consumer group because {why}."
     )
