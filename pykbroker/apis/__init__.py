@@ -1,6 +1,7 @@
 """The handlers of the Kafka APIs: one file for each API, one folder for each family.
 
-A handler is a frozen class with the API's key, its versions and its dependencies.
+A handler is a frozen class with the API's key, its versions and its dependencies. The docstring of its file names the
+API with its key and versions, then what each version added ("v2 flexible").
 
 1. A handler checks the rights for each part of the request, calls the part of the broker that owns the data, and builds
    the response. A handler keeps no state of its own. `server/guard.py` has checked the right for the request as a

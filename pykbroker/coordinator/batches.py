@@ -39,7 +39,10 @@ OPENED_BYTES_MAX = 1 << 20
 """The decompressed bytes that one call of `opened` collects before it stops."""
 
 RunReader = Callable[[RecordCursor], RecordRun | None]
-"""A function that reads the next records as one run. It returns None to have them decoded by the catalogue."""
+"""A function that reads the next records as one run, if they are similar.
+
+It returns None to have them decoded by the catalogue.
+"""
 FramedBatch = tuple[bytes | Marker, list[LogRecord]]
 """A batch and its records. A marker stands for its own batch, which the log builds."""
 

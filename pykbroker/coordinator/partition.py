@@ -91,15 +91,15 @@ class CoordinatorPartition:
             offset = await self._loader.load(machine, self._log.log_start_offset)
         except (ApiError, DecodeError) as error:
             if self._log.is_leader:
-                logger.error("%s cannot be loaded: %s", self._name, error)
+                logger.error("%s: loading failed and is tried again: %s", self._name, error)
         except Exception:
-            logger.exception("%s cannot be loaded", self._name)
+            logger.exception("%s: loading failed and is tried again", self._name)
         else:
             self._shell.begin(machine, offset)
 
     def _log_failure(self) -> None:
         failure = self._shell.failure
         if not isinstance(failure, LogLost):
-            logger.error("%s is given up and loaded again", self._name, exc_info=failure)
+            logger.error("%s: the coordinator failed; reloading from the log", self._name, exc_info=failure)
         elif self._log.is_leader:  # otherwise the reason was logged when the leadership ended
-            logger.error("%s is given up and loaded again: %s", self._name, failure)
+            logger.error("%s: the coordinator lost its log; reloading from the log: %s", self._name, failure)

@@ -3,8 +3,8 @@
 1. RE2 matches a name in time linear in its length, for every pattern. It refuses patterns that would need more, such as
    back references and lookaround. Kafka uses re2j, the Java port of RE2, and refuses the same patterns.
 2. A pattern must match the whole name.
-3. The cost of a match is known beforehand: `NamePattern.shares` splits many names into shares of bounded cost, so that
-   no caller blocks the loop for longer than one share.
+3. The cost of a match is known beforehand. `NamePattern.shares` splits many names into shares of bounded cost, so that
+   no caller blocks the event loop for longer than one share takes.
 """
 
 from __future__ import annotations

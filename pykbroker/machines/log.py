@@ -23,7 +23,7 @@ class MachineLog(Protocol[Rec]):
     """A log with one writer, this broker. The shell does not look into its batches."""
 
     def require_open(self) -> None:
-        """Raise ApiError if this broker does not write the log, or no longer does."""
+        """Raise ApiError unless this broker is still the writer of the log."""
 
     def frame(self, records: Sequence[Rec], wall_ms: int, *, split: bool) -> Steps[Sequence[tuple[Any, Sequence[Rec]]]]:
         """Return the records as batches, each paired with its records.

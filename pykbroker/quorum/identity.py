@@ -79,7 +79,7 @@ async def _read(disk: Disk) -> MetaProperties | None:
         return _decoded(disk, await read_whole(disk, META_PROPERTIES))
     if names := set(disk.names("")) - HARMLESS:
         raise StartError(
-            f"{disk.path} holds {sorted(names)[0]} but no {META_PROPERTIES}: give it an empty directory, "
+            f"{disk.path} holds {sorted(names)[0]} but no {META_PROPERTIES}: name an empty directory in log.dirs, "
             "or restore the file"
         )
     return None
@@ -107,7 +107,7 @@ def _agree(
         if properties is not None:
             if properties.directory_id in ids:
                 raise StartError(
-                    f"{disk.path} has the directory.id of another log directory: one of them is a copy, leave it out"
+                    f"{disk.path} has the directory.id of another log directory: remove the copy from log.dirs"
                 )
             ids.add(properties.directory_id)
             if properties.node_id != node_id:
@@ -118,7 +118,7 @@ def _agree(
             if cluster_id not in (None, properties.cluster_id):
                 raise StartError(
                     f"{disk.path} belongs to cluster {properties.cluster_id}, not to {cluster_id}: "
-                    "leave this directory out, or the cluster.id"
+                    "remove this directory from log.dirs, or correct the cluster id"
                 )
             cluster_id = properties.cluster_id
     return cluster_id
@@ -131,8 +131,8 @@ def _check_metadata(disks: Sequence[Disk], found: Sequence[MetaProperties | None
     for disk, properties in zip(disks, found, strict=True):
         if properties is not None and any(map(parse_name, {*disk.names("")} - {METADATA_DIRECTORY})):
             raise StartError(
-                f"{disk.path} holds partitions, and {disks[0].path}/{METADATA_DIRECTORY}, which says what "
-                "they are, is missing or empty: name the directory that has it first in log.dirs, or "
+                f"{disk.path} holds partitions, and {disks[0].path}/{METADATA_DIRECTORY}, which "
+                "describes them, is missing or empty: name the directory that has it first in log.dirs, or "
                 "restore it"
             )
 

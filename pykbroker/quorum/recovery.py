@@ -66,8 +66,8 @@ async def recover(
     if found is None:
         if journal.log_start_offset > 0:
             raise DamagedMetadata(
-                f"the log begins at offset {journal.log_start_offset}, and no snapshot of what came "
-                f"before it holds: {', '.join(f'{one.name}: {why}' for one, why in damaged)}"
+                f"the log begins at offset {journal.log_start_offset}, and no undamaged snapshot "
+                f"has the records before it: {', '.join(f'{one.name}: {why}' for one, why in damaged)}"
             )
         found = Recovered(new_machine(EMPTY))
     await _replay_log(journal, found)
@@ -82,7 +82,7 @@ def _usable(journal: MetadataJournal, ids: list[SnapshotId]) -> list[SnapshotId]
     newest = ids[-1].end_offset if ids else 0
     if not start <= newest <= end:
         raise DamagedMetadata(
-            f"the log holds the offsets from {start} to {end}, and the newest snapshot those up to {newest}"
+            f"the log has the offsets from {start} to {end}, but the newest snapshot ends at {newest}"
         )
     return [one for one in ids if one.end_offset >= start]
 

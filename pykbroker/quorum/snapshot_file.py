@@ -103,8 +103,8 @@ def _check(found: Sequence[Batch]) -> None:
             raise DecodeError(f"the batch at offset {batch.base_offset} does not match its checksum")
         if batch.base_offset != offset or batch.leader_epoch != found[0].leader_epoch:
             raise DecodeError(
-                f"a batch of offset {batch.base_offset} and epoch {batch.leader_epoch} stands where one "
-                f"of {offset} and {found[0].leader_epoch} belongs"
+                f"expected a batch of offset {offset} and epoch {found[0].leader_epoch}, found one "
+                f"of offset {batch.base_offset} and epoch {batch.leader_epoch}"
             )
         offset = batch.last_offset + 1
 

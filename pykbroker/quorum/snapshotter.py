@@ -33,7 +33,7 @@ LOOK_INTERVAL_MS = 60_000
 
 
 class Snapshotter:
-    """The task that writes and deletes snapshots. `quorum` are the log's control records about its voters."""
+    """The task that writes and deletes snapshots. `quorum` has the log's control records about its voters."""
 
     def __init__(
         self,

@@ -123,8 +123,8 @@ def _check(disk: Disk, settings: ControllerSettings, state: QuorumState, found: 
     voters = found.voters or set(state.voters)
     if voters - {settings.node_id}:
         raise StartError(
-            f"the metadata in {disk.path} belongs to a quorum of the voters {sorted(voters)}, and this "
-            f"is node {settings.node_id} alone: if it has one voter, set node.id to that, else name "
+            f"the metadata in {disk.path} belongs to a quorum of the voters {sorted(voters)}, but node "
+            f"{settings.node_id} can only run alone: set node.id to the voter if there is one, or name "
             "another directory in log.dirs"
         )
 

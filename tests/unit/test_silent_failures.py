@@ -288,7 +288,7 @@ async def test_a_directory_that_cannot_be_opened_is_offline_alone(
 async def test_a_broker_without_its_metadata_log_does_not_start(clean: Path, tmp_path: Path) -> None:
     before = names(clean)
     shutil.move(clean / METADATA_DIRECTORY, tmp_path / "aside")
-    with pytest.RaisesGroup(pytest.RaisesExc(StartError, match="which says what they are, is missing or empty")):
+    with pytest.RaisesGroup(pytest.RaisesExc(StartError, match="which describes them, is missing or empty")):
         async with serving(clean):
             pass
     shutil.move(tmp_path / "aside", clean / METADATA_DIRECTORY)
@@ -301,7 +301,7 @@ async def test_a_broker_without_its_metadata_log_does_not_start(clean: Path, tmp
 async def test_a_broker_with_an_empty_metadata_log_does_not_start(clean: Path, harm: Callable[[Path], object]) -> None:
     before = names(clean)
     harm(clean / METADATA_DIRECTORY / f"{0:020d}.log")
-    with pytest.RaisesGroup(pytest.RaisesExc(StartError, match="which says what they are, is missing or empty")):
+    with pytest.RaisesGroup(pytest.RaisesExc(StartError, match="which describes them, is missing or empty")):
         async with serving(clean):
             pass
     assert names(clean) == before

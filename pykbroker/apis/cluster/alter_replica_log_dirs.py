@@ -50,7 +50,7 @@ class AlterReplicaLogDirs(Handler, msgspec.Struct, frozen=True):
         return now_or_later(answer({key: await self._move(key, path) for key, path in wanted.items()}))
 
     def refuse(self, request: AlterReplicaLogDirsRequest, code: ErrorCode) -> AlterReplicaLogDirsResponse:
-        """Return `code` for every partition."""
+        """Return a response with the error `code` for every partition."""
         return finish(answer(dict.fromkeys(dict(named(request)), code)))
 
     async def _move(self, key: TopicPartition, path: str) -> ErrorCode:

@@ -50,7 +50,10 @@ class DescribeLogDirs(Handler, msgspec.Struct, frozen=True):
         return now_or_later(self._describe_all(wanted))
 
     def refuse(self, request: DescribeLogDirsRequest, code: ErrorCode) -> DescribeLogDirsResponse:
-        """Return `code` as the top-level error, which versions below 3 lack: their response is empty."""
+        """Return a response with the error `code` at the top level.
+
+        Versions below 3 have no such field: the response is empty.
+        """
         return DescribeLogDirsResponse(error_code=code)
 
     def _describe_all(self, wanted: set[TopicPartition] | None) -> Steps[Answer]:

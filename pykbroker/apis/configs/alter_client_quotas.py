@@ -33,7 +33,7 @@ class AlterClientQuotas(Handler, msgspec.Struct, frozen=True):
         return Later(self.controller.ask(request), holds_connection=True)
 
     def refuse(self, request: AlterClientQuotasRequest, code: ErrorCode) -> AlterClientQuotasResponse:
-        """Return `code` for every entity."""
+        """Return a response with the error `code` for every entity."""
         return AlterClientQuotasResponse(
             entries=[
                 AlterClientQuotasResponseEntryData(

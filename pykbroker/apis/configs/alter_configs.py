@@ -55,7 +55,7 @@ class AlterConfigs(Handler, msgspec.Struct, frozen=True):
         return response
 
     def refuse(self, request: AlterConfigsRequest, code: ErrorCode) -> AlterConfigsResponse:
-        """Return `code` for every resource."""
+        """Return a response with the error `code` for every resource."""
         return AlterConfigsResponse(responses=[failed(resource, code) for resource in request.resources])
 
 

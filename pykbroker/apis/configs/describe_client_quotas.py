@@ -66,7 +66,7 @@ class DescribeClientQuotas(Handler, msgspec.Struct, frozen=True):
         return DescribeClientQuotasResponse(entries=list(entries.values()))
 
     def refuse(self, request: DescribeClientQuotasRequest, code: ErrorCode) -> DescribeClientQuotasResponse:
-        """Return `code` with null entries: an empty list would mean that no quota matched."""
+        """Return a response with the error `code` and null entries. An empty list would mean that no quota matched."""
         return failed(code, None)
 
 

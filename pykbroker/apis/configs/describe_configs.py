@@ -72,7 +72,7 @@ class DescribeConfigs(Handler, msgspec.Struct, frozen=True):
         )
 
     def refuse(self, request: DescribeConfigsRequest, code: ErrorCode) -> DescribeConfigsResponse:
-        """Return `code` for every resource."""
+        """Return a response with the error `code` for every resource."""
         return DescribeConfigsResponse(
             results=[
                 DescribeConfigsResult(code, None, resource.resource_type, resource.resource_name)

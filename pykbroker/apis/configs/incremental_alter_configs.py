@@ -68,7 +68,7 @@ class IncrementalAlterConfigs(Handler, msgspec.Struct, frozen=True):
         return now_or_later(in_order(resources, answers, response))
 
     def refuse(self, request: IncrementalAlterConfigsRequest, code: ErrorCode) -> IncrementalAlterConfigsResponse:
-        """Return `code` for every resource."""
+        """Return a response with the error `code` for every resource."""
         return IncrementalAlterConfigsResponse(responses=[answered(resource, code) for resource in request.resources])
 
 

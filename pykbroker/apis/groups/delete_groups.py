@@ -47,7 +47,7 @@ class DeleteGroups(Handler, msgspec.Struct, frozen=True):
         )
 
     def refuse(self, request: DeleteGroupsRequest, code: ErrorCode) -> DeleteGroupsResponse:
-        """Return `code` for every group."""
+        """Return a response with the error `code` for every group."""
         return DeleteGroupsResponse(results=[DeletableGroupResult(name, code) for name in request.groups_names])
 
     def _ask(self, context: RequestContext, group_id: str) -> Call:

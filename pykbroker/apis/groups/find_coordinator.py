@@ -63,7 +63,7 @@ class FindCoordinator(Handler, msgspec.Struct, frozen=True):
         return now_or_later(self._answer(context, request, keys))
 
     def refuse(self, request: FindCoordinatorRequest, code: ErrorCode) -> FindCoordinatorResponse:
-        """Return `code` for every key."""
+        """Return a response with the error `code` for every key."""
         return FindCoordinatorResponse(
             error_code=code,
             error_message=None,

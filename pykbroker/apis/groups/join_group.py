@@ -40,7 +40,7 @@ class JoinGroup(Handler, msgspec.Struct, frozen=True):
         return now_or_later(when_settled([call], lambda: _answer(context, request, call)))
 
     def refuse(self, request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
-        """Return `code` after an unexpected failure."""
+        """Return a response with the error `code`, after an unexpected failure."""
         return JoinGroupResponse(error_code=code, member_id=request.member_id)
 
 
@@ -56,6 +56,6 @@ def _answer(context: RequestContext, request: JoinGroupRequest, call: Call) -> J
 
 
 def _refused(context: RequestContext, request: JoinGroupRequest, code: ErrorCode) -> JoinGroupResponse:
-    """Return `code` with the member id of the request."""
+    """Return a response with the error `code` and the member id of the request."""
     protocol = None if context.version >= NULL_PROTOCOL_VERSION_FIRST else ""
     return JoinGroupResponse(error_code=code, member_id=request.member_id, protocol_name=protocol)

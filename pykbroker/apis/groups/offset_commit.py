@@ -55,7 +55,7 @@ class OffsetCommit(Handler, msgspec.Struct, frozen=True):
         return now_or_later(when_settled([call], lambda: _merged(call.result(), refused)))
 
     def refuse(self, request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
-        """Return `code` for every partition."""
+        """Return a response with the error `code` for every partition."""
         return OffsetCommitResponse(topics=[_refused(topic, topic.partitions, code) for topic in request.topics])
 
     def _takes(

@@ -60,7 +60,7 @@ class DeleteRecords(Handler, msgspec.Struct, frozen=True):
         return response
 
     def refuse(self, request: DeleteRecordsRequest, code: ErrorCode) -> DeleteRecordsResponse:
-        """Return `code` for every partition."""
+        """Return a response with the error `code` for every partition."""
         return DeleteRecordsResponse(
             topics=[
                 DeleteRecordsTopicResult(

@@ -54,7 +54,7 @@ class DescribeProducers(Handler, msgspec.Struct, frozen=True):
         return response
 
     def refuse(self, request: DescribeProducersRequest, code: ErrorCode) -> DescribeProducersResponse:
-        """Return `code` for every partition."""
+        """Return a response with the error `code` for every partition."""
         return DescribeProducersResponse(
             topics=[
                 TopicResponse(name, [PartitionResponse(index, code) for index in indexes])

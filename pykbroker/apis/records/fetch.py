@@ -124,7 +124,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         )
 
     def refuse(self, request: FetchRequest, code: ErrorCode) -> FetchResponse:
-        """Return `code` for every partition, because not every version has a top-level error code."""
+        """Return a response with the error `code` for every partition. Some versions have no top-level error code."""
         return FetchResponse(
             error_code=code,
             responses=[

@@ -74,7 +74,7 @@ class ListOffsets(Handler, msgspec.Struct, frozen=True):
         return Later(self._finish(response, cold), holds_connection=False) if cold else response
 
     def refuse(self, request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:
-        """Return `code` for every partition."""
+        """Return a response with the error `code` for every partition."""
         return ListOffsetsResponse(
             topics=[
                 ListOffsetsTopicResponse(
@@ -88,7 +88,7 @@ class ListOffsets(Handler, msgspec.Struct, frozen=True):
         )
 
     def partition(self, context: RequestContext, topic: str, asked: ListOffsetsPartition) -> Partition:
-        """Return the partition if the client may describe it and its leader epoch is current."""
+        """Return the partition. Raise ApiError if the client may not describe it or has another leader epoch."""
         if not permitted(self.authorizer, context.session, self.key, topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self.replicas.partition(TopicPartition(topic, asked.partition_index))

@@ -48,7 +48,7 @@ class OffsetForLeaderEpoch(Handler, msgspec.Struct, frozen=True):
         return response
 
     def refuse(self, request: OffsetForLeaderEpochRequest, code: ErrorCode) -> OffsetForLeaderEpochResponse:
-        """Return `code` for every partition."""
+        """Return a response with the error `code` for every partition."""
         return OffsetForLeaderEpochResponse(
             topics=[
                 OffsetForLeaderTopicResult(

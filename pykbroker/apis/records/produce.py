@@ -121,7 +121,7 @@ class Produce(Handler, msgspec.Struct, frozen=True):
         return Later(settle(request, response, unsettled), holds_connection=False)
 
     def refuse(self, request: ProduceRequest, code: ErrorCode, message: str | None = None) -> Response:
-        """Return `code` for every partition."""
+        """Return a response with the error `code` for every partition."""
         error = ApiError(code, message)
         response = ProduceResponse(
             [

@@ -31,7 +31,7 @@ class AlterUserScramCredentials(Handler, msgspec.Struct, frozen=True):
         return Later(self.controller.ask(request), holds_connection=True)
 
     def refuse(self, request: AlterUserScramCredentialsRequest, code: ErrorCode) -> AlterUserScramCredentialsResponse:
-        """Return `code` for every user."""
+        """Return a response with the error `code` for every user."""
         names = [deletion.name for deletion in request.deletions] + [upsertion.name for upsertion in request.upsertions]
         return AlterUserScramCredentialsResponse(
             results=[AlterUserScramCredentialsResult(name, code, None) for name in dict.fromkeys(names)]

@@ -26,5 +26,5 @@ class CreateAcls(Handler, msgspec.Struct, frozen=True):
         return CreateAclsResponse(results=[refused] * len(request.creations))
 
     def refuse(self, request: CreateAclsRequest, code: ErrorCode) -> CreateAclsResponse:
-        """Return `code` for every ACL."""
+        """Return a response with the error `code` for every ACL."""
         return CreateAclsResponse(results=[AclCreationResult(code, None)] * len(request.creations))

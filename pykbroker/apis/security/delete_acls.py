@@ -26,5 +26,5 @@ class DeleteAcls(Handler, msgspec.Struct, frozen=True):
         return DeleteAclsResponse(filter_results=[refused] * len(request.filters))
 
     def refuse(self, request: DeleteAclsRequest, code: ErrorCode) -> DeleteAclsResponse:
-        """Return `code` for every filter."""
+        """Return a response with the error `code` for every filter."""
         return DeleteAclsResponse(filter_results=[DeleteAclsFilterResult(code, None)] * len(request.filters))

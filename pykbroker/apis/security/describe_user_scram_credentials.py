@@ -45,7 +45,10 @@ class DescribeUserScramCredentials(Handler, msgspec.Struct, frozen=True):
     def refuse(
         self, request: DescribeUserScramCredentialsRequest, code: ErrorCode
     ) -> DescribeUserScramCredentialsResponse:
-        """Return `code` for the request and for each user. As in Kafka, these results have no names."""
+        """Return a response with the error `code` for the request and for each user.
+
+        As in Kafka, the results of users have no names.
+        """
         results = [DescribeUserScramCredentialsResult("", code, None) for _ in request.users or ()]
         return DescribeUserScramCredentialsResponse(error_code=code, error_message=None, results=results)
 

@@ -42,7 +42,7 @@ class AlterPartitionReassignments(Handler, msgspec.Struct, frozen=True):
     def refuse(
         self, request: AlterPartitionReassignmentsRequest, code: ErrorCode
     ) -> AlterPartitionReassignmentsResponse:
-        """Return `code` for the request and for every partition."""
+        """Return a response with the error `code` for the request and for every partition."""
         return AlterPartitionReassignmentsResponse(
             error_code=code,
             error_message=None,

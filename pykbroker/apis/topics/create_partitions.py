@@ -43,7 +43,7 @@ class CreatePartitions(Handler, msgspec.Struct, frozen=True):
         return response
 
     def refuse(self, request: CreatePartitionsRequest, code: ErrorCode) -> CreatePartitionsResponse:
-        """Return `code` for every topic."""
+        """Return a response with the error `code` for every topic."""
         return CreatePartitionsResponse(results=failed([topic.name for topic in request.topics], code))
 
     def _allowed(self, context: RequestContext, name: str) -> bool:

@@ -43,7 +43,7 @@ class CreateTopics(Handler, msgspec.Struct, frozen=True):
         return response
 
     def refuse(self, request: CreateTopicsRequest, code: ErrorCode, message: str | None = None) -> CreateTopicsResponse:
-        """Return `code` for every topic."""
+        """Return a response with the error `code` for every topic."""
         return CreateTopicsResponse(topics=failed([topic.name for topic in request.topics], code, message))
 
     def _allowed(self, context: RequestContext, name: str) -> bool:

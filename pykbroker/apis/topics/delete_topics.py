@@ -64,7 +64,7 @@ class DeleteTopics(Handler, msgspec.Struct, frozen=True):
         return response
 
     def refuse(self, request: DeleteTopicsRequest, code: ErrorCode) -> DeleteTopicsResponse:
-        """Return `code` for every topic."""
+        """Return a response with the error `code` for every topic."""
         topics = request.topics or [DeleteTopicState(name=name) for name in request.topic_names]
         return DeleteTopicsResponse(responses=[result(topic, code) for topic in topics])
 

@@ -77,7 +77,7 @@ class DescribeTopicPartitions(Handler, msgspec.Struct, frozen=True):
         return response
 
     def refuse(self, request: DescribeTopicPartitionsRequest, code: ErrorCode) -> DescribeTopicPartitionsResponse:
-        """Return `code` for every requested topic."""
+        """Return a response with the error `code` for every requested topic."""
         return DescribeTopicPartitionsResponse(topics=[failed(topic.name, code) for topic in request.topics])
 
     def _allowed(self, context: RequestContext, name: str) -> bool:

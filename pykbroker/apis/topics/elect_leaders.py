@@ -44,7 +44,10 @@ class ElectLeaders(Handler, msgspec.Struct, frozen=True):
             return fitted(self.refuse(request, error.code, error.message), context.version)
 
     def refuse(self, request: ElectLeadersRequest, code: ErrorCode, message: str | None = None) -> ElectLeadersResponse:
-        """Return `code` for the request and for every partition; version 0 has no top-level error."""
+        """Return a response with the error `code` for the request and for every partition.
+
+        Version 0 has no top-level error.
+        """
         return ElectLeadersResponse(
             error_code=code,
             replica_election_results=[

@@ -79,7 +79,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
         return self._answer(context, request)
 
     def refuse(self, request: MetadataRequest, code: ErrorCode) -> MetadataResponse:
-        """Return `code` for every requested topic."""
+        """Return a response with the error `code` for every requested topic."""
         return MetadataResponse(
             topics=[failed(code, topic.name or "", topic.topic_id) for topic in request.topics or ()], error_code=code
         )

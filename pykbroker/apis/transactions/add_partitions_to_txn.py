@@ -85,7 +85,7 @@ class AddPartitionsToTxn(Handler, msgspec.Struct, frozen=True):
         return now_or_later(asked)
 
     def refuse(self, request: AddPartitionsToTxnRequest, code: ErrorCode) -> AddPartitionsToTxnResponse:
-        """Return `code` as the top-level error and for every partition of a client's request."""
+        """Return a response with the error `code` at the top level and for every partition of a client's request."""
         refusal = finish(results(request.v3_and_below_topics, {}, code))
         return AddPartitionsToTxnResponse(error_code=code, results_by_topic_v3_and_below=refusal)
 

@@ -40,7 +40,7 @@ class DescribeTransactions(Handler, msgspec.Struct, frozen=True):
         return now_or_later(self._describe(context.session, request))
 
     def refuse(self, request: DescribeTransactionsRequest, code: ErrorCode) -> DescribeTransactionsResponse:
-        """Return `code` for every id."""
+        """Return a response with the error `code` for every id."""
         return DescribeTransactionsResponse(
             transaction_states=[TransactionState(code, name) for name in request.transactional_ids]
         )

@@ -49,7 +49,7 @@ class InitProducerId(Handler, msgspec.Struct, frozen=True):
         return InitProducerIdResponse(producer_id=producer_id)
 
     def refuse(self, request: InitProducerIdRequest, code: ErrorCode) -> InitProducerIdResponse:
-        """Return `code` without a producer id."""
+        """Return a response with the error `code` and no producer id."""
         return InitProducerIdResponse(error_code=code, producer_epoch=NO_PRODUCER_EPOCH)
 
     def _of_transactional_id(self, version: int, request: InitProducerIdRequest, transactional_id: str) -> Answer:

@@ -72,7 +72,7 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
         return self._commit(context.version, request, refused, admission.verifications.get(place))
 
     def refuse(self, request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
-        """Return `code` for every partition."""
+        """Return a response with the error `code` for every partition."""
         return TxnOffsetCommitResponse(topics=[failed(topic, code) for topic in request.topics])
 
     def _take_out(self, session: Session, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitResponseTopic]:

@@ -43,7 +43,7 @@ class WriteTxnMarkers(Handler, msgspec.Struct, frozen=True):
         return now_or_later(self._write(request.markers))
 
     def refuse(self, request: WriteTxnMarkersRequest, code: ErrorCode) -> WriteTxnMarkersResponse:
-        """Return `code` for every partition."""
+        """Return a response with the error `code` for every partition."""
         return WriteTxnMarkersResponse([result(asked, code) for asked in request.markers])
 
     async def _write(self, markers: list[WritableTxnMarker]) -> WriteTxnMarkersResponse:

@@ -45,12 +45,12 @@ def places(data: bytes, count: int) -> list[RecordPlace]:
                 key = data[at : at + key_bytes] if key_bytes < DIGEST_BYTES else digest(data[at : at + key_bytes])
                 at += key_bytes
             if not at < pos <= len(data):
-                raise DecodeError(f"record of {size} bytes at byte {start} of {len(data)}")
+                raise DecodeError(f"the record at byte {start} of {len(data)} has a wrong size: {size} bytes")
             found.append(RecordPlace(start, body, rest, pos, timestamp_delta, offset_delta, key, data[at] != 1))
     except IndexError:
-        raise DecodeError(f"records cut off at {len(data)} bytes") from None
+        raise DecodeError(f"the records are cut off after {len(data)} bytes") from None
     if pos != len(data):
-        raise DecodeError(f"{len(data) - pos} bytes after {count} records")
+        raise DecodeError(f"{len(data) - pos} unexpected bytes follow the {count} records")
     return found
 
 

@@ -49,7 +49,7 @@ NEVER_ZERO = ("max.connections", "max.connection.creation.rate")
 """Configs that may not be 0, since no client could then connect to change them back."""
 
 NOT_SET = -2
-"""The value of a local retention config that means: the same as the total retention."""
+"""The value of a local retention config that selects the total retention."""
 
 
 def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:

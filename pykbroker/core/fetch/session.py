@@ -77,7 +77,7 @@ class FetchSession(msgspec.Struct, gc=False):
                 self.partitions.pop((topic.topic_id if self.by_id else topic.topic, index), None)
 
     def advance(self) -> int:
-        """Raise the epoch and return it: the next request must carry it."""
+        """Raise the epoch and return it. The client must send the new epoch in its next request."""
         self.epoch = self.epoch + 1 if self.epoch < EPOCH_MAX else 1
         return self.epoch
 

@@ -130,7 +130,7 @@ def check_consumer(
     epoch: int,
     version: int | None = None,
 ) -> None:
-    """Raise ApiError if the member may not commit now. `version` is that of the OffsetCommit, or None in a transaction.
+    """Raise ApiError if the member may not commit now. `version` is that of OffsetCommit, or None for TxnOffsetCommit.
 
     An older epoch is accepted for partitions that the member has owned since then (KIP-1251).
     """

@@ -35,7 +35,10 @@ EPSILON = 1e-6
 
 
 def alter_client_quotas(context: ControllerContext, request: AlterClientQuotasRequest) -> Deciding:
-    """Return the records and the response. Each entity is altered completely or not at all, and has one result."""
+    """Return the metadata records and the response.
+
+    Each entity is altered completely or not at all, and has one result.
+    """
     records: list[Record] = []
     results: dict[object, AlterClientQuotasResponseEntryData] = {}
     for entry in request.entries:

@@ -52,14 +52,17 @@ class AlterConfigOp(IntEnum):
 
 
 def alter_configs(context: ControllerContext, request: AlterConfigsRequest) -> Deciding:
-    """Return the records and the response of AlterConfigs: each resource gets exactly the given configs."""
+    """Return the metadata records and the response of AlterConfigs. Each resource gets exactly the given configs."""
     records, results = yield from _alter(context, request.resources, _replaced)
     responses = [whole.AlterConfigsResourceResponse(*result) for result in results]
     return [] if request.validate_only else records, AlterConfigsResponse(responses=responses)
 
 
 def incremental_alter_configs(context: ControllerContext, request: IncrementalAlterConfigsRequest) -> Deciding:
-    """Return the records and the response of IncrementalAlterConfigs: configs that are not named stay unchanged."""
+    """Return the metadata records and the response of IncrementalAlterConfigs.
+
+    Configs that the request does not name stay unchanged.
+    """
     records, results = yield from _alter(context, request.resources, _increments)
     responses = [incremental.AlterConfigsResourceResponse(*result) for result in results]
     return [] if request.validate_only else records, IncrementalAlterConfigsResponse(responses=responses)
@@ -156,7 +159,7 @@ def _listed(old: Mapping[str, str], kind: int, config: incremental.AlterableConf
 
 
 def _split(text: str) -> list[str]:
-    """Return the words as Java's `split` does: trailing empty words are dropped, and an empty text is one word."""
+    """Return the words as Java's `split` does: trailing empty words are dropped, an empty text has one empty word."""
     return text.rstrip(",").split(",") if text.rstrip(",") or not text else []
 
 

@@ -32,7 +32,7 @@ Alteration = ScramCredentialDeletion | ScramCredentialUpsertion
 
 
 def alter_user_scram_credentials(context: ControllerContext, request: AlterUserScramCredentialsRequest) -> Deciding:
-    """Return the records and the response: deletions first, then upsertions. Each user has one result."""
+    """Return the metadata records and the response: deletions first, then upsertions. Each user has one result."""
     alterations: list[Alteration] = [*request.deletions, *request.upsertions]
     accepted: dict[str, Alteration] = {}
     refused: dict[str, ApiError] = {}

@@ -20,7 +20,7 @@ from wire.stored.metadata_topics import PartitionChangeRecord
 
 
 def assign_directories(context: ControllerContext, request: AssignReplicasToDirsRequest) -> MetadataDecision:
-    """Return the records and the response. An assignment that the metadata already has writes no record."""
+    """Return the metadata records and the response. An assignment that the metadata already has writes no record."""
     if context.feature(METADATA_FEATURE) < DIRECTORIES_LEVEL:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
     broker = context.registered(request.broker_id, request.broker_epoch)

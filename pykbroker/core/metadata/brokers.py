@@ -36,7 +36,7 @@ IN_CONTROLLED_SHUTDOWN = 1
 
 
 def register_broker(context: ControllerContext, request: BrokerRegistrationRequest) -> MetadataDecision:
-    """Return the records and the response of a registration.
+    """Return the metadata records and the response of a registration.
 
     The broker is fenced. It is removed from every ISR that still contains it.
     """
@@ -104,7 +104,7 @@ def _registration(epoch: int, request: BrokerRegistrationRequest) -> RegisterBro
 
 
 def heartbeat(context: ControllerContext, request: BrokerHeartbeatRequest) -> MetadataDecision:
-    """Return the records and the response of a heartbeat, which fences, unfences or shuts down the broker.
+    """Return the metadata records and the response of a heartbeat, which fences, unfences or shuts down the broker.
 
     The broker may shut down once it has lost its leaderships.
     """

@@ -22,7 +22,7 @@ from wire.messages.create_partitions import (
 
 
 def create_partitions(context: ControllerContext, request: CreatePartitionsRequest) -> Deciding:
-    """Return the records and the response. Each topic has its own result.
+    """Return the metadata records and the response. Each topic has its own result.
 
     A topic that would exceed the limit of records or of open partitions gets POLICY_VIOLATION.
     """

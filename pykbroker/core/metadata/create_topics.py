@@ -30,7 +30,7 @@ PARTITIONS_MAX = 10_000
 
 
 def create_topics(context: ControllerContext, request: CreateTopicsRequest) -> Deciding:
-    """Return the records and the response. With validate_only there are no records.
+    """Return the metadata records and the response. With validate_only there are no records.
 
     Raise ApiError POLICY_VIOLATION if the topics have more than `PARTITIONS_MAX` partitions in total.
     """

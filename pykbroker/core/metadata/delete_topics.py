@@ -29,7 +29,7 @@ UNKNOWN_ID: Refusal = ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host thi
 
 
 def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> Deciding:
-    """Return the records and the response. A topic that is named twice is not deleted and has one result.
+    """Return the metadata records and the response. A topic that is named twice is not deleted and has one result.
 
     Entries with neither name nor id have one result each.
     """

@@ -34,7 +34,7 @@ class Election(IntEnum):
 
 
 def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> Deciding:
-    """Return the records and the response. Each partition has its own result.
+    """Return the metadata records and the response. Each partition has its own result.
 
     If the request is for all partitions, those that need no election are left out.
     """

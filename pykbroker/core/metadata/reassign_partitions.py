@@ -40,7 +40,7 @@ class ReplicaAssignment(msgspec.Struct, frozen=True):
 
 
 def reassign_partitions(context: ControllerContext, request: AlterPartitionReassignmentsRequest) -> Deciding:
-    """Return the records and the response. Each partition has its own result."""
+    """Return the metadata records and the response. Each partition has its own result."""
     records: list[Record] = []
     may_resize = request.allow_replication_factor_change
     responses = []

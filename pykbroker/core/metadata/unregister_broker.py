@@ -11,7 +11,7 @@ from wire.stored.metadata_brokers import UnregisterBrokerRecord
 
 
 def unregister_broker(context: ControllerContext, request: UnregisterBrokerRequest) -> MetadataDecision:
-    """Return the records and the response. The broker may still be running; it can register again."""
+    """Return the metadata records and the response. The broker may still be running; it can register again."""
     broker = context.draft.brokers.get(request.broker_id)
     if broker is None:
         raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {request.broker_id} is not currently registered")

@@ -43,7 +43,7 @@ class Upgrade(IntEnum):
 
 
 def update_features(context: ControllerContext, request: UpdateFeaturesRequest) -> MetadataDecision:
-    """Return the records and the response. If a feature is updated twice, the last update counts."""
+    """Return the metadata records and the response. If a feature is updated twice, the last update counts."""
     updates = {update.feature: update for update in request.feature_updates}
     wanted = {**context.draft.features, **{name: update.max_version_level for name, update in updates.items()}}
     for update in updates.values():

@@ -80,7 +80,7 @@ class MarkersWritten(TransactionRequest, frozen=True):
 
 
 class TransactionAnswer(msgspec.Struct, frozen=True, gc=False):
-    """An error code. In replies to InitProducer and EndTransaction, also the producer's id and epoch."""
+    """A reply with an error code. Replies to InitProducer and EndTransaction also have the producer's id and epoch."""
 
     error_code: ErrorCode = ErrorCode.NONE
     producer_id: int = NO_PRODUCER_ID

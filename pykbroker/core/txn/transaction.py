@@ -27,7 +27,7 @@ def exhausted(epoch: int) -> bool:
 
 
 class Transaction(msgspec.Struct, frozen=True):
-    """The state of one transactional id. Times are ms since 1970. No producer, no epoch and no time are -1."""
+    """The state of one transactional id. Times are ms since 1970. A missing producer, epoch or time is -1."""
 
     transactional_id: str
     producer_id: int

@@ -209,7 +209,7 @@ async def test_a_bug_in_a_later_share_costs_the_machine_and_answers_all(
             await other.wait()
         assert refused.value.code == ErrorCode.NOT_COORDINATOR
         await trio.testing.wait_all_tasks_blocked()
-        assert "is given up and loaded again" in caplog.text
+        assert "the coordinator failed; reloading from the log" in caplog.text
         await trio.sleep(5)
         assert await committed(runtime) == {2}
 
@@ -226,7 +226,7 @@ async def test_a_log_that_fails_under_a_large_request_costs_the_machine_and_answ
                 await call.wait()
             assert refused.value.code == ErrorCode.NOT_COORDINATOR
         await trio.testing.wait_all_tasks_blocked()
-        assert "is given up and loaded again" in caplog.text
+        assert "the coordinator lost its log; reloading from the log" in caplog.text
         log.error = None
         await trio.sleep(5)
         assert await committed(runtime) == {-1}

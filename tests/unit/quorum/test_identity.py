@@ -75,7 +75,7 @@ async def test_another_node(tmp_path: Path) -> None:
 async def test_directories_of_two_clusters(tmp_path: Path) -> None:
     await prepared(tmp_path / "a", seed=1)
     await prepared(tmp_path / "b", seed=2)
-    with pytest.raises(StartError, match="leave this directory out"):
+    with pytest.raises(StartError, match="remove this directory from log.dirs"):
         await prepared(tmp_path / "a", tmp_path / "b")
 
 
@@ -83,7 +83,7 @@ async def test_a_copied_directory(tmp_path: Path) -> None:
     await prepared(tmp_path / "a")
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "meta.properties").write_bytes((tmp_path / "a" / "meta.properties").read_bytes())
-    with pytest.raises(StartError, match="one of them is a copy"):
+    with pytest.raises(StartError, match="remove the copy from log.dirs"):
         await prepared(tmp_path / "a", tmp_path / "b")
 
 
@@ -116,5 +116,5 @@ async def test_a_file_that_says_what_cannot_be(tmp_path: Path, old: str, new: st
 async def test_partitions_without_their_metadata_are_not_taken_for_strangers(tmp_path: Path) -> None:
     golden_directory("clean", "clean", tmp_path)
     (tmp_path / "clean" / "__cluster_metadata-0").rename(tmp_path / "elsewhere")
-    with pytest.raises(StartError, match="which says what they are, is missing"):
+    with pytest.raises(StartError, match="which describes them, is missing"):
         await prepared(tmp_path / "clean")

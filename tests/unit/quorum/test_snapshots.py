@@ -308,7 +308,7 @@ async def test_a_log_whose_beginning_is_gone_with_its_snapshots_is_refused(tmp_p
     before = found(disk)
     for snapshot in before:
         flip(metadata(disk) / snapshot.name, 100)
-    with pytest.raises(StartError, match="no snapshot of what came before it holds"):
+    with pytest.raises(StartError, match="no undamaged snapshot has the records before it"):
         await started(disk)
     assert found(disk) == before
 

@@ -161,7 +161,7 @@ async def test_a_log_that_begins_with_a_snapshot(tmp_path: Path, end: int) -> No
 
 async def test_a_snapshot_that_does_not_reach_to_the_log_is_no_beginning(tmp_path: Path) -> None:
     disk = await snapshot_only(tmp_path, "00000000000000000484-0000000003.checkpoint", 517)
-    with pytest.raises(StartError, match="offsets from 517 to 518, and the newest snapshot those up to 484"):
+    with pytest.raises(StartError, match="offsets from 517 to 518, but the newest snapshot ends at 484"):
         await started(disk)
 
 
@@ -233,7 +233,7 @@ async def test_other_voters(tmp_path: Path) -> None:
     await (await started(disk)).close()
     state = tmp_path / METADATA_DIRECTORY / "quorum-state"
     state.write_text(state.read_text().replace('{"voterId":1}', '{"voterId":1},{"voterId":2}'))
-    with pytest.raises(StartError, match=r"voters \[1, 2\], and this is node 1 alone"):
+    with pytest.raises(StartError, match=r"voters \[1, 2\], but node 1 can only run alone"):
         await started(disk)
 
 

@@ -1,10 +1,12 @@
 """The steps from a member's current assignment to its target: it revokes partitions, then takes free ones.
 
-State         is left when                                                        next state
-STABLE        the target has a newer epoch                                        any, as the partitions require
-UNREVOKED     the member no longer reports the partitions that it must revoke     any, as the partitions require
-UNRELEASED    other members release partitions of its target                      any, as the partitions require
+A member leaves a state when:
+- STABLE: the target has a newer epoch;
+- UNREVOKED_PARTITIONS: the member no longer reports the partitions that it must revoke;
+- UNRELEASED_PARTITIONS: other members have released partitions of its target.
 
+The next state is UNREVOKED_PARTITIONS if it must revoke partitions, UNRELEASED_PARTITIONS if others must release some,
+otherwise STABLE.
 A member moves to the target's epoch once it has nothing left to revoke, and keeps its previous epoch until then.
 
 Source: CurrentAssignmentBuilder of Kafka's group coordinator; KIP-1251 for the epochs of single partitions.
