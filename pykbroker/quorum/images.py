@@ -26,7 +26,10 @@ class Images:
         self._changed.set()
 
     def updates(self) -> AsyncIterator[Delta]:
-        """Yield every delta, to one subscriber. The first delta leads from the empty image to the start's image."""
+        """Yield every delta, to one subscriber.
+
+        The first delta leads from the empty image to the image at the start.
+        """
         return _Updates(self)
 
     async def wait_for(self, offset: int) -> None:

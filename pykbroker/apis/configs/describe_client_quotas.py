@@ -76,7 +76,7 @@ def failed(code: ErrorCode, message: str | None) -> DescribeClientQuotasResponse
 
 
 def matches(entity: dict[str, str | None], components: Iterable[ComponentData], strict: bool) -> bool:
-    """Whether the entity has the type of each component, under a name that the component matches."""
+    """Whether every component of the filter matches the entity. With `strict`, the entity may have no other types."""
     wanted = {component.entity_type: component for component in components}
     if not wanted.keys() <= entity.keys() or (strict and len(wanted) < len(entity)):
         return False

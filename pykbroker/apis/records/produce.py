@@ -206,7 +206,7 @@ async def ended(later: Later) -> Answer:
 
 
 async def joined(request: ProduceRequest, answers: list[Answer]) -> Response:
-    """Wait for the responses of all pieces and return them as one."""
+    """Wait for the responses to all pieces of a large request, and return them as one response."""
     response = ProduceResponse([])
     for answer in answers:
         part = await ended(answer) if isinstance(answer, Later) else answer

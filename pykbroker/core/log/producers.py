@@ -91,7 +91,7 @@ class ProducerState:
             )
 
     def duplicate(self, epoch: int, sequence: int, last_sequence: int) -> WrittenBatch | None:
-        """Return the original of this batch if it is one of the last five batches, otherwise None."""
+        """Return the original if this batch repeats one of the last five batches, otherwise None."""
         if epoch == self.epoch:
             for written in self.batches:
                 if written.first_sequence == sequence and written.last_sequence == last_sequence:

@@ -58,10 +58,7 @@ class TopicSearch:
 
 
 class Pass:
-    """The matching of one pattern against all names.
-
-    `steps` is the largest cost of the next share, in RE2 instructions.
-    """
+    """The matching of one pattern against all names. `steps` is the cost of the next names, in RE2 instructions."""
 
     def __init__(self, pattern: str, regexp: NamePattern, names: list[str]) -> None:
         self.pattern, self._regexp = pattern, regexp
@@ -72,7 +69,10 @@ class Pass:
         self._look_ahead()
 
     def advance(self) -> bool:
-        """Match the next share of names. Return whether it was the last one."""
+        """Match the next names, which cost at most one share of `NamePattern.shares`.
+
+        Return whether they were the last.
+        """
         self.found += self._regexp.matching(self._share)
         return self._look_ahead()
 
