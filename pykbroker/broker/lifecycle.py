@@ -57,8 +57,8 @@ class Broker:
     async def _live(self, ready: Ready, stop: trio.Event) -> StartError | None:
         """Run all tasks of the broker until it stops. Return the error of a failed start, otherwise None."""
         refusal = None
-        async with trio.open_nursery() as house:
-            self._start_tasks(house)
+        async with trio.open_nursery() as nursery:
+            self._start_tasks(nursery)
             try:
                 await register(self._parts)
                 await self._serve_clients(ready, stop)
@@ -72,24 +72,24 @@ class Broker:
                 await self._shut_down()
             if closing.cancelled_caught:
                 logger.error("controlled shutdown timed out after %d s", CLOSING_S_MAX)
-            house.cancel_scope.cancel()
+            nursery.cancel_scope.cancel()
         return refusal
 
-    def _start_tasks(self, house: trio.Nursery) -> None:
+    def _start_tasks(self, nursery: trio.Nursery) -> None:
         parts = self._parts
-        house.start_soon(parts.controller.run)
-        house.start_soon(parts.controller.snapshotter.run)
-        house.start_soon(self._publisher.run)
-        house.start_soon(self._keep_metadata)
+        nursery.start_soon(parts.controller.run)
+        nursery.start_soon(parts.controller.snapshotter.run)
+        nursery.start_soon(self._publisher.run)
+        nursery.start_soon(self._keep_metadata)
         for directory in parts.directories[1:]:
-            house.start_soon(directory.run)
-        house.start_soon(parts.upkeep.run)
+            nursery.start_soon(directory.run)
+        nursery.start_soon(parts.upkeep.run)
         if parts.settings.config.log_cleaner_enable:
-            house.start_soon(parts.cleaner.run)
+            nursery.start_soon(parts.cleaner.run)
         if not parts.settings.memory:
-            house.start_soon(parts.scrubber.run)
-        house.start_soon(parts.groups.run)
-        house.start_soon(parts.transactions.run)
+            nursery.start_soon(parts.scrubber.run)
+        nursery.start_soon(parts.groups.run)
+        nursery.start_soon(parts.transactions.run)
 
     async def _keep_metadata(self) -> None:
         """Run the log directory of the metadata log. If the directory fails the broker stops, as in Kafka."""

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 RELOAD_S = 1
 """The pause after a failure before the log is read again."""
 RULES = ShellRules(
-    gone=ErrorCode.NOT_COORDINATOR,
+    discarded=ErrorCode.NOT_COORDINATOR,
     loading=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     busy=ErrorCode.COORDINATOR_NOT_AVAILABLE,
     survives_bugs=False,
@@ -82,7 +82,7 @@ class CoordinatorPartition:
                 await trio.sleep(RELOAD_S)
         finally:
             self._log.closed = True
-            self._shell.give_up()
+            self._shell.discard()
 
     async def _load(self) -> None:
         """Replay the log. If the log cannot be read, log the reason and leave the partition without a state machine."""

@@ -72,9 +72,9 @@ class TransactionRequests:
         if not request.transactional_id:
             return respond(TransactionAnswer(ErrorCode.INVALID_REQUEST))
         if self._lacks_producer_id(request):
-            return self._patiently(self.asked(request), request, respond)
+            return self._patiently(self.send(request), request, respond)
         call = self._runtime.ask(request.transactional_id, request)
-        if call.settled and not is_early(reply := _result(call)):
+        if call.settled and not is_concurrent(reply := _result(call)):
             return respond(reply)
         return self._patiently(_waited(call), request, respond)
 
@@ -82,12 +82,12 @@ class TransactionRequests:
         self, first: Coroutine[Any, Any, Reply], request: TransactionRequest, respond: Callable[[Reply], T]
     ) -> T:
         reply = await first
-        if is_early(reply):
+        if is_concurrent(reply):
             await self.wait_ended(request.transactional_id)
-            reply = await self.asked(request)
+            reply = await self.send(request)
         return respond(reply)
 
-    async def asked(self, request: TransactionRequest) -> Reply:
+    async def send(self, request: TransactionRequest) -> Reply:
         """Return the coordinator's reply. CONCURRENT_TRANSACTIONS is returned at once."""
         if not request.transactional_id:
             return TransactionAnswer(ErrorCode.INVALID_REQUEST)
@@ -131,7 +131,7 @@ class TransactionRequests:
             if add
             else VerifyPartitions(transactional_id, producer_id, epoch, partitions)
         )
-        reply = await self.asked(request)
+        reply = await self.send(request)
         if isinstance(reply, Verified):
             return dict.fromkeys(reply.refused, ErrorCode.TRANSACTION_ABORTABLE)
         assert isinstance(reply, TransactionAnswer)
@@ -164,6 +164,6 @@ def code_for_version(code: ErrorCode, version: int, fenced_version_first: int) -
     return code
 
 
-def is_early(reply: Reply) -> bool:
+def is_concurrent(reply: Reply) -> bool:
     """Whether the reply is CONCURRENT_TRANSACTIONS: the last transaction is still ending."""
     return isinstance(reply, TransactionAnswer) and reply.error_code is ErrorCode.CONCURRENT_TRANSACTIONS

@@ -16,10 +16,10 @@ from wire.stored.framing import RecordRun
 LOAD_RECORDS_MAX = 200
 """The number of records that are replayed, in about 1 ms, before other tasks may run.
 
-A run of records counts for fewer.
+A run, which is a sequence of similar records that are replayed together, counts for fewer.
 """
 RUN_RECORDS = 8
-"""The number of records in a run that take as long to replay as one record outside of a run."""
+"""The number of records in a `RecordRun` that take as long to replay as one record outside of it."""
 
 
 class StoredLog(Protocol):

@@ -30,22 +30,22 @@ CALLS_MAX = 100_000
 class ShellRules(NamedTuple):
     """The error codes for callers of a state machine that is discarded, still loading, or has too many callers.
 
-    A caller whose own request raises an exception receives that exception; all other callers receive `gone`.
+    A caller whose own request raises an exception receives that exception; all other callers receive `discarded`.
     `survives_bugs` is true if an exception raised by `handle` leaves the state unchanged: the state machine then
     continues.
     """
 
-    gone: ErrorCode
+    discarded: ErrorCode
     loading: ErrorCode
     busy: ErrorCode
     survives_bugs: bool
 
 
 class MachineShell(Generic[Rec]):
-    """The shell of one state machine, from `begin` to `give_up`. `run` must run meanwhile: it does all long work.
+    """The shell of one state machine, from `begin` to `discard`. `run` must run meanwhile: it does all long work.
 
     `ticking` is held during a tick: machines that share the lock tick one after the other, since one tick may take a
-    whole time slice of the event loop. `failure` is the reason of the last `give_up`.
+    whole time slice of the event loop. `failure` is the reason of the last `discard`.
     """
 
     def __init__(
@@ -56,9 +56,9 @@ class MachineShell(Generic[Rec]):
         self._machine: Machine[Any, Rec, Any, Any] | None = None
         self._calls: dict[Call, None] = {}
         self._replayed = 0  # all records below this offset were replayed
-        self._work = Work(turns, self.give_up)
+        self._work = Work(turns, self.discard)
         self._replies = Replies(log, self._settle)
-        self._alarm, self._gone = Alarm(), trio.Event()
+        self._alarm, self._discarded = Alarm(), trio.Event()
         self.failure: Exception | None = None
 
     @property
@@ -83,17 +83,17 @@ class MachineShell(Generic[Rec]):
         if len(self._calls) >= CALLS_MAX:
             raise ApiError(self._rules.busy)
         call = Call()
-        self._work.do(self._asked(machine, request, call, verification))
+        self._work.do(self._handle_request(machine, request, call, verification))
         if not call.settled:
             self._calls[call] = None
-        self._look()
+        self._note_deadline()
         return call
 
     def notify(self, notice: Any) -> None:
         """Pass on a notice that has no reply. It is dropped while no state machine is loaded."""
         if self._machine is not None:
-            self._work.do(self._noticed(self._machine, notice))
-            self._look()
+            self._work.do(self._handle_notice(self._machine, notice))
+            self._note_deadline()
 
     async def between(self, function: Callable[[], T]) -> T:
         """Run a function between two requests and return its result.
@@ -114,9 +114,9 @@ class MachineShell(Generic[Rec]):
 
     def abandon(self, call: Call) -> None:
         """Forget a caller that no longer waits. Its request is dropped if it is still queued."""
-        self._settle(call, ApiError(self._rules.gone))
+        self._settle(call, ApiError(self._rules.discarded))
 
-    def _asked(
+    def _handle_request(
         self, machine: Machine[Any, Rec, Any, Any], request: Any, call: Call, verification: Verification | None
     ) -> Steps[None]:
         if call.settled:
@@ -131,15 +131,15 @@ class MachineShell(Generic[Rec]):
         except Exception as error:  # noqa: BLE001 - the caller raises it
             self._fail(call, error)
             if not self._rules.survives_bugs:
-                self.give_up(error)  # a bug may have left its state inconsistent
+                self.discard(error)  # a bug may have left its state inconsistent
             return
         try:
             yield from self._carry_out(machine, outcome, now.wall_ms, call, verification)
         except Exception as error:  # noqa: BLE001 - the caller raises it
             self._fail(call, error)
-            self.give_up(error)
+            self.discard(error)
 
-    def _noticed(self, machine: Machine[Any, Rec, Any, Any], notice: Any) -> Steps[None]:
+    def _handle_notice(self, machine: Machine[Any, Rec, Any, Any], notice: Any) -> Steps[None]:
         now = self._now()
         decided = machine.handle(notice, None, now)
         outcome = decided if isinstance(decided, Outcome) else (yield from decided)
@@ -189,15 +189,15 @@ class MachineShell(Generic[Rec]):
         framed = yield from self._log.frame(outcome.records, wall_ms, split=not outcome.replies)
         self._log.require_open()
         if machine is not self._machine:
-            raise ApiError(self._rules.gone)
+            raise ApiError(self._rules.discarded)
         try:
             ends = [
                 self._log.append(batch, wall_ms, verification, is_first=not place)
                 for place, (batch, _) in enumerate(framed)
             ]
         except LogLost as error:
-            self.give_up(error)
-            raise ApiError(self._rules.gone) from error
+            self.discard(error)
+            raise ApiError(self._rules.discarded) from error
         for end, (_, records) in zip(ends, framed, strict=True):
             for entry in self._log.entries(records, end):
                 machine.replay(entry)
@@ -218,64 +218,64 @@ class MachineShell(Generic[Rec]):
         self._calls.pop(call, None)
         call.fail(error)
 
-    def _look(self) -> None:
+    def _note_deadline(self) -> None:
         if self._machine is not None:
-            self._alarm.look(self._machine.deadline_ms)
+            self._alarm.note_deadline(self._machine.deadline_ms)
 
     # ---- start, run and stop
 
     def begin(self, machine: Machine[Any, Rec, Any, Any], replayed: int) -> None:
         """Accept requests for a state machine that has replayed the whole log, up to the offset `replayed`."""
         self._machine, self._replayed = machine, replayed
-        self._work, self._replies = Work(self._turns, self.give_up), Replies(self._log, self._settle)
-        self._alarm, self._gone, self.failure = Alarm(), trio.Event(), None
+        self._work, self._replies = Work(self._turns, self.discard), Replies(self._log, self._settle)
+        self._alarm, self._discarded, self.failure = Alarm(), trio.Event(), None
         now = self._now()
         finish(self._carry_out(machine, machine.loaded(now), now.wall_ms))
-        self._look()
+        self._note_deadline()
 
     async def run(self) -> None:
         """Run the state machine's long work, ticks and commits until it is discarded."""
         machine = self._machine
         assert machine is not None
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._alarm.run, lambda: machine.deadline_ms, self._work.wait_rested, self._tick)
+            nursery.start_soon(self._alarm.run, lambda: machine.deadline_ms, self._work.wait_idle, self._tick)
             nursery.start_soon(self._work_on)
             nursery.start_soon(self._commit)
-            await self._gone.wait()
+            await self._discarded.wait()
             nursery.cancel_scope.cancel()
 
-    def give_up(self, error: Exception | None = None) -> None:
+    def discard(self, error: Exception | None = None) -> None:
         """Discard the state machine and refuse every caller."""
         self._machine, self.failure = None, error
         self._work.clear()
         self._replies.clear()
-        self._gone.set()
+        self._discarded.set()
         calls, self._calls = self._calls, {}
         for call in calls:
-            call.settle(ApiError(self._rules.gone))
+            call.settle(ApiError(self._rules.discarded))
 
     async def _tick(self, alarm_ms: float) -> None:
         async with self._ticking:
             if self._machine is None:
                 return  # it was discarded while this tick waited for the lock
             try:
-                self._work.do(self._ticked(self._machine, alarm_ms))
+                self._work.do(self._handle_tick(self._machine, alarm_ms))
             except Exception as error:  # noqa: BLE001 - the owner of the shell logs it
-                self.give_up(error)
+                self.discard(error)
 
-    def _ticked(self, machine: Machine[Any, Rec, Any, Any], alarm_ms: float) -> Steps[None]:
+    def _handle_tick(self, machine: Machine[Any, Rec, Any, Any], alarm_ms: float) -> Steps[None]:
         now = Now(max(trio.current_time() * 1000, alarm_ms), self._wall_ms())
         yield from self._carry_out(machine, machine.tick(now), now.wall_ms)
 
     async def _work_on(self) -> None:
         """Continue work that takes more than a time slice, and look at the deadline again after it."""
-        await self._work.run(self._look)
+        await self._work.run(self._note_deadline)
 
     async def _commit(self) -> None:
         try:
             await self._replies.run(lambda: self._replayed, self.between)
         except LogLost as error:
-            self.give_up(error)
+            self.discard(error)
 
 
 def _one_step(function: Callable[[], Any], call: Call) -> Steps[None]:

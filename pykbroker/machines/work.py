@@ -20,7 +20,7 @@ class Work:
     def __init__(self, turns: Turns, failed: Callable[[Exception], None]) -> None:
         self._turns, self._failed = turns, failed
         self._steps: deque[Steps[None]] = deque()
-        self._more, self._rested = trio.Event(), trio.Event()
+        self._more, self._idle = trio.Event(), trio.Event()
 
     @property
     def under_way(self) -> bool:
@@ -31,7 +31,7 @@ class Work:
         """Run the steps for one time slice. Queue them if others are unfinished, or if one slice is not enough."""
         if self._steps or self._turns.begin(steps) is Unfinished.UNFINISHED:
             if not self._steps:
-                self._rested = trio.Event()
+                self._idle = trio.Event()
             self._steps.append(steps)
             self._more.set()
 
@@ -39,13 +39,13 @@ class Work:
         """Drop all unfinished steps."""
         self._steps.clear()
 
-    async def wait_rested(self) -> None:
+    async def wait_idle(self) -> None:
         """Wait until the queue is empty."""
         while self._steps:
-            await self._rested.wait()
+            await self._idle.wait()
 
-    async def run(self, rested: Callable[[], None]) -> None:
-        """Continue unfinished steps, until cancelled. `rested` is called whenever the queue becomes empty."""
+    async def run(self, on_idle: Callable[[], None]) -> None:
+        """Continue unfinished steps, until cancelled. `on_idle` is called whenever the queue becomes empty."""
         while True:
             await self._more.wait()
             self._more = trio.Event()
@@ -56,5 +56,5 @@ class Work:
                     self._failed(error)
                 if self._steps:  # `clear` may have emptied the queue during the walk
                     self._steps.popleft()
-            self._rested.set()
-            rested()
+            self._idle.set()
+            on_idle()

@@ -52,7 +52,7 @@ TIMED = (
 TIMEOUT_MS = 30_000
 """The timeout of all other requests of clients."""
 RULES = ShellRules(
-    gone=ErrorCode.NOT_CONTROLLER,
+    discarded=ErrorCode.NOT_CONTROLLER,
     loading=ErrorCode.NOT_CONTROLLER,
     busy=ErrorCode.REQUEST_TIMED_OUT,
     survives_bugs=True,
@@ -120,7 +120,7 @@ class Controller:
             await self._shell.run()
         finally:
             failure = self._shell.failure
-            self._shell.give_up(failure)
+            self._shell.discard(failure)
         raise JournalFailed(self._driver.directory, failure) from failure
 
     async def close(self) -> None:

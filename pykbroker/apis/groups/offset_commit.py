@@ -45,7 +45,7 @@ class OffsetCommit(Handler, msgspec.Struct, frozen=True):
         if not self.authorizer.allows(context.session, Operation.READ, ResourceType.GROUP, request.group_id):
             return self.refuse(request, ErrorCode.GROUP_AUTHORIZATION_FAILED)
         refused: list[OffsetCommitResponseTopic] = []
-        taken = [topic for topic in request.topics if self._takes(context, topic, refused)]
+        taken = [topic for topic in request.topics if self._has_committable(context, topic, refused)]
         if request.topics and not taken:
             return OffsetCommitResponse(topics=refused)
         request.topics = taken
@@ -58,7 +58,7 @@ class OffsetCommit(Handler, msgspec.Struct, frozen=True):
         """Return a response with the error `code` for every partition."""
         return OffsetCommitResponse(topics=[_refused(topic, topic.partitions, code) for topic in request.topics])
 
-    def _takes(
+    def _has_committable(
         self, context: RequestContext, topic: OffsetCommitRequestTopic, refused: list[OffsetCommitResponseTopic]
     ) -> bool:
         """Whether any partition of the topic can be committed.

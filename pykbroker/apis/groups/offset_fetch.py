@@ -79,11 +79,11 @@ class OffsetFetch(Handler, msgspec.Struct, frozen=True):
         left_out: LeftOut = []
         asked = group.topics
         if asked is not None:
-            asked = [topic for topic in asked if self._takes(context, topic, left_out)]
+            asked = [topic for topic in asked if self._is_fetchable(context, topic, left_out)]
         question = OffsetFetchRequestGroup(group.group_id, group.member_id, group.member_epoch, asked)
         return self.groups.ask(group.group_id, FetchOffsets(question, require_stable)), left_out
 
-    def _takes(self, context: RequestContext, topic: OffsetFetchRequestTopics, left_out: LeftOut) -> bool:
+    def _is_fetchable(self, context: RequestContext, topic: OffsetFetchRequestTopics, left_out: LeftOut) -> bool:
         by_id = context.version >= BY_ID_VERSION_FIRST
         topics = self.image().topics
         known = topics.by_id.get(topic.topic_id) if by_id else topics.by_name.get(topic.name)

@@ -72,7 +72,7 @@ class Produce(Handler, msgspec.Struct, frozen=True):
     wall_ms: Callable[[], int]
     transactions: TransactionRequests
     verifies: Callable[[], bool]
-    """Whether the first batch of a transaction is verified if the transaction is older than version 2.
+    """Whether the broker verifies the first batch of a transaction of version 0 or 1.
 
     The config is `transaction.partition.verification.enable`.
     """

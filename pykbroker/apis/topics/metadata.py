@@ -116,7 +116,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
         The cache is cleared when the image changes or a log goes offline.
         """
         image, topics = self.image(), request.topics
-        question = (
+        cache_key = (
             context.version,
             context.session.principal,  # once there are ACLs by host, the key needs the client's host
             self.endpoints.address(context.session),
@@ -124,13 +124,13 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
             request.include_topic_authorized_operations,
             None if topics is None else tuple(dict.fromkeys([(topic.name, topic.topic_id) for topic in topics])),
         )
-        kept = self.answers.find(image, question)
-        if kept is not None and not any(map(self.replicas.offline, kept.topics)):
-            return kept.answer
-        return now_or_later(self._describe(context, request, image, question))
+        cached = self.answers.find(image, cache_key)
+        if cached is not None and not any(map(self.replicas.offline, cached.topics)):
+            return cached.answer
+        return now_or_later(self._describe(context, request, image, cache_key))
 
     def _describe(
-        self, context: RequestContext, request: MetadataRequest, image: MetadataImage, question: Hashable
+        self, context: RequestContext, request: MetadataRequest, image: MetadataImage, cache_key: Hashable
     ) -> Steps[Answer]:
         response = MetadataResponse(
             brokers=[MetadataResponseBroker(*self.endpoints.own(context.session))],
@@ -155,7 +155,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
         yield from stepwise_encoder(MetadataResponse, context.version)(response, parts)
         answer = EncodedResponse([b"".join(parts)])
         if not any(one.offline_replicas for topic in response.topics for one in topic.partitions):
-            self.answers.keep(image, question, answer, tuple(topic.topic_id for topic in response.topics))
+            self.answers.keep(image, cache_key, answer, tuple(topic.topic_id for topic in response.topics))
         return answer
 
     def _topics(

@@ -102,7 +102,7 @@ class AddPartitionsToTxn(Handler, msgspec.Struct, frozen=True):
             return await run_steps(results(asked.topics, refused, ErrorCode.OPERATION_NOT_ATTEMPTED))
         partitions = await run_steps(places(asked.topics))
         who = asked.transactional_id, asked.producer_id, asked.producer_epoch, partitions
-        reply = await self.transactions.asked(
+        reply = await self.transactions.send(
             VerifyPartitions(*who) if asked.verify_only else AddPartitions(*who, EPOCH_BUMP_VERSION)
         )
         if isinstance(reply, Verified):

@@ -54,7 +54,7 @@ class DescribeTransactions(Handler, msgspec.Struct, frozen=True):
         if not permitted(self.authorizer, session, self.key, transactional_id):
             return TransactionState(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, transactional_id)
         await trio.lowlevel.checkpoint()  # a request may name many transactional ids
-        reply = await self.transactions.asked(FindTransaction(transactional_id))
+        reply = await self.transactions.send(FindTransaction(transactional_id))
         if isinstance(reply, Refused):
             return TransactionState(reply.error_code, transactional_id)
         assert isinstance(reply, FoundTransactions)

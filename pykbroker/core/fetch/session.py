@@ -49,7 +49,7 @@ class SessionPartition(msgspec.Struct, gc=False):
     """The replica that the caller last found for this partition."""
 
 
-Wishes = dict[PartitionKey, SessionPartition]
+RequestedPartitions = dict[PartitionKey, SessionPartition]
 FetchedPartition = tuple[SessionPartition, PartitionData]
 
 
@@ -57,7 +57,7 @@ class FetchSession(msgspec.Struct, gc=False):
     """The partitions that one client fetches. Times are in ms. A follower's session is `privileged`."""
 
     id: int
-    partitions: Wishes
+    partitions: RequestedPartitions
     by_id: bool
     privileged: bool
     created_ms: int
@@ -70,7 +70,7 @@ class FetchSession(msgspec.Struct, gc=False):
 
     def update(self, request: FetchRequest) -> None:
         """Add, change and remove partitions as an incremental request says."""
-        for key, wanted in wishes(request, by_id=self.by_id).items():
+        for key, wanted in requested_partitions(request, by_id=self.by_id).items():
             self.partitions.setdefault(key, wanted).asked = wanted.asked
         for topic in request.forgotten_topics_data:
             for index in topic.partitions:
@@ -83,7 +83,7 @@ class FetchSession(msgspec.Struct, gc=False):
 
     def answer(self, found: list[FetchedPartition]) -> FetchResponse:
         """Return the changes among `found`. Partitions that returned records move to the end."""
-        news = [one for one in found if is_news(*one)]
+        news = [one for one in found if must_send(*one)]
         remember(news)
         for wanted, data in news:
             if data.records:
@@ -94,7 +94,7 @@ class FetchSession(msgspec.Struct, gc=False):
 class Fetching(msgspec.Struct, gc=False):
     """One Fetch request: its partitions, in order. `epoch` is the session's epoch while this request is answered."""
 
-    partitions: Wishes
+    partitions: RequestedPartitions
     by_id: bool
     privileged: bool = False
     opening: bool = False
@@ -115,9 +115,9 @@ class Fetching(msgspec.Struct, gc=False):
         return session.answer(found)
 
 
-def wishes(request: FetchRequest, *, by_id: bool) -> Wishes:
+def requested_partitions(request: FetchRequest, *, by_id: bool) -> RequestedPartitions:
     """Return the partitions of a request. A repeated partition keeps its first position and its last fields."""
-    wanted: Wishes = {}
+    wanted: RequestedPartitions = {}
     for topic in request.topics:
         name, topic_id = topic.topic, topic.topic_id
         for asked in topic.partitions:
@@ -126,7 +126,7 @@ def wishes(request: FetchRequest, *, by_id: bool) -> Wishes:
     return wanted
 
 
-def is_news(wanted: SessionPartition, data: PartitionData) -> bool:
+def must_send(wanted: SessionPartition, data: PartitionData) -> bool:
     """Whether an incremental response must include the partition, by rule 3 of the module.
 
     An error resets both remembered offsets to -1, so the partition is included again after it.

@@ -16,7 +16,15 @@ from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.fetch.session import NO_SESSION, FetchedPartition, Fetching, FetchSession, remember, respond, wishes
+from pykbroker.core.fetch.session import (
+    NO_SESSION,
+    FetchedPartition,
+    Fetching,
+    FetchSession,
+    remember,
+    requested_partitions,
+    respond,
+)
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchRequest, FetchResponse
 
@@ -30,8 +38,8 @@ Rank = tuple[bool, int, int]
 """The eviction rank of a session: privileged, number of partitions, id. The lowest rank is evicted first."""
 
 
-class Draw(Protocol):
-    """The method of `random.Random` that draws session ids."""
+class RandomNumbers(Protocol):
+    """A source of random numbers for session ids, such as `random.Random`."""
 
     def randrange(self, start: int, stop: int) -> int:
         """Return a random number from `start` to `stop` - 1."""
@@ -48,7 +56,7 @@ class Statistics(NamedTuple):
 class FetchSessionCache:
     """A cache of at most `slots` sessions (max.incremental.fetch.session.cache.slots). Times are in ms, monotonic."""
 
-    def __init__(self, slots: int, rng: Draw) -> None:
+    def __init__(self, slots: int, rng: RandomNumbers) -> None:
         self._slots, self._rng = slots, rng
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # least recently used first
         self._evictable: list[Rank] = []  # ranks of settled sessions, ascending
@@ -61,14 +69,14 @@ class FetchSessionCache:
         if epoch in (CLOSING_EPOCH, OPENING_EPOCH):
             if request.session_id and (closed := self._sessions.get(request.session_id)) is not None:
                 self._remove(closed)
-            return Fetching(wishes(request, by_id=by_id), by_id, privileged, epoch == OPENING_EPOCH)
+            return Fetching(requested_partitions(request, by_id=by_id), by_id, privileged, epoch == OPENING_EPOCH)
         session = self._session(request, by_id)
         if request.topics or request.forgotten_topics_data:
             session.update(request)
             self._check_room(session)
         if not session.partitions:
             self._remove(session)
-            return Fetching(wishes(request, by_id=by_id), by_id)
+            return Fetching(requested_partitions(request, by_id=by_id), by_id)
         self._touch(session, now_ms)
         return Fetching(session.partitions, by_id, privileged, False, session, session.advance())
 

@@ -36,7 +36,10 @@ def list_groups(shard: Shard, asked: ClientRequest, token: Token, step: Step) ->
 
 
 def describe_groups(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
-    """Describe the groups. A group that does not exist is Dead; newer versions also return GROUP_ID_NOT_FOUND."""
+    """Describe the groups. A group that does not exist has the state Dead.
+
+    Newer versions also return GROUP_ID_NOT_FOUND for it.
+    """
     request: DescribeGroupsRequest = asked.message
     step.reply(
         token,

@@ -48,7 +48,7 @@ from wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 GroupRequestHandler = Callable[[Shard, Any, Token, Step], Steps[None] | None]
 GroupOutcome = Outcome[LogRecord, Any]
-Question = ClientRequest | FetchOffsets | ForgetTopics | SummarizeGroups | Marker
+GroupRequest = ClientRequest | FetchOffsets | ForgetTopics | SummarizeGroups | Marker
 
 
 def by_group(to_classic: GroupRequestHandler, to_consumer: GroupRequestHandler) -> GroupRequestHandler:
@@ -96,7 +96,7 @@ DUE: dict[str, Callable[[Shard, Due, Step], None]] = {
 }
 
 
-def nothing_set(group_id: str) -> Texts:
+def no_configs(group_id: str) -> Texts:
     """Return no configs, for a group that has no configs of its own."""
     return {}
 
@@ -112,7 +112,7 @@ class GroupMachine:
         settings: GroupSettings,
         randomness: Randomness,
         topics: Callable[[], TopicsImage] = TopicsImage,
-        configs_of: Callable[[str], Texts] = nothing_set,
+        configs_of: Callable[[str], Texts] = no_configs,
     ) -> None:
         self._shard = Shard(settings, randomness, topics, configs_of)
 
@@ -132,7 +132,7 @@ class GroupMachine:
                 departure.resume(shard, consumer_group, step)
         return step.outcome()
 
-    def handle(self, request: Question, token: Token, now: Now) -> GroupOutcome | Steps[GroupOutcome]:
+    def handle(self, request: GroupRequest, token: Token, now: Now) -> GroupOutcome | Steps[GroupOutcome]:
         """Decide the request or make it wait. Raise ApiError to refuse the whole request without a change."""
         step = Step(now)
         kind = type(request.message) if isinstance(request, ClientRequest) else type(request)

@@ -30,7 +30,7 @@ class Rules(msgspec.Struct, frozen=True, gc=False):
     unclean: bool = False
 
 
-class Seats(msgspec.Struct, frozen=True, gc=False):
+class ElectionResult(msgspec.Struct, frozen=True, gc=False):
     """The fields of a partition that an election decides."""
 
     leader: int
@@ -48,7 +48,7 @@ def elect(
     lost: int | None = None,
     *,
     prefer_first: bool = False,
-) -> Seats:
+) -> ElectionResult:
     """Return the result of an election in a partition with the new ISR `isr`.
 
     `acceptable` returns whether a broker may lead. `lost` is the broker that went down uncleanly. With `prefer_first`,
@@ -67,7 +67,7 @@ def elect(
     if not isr and not rules.elr_enabled:
         isr = partition.isr
     recovering = partition.recovering or (unclean and leader != NO_LEADER)
-    return Seats(leader, isr, elr, _last_known(partition, leader, isr, rules), recovering)
+    return ElectionResult(leader, isr, elr, _last_known(partition, leader, isr, rules), recovering)
 
 
 def _eligible(partition: PartitionImage, isr: Ids, rules: Rules, lost: int | None) -> Ids:
@@ -99,7 +99,9 @@ def _without(ids: Ids, removed: int) -> Ids:
     return tuple(member for member in ids if member != removed)
 
 
-def change_record(topic_id: bytes, index: int, old: PartitionImage, new: Seats) -> PartitionChangeRecord | None:
+def change_record(
+    topic_id: bytes, index: int, old: PartitionImage, new: ElectionResult
+) -> PartitionChangeRecord | None:
     """Return the record that changes the partition to the result of an election, or None if nothing differs.
 
     A change of leader, also to no leader, bumps the leader epoch.

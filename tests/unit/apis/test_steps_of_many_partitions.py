@@ -43,7 +43,7 @@ class Coordinator:
         self.asked = request
         return respond(TransactionAnswer())
 
-    async def asked_of(self, request: Any) -> Any:
+    async def send(self, request: Any) -> Any:
         self.asked = request
         return Verified(frozenset())
 
@@ -113,7 +113,6 @@ async def others_turns(answer: Any) -> tuple[int, Any]:
 
 async def test_a_brokers_partitions_are_verified_in_portions() -> None:
     coordinator: Any = Coordinator()
-    coordinator.asked = coordinator.asked_of
     handler = AddPartitionsToTxn(coordinator, lambda: IMAGE, Denies())
     topics = [AddPartitionsToTxnTopic("t", [index % 2 for index in range(MANY)])]
     turns, response = await others_turns(

@@ -115,22 +115,22 @@ class House:
 
     async def begin(self, *places: tuple[str, int], version: int = 0) -> TransactionAnswer:
         """Begin a transaction over these partitions and return its producer."""
-        producer = await self.transactions.asked(InitProducer(NAME, 60_000))
+        producer = await self.transactions.send(InitProducer(NAME, 60_000))
         assert isinstance(producer, TransactionAnswer)
         partitions = frozenset(TopicPartition(*place) for place in places)
         added = AddPartitions(NAME, producer.producer_id, producer.epoch, partitions, version)
-        assert await self.transactions.asked(added) == TransactionAnswer()
+        assert await self.transactions.send(added) == TransactionAnswer()
         return producer
 
     async def end(self, producer: TransactionAnswer, *, commit: bool, version: int = 0) -> TransactionAnswer:
-        reply = await self.transactions.asked(
+        reply = await self.transactions.send(
             EndTransaction(NAME, producer.producer_id, producer.epoch, commit, version)
         )
         assert isinstance(reply, TransactionAnswer)
         return reply
 
     async def state(self) -> TransactionState:
-        found = await self.transactions.asked(FindTransaction(NAME))
+        found = await self.transactions.send(FindTransaction(NAME))
         assert isinstance(found, FoundTransactions)
         return found.transactions[0].state
 
@@ -431,16 +431,16 @@ async def test_admission_names_what_takes_no_part() -> None:
 async def test_a_producer_id_is_waited_for() -> None:
     async with hosting() as house:
         house.ids.in_hand = False
-        assert await house.transactions.asked(InitProducer(NAME, 60_000)) == TransactionAnswer(producer_id=7, epoch=0)
+        assert await house.transactions.send(InitProducer(NAME, 60_000)) == TransactionAnswer(producer_id=7, epoch=0)
         house.ids.in_hand = False
-        refused = await house.transactions.asked(InitProducer("other", 60_000))
+        refused = await house.transactions.send(InitProducer("other", 60_000))
         assert refused == TransactionAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 async def test_a_coordinator_that_is_not_here_is_told_so() -> None:
     async with hosting() as house:
         house.runtime.follow(1, {})
-        assert await house.transactions.asked(FindTransaction(NAME)) == TransactionAnswer(ErrorCode.NOT_COORDINATOR)
+        assert await house.transactions.send(FindTransaction(NAME)) == TransactionAnswer(ErrorCode.NOT_COORDINATOR)
 
 
 async def test_the_partitions_of_a_large_transaction_are_sorted_and_awaited_in_portions() -> None:

@@ -115,7 +115,7 @@ class ClassicGroup:
         member.protocols = protocols
         self._supporters.update({name for name, _ in protocols})
 
-    def park_joining(self, member: ClassicMember, token: Token | None) -> Token | None:
+    def set_joining(self, member: ClassicMember, token: Token | None) -> Token | None:
         """Store the token of the member's waiting JoinGroup, or None. Return the previous one."""
         before, member.joining = member.joining, token
         self.joined += (token is not None) - (before is not None)

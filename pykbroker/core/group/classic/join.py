@@ -32,7 +32,7 @@ Protocols are kept in memory before a record with a limited size contains them.
 
 
 def join(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
-    """Answer a JoinGroup, or make it wait until the rebalance has ended that it starts or joins."""
+    """Answer a JoinGroup. If the request starts or joins a rebalance, it waits until the rebalance has ended."""
     request: JoinGroupRequest = asked.message
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
@@ -169,7 +169,7 @@ def _replace(
 ) -> None:
     """Replace a static member that has restarted: the new instance takes its place and the old one is fenced."""
     request: JoinGroupRequest = asked.message
-    rebalance.refuse_parked(group, member, ErrorCode.FENCED_INSTANCE_ID, member.id, step)
+    rebalance.refuse_waiting(group, member, ErrorCode.FENCED_INSTANCE_ID, member.id, step)
     shard.timers.cancel(Due(rebalance.SESSION, group.id, member.id))
     rebalance.expect(shard, group, member_id, request.session_timeout_ms, step)
     if group.state is ClassicGroupState.STABLE and _keeps_protocol(group, member, protocols(request)):
@@ -224,7 +224,7 @@ def _rejoin(group: ClassicGroup, member: ClassicMember, request: JoinGroupReques
     """
     group.set_protocols(member, protocols(request))
     member.rebalance_timeout_ms, member.session_timeout_ms = rebalance_timeout_ms(request), request.session_timeout_ms
-    before = group.park_joining(member, token)
+    before = group.set_joining(member, token)
     if before is not None:
         step.reply(before, rebalance.failed_join(ErrorCode.REBALANCE_IN_PROGRESS, member.id))
 

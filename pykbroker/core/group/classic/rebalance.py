@@ -165,14 +165,14 @@ def session_due(shard: Shard, due: Due, step: Step) -> None:
 
 def remove(shard: Shard, group: ClassicGroup, member: ClassicMember, step: Step) -> None:
     """Remove the member. Its waiting requests get UNKNOWN_MEMBER_ID."""
-    refuse_parked(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "", step)
+    refuse_waiting(group, member, ErrorCode.UNKNOWN_MEMBER_ID, "", step)
     shard.timers.cancel(Due(SESSION, group.id, member.id))
     group.remove(member.id)
 
 
-def refuse_parked(group: ClassicGroup, member: ClassicMember, code: ErrorCode, member_id: str, step: Step) -> None:
+def refuse_waiting(group: ClassicGroup, member: ClassicMember, code: ErrorCode, member_id: str, step: Step) -> None:
     """Answer the member's waiting requests with this error."""
-    joining, syncing = group.park_joining(member, None), member.syncing
+    joining, syncing = group.set_joining(member, None), member.syncing
     member.syncing = None
     if joining is not None:
         step.reply(joining, failed_join(code, member_id))
@@ -182,7 +182,7 @@ def refuse_parked(group: ClassicGroup, member: ClassicMember, code: ErrorCode, m
 
 def answer_join(group: ClassicGroup, member: ClassicMember, step: Step) -> None:
     """Answer the member's waiting JoinGroup with the new generation. Only the leader's response lists all members."""
-    token = group.park_joining(member, None)
+    token = group.set_joining(member, None)
     if token is not None:
         step.reply(token, generation(group, member.id))
 

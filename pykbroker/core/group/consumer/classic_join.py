@@ -22,7 +22,7 @@ from pykbroker.core.group.consumer.downgrade import downgrade, may_downgrade
 from pykbroker.core.group.consumer.draft import GroupDraft
 from pykbroker.core.group.consumer.embedded import classic_metadata, owned, read_subscription
 from pykbroker.core.group.consumer.group import STABLE, ConsumerGroup, StoredMember
-from pykbroker.core.group.consumer.membership import advance, take_place, update_member
+from pykbroker.core.group.consumer.membership import advance, take_over, update_member
 from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.group.shard import Due, Shard
 from pykbroker.core.group.step import Step
@@ -51,7 +51,7 @@ def join(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
     replaced = None if request.group_instance_id is None else group.static.get(request.group_instance_id)
     ends = replaced is not None and not group.is_classic(replaced) and may_downgrade(shard, group, [replaced], 1)
     draft = GroupDraft(group, step)
-    before = take_place(draft, member_id, request.group_instance_id)
+    before = take_over(draft, member_id, request.group_instance_id)
     changed = update_member(draft, member_id, before, _updated_member(asked, before, subscription))
     if ends and changed:
         epoch = draft.group.current[member_id].epoch

@@ -15,7 +15,7 @@ from pykbroker.core.group.consumer.check import JOINING, LEAVING, LEAVING_FOR_NO
 from pykbroker.core.group.consumer.departure import check_instance, leave, no_consumer_group, unknown
 from pykbroker.core.group.consumer.draft import GroupDraft
 from pykbroker.core.group.consumer.group import ConsumerGroup, StoredMember
-from pykbroker.core.group.consumer.membership import NEWCOMER, advance, take_place, update_member
+from pykbroker.core.group.consumer.membership import NEWCOMER, advance, take_over, update_member
 from pykbroker.core.group.consumer.reconcile import Current
 from pykbroker.core.group.consumer.upgrade import answer_members, upgrade
 from pykbroker.core.group.requests import ClientRequest
@@ -45,7 +45,7 @@ def heartbeat(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> N
     _check_member(shard, draft.group, request, member_id)
     if request.subscribed_topic_regex:
         compiled(request.subscribed_topic_regex)
-    before = take_place(draft, member_id, request.instance_id)
+    before = take_over(draft, member_id, request.instance_id)
     # An upgraded group that was rebalancing has incomplete assignments.
     changed = update_member(draft, member_id, before, _updated_member(asked, before)) or (
         upgraded is not None and upgraded.is_rebalancing

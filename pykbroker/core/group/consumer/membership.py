@@ -23,7 +23,7 @@ NEWCOMER = StoredMember(
 """A member that has no stored data."""
 
 
-def take_place(draft: GroupDraft, member_id: str, instance_id: str | None) -> StoredMember | None:
+def take_over(draft: GroupDraft, member_id: str, instance_id: str | None) -> StoredMember | None:
     """Return the stored member. A returning static member takes over the state of its previous member id."""
     group = draft.group
     known = group.static.get(instance_id) if instance_id is not None else None

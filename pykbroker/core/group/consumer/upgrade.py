@@ -10,7 +10,7 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.classic.group import CONSUMER, ClassicGroup
 from pykbroker.core.group.classic.member import ClassicMember
-from pykbroker.core.group.classic.rebalance import refuse_parked
+from pykbroker.core.group.classic.rebalance import refuse_waiting
 from pykbroker.core.group.classic.state import ClassicGroupState
 from pykbroker.core.group.consumer import stored
 from pykbroker.core.group.consumer.assignment import Assignment, each
@@ -66,28 +66,28 @@ def answer_members(shard: Shard, group: ClassicGroup, draft: GroupDraft) -> None
     The caller must not refuse its own request afterwards, since a waiting request is answered only once.
     """
     for member in group.members.values():
-        refuse_parked(group, member, ErrorCode.REBALANCE_IN_PROGRESS, member.id, draft.step)
+        refuse_waiting(group, member, ErrorCode.REBALANCE_IN_PROGRESS, member.id, draft.step)
         if member.id in draft.group.members:
             expect(shard, group.id, member.id, draft.group.members[member.id], draft.step)
 
 
 def _check_allowed(shard: Shard, group: ClassicGroup) -> None:
     if not shard.settings.upgrades:
-        raise _stays(group, "online upgrade is disabled")
+        raise _not_convertible(group, "online upgrade is disabled")
     if group.protocol_type != CONSUMER:
-        raise _stays(group, "the group does not use the consumer embedded protocol")
+        raise _not_convertible(group, "the group does not use the consumer embedded protocol")
     if len(group.members) > shard.settings.group_consumer_max_size:
-        raise _stays(group, "the group size exceeds the consumer group maximum size")
+        raise _not_convertible(group, "the group size exceeds the consumer group maximum size")
 
 
 def _converted(group: ClassicGroup, topics: TopicsImage) -> list[Converted]:
     try:
         members = [_member(group, member, topics) for member in group.members.values()]
     except DecodeError:
-        raise _stays(group, "the embedded consumer protocol is malformed") from None
+        raise _not_convertible(group, "the embedded consumer protocol is malformed") from None
     places = [place for one in members for place in each(one.has)]
     if len(places) > len(set(places)):
-        raise _stays(group, "some of its members share partitions")
+        raise _not_convertible(group, "some of its members share partitions")
     return members
 
 
@@ -96,7 +96,7 @@ def _member(group: ClassicGroup, member: ClassicMember, topics: TopicsImage) -> 
     subscription = read_subscription(member.metadata(group.protocol) or member.protocols[0][1])
     has, user_data = read_assignment(member.assignment, topics) if member.assignment else ({}, b"")
     if user_data:
-        raise _stays(
+        raise _not_convertible(
             group,
             "an unsupported custom assignor is in use. Please refer to the documentation or switch to "
             "a default assignor before re-attempting the upgrade",
@@ -115,10 +115,10 @@ def _member(group: ClassicGroup, member: ClassicMember, topics: TopicsImage) -> 
     return Converted(member.id, stored_member, has)
 
 
-def _stays(group: ClassicGroup, why: str) -> ApiError:
-    """Return the error for a group that is not converted, with Kafka's message.
+def _not_convertible(group: ClassicGroup, why: str) -> ApiError:
+    """Return the error for a group that is not converted.
 
-    Kafka does not check for shared partitions; their message is our own.
+    The message is Kafka's, except for shared partitions, which Kafka does not check.
     """
     return ApiError(
         ErrorCode.GROUP_ID_NOT_FOUND, f"Cannot upgrade classic group {group.id} to consumer group because {why}."
