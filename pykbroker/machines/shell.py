@@ -159,7 +159,7 @@ class MachineShell(Generic[Rec]):
         machine: Machine[Any, Rec, Any, Any],
         outcome: Outcome[Rec, Any],
         wall_ms: int,
-        asked: Call | None = None,
+        caller: Call | None = None,
         verification: Verification | None = None,
     ) -> Steps[None]:
         """Append and replay the records, then reply once all replayed records are committed.
@@ -170,7 +170,7 @@ class MachineShell(Generic[Rec]):
             try:
                 yield from self._write(machine, outcome, wall_ms, verification)
             except ApiError as refused:
-                for call in {**dict.fromkeys(token for token, _ in outcome.replies), asked: None}:
+                for call in {**dict.fromkeys(token for token, _ in outcome.replies), caller: None}:
                     if isinstance(call, Call):
                         self._reply(call, refused)
                 return

@@ -47,7 +47,7 @@ class MetadataJournal(Protocol):
         """Move the log start offset to `offset` and return the new log start offset."""
 
     async def retain(self, now_ms: int, high_watermark: int, /) -> None:
-        """Remove the segments below the log start offset from the log."""
+        """Remove segments that end at or below the log start offset."""
 
     def take_doomed(self) -> list[str]:
         """Return the file paths of segments removed since the last call. The caller deletes the files."""

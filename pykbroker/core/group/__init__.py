@@ -4,8 +4,8 @@
    record changes.
 2. A classic group's members and generation are either stored or part of a rebalance in progress. A rebalance exists in
    memory only; a crash during one returns the group to its previous generation, as in Kafka.
-3. A JoinGroup or SyncGroup may wait for its reply ("parked"). It is answered exactly once, by its token, even if its
-   member is removed.
+3. A JoinGroup or SyncGroup may wait for its reply. It is answered exactly once, by its token, even if its member is
+   removed.
 4. Deadlines are keys in `core.timers`. `machine.DUE` maps each kind of deadline to its function.
 5. The package must not know authorizers, logs or clocks: the APIs authorize commits, and topics are an image.
 6. A member's data is bounded by its record, since the log refuses a record that is too large. `classic.join` bounds the

@@ -30,20 +30,20 @@ TIME_MS_MAX = 2**63 - 1
 CommittedPartition = plain.OffsetCommitRequestPartition | txn.TxnOffsetCommitRequestPartition
 
 
-def commit(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> Steps[None]:
+def commit(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> Steps[None]:
     """Commit each partition's offset. Only metadata that is too large is refused.
 
     A classic member's session is extended.
     """
-    request: plain.OffsetCommitRequest = asked.message
+    request: plain.OffsetCommitRequest = client_request.message
     group = shard.groups.get(request.group_id)
     generation = request.generation_id_or_member_epoch
     if group is None:
         if generation >= 0:
-            newer = asked.version >= GROUP_ID_NOT_FOUND_VERSION_FIRST
+            newer = client_request.version >= GROUP_ID_NOT_FOUND_VERSION_FIRST
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND if newer else ErrorCode.ILLEGAL_GENERATION)
     elif isinstance(group, ConsumerGroup):
-        check_consumer(shard, group, request, generation, asked.version)
+        check_consumer(shard, group, request, generation, client_request.version)
     elif isinstance(group, ClassicGroup):
         check_classic(group, request.member_id, request.group_instance_id, generation, transactional=False)
         member = group.members.get(request.member_id)
@@ -62,12 +62,12 @@ def commit(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> Step
     step.reply(token, response)
 
 
-def commit_in_transaction(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> Steps[None]:
+def commit_in_transaction(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> Steps[None]:
     """Commit offsets as part of a transaction.
 
     They take effect when the transaction commits. The member's session is not extended.
     """
-    request: txn.TxnOffsetCommitRequest = asked.message
+    request: txn.TxnOffsetCommitRequest = client_request.message
     group = shard.groups.get(request.group_id)
     if group is None:
         if request.generation_id >= 0:
@@ -99,9 +99,9 @@ def commit_in_transaction(shard: Shard, asked: ClientRequest, token: Token, step
     step.reply(token, response)
 
 
-def end_transaction(shard: Shard, asked: Marker, token: Token, step: Step) -> None:
+def end_transaction(shard: Shard, marker: Marker, token: Token, step: Step) -> None:
     """Write a transaction marker, which applies or discards the transaction's offsets. The reply is None."""
-    step.write(asked)
+    step.write(marker)
     step.reply(token, None)
 
 

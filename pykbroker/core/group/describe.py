@@ -16,9 +16,9 @@ CONSUMER_PROTOCOL_TYPE = "consumer"
 GROUP_ID_NOT_FOUND_VERSION_FIRST = 6
 
 
-def list_groups(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
+def list_groups(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> None:
     """List the groups of the requested states and types, in upper or lower case. An empty filter matches all groups."""
-    request: ListGroupsRequest = asked.message
+    request: ListGroupsRequest = client_request.message
     states = {state.lower() for state in request.states_filter}
     types = {kind.lower() for kind in request.types_filter}
     listed = [group.listed() for group in shard.groups.values()]
@@ -35,15 +35,17 @@ def list_groups(shard: Shard, asked: ClientRequest, token: Token, step: Step) ->
     )
 
 
-def describe_groups(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
+def describe_groups(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> None:
     """Describe the groups. A group that does not exist has the state Dead.
 
     Newer versions also return GROUP_ID_NOT_FOUND for it.
     """
-    request: DescribeGroupsRequest = asked.message
+    request: DescribeGroupsRequest = client_request.message
     step.reply(
         token,
-        DescribeGroupsResponse(groups=[_described(shard, group_id, asked.version) for group_id in request.groups]),
+        DescribeGroupsResponse(
+            groups=[_described(shard, group_id, client_request.version) for group_id in request.groups]
+        ),
     )
 
 

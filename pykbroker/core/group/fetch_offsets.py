@@ -20,15 +20,15 @@ from wire.messages.offset_fetch import (
 NO_OFFSET = -1
 
 
-def fetch_offsets(shard: Shard, asked: FetchOffsets, token: Token, step: Step) -> Steps[None]:
+def fetch_offsets(shard: Shard, request: FetchOffsets, token: Token, step: Step) -> Steps[None]:
     """Return the offsets of the requested partitions, or of all.
 
     With `require_stable`, a partition with an offset in an open transaction gets UNSTABLE_OFFSET_COMMIT.
     """
-    group_id, topics = asked.group.group_id, asked.group.topics
+    group_id, topics = request.group.group_id, request.group.topics
     group = shard.groups.get(group_id)
     if group is not None:
-        group.check_fetch(asked.group.member_id, asked.group.member_epoch)
+        group.check_fetch(request.group.member_id, request.group.member_epoch)
     if topics is None:
         topics = [
             OffsetFetchRequestTopics(name=name, partition_indexes=list(partitions))
@@ -39,7 +39,7 @@ def fetch_offsets(shard: Shard, asked: FetchOffsets, token: Token, step: Step) -
         held = shard.offsets.of_group(group_id).get(topic.name, {})
         answers = []
         for partition in topic.partition_indexes:
-            unstable = asked.require_stable and shard.offsets.is_pending(group_id, topic.name, partition)
+            unstable = request.require_stable and shard.offsets.is_pending(group_id, topic.name, partition)
             answers.append(_answer(partition, topic.topic_id, held.get(partition), unstable))
             yield
         response.topics.append(OffsetFetchResponseTopics(topic.name, topic.topic_id, answers))

@@ -27,9 +27,9 @@ OFFSETS_MAX = 2000
 """The number of offsets that are checked before other tasks may run."""
 
 
-def delete_offsets(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> Steps[None]:
+def delete_offsets(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> Steps[None]:
     """Handle OffsetDelete. In a group with members, topics to which a member subscribes are refused."""
-    request: OffsetDeleteRequest = asked.message
+    request: OffsetDeleteRequest = client_request.message
     group = shard.groups.get(request.group_id)
     if group is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
@@ -53,9 +53,9 @@ def delete_offsets(shard: Shard, asked: ClientRequest, token: Token, step: Step)
     step.reply(token, response)
 
 
-def delete_groups(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> Steps[None]:
+def delete_groups(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> Steps[None]:
     """Handle DeleteGroups: delete each group with all its offsets."""
-    request: DeleteGroupsRequest = asked.message
+    request: DeleteGroupsRequest = client_request.message
     response = DeleteGroupsResponse()
     for group_id in dict.fromkeys(request.groups_names):
         group = shard.groups.get(group_id)
@@ -69,9 +69,9 @@ def delete_groups(shard: Shard, asked: ClientRequest, token: Token, step: Step) 
     step.reply(token, response)
 
 
-def forget_topics(shard: Shard, asked: ForgetTopics, token: Token, step: Step) -> None:
+def forget_topics(shard: Shard, notice: ForgetTopics, token: Token, step: Step) -> None:
     """Schedule the deletion of all offsets of deleted topics. The request has no reply."""
-    shard.deleted_topics |= asked.topics
+    shard.deleted_topics |= notice.topics
     shard.groups_to_clean = shard.offsets.groups()
     shard.timers.set(Due(FORGETTING), step.now_ms)
 

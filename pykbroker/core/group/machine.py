@@ -54,10 +54,10 @@ GroupRequest = ClientRequest | FetchOffsets | ForgetTopics | SummarizeGroups | M
 def by_group(to_classic: GroupRequestHandler, to_consumer: GroupRequestHandler) -> GroupRequestHandler:
     """Return a handler for a classic request: `to_consumer` if the group is a consumer group, else `to_classic`."""
 
-    def handle(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
-        group = shard.find_consumer(asked.message.group_id)
+    def handle(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> None:
+        group = shard.find_consumer(client_request.message.group_id)
         serves = to_consumer if group is not None and group.members else to_classic
-        serves(shard, asked, token, step)
+        serves(shard, client_request, token, step)
 
     return handle
 

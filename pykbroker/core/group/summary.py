@@ -43,9 +43,9 @@ def cost_of(offsets: int) -> int:
     return max(1, offsets)
 
 
-def summarize_groups(shard: Shard, asked: SummarizeGroups, token: Token, step: Step) -> Steps[None]:
+def summarize_groups(shard: Shard, request: SummarizeGroups, token: Token, step: Step) -> Steps[None]:
     """Summarize the groups, each with all of its offsets or not at all."""
-    left, omitted, found = asked.offsets_max, 0, []
+    left, omitted, found = request.offsets_max, 0, []
     for group in shard.groups.values():
         topics = shard.offsets.of_group(group.id)
         cost = cost_of(sum(map(len, topics.values())))

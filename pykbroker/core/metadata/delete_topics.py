@@ -35,11 +35,11 @@ def delete_topics(context: ControllerContext, request: DeleteTopicsRequest) -> D
     """
     times = Counter[tuple[str | None, bytes]]()
     ids, named = set[bytes](), set[bytes]()
-    for asked in chain(request.topics, (DeleteTopicState(name=name) for name in request.topic_names)):
-        times[asked.name, asked.topic_id] += 1
-        if asked.name is None:
-            ids.add(asked.topic_id)
-        elif (known := context.draft.names.get(asked.name)) is not None:
+    for requested in chain(request.topics, (DeleteTopicState(name=name) for name in request.topic_names)):
+        times[requested.name, requested.topic_id] += 1
+        if requested.name is None:
+            ids.add(requested.topic_id)
+        elif (known := context.draft.names.get(requested.name)) is not None:
             named.add(known.id)
         yield
     records: list[Record] = []

@@ -44,11 +44,11 @@ def elect_leaders(context: ControllerContext, request: ElectLeadersRequest) -> D
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}") from None
     records: list[Record] = []
     if request.topic_partitions is None:
-        asked = [(name, list(topic.partitions)) for name, topic in context.draft.names.items()]
+        requested = [(name, list(topic.partitions)) for name, topic in context.draft.names.items()]
     else:
-        asked = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
+        requested = [(topic.topic, topic.partitions) for topic in request.topic_partitions]
     results = []
-    for name, indexes in asked:
+    for name, indexes in requested:
         partitions = yield from each(partial(_elect, context, election, records, name), indexes)
         if request.topic_partitions is None:
             partitions = [one for one in partitions if one.error_code != ErrorCode.ELECTION_NOT_NEEDED]

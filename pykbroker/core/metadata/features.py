@@ -63,5 +63,5 @@ def advertised(levels: Mapping[str, int]) -> dict[str, int]:
 
 
 def unsupported(levels: Mapping[str, int]) -> dict[str, int]:
-    """Return the levels above those that this broker supports. The broker runs without what they enable."""
+    """Return the levels above those that this broker supports. The broker lacks the behaviour that they enable."""
     return {name: level for name, level in levels.items() if level > SUPPORTED.get(name, (0, 0))[1]}

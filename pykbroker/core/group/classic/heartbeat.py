@@ -13,9 +13,9 @@ from wire.error_codes import ErrorCode
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
-def heartbeat(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
+def heartbeat(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> None:
     """Extend the member's session, even during a rebalance, and reply with the error code of the group's state."""
-    request: HeartbeatRequest = asked.message
+    request: HeartbeatRequest = client_request.message
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     group = shard.classic(request.group_id)

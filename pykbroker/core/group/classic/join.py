@@ -31,9 +31,9 @@ Protocols are kept in memory before a record with a limited size contains them.
 """
 
 
-def join(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
+def join(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> None:
     """Answer a JoinGroup. If the request starts or joins a rebalance, it waits until the rebalance has ended."""
-    request: JoinGroupRequest = asked.message
+    request: JoinGroupRequest = client_request.message
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     check_member(shard, request)
@@ -48,9 +48,9 @@ def join(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
         shard.groups[group.id] = group
         step.write(stored.empty(group, 0, step.wall_ms))
     if request.member_id:
-        _join_with_id(shard, group, asked, token, step)
+        _join_with_id(shard, group, client_request, token, step)
     else:
-        _join_without_id(shard, group, asked, token, step)
+        _join_without_id(shard, group, client_request, token, step)
 
 
 def check_member(shard: Shard, request: JoinGroupRequest) -> None:
@@ -90,23 +90,27 @@ def _accepts(group: ClassicGroup, member_id: str, size_max: int) -> bool:
     return member is not None or len(group.members) < size_max
 
 
-def _join_without_id(shard: Shard, group: ClassicGroup, asked: ClientRequest, token: Token, step: Step) -> None:
+def _join_without_id(
+    shard: Shard, group: ClassicGroup, client_request: ClientRequest, token: Token, step: Step
+) -> None:
     """Assign a member id to a client. Static members and old clients join at once, others get MEMBER_ID_REQUIRED."""
-    request: JoinGroupRequest = asked.message
-    member_id = f"{asked.client_id if request.group_instance_id is None else request.group_instance_id}-{_uuid(shard)}"
+    request: JoinGroupRequest = client_request.message
+    member_id = (
+        f"{client_request.client_id if request.group_instance_id is None else request.group_instance_id}-{_uuid(shard)}"
+    )
     if request.group_instance_id is not None:
         replaced = group.static.get(request.group_instance_id)
         if replaced is not None:
-            _replace(shard, group, group.members[replaced], member_id, asked, token, step)
+            _replace(shard, group, group.members[replaced], member_id, client_request, token, step)
             return
-    elif asked.version >= MEMBER_ID_REQUIRED_VERSION_FIRST:
+    elif client_request.version >= MEMBER_ID_REQUIRED_VERSION_FIRST:
         if len(group.pending) >= PENDING_MEMBERS_MAX:
             raise ApiError(ErrorCode.GROUP_MAX_SIZE_REACHED)
         group.pending.add(member_id)
         rebalance.expect(shard, group, member_id, request.session_timeout_ms, step)
         step.reply(token, rebalance.failed_join(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         return
-    _add(shard, group, member_id, asked, token, step)
+    _add(shard, group, member_id, client_request, token, step)
 
 
 def _uuid(shard: Shard) -> str:
@@ -114,8 +118,10 @@ def _uuid(shard: Shard) -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
-def _add(shard: Shard, group: ClassicGroup, member_id: str, asked: ClientRequest, token: Token, step: Step) -> None:
-    request: JoinGroupRequest = asked.message
+def _add(
+    shard: Shard, group: ClassicGroup, member_id: str, client_request: ClientRequest, token: Token, step: Step
+) -> None:
+    request: JoinGroupRequest = client_request.message
     if group.state is ClassicGroupState.PREPARING_REBALANCE and group.previous_state is ClassicGroupState.EMPTY:
         group.member_added = True
     if not group.members:
@@ -124,8 +130,8 @@ def _add(shard: Shard, group: ClassicGroup, member_id: str, asked: ClientRequest
         ClassicMember(
             member_id,
             request.group_instance_id,
-            asked.client_id,
-            asked.client_host,
+            client_request.client_id,
+            client_request.client_host,
             rebalance_timeout_ms(request),
             request.session_timeout_ms,
             protocols(request),
@@ -137,13 +143,13 @@ def _add(shard: Shard, group: ClassicGroup, member_id: str, asked: ClientRequest
     rebalance.rebalance_or_complete(shard, group, step)
 
 
-def _join_with_id(shard: Shard, group: ClassicGroup, asked: ClientRequest, token: Token, step: Step) -> None:
+def _join_with_id(shard: Shard, group: ClassicGroup, client_request: ClientRequest, token: Token, step: Step) -> None:
     """Handle a JoinGroup with a member id: after MEMBER_ID_REQUIRED, for a rebalance, or after a lost response."""
-    request: JoinGroupRequest = asked.message
+    request: JoinGroupRequest = client_request.message
     if request.member_id in group.pending:
         if request.group_instance_id is not None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)  # static members never get MEMBER_ID_REQUIRED
-        _add(shard, group, request.member_id, asked, token, step)
+        _add(shard, group, request.member_id, client_request, token, step)
         return
     member = group.check(request.member_id, request.group_instance_id)
     if group.state is ClassicGroupState.EMPTY:
@@ -163,17 +169,17 @@ def _replace(
     group: ClassicGroup,
     member: ClassicMember,
     member_id: str,
-    asked: ClientRequest,
+    client_request: ClientRequest,
     token: Token,
     step: Step,
 ) -> None:
     """Replace a static member that has restarted: the new instance takes its place and the old one is fenced."""
-    request: JoinGroupRequest = asked.message
+    request: JoinGroupRequest = client_request.message
     rebalance.refuse_waiting(group, member, ErrorCode.FENCED_INSTANCE_ID, member.id, step)
     shard.timers.cancel(Due(rebalance.SESSION, group.id, member.id))
     rebalance.expect(shard, group, member_id, request.session_timeout_ms, step)
     if group.state is ClassicGroupState.STABLE and _keeps_protocol(group, member, protocols(request)):
-        _resume(group, member, member_id, asked, token, step)
+        _resume(group, member, member_id, client_request, token, step)
         return
     group.rename(member, member_id)
     _rejoin(group, member, request, token, step)
@@ -184,10 +190,10 @@ def _replace(
 
 
 def _resume(
-    group: ClassicGroup, member: ClassicMember, member_id: str, asked: ClientRequest, token: Token, step: Step
+    group: ClassicGroup, member: ClassicMember, member_id: str, client_request: ClientRequest, token: Token, step: Step
 ) -> None:
     """Continue the current generation without a rebalance. The new instance gets the assignment of the old one."""
-    request: JoinGroupRequest = asked.message
+    request: JoinGroupRequest = client_request.message
     old_leader = group.leader
     group.set_protocols(member, protocols(request))
     member.rebalance_timeout_ms, member.session_timeout_ms = rebalance_timeout_ms(request), request.session_timeout_ms
@@ -195,7 +201,7 @@ def _resume(
     step.write(stored.assigned(group, assignments, {member.id: member_id}))
     response = rebalance.generation(group, member.id)
     response.member_id = member_id
-    if asked.version >= SKIP_ASSIGNMENT_VERSION_FIRST:
+    if client_request.version >= SKIP_ASSIGNMENT_VERSION_FIRST:
         if old_leader == member.id:
             response.leader, response.skip_assignment = member_id, True
             for one in response.members:

@@ -16,12 +16,12 @@ from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, Mem
 MEMBERS_VERSION_FIRST = 3
 
 
-def leave(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
+def leave(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> None:
     """Remove each member of the request, then rebalance once. Before version 3 a request has one member and no list."""
-    request: LeaveGroupRequest = asked.message
+    request: LeaveGroupRequest = client_request.message
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
-    identities = leaving(request, asked.version)
+    identities = leaving(request, client_request.version)
     group = shard.find_classic(request.group_id)
     if group is not None:
         codes = [_leave(shard, group, identity, step) for identity in identities]
@@ -29,7 +29,7 @@ def leave(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
             _rebalance(shard, group, step)
     else:
         codes = [ErrorCode.UNKNOWN_MEMBER_ID for _ in identities]
-    step.reply(token, answer(identities, codes, asked.version))
+    step.reply(token, answer(identities, codes, client_request.version))
 
 
 def leaving(request: LeaveGroupRequest, version: int) -> list[MemberIdentity]:

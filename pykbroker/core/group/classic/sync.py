@@ -15,9 +15,9 @@ from wire.error_codes import ErrorCode
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 
 
-def sync(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
+def sync(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> None:
     """Answer with the member's assignment, or make the request wait until the leader has sent the assignments."""
-    request: SyncGroupRequest = asked.message
+    request: SyncGroupRequest = client_request.message
     if not request.group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID)
     group = shard.classic(request.group_id)

@@ -76,7 +76,7 @@ def _level(held: dict[str, dict[TopicIdPartition, None]], free: list[TopicIdPart
 
 
 def _spread(members: Members, held: dict[str, dict[TopicIdPartition, None]], free: list[TopicIdPartition]) -> None:
-    """Give each free partition to the subscriber with the fewest, then move partitions between unequal members."""
+    """Give each free partition to the subscriber with the fewest partitions, then balance the members by moves."""
     subscribers: dict[bytes, list[str]] = {}
     for name, member in members.items():
         for topic in member.topics:

@@ -34,17 +34,17 @@ from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from wire.stored.consumer_protocol import ConsumerProtocolSubscription
 
 
-def join(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
+def join(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> None:
     """Answer a JoinGroup at once.
 
     If a static member replaces the last member that used the consumer protocol, the group becomes a classic group.
     """
-    request: JoinGroupRequest = asked.message
+    request: JoinGroupRequest = client_request.message
     group = shard.find_consumer(request.group_id)
     assert group is not None
     check_member(shard, request)
     member_id = request.member_id or id_text(new_id(shard.randomness))
-    if _check(shard, group, request, member_id, asked.version):
+    if _check(shard, group, request, member_id, client_request.version):
         step.reply(token, failed_join(ErrorCode.MEMBER_ID_REQUIRED, member_id))
         return
     subscription = _subscription(request)
@@ -52,7 +52,7 @@ def join(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
     ends = replaced is not None and not group.is_classic(replaced) and may_downgrade(shard, group, [replaced], 1)
     draft = GroupDraft(group, step)
     before = take_over(draft, member_id, request.group_instance_id)
-    changed = update_member(draft, member_id, before, _updated_member(asked, before, subscription))
+    changed = update_member(draft, member_id, before, _updated_member(client_request, before, subscription))
     if ends and changed:
         epoch = draft.group.current[member_id].epoch
     else:
@@ -93,14 +93,14 @@ def _subscription(request: JoinGroupRequest) -> ConsumerProtocolSubscription:
 
 
 def _updated_member(
-    asked: ClientRequest, before: StoredMember | None, subscription: ConsumerProtocolSubscription
+    client_request: ClientRequest, before: StoredMember | None, subscription: ConsumerProtocolSubscription
 ) -> StoredMember:
-    request: JoinGroupRequest = asked.message
+    request: JoinGroupRequest = client_request.message
     return StoredMember(
         instance_id=request.group_instance_id if before is None else request.group_instance_id or before.instance_id,
         rack_id=subscription.rack_id if before is None else subscription.rack_id or before.rack_id,
-        client_id=asked.client_id,
-        client_host=asked.client_host,
+        client_id=client_request.client_id,
+        client_host=client_request.client_host,
         subscribed_topic_names=sorted(set(subscription.topics)),
         subscribed_topic_regex="",
         rebalance_timeout_ms=rebalance_timeout_ms(request),

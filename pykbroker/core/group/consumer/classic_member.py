@@ -26,9 +26,9 @@ from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from wire.stored.consumer_group import ClassicMemberMetadata
 
 
-def sync(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
+def sync(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> None:
     """Return the member's assignment, unless it must rejoin first. Assignments in the request are ignored."""
-    request: SyncGroupRequest = asked.message
+    request: SyncGroupRequest = client_request.message
     group, stored_member, classic, has = _member(shard, request)
     protocol = classic.supported_protocols[0]
     if request.protocol_type not in (None, CONSUMER) or request.protocol_name not in (None, protocol.name):
@@ -45,12 +45,12 @@ def sync(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
     )
 
 
-def heartbeat(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
+def heartbeat(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> None:
     """Extend the session. The error REBALANCE_IN_PROGRESS tells the member to rejoin.
 
     It must rejoin to reach the group's epoch, to revoke partitions, or to receive partitions that others have released.
     """
-    request: HeartbeatRequest = asked.message
+    request: HeartbeatRequest = client_request.message
     group, stored_member, _, has = _member(shard, request)
     expect(shard, group.id, request.member_id, stored_member, step)
     code = ErrorCode.NONE
@@ -64,16 +64,16 @@ def heartbeat(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> N
     step.reply(token, HeartbeatResponse(error_code=code))
 
 
-def leave(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
+def leave(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> None:
     """Remove the members of the request together, and reply with an error code for each.
 
     Members of either protocol may leave this way.
     """
-    request: LeaveGroupRequest = asked.message
+    request: LeaveGroupRequest = client_request.message
     group = shard.find_consumer(request.group_id)
     assert group is not None
     gone: dict[str, None] = {}
-    codes, identities = [], leaving(request, asked.version)
+    codes, identities = [], leaving(request, client_request.version)
     for identity in identities:
         code = ErrorCode.NONE
         try:
@@ -83,7 +83,7 @@ def leave(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
         codes.append(code)
     if gone:
         remove(GroupDraft(group, step), shard, gone)
-    step.reply(token, answer(identities, codes, asked.version))
+    step.reply(token, answer(identities, codes, client_request.version))
 
 
 def _leaving(group: ConsumerGroup, identity: MemberIdentity) -> str:

@@ -81,8 +81,8 @@ def remove(draft: GroupDraft, shard: Shard, member_ids: Collection[str]) -> None
     for member_id in member_ids:
         tombstones(draft, member_id)
     group = draft.group
-    asked = {member.subscribed_topic_regex for member in group.members.values()}
-    for pattern in [one for one in group.regexes if one not in asked]:
+    subscribed = {member.subscribed_topic_regex for member in group.members.values()}
+    for pattern in [one for one in group.regexes if one not in subscribed]:
         draft.write(stored.regex(group.id, pattern, None, 0, 0))
     group = draft.group
     draft.write(stored.epoch(group.id, group.epoch + 1, hash_of(names_of_all(group), shard.topics())))

@@ -17,9 +17,9 @@ from wire.messages import consumer_group_describe as wire
 CLASSIC_MEMBER, CONSUMER_MEMBER = 0, 1
 
 
-def describe(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
+def describe(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> None:
     """Describe the groups. A group that does not exist or is classic gets GROUP_ID_NOT_FOUND."""
-    request: wire.ConsumerGroupDescribeRequest = asked.message
+    request: wire.ConsumerGroupDescribeRequest = client_request.message
     step.reply(
         token,
         wire.ConsumerGroupDescribeResponse(groups=[_described(shard, group_id) for group_id in request.group_ids]),

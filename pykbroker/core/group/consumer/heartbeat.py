@@ -33,10 +33,10 @@ from wire.messages.consumer_group_heartbeat import (
 )
 
 
-def heartbeat(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> None:
+def heartbeat(shard: Shard, client_request: ClientRequest, token: Token, step: Step) -> None:
     """Handle a heartbeat. The error FENCED_MEMBER_EPOCH tells the member to give up all partitions and rejoin."""
-    request: ConsumerGroupHeartbeatRequest = asked.message
-    check(request, asked.version, shard.settings.group_consumer_assignors)
+    request: ConsumerGroupHeartbeatRequest = client_request.message
+    check(request, client_request.version, shard.settings.group_consumer_assignors)
     if request.member_epoch in (LEAVING, LEAVING_FOR_NOW):
         leave(shard, request, token, step)
         return
@@ -47,7 +47,7 @@ def heartbeat(shard: Shard, asked: ClientRequest, token: Token, step: Step) -> N
         compiled(request.subscribed_topic_regex)
     before = take_over(draft, member_id, request.instance_id)
     # An upgraded group that was rebalancing has incomplete assignments.
-    changed = update_member(draft, member_id, before, _updated_member(asked, before)) or (
+    changed = update_member(draft, member_id, before, _updated_member(client_request, before)) or (
         upgraded is not None and upgraded.is_rebalancing
     )
     owned = None if request.topic_partitions is None else assignment.of(request.topic_partitions)
@@ -131,16 +131,16 @@ def _check_epoch(has: Current, request: ConsumerGroupHeartbeatRequest) -> None:
         )
 
 
-def _updated_member(asked: ClientRequest, before: StoredMember | None) -> StoredMember:
+def _updated_member(client_request: ClientRequest, before: StoredMember | None) -> StoredMember:
     """Return the member as updated by the request. Omitted fields keep their values."""
-    request: ConsumerGroupHeartbeatRequest = asked.message
+    request: ConsumerGroupHeartbeatRequest = client_request.message
     stored_member = before or NEWCOMER
     names, timeout_ms = request.subscribed_topic_names, request.rebalance_timeout_ms
     return StoredMember(
         instance_id=_or(request.instance_id, stored_member.instance_id),
         rack_id=_or(request.rack_id, stored_member.rack_id),
-        client_id=asked.client_id,
-        client_host=asked.client_host,
+        client_id=client_request.client_id,
+        client_host=client_request.client_host,
         subscribed_topic_names=stored_member.subscribed_topic_names if names is None else sorted(set(names)),
         subscribed_topic_regex=_or(request.subscribed_topic_regex, stored_member.subscribed_topic_regex),
         rebalance_timeout_ms=stored_member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,

@@ -40,10 +40,12 @@ def _resolve(draft: GroupDraft, shard: Shard, topics: TopicsImage) -> bool:
     names.
     """
     group = draft.group
-    asked = dict.fromkeys(one.subscribed_topic_regex for one in group.members.values() if one.subscribed_topic_regex)
-    for pattern in [one for one in group.regexes if one not in asked]:
+    subscribed = dict.fromkeys(
+        one.subscribed_topic_regex for one in group.members.values() if one.subscribed_topic_regex
+    )
+    for pattern in [one for one in group.regexes if one not in subscribed]:
         draft.write(stored.regex(group.id, pattern, None, 0, 0))
-    found_now = search(shard, group.id, asked, topics.by_name.keys(), draft.step)
+    found_now = search(shard, group.id, subscribed, topics.by_name.keys(), draft.step)
     news = {
         pattern: found
         for pattern, found in found_now.items()
