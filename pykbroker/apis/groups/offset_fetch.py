@@ -73,7 +73,7 @@ class OffsetFetch(Handler, msgspec.Struct, frozen=True):
     def _ask(
         self, context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
     ) -> tuple[Call, LeftOut]:
-        """Return the call to the group coordinator, and the results of refused topics, which the call omits."""
+        """Return the call to the group coordinator for the permitted topics, and the results of refused topics."""
         if not self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
             return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)), []
         left_out: LeftOut = []
