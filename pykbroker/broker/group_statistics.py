@@ -39,7 +39,7 @@ class GroupStatistics(msgspec.Struct, frozen=True):
 
 
 class GroupsStatistics(msgspec.Struct, frozen=True):
-    """The groups within a bound, and the number of committed offsets that did not fit into it.
+    """All groups with their committed offsets, up to a limit, and the number of offsets that exceeded the limit.
 
     Groups are missing if their partition of `__consumer_offsets` is loading, offline, or slow to commit.
     """

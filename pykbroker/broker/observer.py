@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class BrokerObserver(msgspec.Struct, frozen=True):
-    """A source of metrics. Work that grows with the number of topics runs in time slices of the loop."""
+    """A source of metrics. Work that grows with the number of topics runs in time slices of the event loop."""
 
     parts: Parts
     connections: Connections

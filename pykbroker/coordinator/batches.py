@@ -87,9 +87,9 @@ class Batches:
     def write(
         self, decided: Sequence[LogRecord], wall_ms: int, bytes_max: int, *, split: bool
     ) -> Steps[list[FramedBatch]]:
-        """Return the batches; with `split` none is larger than needed to stay below the bound.
+        """Return the records as batches. With `split`, a batch ends before it would exceed `bytes_max`.
 
-        ApiError: a batch would exceed the bound.
+        Raise ApiError if a batch would exceed `bytes_max` in any case.
         """
         written: list[FramedBatch] = []
         builder, held = None, list[LogRecord]()
@@ -169,7 +169,7 @@ class Batches:
 
 
 def built(builder: BatchBuilder, bytes_max: int) -> bytes:
-    """Return the batch. ApiError: it has more than `bytes_max` bytes."""
+    """Return the finished batch. Raise ApiError if it has more than `bytes_max` bytes."""
     batch = builder.build()
     if len(batch) > bytes_max:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"records of one request exceed {bytes_max} bytes")

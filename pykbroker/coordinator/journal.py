@@ -28,7 +28,7 @@ class CoordinatorJournal(Protocol):
         """Whether this broker leads the partition in this epoch."""
 
     def is_committed(self, offset: int) -> bool:
-        """Whether everything below `offset` is committed, and needs no flush before it is acknowledged."""
+        """Whether all records below `offset` are committed and no flush is due."""
 
     @property
     def log_start_offset(self) -> int:

@@ -50,12 +50,17 @@ class CoordinatorLog:
         return self._journal.log_end_offset
 
     def require_open(self) -> None:
-        """Check that this broker leads the partition in its epoch. ApiError NOT_COORDINATOR."""
+        """Raise ApiError NOT_COORDINATOR unless this broker still leads the partition in the same leader epoch."""
         if self.closed or not self._journal.leads(self.leader_epoch):
             raise not_coordinator()
 
     def frame(self, records: Sequence[LogRecord], wall_ms: int, *, split: bool) -> Steps[list[FramedBatch]]:
-        """Return the records as batches; with `split` none is larger than needed. ApiError: one would be too large."""
+        """Return the records as batches.
+
+        With `split`, a batch ends before it would exceed the topic's max.message.bytes.
+
+        Raise ApiError if a batch would exceed it in any case.
+        """
         return self._framing.write(records, wall_ms, self._journal.batch_bytes_max, split=split)
 
     def append(self, batch: bytes | Marker, wall_ms: int, verification: Verification | None, *, is_first: bool) -> int:
@@ -78,7 +83,7 @@ class CoordinatorLog:
         ]
 
     def is_committed(self, offset: int) -> bool:
-        """Whether everything below `offset` is committed, and needs no flush before it is acknowledged."""
+        """Whether all records below `offset` are committed and no flush is due."""
         return self._journal.is_committed(offset)
 
     async def commit(self, offset: int, replayed: int, between: BetweenRequests[Any]) -> int:

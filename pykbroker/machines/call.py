@@ -67,7 +67,7 @@ class Call:
         return self.result()
 
     def answer(self) -> Response | Coroutine[Any, Any, Response]:
-        """Return the result, or a coroutine that waits for it."""
+        """Return the result if the call is settled, otherwise a coroutine that waits for the result."""
         return self.result() if self.settled else self.wait()
 
 

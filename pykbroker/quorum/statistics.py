@@ -6,7 +6,7 @@ import msgspec
 
 
 class ControllerStatistics(msgspec.Struct, frozen=True):
-    """The metadata as this broker applies it, and who waits for a change of it."""
+    """Statistics of the controller: the sizes of the applied metadata, and the requests that wait for a commit."""
 
     epoch: int
     offset: int

@@ -23,7 +23,7 @@ from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 
 class ConsumerGroupHeartbeat(Handler, msgspec.Struct, frozen=True):
-    """A handler that authorizes the request and passes it to the group's machine.
+    """A handler that authorizes the request and passes it to the group coordinator.
 
     `enabled` returns whether the broker supports the consumer protocol.
     """

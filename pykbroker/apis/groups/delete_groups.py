@@ -24,7 +24,7 @@ from wire.messages.delete_groups import DeletableGroupResult, DeleteGroupsReques
 
 
 class DeleteGroups(Handler, msgspec.Struct, frozen=True):
-    """A handler that asks the machine of each group to delete it."""
+    """A handler that asks the coordinator of each group to delete it."""
 
     key: ClassVar = ApiKey.DELETE_GROUPS
     versions: ClassVar[str] = "0-2"

@@ -25,7 +25,7 @@ from wire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest,
 
 
 class DescribeGroups(Handler, msgspec.Struct, frozen=True):
-    """A handler that asks the machine of each group to describe it."""
+    """A handler that asks the coordinator of each group to describe it."""
 
     key: ClassVar = ApiKey.DESCRIBE_GROUPS
     versions: ClassVar[str] = "0-6"

@@ -37,10 +37,7 @@ RESOURCES = {
 
 
 class FindCoordinator(Handler, msgspec.Struct, frozen=True):
-    """A handler that waits only while it creates a topic.
-
-    `topics` maps each supported key type to its coordinators' internal topic.
-    """
+    """A handler that waits only while it creates a topic. `topics` maps each key type to an internal topic."""
 
     key: ClassVar = ApiKey.FIND_COORDINATOR
     versions: ClassVar[str] = "0-6"

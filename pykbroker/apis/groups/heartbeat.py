@@ -21,7 +21,7 @@ from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 
 
 class Heartbeat(Handler, msgspec.Struct, frozen=True):
-    """A handler that reports success while the group is loading: loading restarts the session of every member."""
+    """A handler that reports success while the group is loading, since loading restarts the session of every member."""
 
     key: ClassVar = ApiKey.HEARTBEAT
     versions: ClassVar[str] = "0-4"

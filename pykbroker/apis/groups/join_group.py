@@ -25,7 +25,7 @@ NULL_PROTOCOL_VERSION_FIRST = 7
 
 
 class JoinGroup(Handler, msgspec.Struct, frozen=True):
-    """A handler that authorizes the request and passes it to the group's machine."""
+    """A handler that authorizes the request and passes it to the group coordinator."""
 
     key: ClassVar = ApiKey.JOIN_GROUP
     versions: ClassVar[str] = "0-9"

@@ -20,7 +20,7 @@ from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 
 
 class LeaveGroup(Handler, msgspec.Struct, frozen=True):
-    """A handler that authorizes the request and passes it to the group's machine."""
+    """A handler that authorizes the request and passes it to the group coordinator."""
 
     key: ClassVar = ApiKey.LEAVE_GROUP
     versions: ClassVar[str] = "0-5"

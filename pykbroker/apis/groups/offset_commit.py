@@ -33,7 +33,7 @@ BY_ID_VERSION_FIRST = 10
 
 
 class OffsetCommit(Handler, msgspec.Struct, frozen=True):
-    """A handler that refuses unknown and unauthorized partitions, and passes all others to the group's machine."""
+    """A handler that refuses unknown and unauthorized partitions, and passes the others to the group coordinator."""
 
     key: ClassVar = ApiKey.OFFSET_COMMIT
     versions: ClassVar[str] = "2-10"

@@ -28,7 +28,7 @@ from wire.messages.offset_delete import (
 
 
 class OffsetDelete(Handler, msgspec.Struct, frozen=True):
-    """A handler that refuses unknown and unauthorized partitions, and passes all others to the group's machine."""
+    """A handler that refuses unknown and unauthorized partitions, and passes the others to the group coordinator."""
 
     key: ClassVar = ApiKey.OFFSET_DELETE
     versions: ClassVar[str] = "0"

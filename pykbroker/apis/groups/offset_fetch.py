@@ -44,7 +44,7 @@ LeftOut = list[OffsetFetchResponseTopics]
 
 
 class OffsetFetch(Handler, msgspec.Struct, frozen=True):
-    """A handler that refuses unknown and unauthorized topics, and asks the machine of each group for all others."""
+    """A handler that refuses unknown and unauthorized topics, and asks each group's coordinator for the others."""
 
     key: ClassVar = ApiKey.OFFSET_FETCH
     versions: ClassVar[str] = "1-10"

@@ -22,7 +22,7 @@ PROTOCOL_VERSION_FIRST = 5
 
 
 class SyncGroup(Handler, msgspec.Struct, frozen=True):
-    """A handler that authorizes the request and passes it to the group's machine."""
+    """A handler that authorizes the request and passes it to the group coordinator."""
 
     key: ClassVar = ApiKey.SYNC_GROUP
     versions: ClassVar[str] = "0-5"

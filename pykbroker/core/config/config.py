@@ -43,7 +43,7 @@ class Setting(Generic[T]):
 
 
 class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
-    """The three layers as written, and the effective values in `values`, by Kafka's names.
+    """The three layers of configs as texts, and the effective values in `values`, by Kafka's names.
 
     Configs that the broker itself uses are also attributes, named as in Kafka but with underscores.
     """

@@ -18,7 +18,7 @@ TransactionDecision = tuple[Transaction | None, Reply]
 
 
 class TransactionContext(msgspec.Struct, frozen=True):
-    """The transactions as of the last replayed record. `init_producer` explains `renewals`."""
+    """The transactions after the last replayed record. The module `init_producer` explains `renewals`."""
 
     transactions: Mapping[str, Transaction]
     renewals: dict[str, Renewal]
