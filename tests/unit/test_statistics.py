@@ -12,13 +12,13 @@ from pykbroker.broker.statistics import statistics as broker_statistics
 from pykbroker.core.steps import Steps, finish
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.directory.statistics import DirectoryStatistics
-from tests.unit.apis.conftest import House, batch, fetch_request, serving
+from tests.unit.apis.conftest import LocalBroker, batch, fetch_request, serving
 from wire.api import ApiKey
 from wire.messages.delete_topics import DeleteTopicsRequest
 
 
-def statistics(house: House) -> BrokerStatistics:
-    observer: BrokerObserver = house.serving.observer
+def statistics(local_broker: LocalBroker) -> BrokerStatistics:
+    observer: BrokerObserver = local_broker.serving.observer
     return finish(broker_statistics(observer.parts, observer.connections))
 
 
@@ -27,18 +27,18 @@ def counts(found: BrokerStatistics) -> dict[tuple[ApiKey, int], int]:
 
 
 async def test_requests_bytes_and_partitions_are_counted(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 2), ("b", 1))) as house:
-        before = statistics(house)
+    async with serving(tmp_path, topics=(("a", 2), ("b", 1))) as local_broker:
+        before = statistics(local_broker)
         assert counts(before) == {}
         (directory,) = before.directories
         assert (directory.path, directory.failed, directory.logs, directory.segments) == (str(tmp_path), False, 3, 3)
         assert (directory.size, directory.bytes_in, directory.bytes_out) == (0, 0, 0)
-        client, data = await house.connect(), batch(b"x" * 100)
+        client, data = await local_broker.connect(), batch(b"x" * 100)
         for _ in range(3):
             await client.produce("a", data)
         await client.fetch("a", 1)
         await client.fetch("a", 3)
-        found = statistics(house)
+        found = statistics(local_broker)
         assert counts(found) == {(ApiKey.PRODUCE, 11): 3, (ApiKey.FETCH, 12): 2}
         (directory,) = found.directories
         size = len(data)
@@ -51,27 +51,27 @@ async def test_requests_bytes_and_partitions_are_counted(tmp_path: Path) -> None
         assert 0 < found.net.step_ns_longest <= found.net.step_ns
         assert found.fetch_sessions.sessions == 0
         await client.create("c", 1)
-        assert statistics(house).controller.offset > controller.offset
+        assert statistics(local_broker).controller.offset > controller.offset
         assert counts(before) == {}
 
 
 async def test_bytes_of_a_deleted_topic_stay_counted(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 1),)) as house:
-        client, data = await house.connect(), batch(b"x")
+    async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
+        client, data = await local_broker.connect(), batch(b"x")
         await client.produce("a", data)
         await client.call(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000), 5)
-        (directory,) = statistics(house).directories
+        (directory,) = statistics(local_broker).directories
         assert (directory.logs, directory.size, directory.bytes_in) == (0, 0, len(data))
 
 
 async def test_flushes_are_counted(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        client = await house.connect()
+    async with serving(tmp_path) as local_broker:
+        client = await local_broker.connect()
         await client.create("a", 1, flush_messages="1")
-        before = statistics(house).directories[0].flushes
+        before = statistics(local_broker).directories[0].flushes
         for _ in range(2):
             await client.produce("a", batch(b"x"))
-        assert statistics(house).directories[0].flushes >= before + 2
+        assert statistics(local_broker).directories[0].flushes >= before + 2
 
 
 async def test_partitions_of_a_failed_directory_are_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,25 +83,25 @@ async def test_partitions_of_a_failed_directory_are_offline(tmp_path: Path, monk
         return tell(directory)
 
     monkeypatch.setattr(LogDirectory, "statistics", told)
-    async with serving(tmp_path, topics=(("a", 2),)) as house:
-        statistics(house)
+    async with serving(tmp_path, topics=(("a", 2),)) as local_broker:
+        statistics(local_broker)
         asked[0].fail(OSError(5, "I/O error"))
-        found = statistics(house)
+        found = statistics(local_broker)
         assert (found.replicas.leaders, found.replicas.offline, found.directories[0].failed) == (0, 2, True)
 
 
 async def test_a_waiting_fetch_is_counted_when_it_is_answered(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 1),)) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
+        client = await local_broker.connect()
         await client.send(fetch_request("a", 0, max_wait_ms=50_000), 12)
         for _ in range(1000):
-            if statistics(house).server.requests_waiting:
+            if statistics(local_broker).server.requests_waiting:
                 break
             await trio.sleep(0.001)
-        assert statistics(house).server.requests_waiting == 1
-        assert counts(statistics(house)).get((ApiKey.FETCH, 12), 0) == 0
-        await (await house.connect()).produce("a", batch(b"x"))
+        assert statistics(local_broker).server.requests_waiting == 1
+        assert counts(statistics(local_broker)).get((ApiKey.FETCH, 12), 0) == 0
+        await (await local_broker.connect()).produce("a", batch(b"x"))
         await client.receive()
-        (fetch,) = [route for route in statistics(house).server.requests if route.key == ApiKey.FETCH]
+        (fetch,) = [route for route in statistics(local_broker).server.requests if route.key == ApiKey.FETCH]
         assert (fetch.count, sum(fetch.histogram)) == (1, 1)
         assert fetch.remote_ns > 0

@@ -1,4 +1,4 @@
-"""Calls of a handler without a connection, by a client with limited rights."""
+"""Helpers that call a handler without a connection, as a client with limited rights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SESSION = Session("127.0.0.1", 1, "127.0.0.1", 9092, "PLAINTEXT", 0)
 
 
 class Denies:
-    """An authorizer that denies these operations to everybody."""
+    """An authorizer that denies the given operations to every client."""
 
     def __init__(self, *operations: Operation) -> None:
         self._operations = operations
@@ -26,15 +26,15 @@ class Denies:
 
 
 def context(version: int) -> RequestContext:
-    """Return the context of a request in this version from this host."""
+    """Return the context of a request of the given version from a client at 127.0.0.1."""
     return RequestContext(version, "test", SESSION)
 
 
 def work_of(answer: Any) -> Any:
-    """Return the coroutine or the steps of an answer that is not ready yet, or else the answer itself."""
+    """Return the coroutine or steps of a `Later`, or any other answer itself."""
     return answer.work if isinstance(answer, Later) else answer
 
 
 def gone_through(answer: Any) -> Any:
-    """Return the handler's response, running its steps if it has any."""
+    """Return the handler's response; run the steps of a `Later` first."""
     return finish(resolve(answer)) if isinstance(answer, Later) else answer

@@ -1,4 +1,4 @@
-"""A whole broker in this process on a temporary directory, and a client that sends and receives frames."""
+"""A complete broker in this process on a temporary directory, and a client that sends and receives frames."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FREE_PORT = ListenerSettings(address=Address("127.0.0.1", 0))
 
 
 def batch(*values: bytes, **fields: Any) -> bytes:
-    """Return a record batch of these values with the key "k"."""
+    """Return a record batch with a record for each value, all with the key "k"."""
     builder = BatchBuilder(**fields)
     for value in values:
         builder.append(b"k", value, timestamp=1_700_000_000_000)
@@ -38,7 +38,7 @@ def batch(*values: bytes, **fields: Any) -> bytes:
 
 
 class Client:
-    """One connection. Correlation ids are consecutive, and responses are checked to arrive in order."""
+    """A client with one connection. It uses consecutive correlation ids and asserts that responses arrive in order."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
@@ -139,15 +139,15 @@ def fetch_request(
     )
 
 
-class House:
-    """A running broker."""
+class LocalBroker:
+    """A running broker, and the connections to it."""
 
     def __init__(self, serving: Serving, stop: trio.Event) -> None:
         self.serving, self.stop = serving, stop
         self._streams: list[trio.SocketStream] = []
 
     async def connect(self, listener: str | None = None) -> Client:
-        """Connect to the listener, by default the first."""
+        """Connect to the named listener, or to the first one."""
         address = self.serving.listeners[listener or next(iter(self.serving.listeners))]
         self._streams.append(await trio.open_tcp_stream(*address))
         return Client(self._streams[-1])
@@ -171,13 +171,13 @@ def settings(
 
 
 @asynccontextmanager
-async def serving(directory: Path, **options: Any) -> AsyncIterator[House]:
+async def serving(directory: Path, **options: Any) -> AsyncIterator[LocalBroker]:
     """Run a broker on `directory` during the block, and shut it down after it."""
     stop, ready = trio.Event(), trio.Event()
-    said: list[Serving] = []
+    served: list[Serving] = []
 
     def note(serving: Serving) -> None:
-        said.append(serving)
+        served.append(serving)
         ready.set()
 
     async with trio.open_nursery() as nursery:
@@ -187,20 +187,20 @@ async def serving(directory: Path, **options: Any) -> AsyncIterator[House]:
 
         nursery.start_soon(run)
         await ready.wait()
-        house = House(said[0], stop)
+        local_broker = LocalBroker(served[0], stop)
         try:
-            yield house
+            yield local_broker
         finally:
-            await house.disconnect()
+            await local_broker.disconnect()
             stop.set()
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
+async def local_broker(tmp_path: Path) -> AsyncIterator[LocalBroker]:
     async with serving(tmp_path, topics=(NewTopic("a", 4),)) as running:
         yield running
 
 
 @pytest.fixture
-async def client(house: House) -> Client:
-    return await house.connect()
+async def client(local_broker: LocalBroker) -> Client:
+    return await local_broker.connect()

@@ -1,4 +1,4 @@
-"""A request of each API that needs a right as a whole."""
+"""An example request of each API that authorizes the request as a whole, not each item."""
 
 from __future__ import annotations
 

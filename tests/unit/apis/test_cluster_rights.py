@@ -1,4 +1,4 @@
-"""The right on the cluster that a request needs as a whole, checked before the handler of its API is called."""
+"""Rights on the cluster resource that are checked once per request, before the handler of its API is called."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ from wire.versions import parse_versions
 
 REFUSALS = Path(__file__).parents[2] / "data" / "protocol" / "cluster_refusals.txt"
 DEFAULT_MESSAGE = "Cluster authorization failed."
-"""Some of Kafka's responses have this message. Others have null, which clients show as the same message."""
+"""The default message of CLUSTER_AUTHORIZATION_FAILED.
+
+Kafka sends it in some responses and null in others; clients show the same text for both.
+"""
 
 
 def handlers() -> dict[ApiKey, type[Handler]]:
@@ -50,7 +53,7 @@ GUARDED = {key: permission.whole for key, permission in PERMISSIONS.items() if p
 
 
 def guarded_versions() -> list[tuple[ApiKey, int]]:
-    """Return the versions of all APIs that need a right as a whole."""
+    """Return (API, version) for all versions of the APIs that authorize a request as a whole."""
     return [
         (key, version)
         for key, right in GUARDED.items()
@@ -65,14 +68,14 @@ def kafka_refusals() -> dict[tuple[ApiKey, int], bytes]:
 
 
 def unconnected(key: ApiKey) -> Handler:
-    """Return the handler of an API without the parts that it uses: any call but `refuse` fails."""
+    """Return the handler of an API without its dependencies; any call but `refuse` fails."""
     kind: Any = HANDLERS[key]
     handler: Handler = kind(*[None] * len(inspect.signature(kind).parameters))
     return handler
 
 
 def answered(handler: Handler, authorizer: Authorizer, request: Request[Any], version: int) -> Response:
-    """Return the response that a connection sends for this request."""
+    """Return the response that a connection sends for the request."""
     rig = Rig(NoTasks(), handler, authorizer=authorizer)
     rig.feed(encode_request(request, version, 1, "me"))
     (frame,) = rig.replies()
@@ -80,7 +83,7 @@ def answered(handler: Handler, authorizer: Authorizer, request: Request[Any], ve
 
 
 def without_default_message(part: Any) -> Any:
-    """Remove an error message that is only the default message of its error code."""
+    """Set error messages that equal the default message of their error code to null."""
     for name in getattr(part, "__struct_fields__", ()):
         value = getattr(part, name)
         if value == DEFAULT_MESSAGE:
@@ -99,7 +102,7 @@ def test_a_client_without_the_right_gets_the_response_of_kafka(key: ApiKey, vers
     assert answered(unconnected(key), denied, REQUESTS[key], version) == without_default_message(theirs)
 
 
-def test_kafka_refused_a_request_of_every_version() -> None:
+def test_every_version_of_a_refused_request_was_recorded_from_kafka() -> None:
     assert set(kafka_refusals()) == set(guarded_versions())
 
 
@@ -112,7 +115,7 @@ def reaching(context: RequestContext, request: Any) -> Any:
 
 
 @pytest.mark.parametrize("key", GUARDED, ids=lambda key: key.name)
-def test_one_sufficient_right_leads_to_the_handler(key: ApiKey) -> None:
+def test_each_of_several_sufficient_rights_reaches_the_handler(key: ApiKey) -> None:
     right = GUARDED[key]
     every = {*right.operations, *(right.or_anywhere or ())[:1]}
     for granted in every:
@@ -125,7 +128,7 @@ def test_one_sufficient_right_leads_to_the_handler(key: ApiKey) -> None:
 
 
 @pytest.mark.parametrize("key", HANDLERS, ids=lambda key: key.name)
-def test_requests_are_not_checked_where_everything_is_allowed(key: ApiKey) -> None:
+def test_requests_are_not_checked_if_no_authorizer_is_configured(key: ApiKey) -> None:
     handler = Api(key, HANDLERS[key].versions, reaching)
     versions = parse_versions(handler.versions)
     for authorizer in (None, Denies()):
@@ -149,7 +152,7 @@ def test_a_client_adds_partitions_without_a_right_on_the_cluster() -> None:
 
 
 @pytest.mark.parametrize("denied", [[], [Operation.DESCRIBE], [Operation.ALTER]])
-def test_describe_cluster_hides_nothing_but_the_allowed_operations(denied: list[Operation]) -> None:
+def test_describe_cluster_without_describe_omits_only_the_authorized_operations(denied: list[Operation]) -> None:
     endpoints: Any = None
     api = DescribeCluster(1, "c", MetadataImage, endpoints, Denies(*denied))
     response: Any = api(context(2), DescribeClusterRequest(include_cluster_authorized_operations=True))
@@ -159,6 +162,6 @@ def test_describe_cluster_hides_nothing_but_the_allowed_operations(denied: list[
     assert response.cluster_authorized_operations == expected
 
 
-def test_handlers_leave_the_error_of_whole_requests_to_the_dispatcher() -> None:
+def test_no_handler_returns_cluster_authorization_failed_itself() -> None:
     sources = Path(apis.__file__).parent.rglob("*.py")
     assert [path.name for path in sources if "CLUSTER_AUTHORIZATION_FAILED" in path.read_text()] == []

@@ -1,4 +1,4 @@
-"""Unusual requests, each with the response that Apache Kafka 4.3.1 gave."""
+"""Unusual but valid requests, compared with the responses of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_a_topic_named_twice_is_not_deleted(client: Client) -> None:
     assert (await client.produce("b", batch(b"x"))).error_code == 0
 
 
-async def test_topics_without_partitions_have_no_results_in_delete_records(client: Client) -> None:
+async def test_delete_records_has_no_result_for_a_topic_without_partitions(client: Client) -> None:
     request = DeleteRecordsRequest(
         timeout_ms=1000, topics=[DeleteRecordsTopic("a", []), DeleteRecordsTopic("", [DeleteRecordsPartition(0, 0)])]
     )
@@ -117,7 +117,7 @@ async def test_describe_cluster_lists_brokers_only(
 
 
 async def pages(client: Client, names: list[str], limit: int, cursor: tuple[str, int] | None = None) -> Any:
-    """Return (topics with their error or partitions, next cursor)."""
+    """Return the described topics with their errors or partitions, and the next cursor."""
     response = await client.call(
         DescribeTopicPartitionsRequest(
             topics=[TopicRequest(name) for name in names],
@@ -167,7 +167,7 @@ async def test_describe_topic_partitions_pages_through_all_partitions(
     assert await pages(client, names, limit, cursor) == (expected, following)
 
 
-async def test_unknown_topics_have_authorized_operations_too(client: Client) -> None:
+async def test_describe_topic_partitions_returns_authorized_operations_of_unknown_topics(client: Client) -> None:
     described = await client.call(DescribeTopicPartitionsRequest(topics=[TopicRequest("a"), TopicRequest("no")]), 0)
     asked = MetadataRequest(
         [MetadataRequestTopic(name=name) for name in ("a", "no")],
@@ -178,7 +178,7 @@ async def test_unknown_topics_have_authorized_operations_too(client: Client) -> 
         assert topic.topic_authorized_operations == TOPIC_OPERATIONS
 
 
-async def test_metadata_ignores_topic_names_beside_topic_ids(client: Client) -> None:
+async def test_metadata_ignores_topic_names_if_topic_ids_are_given(client: Client) -> None:
     topic_id = await client.create("b")
     asked = MetadataRequest(
         [

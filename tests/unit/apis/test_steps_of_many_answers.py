@@ -1,4 +1,4 @@
-"""Requests with thousands of results: no step of the loop decides, collects or merges all of them."""
+"""Requests with thousands of results: the handler computes them in several steps, between which other tasks run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def described(producers: Producers, topics: list[TopicRequest]) -> tuple[int, An
     return counted(steps)
 
 
-def test_the_producers_of_a_partition_are_described_in_portions() -> None:
+def test_the_producers_of_a_partition_are_described_in_several_steps() -> None:
     producers = Producers()
     for number in range(MANY):
         producers.remember(number, 0, 0, number, 0, 0, transactional=False)
@@ -69,7 +69,7 @@ def test_the_producers_of_a_partition_are_described_in_portions() -> None:
     assert count >= PORTIONS
 
 
-def test_a_partition_that_is_named_often_is_described_once() -> None:
+def test_a_partition_that_is_named_repeatedly_is_described_once() -> None:
     _, response = described(Producers(), [TopicRequest("t", [1, 0, 1]), TopicRequest("t", [0] * MANY)])
     (topic,) = response.topics
     assert [one.partition_index for one in topic.partitions] == [1, 0]
@@ -82,7 +82,7 @@ def test_producers_of_an_unknown_topic_are_refused_one_partition_per_step() -> N
 
 
 @pytest.mark.parametrize("topic", ["t", "nowhere"])
-def test_offset_commits_are_accepted_or_refused_in_portions(topic: str) -> None:
+def test_offset_commits_are_checked_in_several_steps(topic: str) -> None:
     call = Call()
     call.settle(OffsetDeleteResponse())
     groups: Any = SimpleNamespace(ask=lambda name, asked: call)
@@ -119,13 +119,13 @@ UNKNOWN: Any = SimpleNamespace(ask=lambda name, asked: refused(ApiError(ErrorCod
     ],
     ids=["ConsumerGroupDescribe", "DescribeGroups"],
 )
-def test_groups_are_described_one_per_step(handler: Any, request_: Any) -> None:
+def test_each_group_is_described_in_its_own_step(handler: Any, request_: Any) -> None:
     count, response = counted(handler(context(0), request_))
     assert count >= 2 * MANY
     assert [group.group_id for group in response.groups] == NAMES
 
 
-async def test_groups_that_are_described_later_are_described_one_per_step() -> None:
+async def test_each_group_is_described_in_its_own_step_after_a_wait() -> None:
     call = Call()
     groups: Any = SimpleNamespace(ask=lambda name, asked: call)
     steps: Any = DescribeGroups(groups, Denies())(context(0), DescribeGroupsRequest(NAMES))
@@ -136,7 +136,7 @@ async def test_groups_that_are_described_later_are_described_one_per_step() -> N
     assert len(response.groups) == MANY
 
 
-def test_reassignments_are_listed_in_portions() -> None:
+def test_reassignments_are_listed_in_several_steps() -> None:
     steps: Any = ListPartitionReassignments(lambda: IMAGE)(
         context(0), ListPartitionReassignmentsRequest(topics=[ListPartitionReassignmentsTopics("t", [0] * MANY)])
     )
@@ -146,12 +146,14 @@ def test_reassignments_are_listed_in_portions() -> None:
 
 
 @pytest.mark.parametrize(("markers", "topics", "partitions"), [(MANY, 1, 1), (1, MANY, 1), (1, 1, MANY)])
-async def test_markers_are_appended_and_awaited_in_portions(markers: int, topics: int, partitions: int) -> None:
+async def test_transaction_markers_are_appended_and_awaited_in_several_steps(
+    markers: int, topics: int, partitions: int
+) -> None:
     turns, awaited_at = 0, list[int]()
 
     class Ending:
         async def wait(self) -> None:
-            """Return at once, as for a committed marker."""
+            """Return at once, as if the marker were committed."""
             awaited_at.append(turns)
 
     endings: Any = SimpleNamespace(append=lambda topic, index, marker: Ending())
@@ -179,7 +181,7 @@ async def test_markers_are_appended_and_awaited_in_portions(markers: int, topics
     assert sum(len(topic.partitions) for marker in found[0].markers for topic in marker.topics) == MANY
 
 
-def test_records_to_delete_are_collected_in_portions() -> None:
+def test_the_partitions_of_delete_records_are_collected_in_several_steps() -> None:
     def nowhere(*_: object) -> None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -192,7 +194,7 @@ def test_records_to_delete_are_collected_in_portions() -> None:
     assert len(response.topics[0].partitions) == 1
 
 
-def test_topics_to_delete_are_collected_and_deleted_one_per_step() -> None:
+def test_each_topic_is_deleted_in_its_own_step() -> None:
     machine: Any = SimpleNamespace(draft=SimpleNamespace(names={}, topics={}))
     steps: Any = delete_topics(machine, DeleteTopicsRequest(topics=[DeleteTopicState(name=name) for name in NAMES]))
     count, (records, response) = counted(steps)
@@ -201,7 +203,7 @@ def test_topics_to_delete_are_collected_and_deleted_one_per_step() -> None:
 
 
 @pytest.mark.parametrize("version", [5, 6])
-async def test_topics_to_delete_are_authorized_in_portions(version: int) -> None:
+async def test_the_topics_of_delete_topics_are_authorized_in_several_steps(version: int) -> None:
     async def delete(request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         assert [topic.name for topic in request.topics] == NAMES
         return DeleteTopicsResponse()
@@ -217,7 +219,7 @@ async def test_topics_to_delete_are_authorized_in_portions(version: int) -> None
     assert turns >= (2 if version == 5 else 1) * PORTIONS
 
 
-async def test_resources_are_authorized_in_portions_and_answered_one_per_step() -> None:
+async def test_config_resources_are_authorized_in_several_steps_and_altered_one_per_step() -> None:
     async def alter(request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
         return IncrementalAlterConfigsResponse(
             responses=[

@@ -1,4 +1,6 @@
-"""Requests that name thousands of partitions: no step of the loop handles all of them."""
+"""Requests that name thousands of partitions: the handler goes through them in several steps, and other tasks run
+between.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ IMAGE = MetadataImage(topics=TopicsImage({"t": TOPIC}, {}))
 
 
 class Coordinator:
-    """A coordinator that accepts all partitions and records the request."""
+    """A double of the coordinator that accepts all partitions and records the request."""
 
     def ask(self, request: Any, respond: Any) -> Any:
         self.asked = request
@@ -55,7 +57,7 @@ def asking(indexes: list[int]) -> AddPartitionsToTxnRequest:
 
 
 def counted(steps: Any) -> tuple[int, Any]:
-    """Return the number of steps, and their result."""
+    """Return the number of steps, and the result of the last one."""
     count = 0
     if isinstance(steps, Later):
         steps = resolve(steps)
@@ -80,14 +82,14 @@ def codes(response: AddPartitionsToTxnResponse) -> list[int]:
     return [one.partition_error_code for one in topic.results_by_partition]
 
 
-def test_partitions_are_added_to_a_transaction_in_portions() -> None:
+def test_partitions_are_added_to_a_transaction_in_several_steps() -> None:
     count, response, asked = added([index % 2 for index in range(MANY)])
     assert asked.partitions == {("t", 0), ("t", 1)}
     assert codes(response) == [0] * MANY
     assert count >= 3 * PORTIONS
 
 
-def test_partitions_of_a_transaction_are_refused_in_portions() -> None:
+def test_partitions_of_a_transaction_are_refused_in_several_steps() -> None:
     count, response, asked = added(list(range(MANY)))
     assert asked is None
     assert codes(response) == [ErrorCode.OPERATION_NOT_ATTEMPTED] * 2 + [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * (
@@ -97,7 +99,7 @@ def test_partitions_of_a_transaction_are_refused_in_portions() -> None:
 
 
 async def others_turns(answer: Any) -> tuple[int, Any]:
-    """Return how often other tasks run while a coroutine runs, and its result."""
+    """Run a coroutine; return how often other tasks ran meanwhile, and the result of the coroutine."""
     turns, found = 0, []
 
     async def run() -> None:
@@ -111,7 +113,7 @@ async def others_turns(answer: Any) -> tuple[int, Any]:
     return turns, found[0]
 
 
-async def test_a_brokers_partitions_are_verified_in_portions() -> None:
+async def test_partitions_that_a_broker_verifies_are_verified_in_several_steps() -> None:
     coordinator: Any = Coordinator()
     handler = AddPartitionsToTxn(coordinator, lambda: IMAGE, Denies())
     topics = [AddPartitionsToTxnTopic("t", [index % 2 for index in range(MANY)])]
@@ -128,7 +130,7 @@ async def test_a_brokers_partitions_are_verified_in_portions() -> None:
     assert turns >= 3 * PORTIONS
 
 
-async def test_moves_between_log_directories_are_started_in_portions() -> None:
+async def test_moves_between_log_directories_are_started_in_several_steps() -> None:
     class Moving:
         async def move(self, key: TopicPartition, path: str) -> None:
             raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
@@ -149,7 +151,7 @@ NOBODY: Any = None
 HANDLER = AddPartitionsToTxn(NOBODY, lambda: IMAGE, Denies())
 
 
-def test_a_large_response_is_joined_a_few_parts_at_a_time() -> None:
+def test_the_buffers_of_a_large_response_are_joined_in_several_steps() -> None:
     response = AddPartitionsToTxnResponse(
         results_by_topic_v3_and_below=[
             AddPartitionsToTxnTopicResult(
@@ -167,7 +169,7 @@ def test_a_large_response_is_joined_a_few_parts_at_a_time() -> None:
 @pytest.mark.parametrize(
     ("size", "buffers"), [(JOINED_BYTES_MAX - 1, 1), (JOINED_BYTES_MAX, 1), (JOINED_BYTES_MAX + 1, 3)]
 )
-def test_a_response_beyond_the_limit_is_sent_in_its_parts(size: int, buffers: int) -> None:
+def test_a_response_above_the_join_limit_is_sent_as_separate_buffers(size: int, buffers: int) -> None:
     route, out = Route(ApiKey.ADD_PARTITIONS_TO_TXN, 3, HANDLER), list[bytes]()
     route.frame(7, EncodedResponse([b"x", bytes(size - 1)]), out)
     assert len(out) == buffers

@@ -1,4 +1,4 @@
-"""APIs of security features that are switched off: every version, with the responses of Apache Kafka 4.3.1."""
+"""APIs of disabled security features: every version, compared with the responses of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -96,12 +96,14 @@ async def test_every_version_of_a_disabled_api_is_answered(
     client: Client, version: int, request_: Request[Any], response: Response
 ) -> None:
     assert await client.call(request_, version) == response
-    assert (await client.fetch("a", 0)).error_code == 0  # the connection is still usable
+    assert (await client.fetch("a", 0)).error_code == 0  # The connection must still be usable.
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 @pytest.mark.parametrize("owner", ["", "b"])
-async def test_a_refused_delegation_token_names_its_owner(client: Client, version: int, owner: str) -> None:
+async def test_the_refusal_of_a_delegation_token_request_names_the_owner(
+    client: Client, version: int, owner: str
+) -> None:
     request = CreateDelegationTokenRequest(renewers=[CreatableRenewers("User", "z")], max_lifetime_ms=-1)
     if version >= 3:
         request.owner_principal_type, request.owner_principal_name = "User" if owner else "", owner
@@ -117,7 +119,7 @@ async def test_a_refused_delegation_token_names_its_owner(client: Client, versio
     assert {response.issue_timestamp_ms, response.expiry_timestamp_ms, response.max_timestamp_ms} == {-1}
 
 
-def test_a_refused_request_fails_for_each_item() -> None:
+def test_each_item_of_a_refused_request_has_an_error() -> None:
     code = ErrorCode.UNKNOWN_SERVER_ERROR
     assert [one.error_code for one in CreateAcls().refuse(CreateAclsRequest(creations=[ACL] * 2), code).results] == [
         code,

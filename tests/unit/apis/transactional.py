@@ -1,4 +1,4 @@
-"""A transactional client that returns the error codes of its requests."""
+"""A transactional client whose methods return error codes."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ Place = tuple[str, int]
 
 
 class TransactionalClient:
-    """A client with one transactional id. With `version_2` the client uses transaction version 2."""
+    """A client with one transactional id. If `version_2` is true, it uses transaction version 2 (KIP-890)."""
 
     def __init__(self, client: Client, name: str = NAME, *, version_2: bool = False) -> None:
         self.client, self.name, self.version_2 = client, name, version_2
         self.producer_id, self.epoch = -1, -1
 
     async def find(self, key_type: int = TRANSACTION, key: str | None = None) -> None:
-        """Find the coordinator, which creates the coordinator's topic."""
+        """Find the coordinator. The first call creates `__transaction_state`."""
         asked = FindCoordinatorRequest(key_type=key_type, coordinator_keys=[self.name if key is None else key])
         found = await self.client.call(asked, 4)
         assert found.coordinators[0].error_code == ErrorCode.NONE
@@ -56,7 +56,7 @@ class TransactionalClient:
         producer_id: int = -1,
         epoch: int = -1,
     ) -> ErrorCode:
-        """Initialize the producer. Keep its id and epoch if that succeeds."""
+        """Send InitProducerId; keep the producer id and epoch if it succeeds."""
         answer = await self.client.call(
             InitProducerIdRequest(self.name if name is None else name, timeout_ms, producer_id, epoch), version
         )
@@ -71,7 +71,7 @@ class TransactionalClient:
         return self
 
     async def add(self, *places: Place, version: int = 3, epoch: int | None = None) -> list[ErrorCode]:
-        """Add partitions and return their error codes in order."""
+        """Add partitions to the transaction; return their error codes in order."""
         answer = await self.client.call(
             AddPartitionsToTxnRequest(
                 v3_and_below_transactional_id=self.name,
@@ -87,7 +87,7 @@ class TransactionalClient:
         ]
 
     async def ask_as_broker(self, *places: Place, verify_only: bool, version: int = 5) -> list[ErrorCode]:
-        """Add or verify partitions as their leader does; return their error codes."""
+        """Add or verify partitions as a partition leader does; return their error codes."""
         answer = await self.client.call(
             AddPartitionsToTxnRequest(
                 [
@@ -123,7 +123,7 @@ class TransactionalClient:
         value: bytes = b"v",
         **fields: Any,
     ) -> ErrorCode:
-        """Produce one record."""
+        """Produce one record; return the error code."""
         stamped = {
             "producer_id": self.producer_id,
             "producer_epoch": self.epoch,
@@ -141,7 +141,7 @@ class TransactionalClient:
         return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
     async def commit_offset(self, group: str, topic: str, offset: int, *, version: int | None = None) -> ErrorCode:
-        """Commit an offset as part of the transaction."""
+        """Commit a consumer offset as part of the transaction; return the error code."""
         answer = await self.client.call(
             TxnOffsetCommitRequest(
                 self.name,
@@ -155,7 +155,7 @@ class TransactionalClient:
         return ErrorCode(answer.topics[0].partitions[0].error_code)
 
     async def end(self, *, commit: bool, version: int | None = None, epoch: int | None = None) -> ErrorCode:
-        """End the transaction. Keep a bumped epoch."""
+        """End the transaction; keep the new epoch if the coordinator bumped it."""
         answer = await self.client.call(
             EndTxnRequest(self.name, self.producer_id, self.epoch if epoch is None else epoch, commit),
             (5 if self.version_2 else 4) if version is None else version,
@@ -175,7 +175,7 @@ class TransactionalClient:
         index: int = 0,
         transaction_version: int = 0,
     ) -> ErrorCode:
-        """Write a marker as a coordinator or an admin does."""
+        """Send WriteTxnMarkers, as a transaction coordinator or an admin client does."""
         answer = await self.client.call(
             WriteTxnMarkersRequest(
                 [
@@ -197,13 +197,13 @@ class TransactionalClient:
         return (await self.client.call(DescribeTransactionsRequest([self.name]), 0)).transaction_states[0]
 
     async def settled(self) -> str:
-        """Return the state after the markers are written."""
+        """Wait until the markers are written; return the state of the transaction."""
         while (state := (await self.described()).transaction_state).startswith("Prepare"):
             await trio.lowlevel.checkpoint()
         return str(state)
 
     async def committed(self, group: str, topic: str) -> int:
-        """Return a group's committed offset with require_stable; -1: none, -2: the transaction is open."""
+        """Return a group's committed offset with require_stable: -1 if there is none, -2 while the transaction is open."""
         answer = await self.client.call(
             OffsetFetchRequest(
                 groups=[
@@ -217,7 +217,7 @@ class TransactionalClient:
         return -2 if part.error_code == ErrorCode.UNSTABLE_OFFSET_COMMIT else int(part.committed_offset)
 
     async def read(self, topic: str) -> tuple[list[bytes], int]:
-        """Return the values of partition 0 under read_committed without aborted transactions, and the last stable
+        """Fetch partition 0 with read_committed; return the values outside aborted transactions, and the last stable
         offset.
         """
         values: list[bytes] = []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykbroker.console.exposition import exposition
-from tests.unit.apis.conftest import Client, House, batch, fetch_request, serving
+from tests.unit.apis.conftest import Client, LocalBroker, batch, fetch_request, serving
 from tests.unit.apis.transactional import TransactionalClient
 from tests.unit.console.observed import Samples, samples
 from wire.error_codes import ErrorCode
@@ -36,8 +36,8 @@ TRAFFIC = (
 )
 
 
-async def scrape(house: House) -> Samples:
-    return samples((await exposition(house.serving.observer)).decode())
+async def scrape(local_broker: LocalBroker) -> Samples:
+    return samples((await exposition(local_broker.serving.observer)).decode())
 
 
 def of(found: Samples, name: str, **labels: object) -> float | None:
@@ -73,15 +73,15 @@ async def find_coordinator(client: Client) -> None:
 
 
 async def test_records_and_bytes_are_counted_by_topic_and_in_total(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 2), ("b", 1))) as house:
-        client, data, long = await house.connect(), batch(b"x", b"y", b"z"), batch(b"x" * 100)
+    async with serving(tmp_path, topics=(("a", 2), ("b", 1))) as local_broker:
+        client, data, long = await local_broker.connect(), batch(b"x", b"y", b"z"), batch(b"x" * 100)
         await client.produce("a", data)
         await client.produce("a", data, partition=1, acks=1)
         await client.produce("b", long)
         await client.fetch("a", 0)
         await client.fetch("a", 0, partition=1)
         await client.fetch("b", 1)
-        found = await scrape(house)
+        found = await scrape(local_broker)
         assert traffic(found, topic="a") == {
             "messagesin": 6,
             "bytesin": 2 * len(data),
@@ -105,22 +105,22 @@ async def test_records_and_bytes_are_counted_by_topic_and_in_total(tmp_path: Pat
 
 
 async def test_bytes_of_a_fetch_that_waited_for_more_are_counted_once(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 1),)) as house:
-        client, data = await house.connect(), batch(b"x")
+    async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
+        client, data = await local_broker.connect(), batch(b"x")
         await client.produce("a", data)
         request = fetch_request("a", 0, max_wait_ms=30_000, min_bytes=2 * len(data))
         await client.send(request, 12)
-        await (await house.connect()).produce("a", data)
+        await (await local_broker.connect()).produce("a", data)
         assert len((await client.receive()).responses[0].partitions[0].records) == 2 * len(data)
-        assert traffic(await scrape(house), topic="a")["bytesout"] == 2 * len(data)
+        assert traffic(await scrape(local_broker), topic="a")["bytesout"] == 2 * len(data)
 
 
 async def test_a_batch_that_is_rewritten_off_the_loop_is_counted(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        client, data = await house.connect(), batch(b"x" * 200_000)
+    async with serving(tmp_path) as local_broker:
+        client, data = await local_broker.connect(), batch(b"x" * 200_000)
         await client.create("a", compression_type="zstd")
         assert (await client.produce("a", data)).error_code == 0
-        found = traffic(await scrape(house), topic="a")
+        found = traffic(await scrape(local_broker), topic="a")
         assert (found["messagesin"], found["totalproducerequests"]) == (1, 1)
         assert 0 < found["bytesin"] < len(data)
 
@@ -129,24 +129,24 @@ async def test_a_batch_that_is_rewritten_off_the_loop_is_counted(tmp_path: Path)
 async def test_a_refused_batch_is_a_failed_request_if_kafka_does_not_expect_its_error(
     tmp_path: Path, compression: str
 ) -> None:
-    async with serving(tmp_path) as house:
-        client = await house.connect()
+    async with serving(tmp_path) as local_broker:
+        client = await local_broker.connect()
         await client.create("a", compression_type=compression, max_message_bytes="300000")
         stamped = {"producer_id": 1, "producer_epoch": 0}
         await client.produce("a", batch(b"x" * 200_000, base_sequence=0, **stamped))
         refused = await client.produce("a", batch(b"x" * 200_000, base_sequence=7, **stamped))
         assert refused.error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        found = traffic(await scrape(house), topic="a")
+        found = traffic(await scrape(local_broker), topic="a")
         assert (found["totalproducerequests"], found["failedproducerequests"], found["messagesin"]) == (2, 1, 1)
 
 
 async def test_errors_that_kafka_expects_are_no_failed_requests(tmp_path: Path) -> None:
-    async with serving(tmp_path) as house:
-        client = await house.connect()
+    async with serving(tmp_path) as local_broker:
+        client = await local_broker.connect()
         await client.create("a", max_message_bytes="200")
         assert (await client.produce("a", batch(b"x" * 300))).error_code == ErrorCode.MESSAGE_TOO_LARGE
         assert (await client.fetch("a", 9)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
-        assert traffic(await scrape(house), topic="a") == {"totalproducerequests": 1, "totalfetchrequests": 1}
+        assert traffic(await scrape(local_broker), topic="a") == {"totalproducerequests": 1, "totalfetchrequests": 1}
 
 
 async def test_a_read_that_fails_for_an_unexpected_reason_is_a_failed_request(
@@ -158,16 +158,16 @@ async def test_a_read_that_fails_for_an_unexpected_reason_is_a_failed_request(
     def read(*args: object, **options: object) -> Any:
         raise ApiError(ErrorCode.CORRUPT_MESSAGE)
 
-    async with serving(tmp_path, topics=(("a", 1),)) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
+        client = await local_broker.connect()
         monkeypatch.setattr(PartitionReader, "read", read)
         assert (await client.fetch("a", 0)).error_code == ErrorCode.CORRUPT_MESSAGE
-        assert traffic(await scrape(house), topic="a") == {"totalfetchrequests": 1, "failedfetchrequests": 1}
+        assert traffic(await scrape(local_broker), topic="a") == {"totalfetchrequests": 1, "failedfetchrequests": 1}
 
 
 async def test_an_incremental_fetch_session_counts_one_request_for_each_topic_that_it_reads(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 3), ("b", 1))) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("a", 3), ("b", 1))) as local_broker:
+        client = await local_broker.connect()
         first = fetch_request("a", 0)
         first.session_epoch = 0
         first.topics[0].partitions += fetch_request("a", 0, 1).topics[0].partitions
@@ -176,28 +176,28 @@ async def test_an_incremental_fetch_session_counts_one_request_for_each_topic_th
         await client.call(
             FetchRequest(max_wait_ms=0, min_bytes=1, session_id=session.session_id, session_epoch=1, topics=[]), 12
         )
-        found = await scrape(house)
+        found = await scrape(local_broker)
         assert traffic(found, topic="a") == traffic(found, topic="b") == {"totalfetchrequests": 2}
 
 
 async def test_totals_keep_the_counters_of_deleted_topics(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 1),)) as house:
-        client, data = await house.connect(), batch(b"x")
+    async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
+        client, data = await local_broker.connect(), batch(b"x")
         await client.produce("a", data)
         await client.call(DeleteTopicsRequest(topic_names=["a"], timeout_ms=1000), 5)
         await client.create("a")
         await client.produce("a", data)
-        found = await scrape(house)
+        found = await scrape(local_broker)
         assert traffic(found, topic="a")["messagesin"] == 1
         assert traffic(found)["messagesin"] == 2
 
 
 async def test_offsets_of_a_partition_are_those_that_list_offsets_returns(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 2),)) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("a", 2),)) as local_broker:
+        client = await local_broker.connect()
         for _ in range(3):
             await client.produce("a", batch(b"x", b"y"), partition=1)
-        found = await scrape(house)
+        found = await scrape(local_broker)
         assert of(found, "kafka_topic_partitions", topic="a") == 2
         for partition, end in ((0, 0), (1, 6)):
             labels = {"topic": "a", "partition": partition}
@@ -206,12 +206,12 @@ async def test_offsets_of_a_partition_are_those_that_list_offsets_returns(tmp_pa
 
 
 async def test_committed_offsets_and_lags_are_those_of_the_group(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 2),), **ONE_COORDINATOR) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("a", 2),), **ONE_COORDINATOR) as local_broker:
+        client = await local_broker.connect()
         await find_coordinator(client)
         await client.produce("a", batch(b"1", b"2", b"3"), partition=1)
         await commit(client, 'g"1', ("a", 1, 1), ("a", 0, 7))
-        found = await scrape(house)
+        found = await scrape(local_broker)
         labels = {"consumergroup": 'g"1', "topic": "a"}
         assert of(found, "kafka_consumergroup_members", consumergroup='g"1') == 0
         assert of(found, "kafka_consumergroup_current_offset", **labels, partition=1) == 1
@@ -222,12 +222,12 @@ async def test_committed_offsets_and_lags_are_those_of_the_group(tmp_path: Path)
 
 
 async def test_a_group_keeps_its_offset_when_the_lag_is_unknown(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 1),), **ONE_COORDINATOR) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("a", 1),), **ONE_COORDINATOR) as local_broker:
+        client = await local_broker.connect()
         await find_coordinator(client)
         await commit(client, "g", ("a", 0, 1))
-        house.serving.observer.parts.replicas.topic("a", b"").partitions[0].resign(1)
-        found = await scrape(house)
+        local_broker.serving.observer.parts.replicas.topic("a", b"").partitions[0].resign(1)
+        found = await scrape(local_broker)
         labels = {"consumergroup": "g", "topic": "a", "partition": 0}
         assert of(found, "kafka_consumergroup_current_offset", **labels) == 1
         assert of(found, "kafka_consumergroup_lag", **labels) is None
@@ -235,16 +235,16 @@ async def test_a_group_keeps_its_offset_when_the_lag_is_unknown(tmp_path: Path) 
 
 
 async def test_a_transaction_marker_counts_as_one_record(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 1),), **ONE_COORDINATOR) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("a", 1),), **ONE_COORDINATOR) as local_broker:
+        client = await local_broker.connect()
         producer = await TransactionalClient(client).begin()
         assert await producer.add(("a", 0)) == [ErrorCode.NONE]
         assert await producer.produce("a") is ErrorCode.NONE
-        before = traffic(await scrape(house), topic="a")
+        before = traffic(await scrape(local_broker), topic="a")
         assert await producer.end(commit=True) is ErrorCode.NONE
-        partition = house.serving.observer.parts.replicas.topic("a", b"").partitions[0]
+        partition = local_broker.serving.observer.parts.replicas.topic("a", b"").partitions[0]
         await partition.wait_committed(2)
-        after = traffic(await scrape(house), topic="a")
+        after = traffic(await scrape(local_broker), topic="a")
         assert after["messagesin"] - before["messagesin"] == 1
         assert after["bytesin"] - before["bytesin"] == MARKER_BYTES
         assert after["bytesin"] == partition.log.size_bytes
@@ -252,14 +252,16 @@ async def test_a_transaction_marker_counts_as_one_record(tmp_path: Path) -> None
 
 async def test_series_are_bounded_and_what_exceeds_the_bound_is_counted(tmp_path: Path) -> None:
     topics = (("a", 2), ("b", 3), ("c", 1))
-    async with serving(tmp_path, topics=topics, pykbroker_metrics_partitions_max="3", **ONE_COORDINATOR) as house:
-        client = await house.connect()
+    async with serving(
+        tmp_path, topics=topics, pykbroker_metrics_partitions_max="3", **ONE_COORDINATOR
+    ) as local_broker:
+        client = await local_broker.connect()
         for topic in "abc":
             await client.produce(topic, batch(b"x"))
         await find_coordinator(client)
         for group in ("one", "two", "three"):
             await commit(client, group, ("a", 0, 1), ("b", 0, 1))
-        found = await scrape(house)
+        found = await scrape(local_broker)
         sizes = [of(found, "kafka_topic_partitions", topic=topic) for topic in "abc"]
         assert sum(size or 0 for size in sizes) == 3
         omitted = sum(partitions for (_, partitions), size in zip(topics, sizes, strict=True) if size is None)
@@ -271,12 +273,14 @@ async def test_series_are_bounded_and_what_exceeds_the_bound_is_counted(tmp_path
 
 
 async def test_without_a_bound_above_zero_only_totals_are_exported(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 1),), pykbroker_metrics_partitions_max="0", **ONE_COORDINATOR) as house:
-        client = await house.connect()
+    async with serving(
+        tmp_path, topics=(("a", 1),), pykbroker_metrics_partitions_max="0", **ONE_COORDINATOR
+    ) as local_broker:
+        client = await local_broker.connect()
         await find_coordinator(client)
         await client.produce("a", batch(b"x"))
         await commit(client, "g", ("a", 0, 1))
-        found = await scrape(house)
+        found = await scrape(local_broker)
         assert not [labels for _, labels in found if {"topic", "consumergroup"} & dict(labels).keys()]
         assert traffic(found)["messagesin"] >= 1
 
@@ -286,13 +290,13 @@ async def test_a_group_coordinator_that_does_not_commit_does_not_hold_up_a_scrap
 ) -> None:
     from pykbroker.machines.replies import Replies
 
-    async with serving(tmp_path, topics=(("a", 1),), **ONE_COORDINATOR) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("a", 1),), **ONE_COORDINATOR) as local_broker:
+        client = await local_broker.connect()
         await find_coordinator(client)
         await commit(client, "g", ("a", 0, 1))
         monkeypatch.setattr("pykbroker.broker.group_statistics.GROUPS_S_MAX", 0.01)
         with monkeypatch.context() as stalled:
             stalled.setattr(Replies, "add", lambda *args: None)
-            found = await scrape(house)
+            found = await scrape(local_broker)
         assert not [name for name, _ in found if name.startswith("kafka_consumergroup")]
         assert of(found, "kafka_topic_partitions", topic="a") == 1

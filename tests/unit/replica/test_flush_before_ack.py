@@ -10,7 +10,7 @@ import trio
 
 from pykbroker.replica import upkeep
 from pykbroker.world.system_disk import SystemFile
-from tests.unit.apis.conftest import Client, House, batch, fetch_request, produce_request, serving
+from tests.unit.apis.conftest import Client, LocalBroker, batch, fetch_request, produce_request, serving
 from wire.error_codes import ErrorCode
 
 
@@ -43,7 +43,7 @@ def device(monkeypatch: pytest.MonkeyPatch) -> Device:
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
+async def local_broker(tmp_path: Path) -> AsyncIterator[LocalBroker]:
     async with serving(tmp_path, pykbroker_flush_before_ack="true") as one:
         yield one
 
@@ -58,9 +58,9 @@ async def committed(client: Client) -> int:
 
 @pytest.mark.parametrize("acks", [1, -1])
 async def test_records_are_neither_acknowledged_nor_consumed_before_their_fsync(
-    house: House, device: Device, acks: int
+    local_broker: LocalBroker, device: Device, acks: int
 ) -> None:
-    producer, consumer = await house.connect(), await house.connect()
+    producer, consumer = await local_broker.connect(), await local_broker.connect()
     await producer.create("t")
     await producer.send(produce_request("t", batch(b"v"), acks=acks), 11)
     await device.begun.wait()
@@ -71,8 +71,8 @@ async def test_records_are_neither_acknowledged_nor_consumed_before_their_fsync(
     assert await committed(consumer) == 1
 
 
-async def test_an_fsync_completes_a_waiting_fetch(house: House, device: Device) -> None:
-    producer, consumer = await house.connect(), await house.connect()
+async def test_an_fsync_completes_a_waiting_fetch(local_broker: LocalBroker, device: Device) -> None:
+    producer, consumer = await local_broker.connect(), await local_broker.connect()
     await producer.create("t")
     await consumer.send(fetch_request("t", 0, max_wait_ms=60_000), 12)
     await producer.send(produce_request("t", batch(b"v"), acks=0), 11)
@@ -81,15 +81,15 @@ async def test_an_fsync_completes_a_waiting_fetch(house: House, device: Device) 
     assert (await consumer.receive()).responses[0].partitions[0].high_watermark == 1
 
 
-async def test_many_connections_share_one_fsync(house: House, device: Device) -> None:
-    clients = [await house.connect() for _ in range(30)]
+async def test_many_connections_share_one_fsync(local_broker: LocalBroker, device: Device) -> None:
+    clients = [await local_broker.connect() for _ in range(30)]
     await clients[0].create("t")
     await clients[0].send(produce_request("t", batch(b"v"), acks=1), 11)
     await device.begun.wait()
     for client in clients[1:]:
         await client.send(produce_request("t", batch(b"v"), acks=1), 11)
     for _ in clients:  # passes in which the broker reads the request
-        await (await house.connect()).fetch("t", 0)
+        await (await local_broker.connect()).fetch("t", 0)
     device.go.set()
     for client in clients:
         assert (await client.receive()).responses[0].partition_responses[0].error_code == 0
@@ -97,8 +97,10 @@ async def test_many_connections_share_one_fsync(house: House, device: Device) ->
     assert device.count <= 4
 
 
-async def test_after_a_failed_fsync_nothing_is_acknowledged_or_consumed(house: House, device: Device) -> None:
-    client = await house.connect()
+async def test_after_a_failed_fsync_nothing_is_acknowledged_or_consumed(
+    local_broker: LocalBroker, device: Device
+) -> None:
+    client = await local_broker.connect()
     await client.create("t")
     device.failure = OSError(28, "No space left on device")
     device.go.set()
@@ -111,8 +113,8 @@ async def test_records_are_committed_after_their_producer_disconnects(
     tmp_path: Path, device: Device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "COMMIT_INTERVAL_MS", 1)
-    async with serving(tmp_path, pykbroker_flush_before_ack="true") as house:
-        producer, consumer = await house.connect(), await house.connect()
+    async with serving(tmp_path, pykbroker_flush_before_ack="true") as local_broker:
+        producer, consumer = await local_broker.connect(), await local_broker.connect()
         await producer.create("t")
         await producer.send(produce_request("t", batch(b"v"), acks=1), 11)
         await device.begun.wait()
@@ -124,8 +126,8 @@ async def test_records_are_committed_after_their_producer_disconnects(
 
 
 async def test_without_flush_before_ack_no_produce_waits_for_an_fsync(tmp_path: Path, device: Device) -> None:
-    async with serving(tmp_path) as house:
-        client = await house.connect()
+    async with serving(tmp_path) as local_broker:
+        client = await local_broker.connect()
         await client.create("t")
         assert (await client.produce("t", batch(b"v"))).error_code == 0
         assert await committed(client) == 1
@@ -135,8 +137,8 @@ async def test_without_flush_before_ack_no_produce_waits_for_an_fsync(tmp_path: 
 async def test_records_found_after_a_kill_are_fsynced_before_they_are_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with serving(tmp_path) as house:
-        client = await house.connect()
+    async with serving(tmp_path) as local_broker:
+        client = await local_broker.connect()
         await client.create("t")
         await client.produce("t", batch(b"v"))
     (tmp_path / ".kafka_cleanshutdown").unlink()
@@ -147,6 +149,6 @@ async def test_records_found_after_a_kill_are_fsynced_before_they_are_served(
         synced.append(file.path)
 
     monkeypatch.setattr(SystemFile, "sync", sync)
-    async with serving(tmp_path, pykbroker_flush_before_ack="true") as house:
+    async with serving(tmp_path, pykbroker_flush_before_ack="true") as local_broker:
         assert any(path.endswith(f"t-0/{0:020d}.log") for path in synced)
-        assert await committed(await house.connect()) == 1
+        assert await committed(await local_broker.connect()) == 1

@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs: one result for each named partition. Tests of the storage cover the moves themselves."""
+"""AlterReplicaLogDirs: one result for each named partition. `tests/unit/replica/test_moves.py` covers the moves."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def codes(response: Any) -> list[tuple[str, int, int]]:
 
 
 class Moving:
-    """Replicas that move all partitions except 7."""
+    """A double of the replicas that refuses to move partition 7."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, int, str]] = []
+        self.moves: list[tuple[str, int, str]] = []
 
     async def move(self, key: TopicPartition, path: str) -> None:
-        self.asked.append((*key, path))
+        self.moves.append((*key, path))
         if key.partition == 7:
             raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
 
@@ -62,9 +62,9 @@ class Moving:
     ],
 )
 async def test_each_partition_is_moved_once(
-    request_: AlterReplicaLogDirsRequest, asked: list[Any], answered: list[Any]
+    request_: AlterReplicaLogDirsRequest, moves: list[Any], answered: list[Any]
 ) -> None:
     replicas: Any = Moving()
     held = AlterReplicaLogDirs(replicas)(context(2), request_)
     assert codes(gone_through(await work_of(held))) == answered
-    assert replicas.asked == asked
+    assert replicas.moves == moves

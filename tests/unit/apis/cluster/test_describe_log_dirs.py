@@ -65,14 +65,14 @@ async def test_only_the_requested_partitions_are_described(
     assert all(topic.partitions for topic in result.topics)
 
 
-async def test_a_deleted_topic_is_gone(client: Client) -> None:
+async def test_a_deleted_topic_is_not_described(client: Client) -> None:
     await client.call(DeleteTopicsRequest(timeout_ms=1000, topics=[DeleteTopicState(name="a")]), 6)
     (result,) = (await client.call(EVERYTHING, 5)).results
     assert result.topics == []
 
 
 def directories(*failures: OSError | None, space: Any = lambda: 100, refused: tuple[str, ...] = ()) -> DescribeLogDirs:
-    """Return a handler with directories "0", "1"... and partition t-3 in each, which lags by 5 offsets."""
+    """Return a handler with the directories "0", "1" and so on. Each has partition t-3 with an offset lag of 5."""
     every = tuple(SimpleNamespace(path=str(number), failed=failure) for number, failure in enumerate(failures))
     log = SimpleNamespace(size_bytes=7, log_end_offset=5)
     partition = SimpleNamespace(topic="t", index=3, log=log, high_watermark=10)

@@ -1,4 +1,4 @@
-"""A broker with several listeners: the addresses in its responses, and the limits of each listener."""
+"""A broker with several listeners: its advertised addresses in responses, and the limits of each listener."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pykbroker.core.address import Address
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.metadata.record import read_record
-from tests.unit.apis.conftest import Client, House, serving
+from tests.unit.apis.conftest import Client, LocalBroker, serving
 from wire.error_codes import ErrorCode
 from wire.messages.describe_cluster import DescribeClusterRequest
 from wire.messages.describe_quorum import (
@@ -42,21 +42,21 @@ LISTENERS = (
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
+async def local_broker(tmp_path: Path) -> AsyncIterator[LocalBroker]:
     async with serving(
         tmp_path, listeners=LISTENERS, offsets_topic_replication_factor="1", listener_name_external_max_connections="1"
     ) as running:
         yield running
 
 
-def expected(house: House, listener: str) -> tuple[str, int]:
-    """Return the address that clients of a listener are told."""
-    bound = house.serving.listeners[listener]
+def expected(local_broker: LocalBroker, listener: str) -> tuple[str, int]:
+    """Return the advertised address of a listener."""
+    bound = local_broker.serving.listeners[listener]
     return {"NAT": ("broker.example", 19092), "SAME": ("broker.example", bound.port)}.get(listener, tuple(bound))  # type: ignore[arg-type]
 
 
-async def named(client: Client) -> dict[str, tuple[str, int]]:
-    """Return the address of the broker in the responses that have one."""
+async def advertised(client: Client) -> dict[str, tuple[str, int]]:
+    """Return the broker's address from the response of each API that has it."""
     (in_metadata,) = (await client.call(MetadataRequest(topics=[]), 12)).brokers
     (in_cluster,) = (await client.call(DescribeClusterRequest(), 2)).brokers
     coordinator = await client.call(FindCoordinatorRequest(key_="g", key_type=0), 1)
@@ -72,30 +72,30 @@ async def named(client: Client) -> dict[str, tuple[str, int]]:
 
 
 @pytest.mark.parametrize("listener", [listener.name for listener in LISTENERS])
-async def test_clients_are_told_the_address_of_their_listener(house: House, listener: str) -> None:
-    assert set((await named(await house.connect(listener))).values()) == {expected(house, listener)}
+async def test_clients_get_the_advertised_address_of_their_listener(local_broker: LocalBroker, listener: str) -> None:
+    assert set((await advertised(await local_broker.connect(listener))).values()) == {expected(local_broker, listener)}
 
 
-async def test_equal_requests_through_two_listeners_have_different_responses(house: House) -> None:
-    clients = {name: await house.connect(name) for name in ("PLAINTEXT", "NAT", "EXTERNAL")}
+async def test_equal_requests_through_two_listeners_have_different_responses(local_broker: LocalBroker) -> None:
+    clients = {name: await local_broker.connect(name) for name in ("PLAINTEXT", "NAT", "EXTERNAL")}
     for name in ("PLAINTEXT", "NAT", "EXTERNAL", "PLAINTEXT", "NAT"):
         (broker,) = (await clients[name].call(MetadataRequest(topics=None), 12)).brokers
-        assert (broker.host, broker.port) == expected(house, name)
+        assert (broker.host, broker.port) == expected(local_broker, name)
 
 
-async def test_a_listener_that_is_full_leaves_the_others_open(house: House) -> None:
-    first = await house.connect("EXTERNAL")
-    await named(first)
-    waiting, served = await house.connect("EXTERNAL"), trio.Event()
+async def test_a_full_listener_does_not_affect_the_other_listeners(local_broker: LocalBroker) -> None:
+    first = await local_broker.connect("EXTERNAL")
+    await advertised(first)
+    waiting, served = await local_broker.connect("EXTERNAL"), trio.Event()
 
     async def wait() -> None:
-        await named(waiting)
+        await advertised(waiting)
         served.set()
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(wait)
         for _ in range(3):
-            await named(await house.connect("PLAINTEXT"))
+            await advertised(await local_broker.connect("PLAINTEXT"))
         assert not served.is_set()
         assert (await altered(first, {ONLY_ONE: "2"})).error_code == 0
         with trio.fail_after(10):
@@ -111,10 +111,10 @@ def registered(directory: Path) -> RegisterBrokerRecord:
 
 
 async def test_all_listeners_are_registered(tmp_path: Path) -> None:
-    async with serving(tmp_path, listeners=LISTENERS) as house:
+    async with serving(tmp_path, listeners=LISTENERS) as local_broker:
         registration = registered(tmp_path)
         assert {one.name: (one.host, one.port) for one in registration.end_points} == {
-            listener.name: expected(house, listener.name) for listener in LISTENERS
+            listener.name: expected(local_broker, listener.name) for listener in LISTENERS
         }
         assert {one.security_protocol for one in registration.end_points} == {0}
 
@@ -127,6 +127,6 @@ async def altered(client: Client, configs: dict[str, str]) -> Any:
 
 
 @pytest.mark.parametrize("value", ["0", "x"])
-async def test_an_invalid_limit_of_a_listener_is_refused(house: House, value: str) -> None:
-    result = await altered(await house.connect(), {ONLY_ONE: value})
+async def test_an_invalid_limit_of_a_listener_is_refused(local_broker: LocalBroker, value: str) -> None:
+    result = await altered(await local_broker.connect(), {ONLY_ONE: value})
     assert result.error_code == ErrorCode.INVALID_REQUEST

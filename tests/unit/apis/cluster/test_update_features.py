@@ -75,13 +75,13 @@ async def test_an_unregistered_broker_cannot_be_unregistered(client: Client) -> 
 
 
 async def test_a_broker_that_unregisters_itself_loses_its_leaderships_until_it_restarts(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 1),)) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
+        client = await local_broker.connect()
         assert (await client.produce("a", batch(b"x"))).error_code == 0
         response = await client.call(UnregisterBrokerRequest(1), 0)
         assert (response.error_code, response.error_message) == (0, None)
         assert (await client.produce("a", batch(b"y"))).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
-    async with serving(tmp_path) as house:
-        client = await house.connect()
+    async with serving(tmp_path) as local_broker:
+        client = await local_broker.connect()
         answer = await client.produce("a", batch(b"z"))
         assert (answer.error_code, answer.base_offset) == (0, 1)

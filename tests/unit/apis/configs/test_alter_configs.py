@@ -14,7 +14,7 @@ from pykbroker.apis.configs.alter_configs import AlterConfigs
 from pykbroker.apis.configs.incremental_alter_configs import IncrementalAlterConfigs
 from pykbroker.core.security.operation import Operation
 from tests.unit.apis.calling import Denies, context, gone_through, work_of
-from tests.unit.apis.conftest import Client, House, batch, serving
+from tests.unit.apis.conftest import Client, LocalBroker, batch, serving
 from wire.error_codes import ErrorCode
 from wire.messages import alter_configs as whole
 from wire.messages import incremental_alter_configs as incremental
@@ -27,7 +27,7 @@ Resource = tuple[int, str, dict[str, str | None]]
 
 
 def changing(*resources: Resource, validate_only: bool = False) -> incremental.IncrementalAlterConfigsRequest:
-    """Return a request; None unsets a config."""
+    """Return a request; the value None unsets a config."""
     return incremental.IncrementalAlterConfigsRequest(
         validate_only=validate_only,
         resources=[
@@ -94,7 +94,9 @@ async def test_every_version_changes_every_kind_of_resource(client: Client, requ
 
 
 @pytest.mark.parametrize(("request_of", "version"), EVERY_VERSION)
-async def test_results_are_in_the_order_of_the_request(client: Client, request_of: Request, version: int) -> None:
+async def test_results_are_in_the_order_of_the_requested_resources(
+    client: Client, request_of: Request, version: int
+) -> None:
     assert await alter(
         client,
         (TOPIC, "nope", {"retention.ms": "1"}),
@@ -131,24 +133,24 @@ async def test_a_new_max_message_bytes_applies_to_the_next_produce(
     assert (await client.produce("a", records)).error_code == 0
 
 
-async def test_a_change_of_one_topic_leaves_the_others(client: Client) -> None:
+async def test_altering_one_topic_does_not_change_other_topics(client: Client) -> None:
     await client.create("b")
     await alter(client, (TOPIC, "a", {"max.message.bytes": "100"}))
     assert (await client.produce("a", batch(b"x" * 500))).error_code == ErrorCode.MESSAGE_TOO_LARGE
     assert (await client.produce("b", batch(b"x" * 500))).error_code == 0
 
 
-async def test_the_next_request_of_the_connection_sees_the_change(client: Client) -> None:
+async def test_the_next_request_on_the_connection_sees_the_new_config(client: Client) -> None:
     await client.send(changing((TOPIC, "a", {"retention.ms": "5000"})), 1)
     await client.send(DescribeConfigsRequest([DescribeConfigsResource(TOPIC, "a", ["retention.ms"])]), 4)
     assert (await client.receive()).responses[0].error_code == 0
     assert (await client.receive()).results[0].configs[0].value == "5000"
 
 
-async def test_changes_survive_a_restart(tmp_path: Path) -> None:
+async def test_altered_configs_survive_a_restart(tmp_path: Path) -> None:
     for value in (None, "5000"):
-        async with serving(tmp_path, topics=(("a", 1),)) as house:
-            client = await house.connect()
+        async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
+            client = await local_broker.connect()
             if value is None:
                 await alter(client, (TOPIC, "a", {"retention.ms": "5000"}), (BROKER, "1", {"message.max.bytes": "100"}))
             assert await described_value(client, TOPIC, "a", "retention.ms") == "5000"
@@ -207,12 +209,12 @@ def test_a_failed_request_has_an_error_for_every_resource(handler: Any, request_
 
 
 @pytest.mark.parametrize("name", ["1", ""])
-async def test_a_new_connection_limit_applies_to_the_next_connection(house: House, name: str) -> None:
-    client = await house.connect()
+async def test_a_new_connection_limit_applies_to_the_next_connection(local_broker: LocalBroker, name: str) -> None:
+    client = await local_broker.connect()
     assert await alter(client, (BROKER, name, {"max.connections.per.ip": "1"})) == [ErrorCode.NONE]
-    assert await (await house.connect()).closed()
+    assert await (await local_broker.connect()).closed()
     assert await alter(client, (BROKER, name, {"max.connections.per.ip": None})) == [ErrorCode.NONE]
-    assert await alter(await house.connect(), (TOPIC, "a", {})) == [ErrorCode.NONE]
+    assert await alter(await local_broker.connect(), (TOPIC, "a", {})) == [ErrorCode.NONE]
 
 
 @pytest.fixture

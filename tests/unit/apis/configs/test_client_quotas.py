@@ -1,4 +1,4 @@
-"""Client quotas over the wire: altered and described, with the responses of Apache Kafka 4.3.1."""
+"""AlterClientQuotas and DescribeClientQuotas over the wire, with the responses of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ENTITIES: tuple[dict[str, str | None], ...] = (
 def altering(
     *entries: tuple[dict[str, str | None], dict[str, float | None]], validate_only: bool = False
 ) -> AlterClientQuotasRequest:
-    """Return a request; None removes a quota."""
+    """Return a request; the value None removes a quota."""
     return AlterClientQuotasRequest(
         validate_only=validate_only,
         entries=[

@@ -55,7 +55,7 @@ async def configs(
 
 
 def observed(one: DescribeConfigsResourceResult) -> dict[str, Any]:
-    """Return a result in the form of the recording."""
+    """Return a described config in the form of the JSON file with Kafka's responses."""
     described: dict[str, Any] = {
         "value": one.value,
         "type": Type(one.config_type).name,
@@ -122,8 +122,8 @@ async def test_documentation_is_returned_on_request(client: Client, kind: int, n
 
 
 async def test_an_unknown_config_has_no_documentation(tmp_path: Path) -> None:
-    async with serving(tmp_path, nobody_knows="x") as house:
-        client = await house.connect()
+    async with serving(tmp_path, nobody_knows="x") as local_broker:
+        client = await local_broker.connect()
         found = await configs(client, BROKER, "1", "nobody.knows", include_documentation=True)
         assert found["nobody.knows"].documentation == ""
 
@@ -146,13 +146,13 @@ async def test_loggers_have_no_documentation(client: Client) -> None:
         ),
         ("minutes", Source.DEFAULT_CONFIG, []),
     ],
-)  # as in Kafka, an unset config has no synonyms
+)  # As in Kafka, an unset config has no synonyms.
 async def test_a_topic_config_has_the_static_broker_config_as_synonym(
     tmp_path: Path, unit: str, source: Source, synonyms: list[tuple[str, str, int]]
 ) -> None:
     given = {f"log_retention_{unit}": "300000" if unit == "ms" else "5"}
-    async with serving(tmp_path, topics=(("a", 1),), **given) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("a", 1),), **given) as local_broker:
+        client = await local_broker.connect()
         retention = (await configs(client, TOPIC, "a", "retention.ms", include_synonyms=True))["retention.ms"]
         assert (retention.value, retention.config_source) == ("300000", source)
         assert [vars_of(synonym) for synonym in retention.synonyms] == synonyms
@@ -224,25 +224,25 @@ async def test_results_are_in_order_and_as_many_as_requested_resources(client: C
     assert [len(one.configs) for one in results] == [number % 2 for number in range(count)]
 
 
-# ---- against the recording, and without a broker
+# ---- Without a broker, compared with Kafka's recorded responses
 
 
-def written_in(layer: str) -> dict[str, str]:
-    """Return the values that the recorded broker had in one layer, from the recorded synonyms."""
+def configs_at(layer: str) -> dict[str, str]:
+    """Return the configs that the recorded Kafka broker had at one level, for example DYNAMIC_BROKER_CONFIG."""
     synonyms = [synonym for one in KAFKA["BROKER"].values() for synonym in one.get("synonyms", ())]
     texts = [text for text, _, source in (synonym.rpartition("@") for synonym in synonyms) if source == layer]
     return {name: value for name, _, value in (text.partition("=") for text in texts)}
 
 
-def recorded(*denied: Operation, answer_bytes_max: int = 1 << 20) -> DescribeConfigs:
-    """Return the handler of a broker that is configured like the recorded one."""
-    config = BrokerConfig.of_layers(written_in("STATIC_BROKER_CONFIG"), {}, {})
+def handler_like_kafka(*denied: Operation, answer_bytes_max: int = 1 << 20) -> DescribeConfigs:
+    """Return a handler with the configs of the recorded Kafka broker."""
+    config = BrokerConfig.of_layers(configs_at("STATIC_BROKER_CONFIG"), {}, {})
     topic: Any = {"t": None}
     image = MetadataImage(
         configs=ConfigsImage(
             {
-                CLUSTER_DEFAULT: written_in("DYNAMIC_DEFAULT_BROKER_CONFIG"),
-                (BROKER, str(config.node_id)): written_in("DYNAMIC_BROKER_CONFIG"),
+                CLUSTER_DEFAULT: configs_at("DYNAMIC_DEFAULT_BROKER_CONFIG"),
+                (BROKER, str(config.node_id)): configs_at("DYNAMIC_BROKER_CONFIG"),
                 (TOPIC, "t"): {"segment.index.bytes": "1024"},
                 (CLIENT_METRICS, "m"): {"interval.ms": "1000", "metrics": "*"},
             }
@@ -254,7 +254,7 @@ def recorded(*denied: Operation, answer_bytes_max: int = 1 << 20) -> DescribeCon
 
 @pytest.mark.parametrize(("kind", "name"), [(TOPIC, "t"), (BROKER, ""), (GROUP, "g"), (CLIENT_METRICS, "m")])
 def test_every_resource_is_described_as_by_kafka(kind: int, name: str) -> None:
-    api = recorded()
+    api = handler_like_kafka()
     name = str(api.node_id) if kind == BROKER else name
     response = api(context(4), asking(kind, name, include_synonyms=True))
     assert isinstance(response, DescribeConfigsResponse)
@@ -276,7 +276,7 @@ def test_every_resource_is_described_as_by_kafka(kind: int, name: str) -> None:
     ],
 )
 def test_a_client_without_describe_configs_is_refused(kind: int, code: ErrorCode) -> None:
-    response = recorded(Operation.DESCRIBE_CONFIGS)(context(4), asking(kind, "t"))
+    response = handler_like_kafka(Operation.DESCRIBE_CONFIGS)(context(4), asking(kind, "t"))
     assert isinstance(response, DescribeConfigsResponse)
     assert [(one.error_code, one.configs) for one in response.results] == [(code, [])]
 
@@ -289,7 +289,7 @@ async def test_a_repeated_resource_has_repeated_results(client: Client) -> None:
         assert [[one.name for one in result.configs] for result in response.results] == [["retention.ms"]] * times
 
 
-async def test_equal_resources_may_be_requested_with_different_keys(client: Client) -> None:
+async def test_the_same_resource_may_be_requested_with_different_config_names(client: Client) -> None:
     await client.create("b", retention_ms="5")
     response = await client.call(
         DescribeConfigsRequest(
@@ -304,7 +304,7 @@ async def test_equal_resources_may_be_requested_with_different_keys(client: Clie
 def test_the_response_size_is_bounded_for_repeated_resources() -> None:
     def answered(times: int, answer_bytes_max: int = 1000) -> list[DescribeConfigsResult]:
         resources = [DescribeConfigsResource(TOPIC, "t", ["retention.ms"])] * times
-        response = recorded(answer_bytes_max=answer_bytes_max)(
+        response = handler_like_kafka(answer_bytes_max=answer_bytes_max)(
             context(4), DescribeConfigsRequest(resources, include_synonyms=True)
         )
         assert isinstance(response, DescribeConfigsResponse)

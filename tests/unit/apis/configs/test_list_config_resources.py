@@ -24,7 +24,7 @@ EVERYTHING = {(TOPIC, "t"), (TOPIC, "u"), (BROKER, "1"), (BROKER_LOGGER, "1"), (
 
 
 def some() -> MetadataImage:
-    """Return an image with two topics, an unfenced and a fenced broker, and configs of most of them."""
+    """Return an image with two topics, an unfenced and a fenced broker, and configs for most of them."""
 
     def broker(node_id: int, *, fenced: bool) -> BrokerImage:
         return BrokerImage(id=node_id, incarnation_id=b"", epoch=1, fenced=fenced)

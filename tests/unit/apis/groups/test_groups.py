@@ -1,4 +1,4 @@
-"""Groups through a whole broker: every version of every request, before and after a restart."""
+"""The APIs of groups on a complete broker: every version of every request, before and after a restart."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def commit(client: Client, offset: int, version: int = 9, **fields: Any) -
 
 
 def offsets_in(response: Any) -> dict[tuple[str, int], tuple[int, str, int]]:
-    """Return offset, metadata and error of the first group, by topic and partition."""
+    """Return the offset, metadata and error code of each partition of the first group."""
     topics = response.groups[0].topics if response.groups else response.topics
     return {
         (topic.name or getattr(topic, "topic_id", NIL), one.partition_index): (
@@ -132,12 +132,12 @@ async def fetch(client: Client, version: int = 9, group: str = "g", topics: dict
     )
 
 
-async def test_the_first_find_coordinator_creates_the_topic(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as house:
-        client = await house.connect()
+async def test_the_first_find_coordinator_creates_the_offsets_topic(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as local_broker:
+        client = await local_broker.connect()
         async with trio.open_nursery() as nursery:
             for _ in range(3):
-                nursery.start_soon(find, await house.connect())
+                nursery.start_soon(find, await local_broker.connect())
         listed = (await client.call(MetadataRequest(topics=None), 12)).topics
         made = next(one for one in listed if one.name == "__consumer_offsets")
         assert (len(made.partitions), made.is_internal) == (3, True)
@@ -156,9 +156,9 @@ async def test_the_first_find_coordinator_creates_the_topic(tmp_path: Path) -> N
             assert refused.coordinators[0].error_code == code
 
 
-async def test_find_coordinator_reports_a_topic_that_cannot_be_created(tmp_path: Path) -> None:
-    async with serving(tmp_path, offsets_topic_replication_factor="2") as house:
-        client = await house.connect()
+async def test_find_coordinator_returns_an_error_if_the_offsets_topic_cannot_be_created(tmp_path: Path) -> None:
+    async with serving(tmp_path, offsets_topic_replication_factor="2") as local_broker:
+        client = await local_broker.connect()
         for version in (3, 6):
             answer = await client.call(
                 FindCoordinatorRequest("g") if version == 3 else FindCoordinatorRequest(coordinator_keys=["g"]), version
@@ -168,9 +168,9 @@ async def test_find_coordinator_reports_a_topic_that_cannot_be_created(tmp_path:
             assert "replication factor" in refused.error_message
 
 
-async def test_requests_before_the_coordinators_topic_exists_are_refused(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as house:
-        client = await house.connect()
+async def test_requests_before_the_offsets_topic_exists_are_refused(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as local_broker:
+        client = await local_broker.connect()
         code = ErrorCode.NOT_COORDINATOR
         assert (await join(client)).error_code == code
         assert (await client.call(HeartbeatRequest("g"), 4)).error_code == code
@@ -184,8 +184,8 @@ async def test_requests_before_the_coordinators_topic_exists_are_refused(tmp_pat
 
 @pytest.mark.parametrize("version", range(10))
 async def test_a_member_joins_syncs_heartbeats_and_leaves_in_every_version(tmp_path: Path, version: int) -> None:
-    async with serving(tmp_path, **CONFIGS) as house:
-        client = await house.connect()
+    async with serving(tmp_path, **CONFIGS) as local_broker:
+        client = await local_broker.connect()
         await find(client)
         member = await joined(client, version)
         beating = HeartbeatRequest("g", 1, member.member_id)
@@ -200,9 +200,9 @@ async def test_a_member_joins_syncs_heartbeats_and_leaves_in_every_version(tmp_p
         assert (await client.call(ListGroupsRequest(["stable"]), 4)).groups == []
 
 
-async def test_waiting_members_are_answered_together(tmp_path: Path) -> None:
-    async with serving(tmp_path, **CONFIGS) as house:
-        first, second = await house.connect(), await house.connect()
+async def test_waiting_members_receive_their_join_group_responses_together(tmp_path: Path) -> None:
+    async with serving(tmp_path, **CONFIGS) as local_broker:
+        first, second = await local_broker.connect(), await local_broker.connect()
         await find(first)
         leader = await joined(first)
         member_id = (await join(second)).member_id
@@ -226,8 +226,8 @@ async def test_waiting_members_are_answered_together(tmp_path: Path) -> None:
 
 
 async def test_offsets_survive_a_restart_in_every_version(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("t", 2),), **CONFIGS) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("t", 2),), **CONFIGS) as local_broker:
+        client = await local_broker.connect()
         await find(client)
         for version in range(2, 10):
             assert await commit(client, version, version) == 0
@@ -237,17 +237,17 @@ async def test_offsets_survive_a_restart_in_every_version(tmp_path: Path) -> Non
         assert await commit(client, 10, 10, topic="", topic_id=topic_id) == 0
         assert await commit(client, 10, 10, topic="", topic_id=b"x" * 16) == ErrorCode.UNKNOWN_TOPIC_ID
         member = await joined(client)
-    async with serving(tmp_path, **CONFIGS) as house:
-        client = await house.connect()
+    async with serving(tmp_path, **CONFIGS) as local_broker:
+        client = await local_broker.connect()
         assert await fetch(client, 1, topics={"t": [0, 1]}) == {("t", 0): (10, "why", 0), ("t", 1): (-1, "", 0)}
         assert await fetch(client, 10) == {(topic_id, 0): (10, "why", 0)}
         assert await fetch(client, 9, "nobody") == {}
         assert (await client.call(HeartbeatRequest("g", 1, member.member_id), 4)).error_code == 0
 
 
-async def test_partitions_that_cannot_be_committed_are_refused_one_by_one(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as house:
-        client = await house.connect()
+async def test_a_partition_that_cannot_be_committed_does_not_affect_the_others(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as local_broker:
+        client = await local_broker.connect()
         await find(client)
         response = await client.call(
             OffsetCommitRequest(
@@ -282,9 +282,9 @@ async def test_partitions_that_cannot_be_committed_are_refused_one_by_one(tmp_pa
         assert await fetch(client) == {("t", 0): (1, "", 0)}
 
 
-async def test_the_largest_number_of_refused_partitions_is_merged_by_topic(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as house:
-        client = await house.connect()
+async def test_the_errors_of_the_largest_offset_commit_are_merged_by_topic(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as local_broker:
+        client = await local_broker.connect()
         await find(client)
         one = [OffsetCommitRequestPartition(0, 1)]
         response = await client.call(
@@ -301,8 +301,8 @@ async def test_the_largest_number_of_refused_partitions_is_merged_by_topic(tmp_p
 
 
 async def test_offsets_and_groups_are_deleted(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("t", 1), ("u", 1)), **CONFIGS) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("t", 1), ("u", 1)), **CONFIGS) as local_broker:
+        client = await local_broker.connect()
         await find(client)
         for topic in ("t", "u"):
             assert await commit(client, 1, topic=topic) == await commit(client, 1, topic=topic, group="h") == 0
@@ -333,7 +333,7 @@ async def test_offsets_and_groups_are_deleted(tmp_path: Path) -> None:
 
 
 class Unreached:
-    """Groups that must not be asked."""
+    """A double of the group coordinator that fails on any call."""
 
     def __getattr__(self, name: str) -> Any:
         raise AssertionError(name)
@@ -364,7 +364,7 @@ def test_an_unauthorized_group_is_refused(handler: Any, request_: Any, version: 
 
 
 class Describing:
-    """A group with a member that has subscribed to topic t."""
+    """A double of the group coordinator: each group has a member that subscribes to topic t."""
 
     def ask(self, group_id: str, asked: object) -> Call:
         call, member = Call(), consumer_group_describe.Member(subscribed_topic_names=["t"])
@@ -377,7 +377,7 @@ class Describing:
 
 
 class DeniesTopics(Denies):
-    """An authorizer that allows to describe groups, but not topics."""
+    """An authorizer that denies every operation on topics."""
 
     def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
         return resource is not ResourceType.TOPIC
@@ -422,7 +422,7 @@ def test_find_coordinator_is_authorized(kind: int, code: ErrorCode) -> None:
 
 
 class MayUseGroups(Denies):
-    """An authorizer that allows every group and no topic."""
+    """An authorizer that allows every operation on groups and denies the others."""
 
     def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
         return resource is ResourceType.GROUP
@@ -439,9 +439,9 @@ async def beat(client: Client, epoch: int, version: int = 1, **fields: Any) -> A
 
 
 @pytest.mark.parametrize("version", [0, 1])
-async def test_a_member_of_a_consumer_group_joins_heartbeats_and_leaves(tmp_path: Path, version: int) -> None:
-    async with serving(tmp_path, topics=(("t", 2),), **CONFIGS) as house:
-        client = await house.connect()
+async def test_a_consumer_group_member_joins_heartbeats_and_leaves(tmp_path: Path, version: int) -> None:
+    async with serving(tmp_path, topics=(("t", 2),), **CONFIGS) as local_broker:
+        client = await local_broker.connect()
         await find(client)
         joined = await beat(
             client, 0, version, rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[]
@@ -450,7 +450,7 @@ async def test_a_member_of_a_consumer_group_joins_heartbeats_and_leaves(tmp_path
         (given,) = joined.assignment.topic_partitions
         assert given.partitions == [0, 1]
         described = (await client.call(ConsumerGroupDescribeRequest(["g", "", "g"], True), version)).groups
-        assert described[2] == described[0], "as often as it is asked for"
+        assert described[2] == described[0], "a group that is named twice is described twice"
         assert (described[0].group_state, described[0].members[0].client_host, described[1].error_code) == (
             "Stable",
             "/127.0.0.1",
@@ -460,8 +460,8 @@ async def test_a_member_of_a_consumer_group_joins_heartbeats_and_leaves(tmp_path
         assert (await client.call(committing(7, member_id="me", generation_id_or_member_epoch=2), 9)).topics[
             0
         ].partitions[0].error_code == 0
-    async with serving(tmp_path, **CONFIGS) as house:
-        client = await house.connect()
+    async with serving(tmp_path, **CONFIGS) as local_broker:
+        client = await local_broker.connect()
         assert (await beat(client, 2, version)).error_code == 0
         fenced = await beat(client, 5, version)
         assert (fenced.error_code, "greater member epoch" in fenced.error_message) == (
@@ -474,8 +474,8 @@ async def test_a_member_of_a_consumer_group_joins_heartbeats_and_leaves(tmp_path
 
 
 async def test_a_new_topic_that_matches_a_regex_is_assigned_at_the_next_heartbeat(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("t1", 1),), **CONFIGS) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("t1", 1),), **CONFIGS) as local_broker:
+        client = await local_broker.connect()
         await find(client)
         joined = await beat(client, 0, rebalance_timeout_ms=1000, subscribed_topic_regex="t.*", topic_partitions=[])
         assert len(joined.assignment.topic_partitions) == 1
@@ -492,15 +492,15 @@ async def test_a_changed_group_config_applies_from_the_next_heartbeat_on(tmp_pat
         request = IncrementalAlterConfigsRequest([AlterConfigsResource(ConfigResource.GROUP, "g", [change])])
         assert (await client.call(request, 1)).responses[0].error_code == 0
 
-    async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as local_broker:
+        client = await local_broker.connect()
         await find(client)
         joined = await beat(client, 0, rebalance_timeout_ms=1000, subscribed_topic_names=["t"], topic_partitions=[])
         assert joined.heartbeat_interval_ms == 5000
         await alter(client, "6000")
         assert (await beat(client, joined.member_epoch)).heartbeat_interval_ms == 6000
-    async with serving(tmp_path, **CONFIGS) as house:
-        client = await house.connect()
+    async with serving(tmp_path, **CONFIGS) as local_broker:
+        client = await local_broker.connect()
         assert (await beat(client, joined.member_epoch)).heartbeat_interval_ms == 6000
         await alter(client, None)
         assert (await beat(client, joined.member_epoch)).heartbeat_interval_ms == 5000
@@ -508,8 +508,8 @@ async def test_a_changed_group_config_applies_from_the_next_heartbeat_on(tmp_pat
 
 async def test_the_consumer_protocol_can_be_disabled(tmp_path: Path) -> None:
     configs = {**CONFIGS, "group_coordinator_rebalance_protocols": "classic"}
-    async with serving(tmp_path, **configs) as house:
-        client = await house.connect()
+    async with serving(tmp_path, **configs) as local_broker:
+        client = await local_broker.connect()
         await find(client)
         assert (await beat(client, 0)).error_code == ErrorCode.UNSUPPORTED_VERSION
         described = (await client.call(ConsumerGroupDescribeRequest(["g"]), 1)).groups

@@ -1,4 +1,4 @@
-"""DescribeQuorum: one voter, which leads and has all committed records."""
+"""DescribeQuorum: the only voter is the leader, and its log is committed to the end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.unit.apis.conftest import Client, House
+from tests.unit.apis.conftest import Client, LocalBroker
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.describe_quorum import (
@@ -28,7 +28,7 @@ def asking(*topics: tuple[str, list[int]]) -> DescribeQuorumRequest:
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-async def test_every_version_names_the_voter(client: Client, house: House, version: int) -> None:
+async def test_every_version_names_the_voter(client: Client, local_broker: LocalBroker, version: int) -> None:
     before_ms = time.time_ns() // 1_000_000
     response = await client.call(asking((METADATA, [0])), version)
     (topic,) = response.topics
@@ -48,7 +48,7 @@ async def test_every_version_names_the_voter(client: Client, house: House, versi
     else:
         assert (voter.last_fetch_timestamp, voter.last_caught_up_timestamp) == (-1, -1)
     assert [(node.node_id, [(one.host, one.port) for one in node.listeners]) for node in response.nodes] == (
-        [(1, [("127.0.0.1", house.serving.port)])] if version >= 2 else []
+        [(1, [("127.0.0.1", local_broker.serving.port)])] if version >= 2 else []
     )
 
 
@@ -76,7 +76,7 @@ async def test_the_high_watermark_advances_with_metadata_changes(client: Client)
         ((METADATA, []),),
     ],
 )
-async def test_partitions_other_than_the_metadata_log_are_unknown(
+async def test_only_the_metadata_partition_can_be_described(
     client: Client, topics: tuple[tuple[str, list[int]], ...], version: int
 ) -> None:
     response = await client.call(asking(*topics), version)

@@ -1,4 +1,4 @@
-"""AddRaftVoter and RemoveRaftVoter: the quorum of one voter does not change, and the error gives the reason."""
+"""AddRaftVoter and RemoveRaftVoter: a quorum of one voter cannot change, and the error message gives the reason."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_every_version_refuses_to_change_the_voters(client: Client, versio
         ({"voter_directory_id": NIL}, INVALID),
     ],
 )
-async def test_an_invalid_voter_is_refused_with_its_reason(
+async def test_an_invalid_voter_is_refused_with_the_reason(
     client: Client, fields: dict[str, Any], code: ErrorCode
 ) -> None:
     for request in (adding(**fields), removing(**fields)):

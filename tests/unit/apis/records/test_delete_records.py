@@ -1,4 +1,4 @@
-"""DeleteRecords: the log start offset afterwards, deleted offsets, and refusals."""
+"""DeleteRecords: the new log start offset, fetches of deleted offsets, and refused requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EARLIEST = -2
 
 
 def deleting(*wanted: tuple[str, int, int]) -> DeleteRecordsRequest:
-    """Return a request for each (topic, partition, offset) of `wanted`."""
+    """Return a request to delete the records of each (topic, partition) before the offset."""
     return DeleteRecordsRequest(
         timeout_ms=1000,
         topics=[DeleteRecordsTopic(topic, [DeleteRecordsPartition(index, offset)]) for topic, index, offset in wanted],
@@ -91,18 +91,20 @@ async def test_unknown_partitions_are_refused(client: Client, topic: str, partit
     ("policy", "answer"),
     [("compact", (ErrorCode.POLICY_VIOLATION, -1)), ("compact,delete", (0, 4)), ("delete", (0, 4))],
 )
-async def test_a_compacted_topic_keeps_its_records(client: Client, policy: str, answer: tuple[int, int]) -> None:
+async def test_delete_records_is_refused_for_a_topic_that_is_only_compacted(
+    client: Client, policy: str, answer: tuple[int, int]
+) -> None:
     await client.create("b", cleanup_policy=policy)
     await fill(client, "b")
     assert await delete(client, "b", 4) == answer
 
 
-async def test_internal_topics_keep_their_records(client: Client) -> None:
+async def test_records_of_internal_topics_cannot_be_deleted(client: Client) -> None:
     await client.create("__consumer_offsets")
     assert await delete(client, "__consumer_offsets", 0) == (ErrorCode.INVALID_TOPIC_EXCEPTION, -1)
 
 
-async def test_a_partition_named_twice_is_answered_once(client: Client) -> None:
+async def test_a_repeated_partition_has_one_result(client: Client) -> None:
     await fill(client)
     response = await client.call(deleting(("a", 0, 6), ("a", 9, 0), ("a", 0, 3)), 2)
     assert [
@@ -114,12 +116,12 @@ async def test_a_partition_named_twice_is_answered_once(client: Client) -> None:
 
 
 async def test_deleted_records_stay_deleted_after_a_restart(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 1),)) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
+        client = await local_broker.connect()
         await fill(client)
         assert await delete(client, "a", 5) == (0, 5)
-    async with serving(tmp_path, topics=(("a", 1),)) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
+        client = await local_broker.connect()
         assert await earliest(client, "a") == 5
         assert (await client.fetch("a", 4)).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 

@@ -43,7 +43,7 @@ async def test_producers_are_described_by_their_last_batch(client: Client) -> No
     assert (answer.error_code, answer.error_message) == (0, None)
 
 
-def test_an_open_transaction_has_its_start_offset_and_its_marker_the_coordinator_epoch() -> None:
+def test_an_open_transaction_has_a_start_offset_and_a_marker_has_a_coordinator_epoch() -> None:
     producers = Producers()
     producers.remember(7, 1, 0, 30, 4, STAMP_MS, transactional=True)
     producers.remember(8, 0, 0, 35, 0, STAMP_MS, transactional=True)
@@ -59,7 +59,7 @@ def test_an_open_transaction_has_its_start_offset_and_its_marker_the_coordinator
     ]
 
 
-async def test_partitions_are_answered_one_by_one(client: Client) -> None:
+async def test_an_unknown_partition_does_not_affect_the_others(client: Client) -> None:
     await client.produce("a", numbered(7, 0, 0, b"1"), partition=1)
     answers = await describe(client, "a", 0, 1, 4, -1)
     assert [(one.partition_index, one.error_code, len(one.active_producers)) for one in answers] == [

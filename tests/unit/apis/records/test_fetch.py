@@ -1,4 +1,4 @@
-"""Fetch: the returned records, waiting requests, and the events that complete them."""
+"""Fetch: the returned records, and when a waiting fetch is answered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from pykbroker.apis.records.fetch import AT_ONCE_MAX
-from tests.unit.apis.conftest import Client, House, batch, fetch_request, serving
+from tests.unit.apis.conftest import Client, LocalBroker, batch, fetch_request, serving
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, LeaderIdAndEpoch, NodeEndpoint
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -44,14 +44,14 @@ async def test_every_version_with_topic_ids_returns_records(client: Client, vers
     assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-async def test_an_offset_inside_a_batch_returns_the_whole_batch(client: Client) -> None:
+async def test_a_fetch_offset_inside_a_batch_returns_the_whole_batch(client: Client) -> None:
     await client.produce("a", batch(b"0", b"1", b"2"))
     await client.produce("a", batch(b"3"))
     assert offsets((await client.fetch("a", 1)).records) == [0, 3]
     assert offsets((await client.fetch("a", 3)).records) == [3]
 
 
-async def test_the_first_batch_is_returned_even_if_it_exceeds_the_limit(client: Client) -> None:
+async def test_the_first_batch_is_returned_even_if_it_exceeds_max_bytes(client: Client) -> None:
     await client.produce("a", batch(bytes(5000)))
     await client.produce("a", batch(bytes(5000)))
     assert offsets((await client.fetch("a", 0, bytes_max=100)).records) == [0]
@@ -59,7 +59,7 @@ async def test_the_first_batch_is_returned_even_if_it_exceeds_the_limit(client: 
     assert offsets((await client.fetch("a", 0, bytes_max=11_000)).records) == [0, 1]
 
 
-async def test_only_the_first_partition_may_exceed_the_limit(client: Client) -> None:
+async def test_only_the_first_partition_may_exceed_max_bytes(client: Client) -> None:
     for partition in range(2):
         await client.produce("a", batch(bytes(5000)), partition=partition)
     request = fetch_request("a", 0, max_bytes=6000)
@@ -77,7 +77,7 @@ async def test_only_the_first_partition_may_exceed_the_limit(client: Client) -> 
 
 
 @pytest.mark.parametrize("offset", [-1, 2, 100])
-async def test_an_offset_out_of_range_is_answered_at_once(client: Client, offset: int) -> None:
+async def test_a_fetch_offset_out_of_range_is_answered_at_once(client: Client, offset: int) -> None:
     await client.produce("a", batch(b"0"))
     data = await client.fetch("a", offset, max_wait_ms=LONG_MS)
     assert data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE
@@ -103,13 +103,15 @@ async def test_the_leader_epoch_is_checked(client: Client, epoch: int, code: Err
 @pytest.mark.parametrize(
     ("epoch", "code"), [(0, ErrorCode.FENCED_LEADER_EPOCH), (-1, ErrorCode.NONE), (99, ErrorCode.UNKNOWN_LEADER_EPOCH)]
 )
-async def test_a_fetch_with_an_old_leader_epoch_gets_the_current_leader(
+async def test_the_response_to_an_old_leader_epoch_names_the_current_leader(
     tmp_path: Path, version: int, epoch: int, code: ErrorCode
 ) -> None:
     async with serving(tmp_path, topics=(("a", 1),)):
         pass
-    async with serving(tmp_path, broker_rack="r") as house:  # the broker leads again, with a higher epoch
-        client = await house.connect()
+    async with serving(
+        tmp_path, broker_rack="r"
+    ) as local_broker:  # The restarted broker leads again, with a higher epoch.
+        client = await local_broker.connect()
         (known,) = (await client.call(MetadataRequest(topics=None), 12)).topics
         request = fetch_request("a", 0)
         request.topics[0].topic_id = known.topic_id
@@ -119,30 +121,32 @@ async def test_a_fetch_with_an_old_leader_epoch_gets_the_current_leader(
         assert data.error_code == code
         if version >= 16 and code is ErrorCode.FENCED_LEADER_EPOCH:
             assert data.current_leader == LeaderIdAndEpoch(1, known.partitions[0].leader_epoch)
-            assert response.node_endpoints == [NodeEndpoint(1, house.serving.host, house.serving.port, "r")]
+            assert response.node_endpoints == [
+                NodeEndpoint(1, local_broker.serving.host, local_broker.serving.port, "r")
+            ]
         else:
             assert (data.current_leader, response.node_endpoints) == (LeaderIdAndEpoch(), [])
 
 
-async def test_a_follower_that_is_no_replica_is_refused(client: Client) -> None:
+async def test_a_follower_outside_the_replica_set_is_refused(client: Client) -> None:
     request = fetch_request("a", 0)
     request.replica_id = 5
     response = await client.call(request, 12)
     assert response.responses[0].partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-async def test_an_append_completes_a_waiting_fetch(client: Client, house: House) -> None:
+async def test_an_append_completes_a_waiting_fetch(client: Client, local_broker: LocalBroker) -> None:
     await client.send(fetch_request("a", 0, max_wait_ms=LONG_MS), 12)
-    other = await house.connect()
+    other = await local_broker.connect()
     await other.produce("a", batch(b"wake"))
     response = await client.receive()
     assert offsets(response.responses[0].partitions[0].records) == [0]
 
 
-async def test_a_fetch_waits_for_min_bytes(client: Client, house: House) -> None:
+async def test_a_fetch_waits_for_min_bytes(client: Client, local_broker: LocalBroker) -> None:
     one = batch(bytes(100))
     await client.send(fetch_request("a", 0, max_wait_ms=LONG_MS, min_bytes=2 * len(one) + 1), 12)
-    other = await house.connect()
+    other = await local_broker.connect()
     for _ in range(3):
         await other.produce("a", one)
     response = await client.receive()
@@ -172,7 +176,7 @@ async def test_a_request_of_another_api_completes_a_waiting_fetch(client: Client
     assert listed.topics[0].partitions[0].offset == 0
 
 
-async def test_read_committed_lists_aborted_transactions_and_uncommitted_does_not(client: Client) -> None:
+async def test_only_read_committed_fetches_list_aborted_transactions(client: Client) -> None:
     await client.produce("a", batch(b"one"))
     assert (await client.fetch("a", 0)).aborted_transactions is None
     assert (await client.fetch("a", 0, isolation_level=1)).aborted_transactions == []
@@ -205,5 +209,5 @@ async def test_many_partitions_return_the_same_records_as_few(client: Client, se
     assert [part.partition_index for part in parts if part.records] == [0, count - 1]
     request.max_wait_ms, request.min_bytes = 60_000, 1 << 20
     await client.send(request, 12)
-    await client.send(ListOffsetsRequest(), 7)  # completes the waiting fetch
+    await client.send(ListOffsetsRequest(), 7)  # The append completes the waiting fetch.
     assert len((await client.receive()).responses[0].partitions) == count + 1

@@ -1,4 +1,4 @@
-"""Fetch sessions through the broker: incremental responses, and how a session starts, fails and ends."""
+"""Fetch sessions on a complete broker: incremental responses, and how a session is created, refused and closed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.server.endpoints import BrokerEndpoints
 from tests.unit.apis.calling import context
-from tests.unit.apis.conftest import Client, House, batch, serving
+from tests.unit.apis.conftest import Client, LocalBroker, batch, serving
 from tests.unit.replica.test_reading import FakeLog, located
 from wire.error_codes import ErrorCode
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -31,20 +31,20 @@ BY_ID_VERSION_FIRST = 13
 
 
 class FetchingClient:
-    """A consumer of one topic, by id if it has one and by name otherwise, with the session's id and epoch."""
+    """A consumer of one topic. It requests by topic id if it has one, else by name, and keeps its session id and epoch."""
 
     def __init__(self, client: Client, topic: str, topic_id: bytes = bytes(16), version: int = 0) -> None:
         self.client, self.topic, self.topic_id = client, topic, topic_id
         self.version = version or (17 if any(topic_id) else 12)
         self.id = self.epoch = 0
 
-    def request(self, wanted: dict[int, int], forget: tuple[int, ...] = (), max_wait_ms: int = 0) -> FetchRequest:
-        """Return the next request. `wanted` maps partitions to fetch offsets."""
+    def request(self, offsets: dict[int, int], forget: tuple[int, ...] = (), max_wait_ms: int = 0) -> FetchRequest:
+        """Return the next request. `offsets` maps partitions to fetch offsets."""
         by_id = self.version >= BY_ID_VERSION_FIRST
         name, topic_id = ("", self.topic_id) if by_id else (self.topic, bytes(16))
         partitions = [
             FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1 << 20)
-            for index, offset in wanted.items()
+            for index, offset in offsets.items()
         ]
         return FetchRequest(
             max_wait_ms=max_wait_ms,
@@ -52,12 +52,12 @@ class FetchingClient:
             max_bytes=1 << 20,
             session_id=self.id,
             session_epoch=self.epoch,
-            topics=[FetchTopic(name, topic_id, partitions)] if wanted else [],
+            topics=[FetchTopic(name, topic_id, partitions)] if offsets else [],
             forgotten_topics_data=[ForgottenTopic(name, topic_id, list(forget))] if forget else [],
         )
 
     def results(self, response: FetchResponse) -> dict[int, tuple[int, int, bool]]:
-        """Return partition -> (error code, high watermark, whether there are records)."""
+        """Map each partition to (error code, high watermark, whether the response has records)."""
         assert response.error_code == 0
         self.id, self.epoch = response.session_id, self.epoch + 1
         return {
@@ -67,9 +67,9 @@ class FetchingClient:
         }
 
     async def fetch(
-        self, wanted: dict[int, int] | None = None, forget: tuple[int, ...] = (), max_wait_ms: int = 0
+        self, offsets: dict[int, int] | None = None, forget: tuple[int, ...] = (), max_wait_ms: int = 0
     ) -> dict[int, tuple[int, int, bool]]:
-        return self.results(await self.client.call(self.request(wanted or {}, forget, max_wait_ms), self.version))
+        return self.results(await self.client.call(self.request(offsets or {}, forget, max_wait_ms), self.version))
 
 
 @pytest.mark.parametrize("version", range(7, 19))
@@ -93,11 +93,11 @@ async def test_versions_without_sessions_get_all_partitions(client: Client, vers
         assert session.id == 0
 
 
-async def test_an_append_completes_a_waiting_incremental_fetch(client: Client, house: House) -> None:
+async def test_an_append_completes_a_waiting_incremental_fetch(client: Client, local_broker: LocalBroker) -> None:
     session = FetchingClient(client, "a")
     await session.fetch({0: 0, 1: 0})
     await client.send(session.request({}, max_wait_ms=LONG_MS), 12)
-    other = await house.connect()
+    other = await local_broker.connect()
     await other.produce("a", batch(b"x"), partition=1)
     assert session.results(await client.receive()) == {1: (0, 1, True)}
 
@@ -119,7 +119,7 @@ async def test_partitions_are_added_to_a_session_and_removed(client: Client) -> 
     assert set(await session.fetch()) == {1, 2}
 
 
-async def test_partitions_are_read_in_turn_when_the_limit_is_reached(client: Client) -> None:
+async def test_partitions_take_turns_when_max_bytes_is_reached(client: Client) -> None:
     session = FetchingClient(client, "a")
     for partition in range(3):
         await client.produce("a", batch(bytes(5000)), partition=partition)
@@ -152,14 +152,14 @@ async def test_an_unknown_session_is_refused(client: Client) -> None:
     assert await session.fetch() == {}
 
 
-async def test_two_connections_may_not_share_a_session(client: Client, house: House) -> None:
+async def test_a_session_epoch_is_accepted_from_one_connection_only(client: Client, local_broker: LocalBroker) -> None:
     session = FetchingClient(client, "a")
     await session.fetch({0: 0})
     await client.send(session.request({}, max_wait_ms=LONG_MS), 12)
-    other = await house.connect()
+    other = await local_broker.connect()
     with trio.fail_after(10):
         while (await other.call(session.request({}), 12)).error_code != ErrorCode.INVALID_FETCH_SESSION_EPOCH:
-            await trio.lowlevel.checkpoint()  # until the waiting fetch has arrived
+            await trio.lowlevel.checkpoint()  # Continue once the waiting fetch has arrived.
     session.epoch += 1
     assert session.results(await other.call(session.request({}), 12)) == {}
     await other.produce("a", batch(b"x"))
@@ -177,9 +177,9 @@ async def test_a_session_is_closed_by_its_client(client: Client) -> None:
     assert (await client.call(session.request({}), 12)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-async def test_no_session_is_created_without_slots(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 1),), max_incremental_fetch_session_cache_slots="0") as house:
-        session = FetchingClient(await house.connect(), "a")
+async def test_no_session_is_created_if_session_slots_are_set_to_zero(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("a", 1),), max_incremental_fetch_session_cache_slots="0") as local_broker:
+        session = FetchingClient(await local_broker.connect(), "a")
         assert await session.fetch({0: 0}) == {0: (0, 0, False)}
         assert session.id == 0
 
@@ -241,7 +241,7 @@ async def test_a_fetch_does_not_wait_once_max_bytes_are_available(client: Client
 
 
 class OneTopic:
-    """A double of `Replicas` with topic "b" by id, once `known`; with `denied`, also an authorizer."""
+    """A double of `Replicas` that finds topic "b" by id once `known` is set, and an authorizer that obeys `denied`."""
 
     def __init__(self) -> None:
         ((_, self._partition),) = located(FakeLog(3))
@@ -287,7 +287,7 @@ def test_an_unknown_topic_id_is_looked_up_in_each_fetch() -> None:
         (Operation.CLUSTER_ACTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     ],
 )
-def test_a_follower_needs_cluster_action(operation: Operation, code: ErrorCode) -> None:
+def test_a_follower_fetch_needs_cluster_action(operation: Operation, code: ErrorCode) -> None:
     one: Any = OneTopic()
     one.known, one.denied = True, {operation}
     fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, 1, BrokerEndpoints(1, MetadataImage))

@@ -1,4 +1,4 @@
-"""ListOffsets: sentinels and timestamps, in the versions that have them."""
+"""ListOffsets: special timestamps (earliest, latest, ...) and real timestamps, in every version that has them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def ask(
 
 
 async def fill(client: Client) -> None:
-    """Produce batches of two records with timestamps T, T + 1 | T + 10, T + 5 | T + 20, T + 21."""
+    """Produce three batches of two records, with timestamps T and T + 1, T + 10 and T + 5, T + 20 and T + 21."""
     for first, second in ((0, 1), (10, 5), (20, 21)):
         builder = BatchBuilder()
         builder.append(b"k", b"v", timestamp=T + first)
@@ -87,8 +87,8 @@ async def test_max_timestamp_finds_the_record_with_the_largest_timestamp(client:
 async def test_max_timestamp_in_an_open_transaction_is_not_found_under_read_committed(tmp_path: Path) -> None:
     async with serving(
         tmp_path, topics=(("a", 1),), transaction_state_log_replication_factor="1", transaction_state_log_min_isr="1"
-    ) as house:
-        client = await house.connect()
+    ) as local_broker:
+        client = await local_broker.connect()
         producer = await TransactionalClient(client, version_2=True).begin()
         assert await producer.produce("a") is ErrorCode.NONE
         assert (await ask(client, -3)).offset == 0
@@ -99,7 +99,7 @@ async def test_max_timestamp_in_an_open_transaction_is_not_found_under_read_comm
 
 
 @pytest.mark.parametrize(("timestamp", "offset", "first_version"), [(-3, 5, 7), (-4, 0, 8), (-5, -1, 9), (-6, -1, 11)])
-async def test_a_sentinel_below_its_version_is_refused(
+async def test_a_special_timestamp_is_refused_in_versions_that_lack_it(
     client: Client, timestamp: int, offset: int, first_version: int
 ) -> None:
     await fill(client)

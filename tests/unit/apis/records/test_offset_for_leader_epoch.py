@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: ends of epochs, refused epochs of clients, and authorization."""
+"""OffsetForLeaderEpoch: end offsets of leader epochs, fenced and unknown epochs, and authorization."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def asking(
 
 
 async def ask(client: Client, epoch: int, version: int = 4, **fields: Any) -> tuple[int, int, int]:
-    """Return (error code, epoch, end offset)."""
+    """Return (error code, leader epoch, end offset)."""
     response = await client.call(asking(epoch, **fields), version)
     (answer,) = response.topics[0].partitions
     assert (response.topics[0].topic, answer.partition) == (fields.get("topic", "a"), fields.get("partition", 0))
@@ -39,16 +39,16 @@ async def ask(client: Client, epoch: int, version: int = 4, **fields: Any) -> tu
 
 @pytest.mark.parametrize("version", [2, 3, 4])
 @pytest.mark.parametrize("replica_id", [-2, -1, 1])
-async def test_the_current_epoch_ends_where_the_log_ends(client: Client, version: int, replica_id: int) -> None:
+async def test_the_current_epoch_ends_at_the_log_end_offset(client: Client, version: int, replica_id: int) -> None:
     await client.produce("a", batch(b"1", b"2", b"3"))
     assert await ask(client, 0, version, replica_id=replica_id) == (0, 0, 3)
 
 
-async def test_older_epochs_end_where_the_next_one_begins(tmp_path: Path) -> None:
+async def test_an_older_epoch_ends_where_the_next_epoch_begins(tmp_path: Path) -> None:
     ends = []
     for count in (2, 0, 3):
-        async with serving(tmp_path, topics=(("a", 1),)) as house:
-            client = await house.connect()
+        async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
+            client = await local_broker.connect()
             for _ in range(count):
                 await client.produce("a", batch(b"x"))
             epoch = (await client.fetch("a", 0)).records
@@ -61,9 +61,7 @@ async def test_older_epochs_end_where_the_next_one_begins(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("epoch", "answer"), [(1, UNKNOWN), (99, UNKNOWN), (-1, UNKNOWN), (-5, (-5, 0))])
-async def test_an_epoch_that_the_log_does_not_have_has_no_end_offset(
-    client: Client, epoch: int, answer: tuple[int, int]
-) -> None:
+async def test_an_unknown_leader_epoch_has_no_end_offset(client: Client, epoch: int, answer: tuple[int, int]) -> None:
     await client.produce("a", batch(b"x"))
     assert await ask(client, epoch) == (0, *answer)
 
@@ -89,13 +87,13 @@ async def test_unknown_partitions_and_wrong_leader_epochs_are_refused(
 
 async def test_an_old_leader_epoch_is_fenced(tmp_path: Path) -> None:
     for first in (True, False):
-        async with serving(tmp_path, topics=(("a", 1),)) as house:
-            client = await house.connect()
+        async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
+            client = await local_broker.connect()
             code = ErrorCode.NONE if first else ErrorCode.FENCED_LEADER_EPOCH
             assert (await ask(client, 0, current=0))[0] == code
 
 
-async def test_each_partition_has_its_own_result_even_if_repeated(client: Client) -> None:
+async def test_each_repeated_partition_has_its_own_result(client: Client) -> None:
     request = asking(0)
     request.topics += asking(0, partition=9).topics + asking(0).topics
     response = await client.call(request, 4)
@@ -110,7 +108,7 @@ async def test_each_partition_has_its_own_result_even_if_repeated(client: Client
         ((Operation.DESCRIBE, Operation.CLUSTER_ACTION), ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     ],
 )
-def test_brokers_and_clients_with_describe_on_the_topic_are_authorized(
+def test_the_request_needs_cluster_action_or_describe_on_the_topic(
     denied: tuple[Operation, ...], code: ErrorCode
 ) -> None:
     log = SimpleNamespace(end_offset_for_epoch=lambda epoch: (epoch, 7))

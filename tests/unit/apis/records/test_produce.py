@@ -1,4 +1,4 @@
-"""Produce: appends, refusals with their error codes, and acks."""
+"""Produce: appended batches, refused batches with their error codes, and acks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from pykbroker.apis.records.produce import Unsettled, settle
-from tests.unit.apis.conftest import Client, House, batch, produce_request
+from tests.unit.apis.conftest import Client, LocalBroker, batch, produce_request
 from wire.error_codes import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest
 from wire.messages.produce import (
@@ -46,7 +46,7 @@ async def test_version_13_names_topics_by_id(client: Client) -> None:
     assert response.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_TOPIC_ID
 
 
-async def test_partitions_fail_one_by_one(client: Client) -> None:
+async def test_a_refused_partition_does_not_affect_the_others(client: Client) -> None:
     good, bad = batch(b"good"), batch(b"bad")[:-1] + b"!"
     request = ProduceRequest(
         acks=-1,
@@ -93,7 +93,7 @@ async def test_zstd_is_accepted_from_version_7_on(client: Client, version: int) 
         (bytes(16) + b"\0" + b"\xff" * 83, ErrorCode.INVALID_RECORD),
     ],
 )
-async def test_random_bytes_are_not_treated_as_a_transactional_batch(
+async def test_random_bytes_are_refused_with_the_error_of_a_corrupt_batch(
     client: Client, noise: bytes, code: ErrorCode
 ) -> None:
     assert (await client.produce("a", noise)).error_code == code
@@ -105,10 +105,10 @@ async def test_acks_0_has_no_response_but_keeps_the_order_of_requests(client: Cl
     assert answer.base_offset == 1
 
 
-async def test_an_error_with_acks_0_closes_the_connection(client: Client, house: House) -> None:
+async def test_an_error_with_acks_0_closes_the_connection(client: Client, local_broker: LocalBroker) -> None:
     await client.stream.send_all(_frame(produce_request("nobody", batch(b"x"), acks=0)))
     assert await client.closed()
-    other = await house.connect()
+    other = await local_broker.connect()
     assert (await other.produce("a", batch(b"x"))).error_code == 0
 
 
@@ -118,7 +118,7 @@ def _frame(request: ProduceRequest) -> bytes:
     return encode_request(request, 11, 999, "test")
 
 
-async def test_the_stored_batch_equals_the_produced_one(client: Client) -> None:
+async def test_a_fetch_returns_the_batch_exactly_as_produced(client: Client) -> None:
     sent = batch(b"one", b"two")
     await client.produce("a", batch(b"zero"))
     await client.produce("a", sent)
@@ -128,7 +128,7 @@ async def test_the_stored_batch_equals_the_produced_one(client: Client) -> None:
     assert struct.unpack_from(">qii", stored) == (1, len(sent) - 12, 0)
 
 
-async def test_a_large_batch_is_fetched_whole(client: Client) -> None:
+async def test_a_batch_larger_than_max_bytes_is_fetched_whole(client: Client) -> None:
     sent = [batch(bytes([65 + i]) * 900_000) for i in range(3)]
     for one in sent:
         assert (await client.produce("a", one)).error_code == 0
@@ -138,7 +138,7 @@ async def test_a_large_batch_is_fetched_whole(client: Client) -> None:
     assert [one.base_offset for one in got] == [0, 1, 2]
 
 
-async def test_a_batch_over_the_limit_is_refused(client: Client) -> None:
+async def test_a_batch_above_max_message_bytes_is_refused(client: Client) -> None:
     await client.create("small", max_message_bytes="1000")
     overhead = len(batch(b""))
     codes = []
@@ -151,7 +151,7 @@ async def test_a_batch_over_the_limit_is_refused(client: Client) -> None:
     assert [size for _, size in codes] == [999, 1000, 1001]
 
 
-async def test_idempotent_batches_are_appended_once(client: Client) -> None:
+async def test_a_repeated_idempotent_batch_is_appended_once(client: Client) -> None:
     producer = await client.call(InitProducerIdRequest(transactional_id=None), 4)
     assert producer.error_code == 0
 
@@ -168,7 +168,7 @@ async def test_idempotent_batches_are_appended_once(client: Client) -> None:
     assert (await client.produce("a", numbered(3, b"d"))).base_offset == 3
 
 
-async def test_producer_ids_are_never_given_twice(client: Client) -> None:
+async def test_every_producer_id_is_unique(client: Client) -> None:
     ids = [(await client.call(InitProducerIdRequest(transactional_id=None), 4)).producer_id for _ in range(2100)]
     assert len(set(ids)) == 2100
 
@@ -192,7 +192,7 @@ async def test_log_append_time_is_returned_and_stored(client: Client) -> None:
     ("transactional_id", "code"),
     [(None, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), ("tx", ErrorCode.NOT_ENOUGH_REPLICAS)],
 )
-async def test_a_transactional_batch_needs_an_id_and_a_coordinator(
+async def test_a_transactional_batch_needs_a_transactional_id_and_a_coordinator(
     client: Client, transactional_id: str | None, code: ErrorCode
 ) -> None:
     request = produce_request("a", batch(b"x", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0))
@@ -203,7 +203,7 @@ async def test_a_transactional_batch_needs_an_id_and_a_coordinator(
 
 
 @pytest.mark.parametrize("claimed", [3, 1000, 2**31 - 1])
-async def test_a_batch_cannot_claim_more_records_than_fit_it(client: Client, claimed: int) -> None:
+async def test_a_batch_whose_record_count_exceeds_its_size_is_refused(client: Client, claimed: int) -> None:
     lying = bytearray(batch(b"one", b"two"))
     struct.pack_into(">i", lying, 23, claimed - 1)
     struct.pack_into(">i", lying, 57, claimed)
@@ -214,7 +214,9 @@ async def test_a_batch_cannot_claim_more_records_than_fit_it(client: Client, cla
 
 
 async def test_requests_keep_their_order_when_a_batch_is_validated_off_the_loop(client: Client) -> None:
-    """The first batch has too many headers to be validated on the loop. The small batch after it must wait."""
+    """Send a batch with too many headers to be validated on the loop, then a small batch that must be appended after
+    it.
+    """
     builder = BatchBuilder()
     builder.append(b"first", b"", (("name", None),) * 20_000, 1_700_000_000_000)
     for data in (builder.build(), batch(b"second")):
@@ -227,7 +229,7 @@ NO_KEY = "Compacted topic cannot accept message without key in topic partition c
 
 
 def keyed(*keys: bytes | None, codec: Codec = Codec.NONE) -> bytes:
-    """Return a batch with a record for each of these keys."""
+    """Return a batch with a record for each key."""
     builder = BatchBuilder(codec)
     for key in keys:
         builder.append(key, b"value", timestamp=1_700_000_000_000)
@@ -257,7 +259,7 @@ async def test_records_of_a_compacted_topic_need_keys(client: Client, codec: Cod
 def many(acks: int, *, unknown: int = 0, records: bytes = b"") -> ProduceRequest:
     """Return a request with more partitions than one step appends to.
 
-    The partitions are of two topics; `unknown` of them do not exist.
+    The partitions belong to two topics, and `unknown` of them do not exist.
     """
     return ProduceRequest(
         acks=acks,
@@ -290,7 +292,7 @@ async def test_many_partitions_have_the_same_results_as_few(client: Client, acks
     assert {one.base_offset for topic in again.responses for one in topic.partition_responses} == {1}
 
 
-async def test_many_partitions_with_acks_0_have_no_response(client: Client, house: House) -> None:
+async def test_many_partitions_with_acks_0_have_no_response(client: Client, local_broker: LocalBroker) -> None:
     await client.create("many", 100)
     await client.send(many(0), 9)
     client._sent.clear()
@@ -298,7 +300,7 @@ async def test_many_partitions_with_acks_0_have_no_response(client: Client, hous
     await client.send(many(0, unknown=1), 9)
     client._sent.clear()
     assert await client.closed()
-    assert (await (await house.connect()).fetch("a", 0, partition=3)).high_watermark == 2
+    assert (await (await local_broker.connect()).fetch("a", 0, partition=3)).high_watermark == 2
 
 
 async def test_large_compressed_batches_among_many_are_opened_off_the_loop(client: Client) -> None:
@@ -310,7 +312,7 @@ async def test_large_compressed_batches_among_many_are_opened_off_the_loop(clien
 
 
 class Behind:
-    """A partition whose followers stay at `high_watermark`."""
+    """A double of a partition whose high watermark stays at `high_watermark`, since its followers lag."""
 
     def __init__(self, high_watermark: int) -> None:
         self.high_watermark = high_watermark
@@ -329,7 +331,7 @@ async def test_a_produce_that_waits_for_followers_times_out(
 ) -> None:
     """A negative timeout counts as 0.
 
-    Partitions that have been replicated by then, or have failed, keep their result.
+    Partitions that are fully replicated before the timeout keep their result, and so do partitions that failed.
     """
     partitions: Any = [Behind(5), Behind(4), Behind(4), Behind(4)]
     answers = [PartitionProduceResponse(index) for index in range(4)]

@@ -1,4 +1,4 @@
-"""SCRAM credentials over the wire: set, described and deleted, and authorization."""
+"""AlterUserScramCredentials and DescribeUserScramCredentials over the wire, with their authorization."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def describe(client: Client, *users: str, everybody: bool = False) -> dict
     }
 
 
-async def test_credentials_are_described_without_their_keys(client: Client) -> None:
+async def test_described_credentials_do_not_include_keys(client: Client) -> None:
     assert await describe(client) == {}
     assert await alter(client, ("ann", 1, 4096), ("bob", 2, 8192)) == {
         "ann": (ErrorCode.NONE, None),
@@ -74,7 +74,7 @@ async def test_a_refused_alteration_does_not_affect_other_users(client: Client) 
     assert await describe(client) == {"eve": [(1, 4096)]}
 
 
-def test_a_user_that_is_named_twice_is_refused_once() -> None:
+def test_a_user_that_is_altered_twice_has_one_error_result() -> None:
     handler = AlterUserScramCredentials(None)  # type: ignore[arg-type]
     request = AlterUserScramCredentialsRequest(
         deletions=[ScramCredentialDeletion("ann", 1)],

@@ -1,4 +1,4 @@
-"""CreatePartitions: new partitions are available at once; a refused topic is unchanged."""
+"""CreatePartitions: new partitions are usable at once, and a refused topic stays unchanged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 
 def growing(*topics: tuple[str, int], brokers: list[list[int]] | None = None, **fields: Any) -> CreatePartitionsRequest:
-    """Return a request of (topic, new partition count); `brokers` are the replicas of each new partition."""
+    """Return a request for (topic, new partition count) pairs; `brokers` has the replicas of each new partition."""
     assignments = None if brokers is None else [CreatePartitionsAssignment(ids) for ids in brokers]
     return CreatePartitionsRequest(
         **{"timeout_ms": 5000, **fields},
@@ -31,7 +31,7 @@ def growing(*topics: tuple[str, int], brokers: list[list[int]] | None = None, **
 
 
 async def grow(client: Client, *topics: tuple[str, int], version: int = 3, **fields: Any) -> dict[str, int]:
-    """Return topic -> error code."""
+    """Map each topic to its error code."""
     response = await client.call(growing(*topics, **fields), version)
     return {one.name: one.error_code for one in response.results}
 
@@ -53,12 +53,12 @@ async def test_every_version_adds_partitions_that_are_available_at_once(client: 
 
 
 @pytest.mark.parametrize("partitions", [4, 3, 0, -1])
-async def test_a_topic_never_shrinks(client: Client, partitions: int) -> None:
+async def test_the_number_of_partitions_cannot_decrease(client: Client, partitions: int) -> None:
     assert await grow(client, ("a", partitions)) == {"a": ErrorCode.INVALID_PARTITIONS}
     assert await count(client, "a") == 4
 
 
-async def test_topics_fail_one_by_one(client: Client) -> None:
+async def test_a_refused_topic_does_not_affect_the_others(client: Client) -> None:
     await client.create("b")
     codes = await grow(client, ("a", 4), ("b", 2), ("nobody", 2), ("bad name", 2), ("twice", 2), ("twice", 3))
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -94,18 +94,18 @@ async def test_too_many_new_partitions_are_refused(client: Client) -> None:
     assert await count(client, "a") == 4
 
 
-async def test_a_timeout_of_zero_times_out(client: Client) -> None:
+async def test_a_request_with_a_timeout_of_zero_times_out(client: Client) -> None:
     assert await grow(client, ("a", 5), timeout_ms=0) == {"a": ErrorCode.REQUEST_TIMED_OUT}
     assert await count(client, "a") == 4
 
 
 async def test_new_partitions_survive_a_restart(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 1),)) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
+        client = await local_broker.connect()
         assert await grow(client, ("a", 3)) == {"a": 0}
         await client.produce("a", batch(b"x"), partition=2)
-    async with serving(tmp_path) as house:
-        client = await house.connect()
+    async with serving(tmp_path) as local_broker:
+        client = await local_broker.connect()
         assert await count(client, "a") == 3
         assert (await client.fetch("a", 0, partition=2)).high_watermark == 1
 

@@ -1,4 +1,4 @@
-"""ElectLeaders: a broker that leads every partition needs no election, and each result says so."""
+"""ElectLeaders: the only broker leads every partition, so each result is ELECTION_NOT_NEEDED."""
 
 from __future__ import annotations
 
@@ -48,9 +48,7 @@ async def test_every_version_answers_each_partition(client: Client, version: int
 
 
 @pytest.mark.parametrize("election", [0, 1])
-async def test_a_request_for_all_partitions_leaves_out_those_that_need_no_election(
-    client: Client, election: int
-) -> None:
+async def test_a_request_for_all_partitions_returns_none_that_needs_no_election(client: Client, election: int) -> None:
     response = await client.call(asking(None, election_type=election), 2)
     assert (response.error_code, codes(response)) == (0, [])
     assert [topic.topic for topic in response.replica_election_results] == ["a"]
@@ -70,7 +68,7 @@ async def test_an_unknown_election_type_is_refused(client: Client, election: int
     }
 
 
-async def test_a_timeout_of_zero_times_out(client: Client) -> None:
+async def test_a_request_with_a_timeout_of_zero_times_out(client: Client) -> None:
     response = await client.call(asking([("a", [0])], timeout_ms=0), 2)
     assert (response.error_code, codes(response)) == (
         ErrorCode.REQUEST_TIMED_OUT,

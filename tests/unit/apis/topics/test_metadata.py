@@ -1,4 +1,4 @@
-"""Metadata, DescribeCluster, DescribeTopicPartitions and ApiVersions: the view that clients have of the cluster."""
+"""Metadata, DescribeCluster, DescribeTopicPartitions and ApiVersions, as a client sees the cluster."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicIm
 from pykbroker.server.answers import Answers, Kept
 from pykbroker.server.endpoints import BrokerEndpoints
 from tests.unit.apis.calling import Denies, context, gone_through
-from tests.unit.apis.conftest import Client, House, serving
+from tests.unit.apis.conftest import Client, LocalBroker, serving
 from wire.api import ApiKey
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
@@ -33,23 +33,29 @@ def asking(*names: str, create: bool = False) -> MetadataRequest:
 
 
 @pytest.mark.parametrize("version", range(14))
-async def test_every_version_returns_the_broker_and_the_topics(client: Client, house: House, version: int) -> None:
+async def test_every_version_returns_the_broker_and_the_topics(
+    client: Client, local_broker: LocalBroker, version: int
+) -> None:
     response = await client.call(MetadataRequest(topics=None if version else []), version)
     (broker,) = response.brokers
-    assert (broker.node_id, broker.host, broker.port) == (house.serving.node_id, "127.0.0.1", house.serving.port)
+    assert (broker.node_id, broker.host, broker.port) == (
+        local_broker.serving.node_id,
+        "127.0.0.1",
+        local_broker.serving.port,
+    )
     (topic,) = response.topics
     assert (topic.name, topic.error_code, len(topic.partitions)) == ("a", 0, 4)
     for index, partition in enumerate(topic.partitions):
         assert (partition.partition_index, partition.leader_id) == (index, broker.node_id)
         assert (partition.replica_nodes, partition.isr_nodes) == ([broker.node_id], [broker.node_id])
     if version >= 2:
-        assert response.cluster_id == house.serving.cluster_id
+        assert response.cluster_id == local_broker.serving.cluster_id
     if version >= 1:
         assert response.controller_id == broker.node_id
     assert (topic.topic_id != NIL) == (version >= 10)
 
 
-async def test_an_empty_list_means_none_from_version_1(client: Client) -> None:
+async def test_an_empty_topic_list_requests_no_topics_from_version_1_on(client: Client) -> None:
     assert (await client.call(MetadataRequest(topics=[]), 1)).topics == []
 
 
@@ -85,7 +91,7 @@ async def test_an_auto_created_topic_is_available_at_once(client: Client) -> Non
     assert again[0].topic_id == topic.topic_id
 
 
-async def test_auto_creation_has_the_same_bound_as_create_topics(client: Client) -> None:
+async def test_auto_creation_has_the_same_partition_limit_as_create_topics(client: Client) -> None:
     names = [f"fresh-{index}" for index in range(PARTITIONS_MAX + 2)]
     topics = (await client.call(asking(*names, create=True), 12)).topics
     assert [(topic.name, topic.error_code) for topic in topics] == [
@@ -95,8 +101,8 @@ async def test_auto_creation_has_the_same_bound_as_create_topics(client: Client)
 
 
 async def test_no_topic_is_created_if_auto_creation_is_disabled(tmp_path: Path) -> None:
-    async with serving(tmp_path, auto_create_topics_enable="false") as house:
-        client = await house.connect()
+    async with serving(tmp_path, auto_create_topics_enable="false") as local_broker:
+        client = await local_broker.connect()
         (topic,) = (await client.call(asking("fresh", create=True), 12)).topics
         assert topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -111,11 +117,11 @@ async def test_authorized_operations_are_returned_on_request(client: Client) -> 
 
 
 @pytest.mark.parametrize("version", range(3))
-async def test_the_cluster_is_described(client: Client, house: House, version: int) -> None:
+async def test_the_cluster_is_described(client: Client, local_broker: LocalBroker, version: int) -> None:
     response = await client.call(DescribeClusterRequest(), version)
-    assert (response.error_code, response.cluster_id) == (0, house.serving.cluster_id)
+    assert (response.error_code, response.cluster_id) == (0, local_broker.serving.cluster_id)
     assert [(one.broker_id, one.host, one.port) for one in response.brokers] == [
-        (house.serving.node_id, "127.0.0.1", house.serving.port)
+        (local_broker.serving.node_id, "127.0.0.1", local_broker.serving.port)
     ]
     assert response.cluster_authorized_operations == NO_OPERATIONS
 
@@ -123,11 +129,13 @@ async def test_the_cluster_is_described(client: Client, house: House, version: i
 @pytest.mark.parametrize(
     ("endpoint_type", "code"), [(2, ErrorCode.MISMATCHED_ENDPOINT_TYPE), (7, ErrorCode.UNSUPPORTED_ENDPOINT_TYPE)]
 )
-async def test_a_broker_lists_brokers_only(client: Client, endpoint_type: int, code: ErrorCode) -> None:
+async def test_describe_cluster_lists_brokers_but_no_controllers(
+    client: Client, endpoint_type: int, code: ErrorCode
+) -> None:
     assert (await client.call(DescribeClusterRequest(endpoint_type=endpoint_type), 1)).error_code == code
 
 
-async def test_partitions_are_described_with_empty_lists(client: Client) -> None:
+async def test_described_partitions_have_empty_replica_lists_instead_of_null(client: Client) -> None:
     response = await client.call(DescribeTopicPartitionsRequest(topics=[TopicRequest(name="a")]), 0)
     (topic,) = response.topics
     assert [partition.partition_index for partition in topic.partitions] == [0, 1, 2, 3]
@@ -138,7 +146,7 @@ async def test_partitions_are_described_with_empty_lists(client: Client) -> None
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 4, 5, 6, 7, 100])
-async def test_pages_of_partitions_cover_all_of_them_once(client: Client, limit: int) -> None:
+async def test_pages_of_describe_topic_partitions_return_every_partition_once(client: Client, limit: int) -> None:
     await client.create("b", 2)
     await client.create("c", 1)
     seen: list[tuple[str, int]] = []
@@ -155,17 +163,17 @@ async def test_pages_of_partitions_cover_all_of_them_once(client: Client, limit:
     assert seen == [("a", 0), ("a", 1), ("a", 2), ("a", 3), ("b", 0), ("b", 1), ("c", 0)]
 
 
-async def test_racks_and_offline_replicas_are_returned(tmp_path: Path) -> None:
+async def test_metadata_returns_racks_and_offline_replicas(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("t", 2),)):
         pass
     (tmp_path / "t-1" / "partition.metadata").write_bytes(b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
-    async with serving(tmp_path, broker_rack="attic") as house:
-        response = await (await house.connect()).call(asking("t"), 12)
+    async with serving(tmp_path, broker_rack="attic") as local_broker:
+        response = await (await local_broker.connect()).call(asking("t"), 12)
         assert [broker.rack for broker in response.brokers] == ["attic"]
-        again = await (await house.connect()).call(asking("t"), 12)
+        again = await (await local_broker.connect()).call(asking("t"), 12)
         assert again == response
         described = [(one.error_code, one.leader_id, one.offline_replicas) for one in response.topics[0].partitions]
-        node_id = house.serving.node_id
+        node_id = local_broker.serving.node_id
         assert described == [(0, node_id, []), (ErrorCode.LEADER_NOT_AVAILABLE, -1, [node_id])]
 
 
@@ -205,7 +213,7 @@ async def test_a_cached_response_is_not_used_after_a_log_failed(tmp_path: Path) 
     assert len(kept) == 4
 
 
-def test_a_repeated_topic_does_not_change_the_key_of_a_cached_response() -> None:
+def test_repeated_topic_names_share_one_cached_response() -> None:
     questions: list[Any] = []
 
     class Noting(Answers):

@@ -78,7 +78,9 @@ async def test_every_version_answers_each_partition(client: Client, version: int
 
 
 @pytest.mark.parametrize("may_resize", [True, False])
-async def test_the_response_repeats_whether_the_replication_factor_may_change(client: Client, may_resize: bool) -> None:
+async def test_the_response_returns_allow_replication_factor_change_of_the_request(
+    client: Client, may_resize: bool
+) -> None:
     response = await client.call(moving([("a", 0, [1])], allow_replication_factor_change=may_resize), 1)
     assert (response.allow_replication_factor_change, codes(response)) == (may_resize, [("a", 0, 0)])
 
@@ -87,7 +89,7 @@ async def test_a_request_without_topics_has_no_results(client: Client) -> None:
     assert await client.call(moving([], timeout_ms=0), 1) == AlterPartitionReassignmentsResponse()
 
 
-async def test_a_timeout_of_zero_times_out(client: Client) -> None:
+async def test_a_request_with_a_timeout_of_zero_times_out(client: Client) -> None:
     response = await client.call(moving([("a", 0, [1])], timeout_ms=0), 1)
     assert (response.error_code, codes(response)) == (
         ErrorCode.REQUEST_TIMED_OUT,
@@ -105,7 +107,7 @@ async def test_a_cluster_of_one_broker_has_no_reassignments(
 
 
 def listing(topics: list[tuple[str, list[int]]] | None) -> Any:
-    """Return the response for a topic whose partition 1 moves from broker 1 to 2, and whose partition 0 stays."""
+    """Return the response for a topic with two partitions: partition 1 moves from broker 1 to 2, and partition 0 stays."""
     stays = PartitionImage((1,), (1,), 1, 0, 0)
     moves = PartitionImage((2, 1), (1,), 1, 0, 0, adding=(2,), removing=(1,))
     topic, other = TopicImage("t", b"t" * 16, {0: stays, 1: moves}), TopicImage("u", b"u" * 16, {0: stays})

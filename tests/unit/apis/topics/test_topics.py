@@ -1,4 +1,4 @@
-"""CreateTopics and DeleteTopics through a whole broker: new topics are available, deleted ones are gone."""
+"""CreateTopics and DeleteTopics on a complete broker: created topics are usable, and deleted topics are gone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def test_every_version_creates_topics(client: Client, version: int) -> Non
     assert (await client.produce("b", batch(b"x"), partition=2)).error_code == 0
 
 
-async def test_topics_of_one_request_fail_one_by_one(client: Client) -> None:
+async def test_a_topic_that_cannot_be_created_does_not_affect_the_others(client: Client) -> None:
     def topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str) -> CreatableTopic:
         return CreatableTopic(
             name=name,
@@ -89,7 +89,7 @@ async def test_every_version_deletes_topics(client: Client, version: int) -> Non
     assert (await client.call(MetadataRequest(topics=None), 9)).topics == []
 
 
-async def test_a_topic_created_again_is_empty_and_has_another_id(client: Client) -> None:
+async def test_a_recreated_topic_is_empty_and_has_a_new_id(client: Client) -> None:
     first = await client.create("b")
     await client.produce("b", batch(b"old"))
     request = DeleteTopicsRequest(timeout_ms=1000, topics=[DeleteTopicState(name=None, topic_id=first)])
@@ -102,21 +102,21 @@ async def test_a_topic_created_again_is_empty_and_has_another_id(client: Client)
 
 
 async def test_topic_deletion_can_be_disabled(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 1),), delete_topic_enable="false") as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("a", 1),), delete_topic_enable="false") as local_broker:
+        client = await local_broker.connect()
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name="a")], timeout_ms=1000)
         assert (await client.call(request, 6)).responses[0].error_code == ErrorCode.TOPIC_DELETION_DISABLED
 
 
 async def test_topics_and_records_survive_a_restart(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 2),)) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("a", 2),)) as local_broker:
+        client = await local_broker.connect()
         topic_id = await client.create("b", 1, retention_ms="-1")
         for number in range(10):
             await client.produce("a", batch(b"%d" % number), partition=number % 2)
         producer = await client.call(InitProducerIdRequest(transactional_id=None), 4)
-    async with serving(tmp_path, topics=(("a", 2),)) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("a", 2),)) as local_broker:
+        client = await local_broker.connect()
         response = await client.call(MetadataRequest(topics=None), 12)
         assert {topic.name: len(topic.partitions) for topic in response.topics} == {"a": 2, "b": 1}
         assert next(topic.topic_id for topic in response.topics if topic.name == "b") == topic_id
@@ -128,7 +128,7 @@ async def test_topics_and_records_survive_a_restart(tmp_path: Path) -> None:
         assert later.producer_id > producer.producer_id
 
 
-async def test_pipelined_requests_are_carried_out_in_order(client: Client) -> None:
+async def test_pipelined_requests_are_executed_in_order(client: Client) -> None:
     topic = CreatableTopic(name="b", num_partitions=1, replication_factor=1)
     for _ in range(5):
         await client.send(CreateTopicsRequest(topics=[topic]), 7)

@@ -1,4 +1,4 @@
-"""InitProducerId: authorization, and requests that are refused."""
+"""InitProducerId: new producer ids, refused requests, and authorization."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def test_invalid_requests_are_refused(client: Client, fields: dict[str, An
         ((WRITE,), "", NO_ID),
     ],
 )
-def test_only_a_transactional_id_needs_a_right_of_its_own(
+def test_only_a_request_with_a_transactional_id_is_authorized_on_that_id(
     denied: tuple[Operation, ...], transactional_id: str | None, code: int
 ) -> None:
     ids: Any = SimpleNamespace(next_nowait=lambda: 7)

@@ -1,4 +1,4 @@
-"""ListTransactions matches ids in a thread, a few ids at a time."""
+"""ListTransactions matches transactional ids against a pattern in a thread, a few ids per call."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ HOSTILE = "((.*a|.*b){20}){20}"
 IDS = [f"{number:05}{'ab' * 100}" for number in range(100)] + ["x" * 32_767]
 
 
-class Known:
-    """A double of `TransactionRequests` with the methods that ListTransactions needs."""
+class KnownTransactions:
+    """A double of `TransactionRequests` with only the methods that ListTransactions calls."""
 
     async def listed(self, wanted: Callable[[Transaction], bool]) -> list[Transaction]:
         return [one for one in (Transaction(name, 7, 1000) for name in IDS) if wanted(one)]
 
 
-class Elsewhere:
+class CountingOffLoop:
     """A double of `OffLoop` that records the number of ids in each call and the number of concurrent calls."""
 
     def __init__(self) -> None:
@@ -53,8 +53,8 @@ async def listed(api: ListTransactions, pattern: str) -> list[str]:
 
 
 async def test_ids_are_matched_in_a_thread_a_few_at_a_time() -> None:
-    elsewhere = Elsewhere()
-    api = ListTransactions(Known(), lambda: 0, AllowAll(), elsewhere)  # type: ignore[arg-type]
+    elsewhere = CountingOffLoop()
+    api = ListTransactions(KnownTransactions(), lambda: 0, AllowAll(), elsewhere)  # type: ignore[arg-type]
     assert await listed(api, HOSTILE) == []
     assert [name for share in elsewhere.shares for name in share] == IDS
     pattern = compiled(HOSTILE)
@@ -64,18 +64,20 @@ async def test_ids_are_matched_in_a_thread_a_few_at_a_time() -> None:
     assert await listed(api, "") == IDS
 
 
-async def test_concurrent_requests_match_ids_in_turn() -> None:
-    elsewhere = Elsewhere()
-    api = ListTransactions(Known(), lambda: 0, AllowAll(), elsewhere)  # type: ignore[arg-type]
+async def test_concurrent_requests_alternate_in_matching_ids() -> None:
+    elsewhere = CountingOffLoop()
+    api = ListTransactions(KnownTransactions(), lambda: 0, AllowAll(), elsewhere)  # type: ignore[arg-type]
     async with trio.open_nursery() as nursery:
         nursery.start_soon(listed, api, HOSTILE)
         nursery.start_soon(listed, api, "[ab]")
     assert elsewhere.most == 1
-    assert elsewhere.patterns.index(compiled("[ab]")) < len(elsewhere.patterns) - 2, "nobody waits for a whole search"
+    assert elsewhere.patterns.index(compiled("[ab]")) < len(elsewhere.patterns) - 2, (
+        "a cheap search does not wait until an expensive one is complete"
+    )
 
 
 class Machines:
-    """A double of `Runtime`: five machines, each with a transaction."""
+    """A double of `Runtime` with five machines; each has one transaction."""
 
     def __init__(self) -> None:
         self.asked = 0

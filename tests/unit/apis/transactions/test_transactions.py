@@ -1,4 +1,4 @@
-"""Transactions through a whole broker, with the responses that Apache Kafka 4.3.1 gave to the same requests."""
+"""Transactions on a complete broker, compared with the responses of Apache Kafka 4.3.1 to the same requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.apis.conftest import Client, House, batch, serving
+from tests.unit.apis.conftest import Client, LocalBroker, batch, serving
 from tests.unit.apis.transactional import GROUP, TransactionalClient
 from wire.error_codes import ErrorCode
 from wire.messages.describe_producers import DescribeProducersRequest, TopicRequest
@@ -32,7 +32,7 @@ ABORTED_SOON = {**CONFIGS, "transaction_abort_timed_out_transaction_cleanup_inte
 
 
 @pytest.fixture
-async def house(tmp_path: Path) -> AsyncIterator[House]:
+async def local_broker(tmp_path: Path) -> AsyncIterator[LocalBroker]:
     async with serving(tmp_path, topics=(("a", 4),), **CONFIGS) as running:
         yield running
 
@@ -43,7 +43,7 @@ async def producer(client: Client, request: pytest.FixtureRequest) -> Transactio
 
 
 async def write(producer: TransactionalClient, topic: str, value: bytes, sequence: int = 0) -> None:
-    """Produce one record in a transaction, beginning the transaction if necessary."""
+    """Produce one record in a transaction; begin the transaction if none is open."""
     if not producer.version_2:
         assert await producer.add((topic, 0)) == [OK]
     assert await producer.produce(topic, sequence, value=value) is OK
@@ -78,15 +78,15 @@ async def test_offsets_take_effect_when_the_transaction_commits(producer: Transa
         assert await producer.committed("g", "a") == 10
 
 
-async def test_transactions_survive_a_restart(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 1),), **CONFIGS) as house:
-        decided = await TransactionalClient(await house.connect(), "decided").begin()
+async def test_committed_and_open_transactions_survive_a_restart(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("a", 1),), **CONFIGS) as local_broker:
+        decided = await TransactionalClient(await local_broker.connect(), "decided").begin()
         await write(decided, "a", b"decided")
-        open_ = await TransactionalClient(await house.connect(), "open").begin()
+        open_ = await TransactionalClient(await local_broker.connect(), "open").begin()
         await write(open_, "a", b"open")
         await decided.end(commit=True)
-    async with serving(tmp_path, topics=(("a", 1),), **CONFIGS) as house:
-        decided.client = open_.client = await house.connect()
+    async with serving(tmp_path, topics=(("a", 1),), **CONFIGS) as local_broker:
+        decided.client = open_.client = await local_broker.connect()
         await loaded(decided)
         assert await decided.settled() == "CompleteCommit"
         assert await open_.end(commit=True) is OK
@@ -95,7 +95,7 @@ async def test_transactions_survive_a_restart(tmp_path: Path) -> None:
 
 
 async def loaded(producer: TransactionalClient) -> None:
-    """Wait until the coordinator has loaded its log."""
+    """Wait until the coordinator has loaded `__transaction_state`."""
     while (await producer.described()).error_code in (
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.NOT_COORDINATOR,
@@ -125,7 +125,7 @@ async def test_init_producer_id_validates_its_request(
     assert await producer.init(**asked) is code  # type: ignore[arg-type]
 
 
-async def test_a_refused_producer_gets_no_id_and_no_epoch(client: Client) -> None:
+async def test_a_refused_init_producer_id_returns_no_producer_id_or_epoch(client: Client) -> None:
     answer = await client.call(InitProducerIdRequest("", 1000), 5)
     assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
 
@@ -134,10 +134,13 @@ async def test_requests_before_find_coordinator_are_refused(client: Client) -> N
     assert await TransactionalClient(client).init() is ErrorCode.NOT_COORDINATOR
 
 
-async def test_a_new_producer_fences_the_old_one_and_aborts_its_transaction(house: House) -> None:
-    old, new = await TransactionalClient(await house.connect()).begin(), TransactionalClient(await house.connect())
+async def test_a_new_producer_fences_the_old_one_and_aborts_its_transaction(local_broker: LocalBroker) -> None:
+    old, new = (
+        await TransactionalClient(await local_broker.connect()).begin(),
+        TransactionalClient(await local_broker.connect()),
+    )
     await write(old, "a", b"left")
-    assert await new.init() is OK, "it waits for the abort"
+    assert await new.init() is OK, "InitProducerId waits until the old transaction is aborted"
     assert new.epoch == old.epoch + 2
     assert await old.produce("a", 1) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert await old.add(("a", 0), version=1) == [ErrorCode.INVALID_PRODUCER_EPOCH]
@@ -150,8 +153,8 @@ async def test_a_new_producer_fences_the_old_one_and_aborts_its_transaction(hous
 
 
 async def test_a_transaction_that_times_out_is_aborted(tmp_path: Path) -> None:
-    async with serving(tmp_path, topics=(("a", 1),), **ABORTED_SOON) as house:
-        producer = TransactionalClient(await house.connect())
+    async with serving(tmp_path, topics=(("a", 1),), **ABORTED_SOON) as local_broker:
+        producer = TransactionalClient(await local_broker.connect())
         await producer.find()
         await producer.init(timeout_ms=1_000)
         await write(producer, "a", b"late")
@@ -165,7 +168,7 @@ async def test_a_transaction_that_times_out_is_aborted(tmp_path: Path) -> None:
 # Partitions
 
 
-async def test_no_partition_is_added_if_one_is_refused(client: Client) -> None:
+async def test_no_partition_is_added_if_one_of_the_request_is_refused(client: Client) -> None:
     producer = await TransactionalClient(client).begin()
     assert await producer.add(("a", 0), ("nowhere", 0), ("a", 99), ("__consumer_offsets", 0)) == [
         ErrorCode.OPERATION_NOT_ATTEMPTED,
@@ -191,7 +194,7 @@ async def test_partitions_are_added_in_every_version(client: Client, version: in
     assert [(topic.topic, topic.partitions) for topic in described.topics] == [("a", [0])]
 
 
-async def test_brokers_verify_partitions_without_adding_them(client: Client) -> None:
+async def test_a_broker_verifies_partitions_without_adding_them(client: Client) -> None:
     producer = await TransactionalClient(client).begin()
     await producer.add(("a", 0))
     assert await producer.ask_as_broker(("a", 0), ("a", 1), verify_only=True) == [OK, ErrorCode.TRANSACTION_ABORTABLE]
@@ -212,7 +215,7 @@ async def test_brokers_verify_partitions_without_adding_them(client: Client) -> 
         (12, OK),
     ],
 )
-async def test_a_partition_outside_the_transaction_refuses_its_batches(
+async def test_a_batch_for_a_partition_outside_the_transaction_is_refused(
     client: Client, version: int, code: ErrorCode
 ) -> None:
     producer = await TransactionalClient(client).begin()
@@ -221,16 +224,16 @@ async def test_a_partition_outside_the_transaction_refuses_its_batches(
     assert (await producer.read("a"))[1] == 0
 
 
-async def test_an_old_client_may_write_to_any_partition_if_verification_is_disabled(tmp_path: Path) -> None:
+async def test_a_client_may_write_to_any_partition_if_verification_is_disabled(tmp_path: Path) -> None:
     async with serving(
         tmp_path, topics=(("a", 1),), transaction_partition_verification_enable="false", **CONFIGS
-    ) as house:
-        producer = await TransactionalClient(await house.connect()).begin()
+    ) as local_broker:
+        producer = await TransactionalClient(await local_broker.connect()).begin()
         assert await producer.produce("a") is OK
         assert (await producer.described()).transaction_state == "Empty"
 
 
-async def test_transactional_batches_of_a_wrong_producer_are_refused(client: Client) -> None:
+async def test_a_transactional_batch_with_a_wrong_producer_id_or_epoch_is_refused(client: Client) -> None:
     producer = await TransactionalClient(client).begin()
     await producer.add(("a", 0))
     assert await producer.produce("a", name=None) is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -290,7 +293,7 @@ async def test_an_unknown_partition_is_not_added_to_the_transaction(client: Clie
     assert [(topic.topic, topic.partitions) for topic in (await producer.described()).topics] == [("a", [0])]
 
 
-async def test_transaction_version_2_starts_every_transaction_at_sequence_0(client: Client) -> None:
+async def test_transaction_version_2_restarts_sequences_at_0(client: Client) -> None:
     producer = await TransactionalClient(client, version_2=True).begin()
     assert await producer.produce("a", 5) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     await write(producer, "a", b"1")
@@ -299,7 +302,7 @@ async def test_transaction_version_2_starts_every_transaction_at_sequence_0(clie
     assert await producer.produce("a", 0) is OK
 
 
-async def test_requests_of_the_last_epoch_do_not_join_the_next_transaction(client: Client) -> None:
+async def test_a_request_with_the_previous_epoch_does_not_join_the_next_transaction(client: Client) -> None:
     producer = await TransactionalClient(client, version_2=True).begin()
     await write(producer, "a", b"1")
     await producer.end(commit=True)
@@ -307,11 +310,13 @@ async def test_requests_of_the_last_epoch_do_not_join_the_next_transaction(clien
     producer.epoch -= 1
     assert await producer.produce("a", 1) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert await producer.end(commit=False) is ErrorCode.INVALID_TXN_STATE
-    assert await producer.end(commit=True) is OK, "a retry, answered with the epoch that it brought"
+    assert await producer.end(commit=True) is OK, (
+        "the retry of a completed EndTxn succeeds with the epoch of the request"
+    )
     assert producer.epoch == 1
 
 
-async def test_a_batch_validated_off_the_loop_is_part_of_its_transaction(client: Client) -> None:
+async def test_a_batch_that_is_validated_off_the_loop_belongs_to_its_transaction(client: Client) -> None:
     await client.create("packed", compression_type="gzip", max_message_bytes="10000000")
     producer = await TransactionalClient(client, version_2=True).begin()
     assert await producer.produce("packed", value=bytes(1 << 20)) is OK
@@ -323,7 +328,7 @@ async def test_a_batch_validated_off_the_loop_is_part_of_its_transaction(client:
 # Offsets
 
 
-async def test_offsets_need_a_group_and_a_transaction(client: Client) -> None:
+async def test_add_offsets_to_txn_needs_a_valid_group_and_an_open_transaction(client: Client) -> None:
     producer = await TransactionalClient(client).begin()
     await producer.find(GROUP, "g")
     assert await producer.commit_offset("g", "a", 1, version=3) is ErrorCode.INVALID_TXN_STATE
@@ -336,7 +341,7 @@ async def test_offsets_need_a_group_and_a_transaction(client: Client) -> None:
     assert await producer.commit_offset("g", "a", 1, version=5) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-async def test_a_topic_with_committed_and_refused_offsets_has_one_result(client: Client) -> None:
+async def test_a_topic_with_committed_and_refused_offsets_appears_once_in_the_response(client: Client) -> None:
     producer = await TransactionalClient(client, version_2=True).begin()
     await producer.find(GROUP, "g")
     for epoch, code in ((producer.epoch, OK), (producer.epoch + 1, ErrorCode.INVALID_PRODUCER_EPOCH)):
@@ -372,11 +377,13 @@ async def test_offsets_may_be_added_before_the_groups_coordinator_is_found(clien
 # Markers
 
 
-async def test_markers_are_fenced_and_answered_for_each_partition(client: Client) -> None:
+async def test_transaction_markers_are_fenced_per_partition(client: Client) -> None:
     producer = await TransactionalClient(client).begin()
     await producer.init()
     assert await producer.markers("nowhere") is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert await producer.markers("a", index=1) is OK, "of a producer that never wrote there"
+    assert await producer.markers("a", index=1) is OK, (
+        "a marker of a producer that never wrote to the partition is accepted"
+    )
     await write(producer, "a", b"1")
     assert await producer.markers("a", epoch=0) is ErrorCode.INVALID_PRODUCER_EPOCH
     assert await producer.markers("a", version=2, transaction_version=2) is ErrorCode.INVALID_PRODUCER_EPOCH
@@ -393,8 +400,10 @@ async def test_markers_are_fenced_and_answered_for_each_partition(client: Client
     )
 
 
-async def test_an_admin_ends_a_transaction_that_hangs(client: Client) -> None:
-    """The coordinator does not know the transaction, as after the loss of a record in its log."""
+async def test_an_admin_can_abort_a_hanging_transaction(client: Client) -> None:
+    """A transaction hangs if the coordinator has no record of it, for example after a data loss in
+    `__transaction_state`.
+    """
     producer = await TransactionalClient(client).begin()
     await write(producer, "a", b"1")
     await client.produce("a", batch(b"behind"))
@@ -406,9 +415,9 @@ async def test_an_admin_ends_a_transaction_that_hangs(client: Client) -> None:
 # Admins
 
 
-async def test_transactions_are_described_and_listed(house: House) -> None:
-    producer = await TransactionalClient(await house.connect()).begin()
-    other = await TransactionalClient(await house.connect(), "other").begin()
+async def test_transactions_are_described_and_listed(local_broker: LocalBroker) -> None:
+    producer = await TransactionalClient(await local_broker.connect()).begin()
+    other = await TransactionalClient(await local_broker.connect(), "other").begin()
     await write(producer, "a", b"1")
     unknown = TransactionalClient(producer.client, "unknown")
     assert (await unknown.described()).error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
@@ -422,13 +431,15 @@ async def test_transactions_are_described_and_listed(house: House) -> None:
     both = {"copier": "Ongoing", "other": "Empty"}
     assert await listed(0) == await listed() == await listed(duration_filter=-5) == both
     assert await listed(transactional_id_pattern="") == await listed(transactional_id_pattern="c.*|other") == both
-    assert await listed(transactional_id_pattern="cop") == {}, "as a whole"
+    assert await listed(transactional_id_pattern="cop") == {}, "the pattern must match the whole transactional id"
     assert await listed(transactional_id_pattern="cop.*") == {"copier": "Ongoing"}
     assert await listed(state_filters=["Ongoing"]) == {"copier": "Ongoing"}
     assert await listed(state_filters=["ongoing"]) == {}
     assert await listed(producer_id_filters=[other.producer_id]) == {"other": "Empty"}
     assert await listed(producer_id_filters=[other.producer_id], state_filters=["Ongoing"]) == {}
-    assert await listed(duration_filter=100_000) == {"other": "Empty"}, "which Kafka counts from 1970, too"
+    assert await listed(duration_filter=100_000) == {"other": "Empty"}, (
+        "a transaction that never started counts from 1970, as in Kafka"
+    )
     assert await listed(transactional_id_pattern=r"\pL{6}") == {"copier": "Ongoing"}
     for pattern in ("(", "(?=x)", r"(.)\1"):
         answer = await producer.client.call(ListTransactionsRequest(transactional_id_pattern=pattern), 2)

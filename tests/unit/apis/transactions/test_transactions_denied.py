@@ -1,4 +1,4 @@
-"""Transactions of unauthorized clients: each API refuses the request before it reaches the coordinator."""
+"""Transactional requests without the rights they need: the handler refuses them before it calls the coordinator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from wire.messages.txn_offset_commit import (
 
 NO_ID, NO_GROUP = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.GROUP_AUTHORIZATION_FAILED)
 NOBODY: Any = None
-"""A coordinator that must not be asked."""
+"""A double of the coordinator; any call to it fails."""
 
 
 async def answer(handler: Any, version: int, request: Any) -> Any:
