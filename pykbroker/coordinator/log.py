@@ -21,7 +21,7 @@ from wire.errors import DecodeError
 from wire.records.batch import Batch, batches
 
 LOAD_BYTES = 256 << 10
-"""Bytes that one read of the log returns while a machine loads."""
+"""The bytes that one read of the log returns while a coordinator loads."""
 LOST = frozenset((ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_LEADER_OR_FOLLOWER))
 """Errors after which the contents of the log are unknown, or another broker leads the partition."""
 

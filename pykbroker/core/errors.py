@@ -28,7 +28,8 @@ def bad_request(message: str) -> ApiError:
 class KeysRequired(ApiError):
     """The error INVALID_RECORD for records without keys, which a compacted topic refuses.
 
-    `indexes` are the positions of such records in the batch; if there are many, only the first of `count`.
+    `indexes` has the positions of such records in the batch, only the first ones if there are many. `count` is the
+    number of all such records.
     """
 
     def __init__(self, indexes: list[int], count: int) -> None:

@@ -24,7 +24,7 @@ PATTERN_CHARS_MAX = 5000
 A pattern is compiled without a pause, which takes 12 ms at most for this length.
 """
 UNICODE_CLASSES_MAX = 50
-r"""The most classes such as `\pL` in one pattern; each takes 0.1 ms to compile."""
+r"""The largest number of Unicode classes such as `\pL` in one pattern. Each takes 0.1 ms to compile."""
 REPEATS_MAX = 20_000
 """The largest sum of all repetition counts in one pattern, such as the 1000 of `a{1000}`.
 
@@ -140,7 +140,7 @@ def compile_steps(pattern: str) -> int:
 
 
 def unicode_classes(pattern: str) -> int:
-    r"""Count the classes such as `\pL` that the pattern may have."""
+    r"""Count the Unicode classes such as `\pL` that the pattern may have."""
     return pattern.count("\\p") + pattern.count("\\P")
 
 

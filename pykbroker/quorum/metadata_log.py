@@ -1,4 +1,4 @@
-"""Opens the metadata log. Unlike other logs it is recovered at every start, even after a clean shutdown."""
+"""The opening of the metadata log. Unlike other logs it is recovered at every start, even after a clean shutdown."""
 
 from __future__ import annotations
 

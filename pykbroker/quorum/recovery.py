@@ -1,4 +1,4 @@
-"""Reads the metadata at start: the newest undamaged snapshot, then the log from the snapshot's end on."""
+"""The recovery of the metadata at start: the newest undamaged snapshot, then the log from the snapshot's end on."""
 
 from __future__ import annotations
 

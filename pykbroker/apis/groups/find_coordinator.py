@@ -119,7 +119,7 @@ def _unavailable(key: str, why: str | None) -> Coordinator:
 
 
 def _response(version: int, found: list[Coordinator]) -> FindCoordinatorResponse:
-    """Return the coordinators in a list, or the only one in the top-level fields of versions 0-3."""
+    """Return the response with a list of coordinators. In versions 0-3 the only coordinator is in top-level fields."""
     if version >= KEYS_VERSION_FIRST:
         return FindCoordinatorResponse(coordinators=found)
     (one,) = found
