@@ -49,7 +49,7 @@ class Moving:
 
 
 @pytest.mark.parametrize(
-    ("request_", "asked", "answered"),
+    ("request_", "moves", "answered"),
     [
         (asking(), [], []),
         (asking(("/a", "t", [])), [], []),
