@@ -1,4 +1,4 @@
-"""The ruff rules that ban calls to the machine: ruff finds them everywhere except in the exempted packages."""
+"""The ruff rules that ban direct use of disk, network, clock and randomness outside the exempted packages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DOCSTRING = '"""A file."""\n\n'
 
 
 def found_by_ruff(path: str, text: str) -> str:
-    """Return the output of `ruff check` for this text, as if it were the file at this path."""
+    """Return the output of `ruff check` for `text`, as if it were the file at `path`."""
     ruff = Path(sys.executable).with_name("ruff")
     command = [str(ruff), "check", "--no-cache", "--output-format=concise", "--stdin-filename", path, "-"]
     return subprocess.run(command, cwd=ROOT, input=DOCSTRING + text, capture_output=True, text=True, timeout=50).stdout
@@ -42,5 +42,5 @@ def test_a_banned_call_is_found(path, text, rule):
     "path",
     ["pykbroker/world/clock.py", "pykbroker/sim/clock.py", "pykbroker/cli/start.py", "tools/x.py", "tests/unit/x.py"],
 )
-def test_packages_with_an_exemption_may_use_the_machine(path):
+def test_exempted_packages_may_use_the_machine_directly(path):
     assert "TID251" not in found_by_ruff(path, "import time\n\nnow = time.time()\n")

@@ -1,4 +1,4 @@
-"""The generated parts of `docs/` match the code, and links lead to existing pages and headings."""
+"""The generated parts of `docs/` match the code, and every link leads to an existing page and heading."""
 
 from __future__ import annotations
 

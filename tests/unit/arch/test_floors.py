@@ -24,8 +24,8 @@ def lint_imports(directory: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def empty_house(tmp_path: Path) -> Path:
-    """Return a tree with the project's contracts in which every package exists and is empty."""
+def empty_project(tmp_path: Path) -> Path:
+    """Return a directory with the project's import contracts, in which every package exists and is empty."""
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     for module in {
         "pykbroker",
@@ -47,8 +47,8 @@ def test_the_import_contracts_hold():
     assert outcome.returncode == 0, outcome.stdout
 
 
-def test_an_empty_tree_satisfies_the_import_contracts(empty_house):
-    outcome = lint_imports(empty_house)
+def test_an_empty_tree_satisfies_the_import_contracts(empty_project):
+    outcome = lint_imports(empty_project)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
 
 
@@ -72,8 +72,8 @@ def test_an_empty_tree_satisfies_the_import_contracts(empty_house):
         ("pykbroker.testing", "pykbroker.cli"),
     ],
 )
-def test_a_forbidden_import_is_found(empty_house, importer, imported):
-    (empty_house.joinpath(*importer.split(".")) / "__init__.py").write_text(f"import {imported}\n")
-    outcome = lint_imports(empty_house)
+def test_a_forbidden_import_is_found(empty_project, importer, imported):
+    (empty_project.joinpath(*importer.split(".")) / "__init__.py").write_text(f"import {imported}\n")
+    outcome = lint_imports(empty_project)
     assert outcome.returncode == 1
     assert f"{importer} -> {imported} " in outcome.stdout

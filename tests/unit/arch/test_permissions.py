@@ -1,4 +1,4 @@
-"""The table of permissions: every API has a row, every row has an API, and no API requires more than its row."""
+"""The table of permissions has one row for each API, and no API requires a permission that its row lacks."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ FOR_PARTS: dict[str, set[tuple[str, str]]] = {
     "offset_fetch": {("DESCRIBE", "TOPIC")},
     "txn_offset_commit": {("READ", "GROUP"), ("READ", "TOPIC")},
 }
-"""Rights that an API requires for parts of a request, such as the topics of a group or the requests of a follower."""
+"""Permissions that an API requires for parts of a request only, such as the topics of a described group.
+"""
 
 
 def unmatched(files: Iterable[str], rows: Iterable[ApiKey]) -> set[str]:
-    """Return the APIs that have a file without a row, or a row without a file."""
+    """Return the APIs with a file but no row in the table, or with a row but no file."""
     return set(files) ^ {key.name.lower() for key in rows}
 
 
@@ -34,22 +35,22 @@ def test_every_api_has_a_row_of_permissions():
     assert unmatched((path.stem for path in APIS.rglob("[!_]*.py")), PERMISSIONS) == set()
 
 
-def test_an_api_without_a_row_or_a_file_is_found():
+def test_an_api_without_a_row_or_without_a_file_is_found():
     assert unmatched(["fetch", "produce"], [ApiKey.FETCH, ApiKey.METADATA]) == {"produce", "metadata"}
 
 
-def beyond_the_table(name: str, source: str) -> set[tuple[str, str]]:
-    """Return the permissions that an API's file names and its row does not have."""
+def permissions_not_in_table(name: str, source: str) -> set[tuple[str, str]]:
+    """Return the permissions that the file of an API names and its row in the table lacks."""
     row = {(operation.name, resource.name) for operation, resource in PERMISSIONS[ApiKey[name.upper()]].parts}
     named = re.findall(r"Operation\.(\w+), (?:ResourceType|\*cluster)\.?(\w*)", source)
     return {(operation, resource) for operation, resource in named if (operation, resource) not in row}
 
 
 def test_no_api_requires_a_permission_that_its_row_lacks():
-    found = {path.stem: beyond_the_table(path.stem, path.read_text()) for path in APIS.rglob("[!_]*.py")}
+    found = {path.stem: permissions_not_in_table(path.stem, path.read_text()) for path in APIS.rglob("[!_]*.py")}
     assert {name: beyond for name, beyond in found.items() if beyond} == FOR_PARTS
 
 
 def test_a_permission_outside_the_table_is_found():
     source = "allows(p, Operation.READ, ResourceType.TOPIC, n) or allows(p, Operation.DELETE, ResourceType.TOPIC, n)"
-    assert beyond_the_table("fetch", source) == {("DELETE", "TOPIC")}
+    assert permissions_not_in_table("fetch", source) == {("DELETE", "TOPIC")}

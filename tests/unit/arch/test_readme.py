@@ -1,4 +1,4 @@
-"""The documents list exactly the command's options, the APIs and their versions, and the configs without effect."""
+"""`docs/` lists exactly the options of the command, the implemented APIs and versions, and the unused configs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from pykbroker.storage.segments.config import LogConfig
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
 CHECKS = {"table", "docs", "check", "group_bounds", "broker_bounds", "broker_change"}
-"""Files of `core/config` that name every config without applying it."""
+"""Files of `core/config` that name every config but do not apply it.
+"""
 FILES = set((ROOT / "pykbroker").rglob("*.py")) - {ROOT / f"pykbroker/core/config/{name}.py" for name in CHECKS}
 CODE = "".join(path.read_text() for path in sorted(FILES))
 ATTRIBUTES = {*vars(BrokerConfig), *LogConfig.__struct_fields__} & set(re.findall(r"\.([a-z0-9_]+)\b", CODE))
 NAMES = set(re.findall(r'(?:\.get\(|\[)"([a-z0-9._]+)"', CODE))
 OF_LISTENERS = set(re.findall(r'"([a-z.]+)"', (ROOT / "pykbroker/core/config/listeners.py").read_text()))
-"""Configs that a file reads by its own constants."""
+"""Configs that a file reads through constants of its own.
+"""
 
 
 def test_the_docs_list_the_options_of_the_command():
@@ -46,23 +48,29 @@ def test_the_docs_list_the_configs_that_nothing_reads():
     known = {*BROKER, *TOPIC, *GROUP, *BROKER_QUOTAS}
     documented = {name for name in known if DOCS[name].startswith(NO_EFFECT)}
     read = {*filter(is_read, known), *NAMED, *OF_LISTENERS}
-    assert sorted(documented & read) == [], "these have an effect by now: move them to USED of core/config/docs.py"
-    assert sorted(known - read - documented) == [], "nothing reads these: move them to UNUSED of core/config/docs.py"
+    assert sorted(documented & read) == [], "the code reads these configs now: move them to USED in core/config/docs.py"
+    assert sorted(known - read - documented) == [], (
+        "no code reads these configs: move them to UNUSED in core/config/docs.py"
+    )
     assert listed == set(UNUSED)
 
 
 def test_every_attribute_of_the_broker_config_is_read():
     attributes = {name for name, value in vars(BrokerConfig).items() if isinstance(value, Setting)}
-    assert sorted(attributes - ATTRIBUTES) == [], "nobody reads these: take them out of core/config/config.py"
+    assert sorted(attributes - ATTRIBUTES) == [], (
+        "no code reads these attributes: remove them from core/config/config.py"
+    )
 
 
 def page(name: str) -> str:
-    """Return the text of a page of `docs/`."""
+    """Return the text of a page in `docs/`."""
     return (ROOT / "docs" / f"{name}.md").read_text()
 
 
 def is_read(config: str) -> bool:
-    """Whether the code reads the config, or the topic config that defaults to it, as an attribute or by name."""
+    """Whether the code reads the config or the topic config that defaults to it, as an attribute or by its
+    name.
+    """
     topics = [topic for topic, under in TOPIC_SYNONYMS.items() if config in under and topic != config]
     attribute = config.replace(".", "_")
     return attribute in ATTRIBUTES or not NAMES.isdisjoint((config, attribute)) or any(map(is_read, topics))

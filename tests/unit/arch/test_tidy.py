@@ -1,4 +1,4 @@
-"""The rules of tools/tidy.py: the tree has no violation, and each rule finds a planted one."""
+"""The rules of `tools/tidy.py`: the project has no violation, and each rule finds a planted one."""
 
 from __future__ import annotations
 
@@ -97,32 +97,32 @@ PLANTED = [
 
 
 @pytest.mark.parametrize(("rule", "path", "text"), FINE)
-def test_a_rule_accepts_a_file_without_a_violation(rule, path, text):
+def test_every_rule_accepts_a_file_without_violations(rule, path, text):
     assert list(rule(Source(path, text))) == []
 
 
 @pytest.mark.parametrize(("rule", "path", "text"), PLANTED)
-def test_a_rule_finds_a_planted_violation(rule, path, text):
+def test_each_rule_finds_its_planted_violation(rule, path, text):
     assert len(list(rule(Source(path, text)))) == 1
 
 
-def test_every_rule_has_a_planted_violation_and_is_applied():
+def test_every_rule_is_applied_and_has_a_planted_violation():
     planted = {rule for rule, _, _ in PLANTED}
     assert planted == set(tidy.PYTHON_RULES + tidy.TEXT_RULES)
     assert planted == {rule for rule, _, _ in FINE}
 
 
-def test_a_package_that_is_in_no_layer_is_found():
+def test_a_package_that_no_import_layer_lists_is_found():
     pyproject = '[[tool.importlinter.contracts]]\nlayers = ["pykbroker.cli | (pykbroker.testing)", "pykbroker.core"]\n'
     paths = [f"pykbroker/{each}.py" for each in ("core/names", "magic/wand", "spell", "__init__")]
     assert list(tidy.homeless(pyproject, paths)) == ["magic", "spell"]
 
 
-def test_the_tree_has_no_violation():
+def test_the_project_has_no_violation():
     assert [fault for source in tidy.tree(ROOT) for fault in tidy.faults(source)] == []
 
 
-def test_every_package_of_the_broker_is_in_a_layer():
+def test_every_package_of_the_broker_is_listed_in_an_import_layer():
     paths = [source.path for source in tidy.tree(ROOT)]
     assert list(tidy.homeless((ROOT / "pyproject.toml").read_text(), paths)) == []
 
@@ -147,5 +147,5 @@ def test_commit_subjects_are_not_checked_without_git(tmp_path):
     assert prose.subjects(tmp_path) == []
 
 
-def test_commit_subjects_after_the_rule_name_their_area():
+def test_every_new_commit_subject_names_its_area():
     assert list(prose.areas_missing(prose.subjects(ROOT))) == []

@@ -22,7 +22,7 @@ FOUND = [
 ]
 
 
-class PlayedAdmin:
+class FakeAdmin:
     """A fake admin client that records its calls."""
 
     def __init__(self) -> None:
@@ -40,10 +40,10 @@ class PlayedAdmin:
 
 
 @pytest.fixture
-def admin(monkeypatch: pytest.MonkeyPatch) -> PlayedAdmin:
-    played = PlayedAdmin()
+def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
+    played = FakeAdmin()
 
-    def ask(bootstrap: Address, work: Callable[[PlayedAdmin], Awaitable[None]]) -> None:
+    def ask(bootstrap: Address, work: Callable[[FakeAdmin], Awaitable[None]]) -> None:
         trio.run(work, played)
 
     monkeypatch.setattr("pykbroker.cli.configs.ask", ask)
@@ -54,7 +54,7 @@ def run(*words: str) -> Result:
     return CliRunner().invoke(command, ["configs", *words])
 
 
-def test_describe_lists_configs_that_differ_from_their_defaults(admin: PlayedAdmin) -> None:
+def test_describe_lists_configs_that_differ_from_their_defaults(admin: FakeAdmin) -> None:
     assert run("describe", "topic", "a").stdout == (
         "CONFIG          VALUE     SOURCE\n"
         "num.partitions  3         static broker, read-only\n"
@@ -65,7 +65,7 @@ def test_describe_lists_configs_that_differ_from_their_defaults(admin: PlayedAdm
     assert admin.asked == [(2, "a"), (4, "")]
 
 
-def test_alter_sends_all_changes_in_one_request(admin: PlayedAdmin) -> None:
+def test_alter_sends_all_changes_in_one_request(admin: FakeAdmin) -> None:
     words = "--set", "retention.ms=5", "--delete", "segment.ms", "--append", "cleanup.policy=compact"
     assert run("alter", "topic", "a", *words, "--subtract", "cleanup.policy=delete").exit_code == 0
     assert run("alter", "broker", "--set", "log.retention.ms=5", "--dry-run").exit_code == 0
@@ -101,7 +101,7 @@ def test_alter_sends_all_changes_in_one_request(admin: PlayedAdmin) -> None:
     ],
 )
 def test_an_invalid_command_line_sends_no_request_and_explains_the_error(
-    admin: PlayedAdmin, words: list[str], said: str
+    admin: FakeAdmin, words: list[str], said: str
 ) -> None:
     result = run(*words)
     assert (result.exit_code, result.stdout, admin.asked) == (2, "", [])

@@ -1,4 +1,4 @@
-"""Tests of `--console`: errors before the start, and failures that must not end the broker."""
+"""Tests of `--console`: errors that prevent the start, and failures that must not stop the broker."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from pykbroker.cli import console
 from pykbroker.core.address import Address
 
 
-def test_a_missing_package_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_missing_package_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(console, "find_spec", lambda name: None if name == "hypercorn" else object())
     with pytest.raises(click.ClickException, match=r"requires hypercorn, .*: pip install 'pykbroker\[console\]'"):
         console.Console(Address("127.0.0.1", 0))
 
 
-def test_a_console_port_in_use_is_an_error() -> None:
+def test_a_console_port_in_use_prevents_the_start() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(click.ClickException) as refused:

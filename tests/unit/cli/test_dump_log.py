@@ -1,4 +1,4 @@
-"""Tests of `pykbroker dump-log` on the log directories of Apache Kafka, intact and damaged."""
+"""Tests of `pykbroker dump-log` on intact and damaged log directories of Apache Kafka."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def dump(*words: object) -> Result:
 
 
 def lines(*words: object) -> list[str]:
-    """Return the lines printed for one file, without its name."""
+    """Return the lines that are printed for one file, after the line with its name."""
     result = dump(*words)
     assert result.exit_code == 0, result.output
     return result.stdout.splitlines()[1:]
@@ -59,7 +59,7 @@ def test_each_batch_is_one_line_followed_by_its_records(clean: Path) -> None:
     assert len(lines("--deep", path)) == len(batches) + 30
 
 
-def test_headers_nulls_and_binary_values_are_printed_differently(tmp_path: Path) -> None:
+def test_headers_null_values_and_binary_values_are_printed_distinctly(tmp_path: Path) -> None:
     builder = BatchBuilder(codec=Codec.GZIP)
     builder.append(None, b"\xff\n", (("h", None), ("i", b"1")), 5)
     builder.append(b"a\nb", b"", (), 6)
@@ -70,7 +70,7 @@ def test_headers_nulls_and_binary_values_are_printed_differently(tmp_path: Path)
     ]
 
 
-def test_markers_indexes_and_producer_snapshots_are_printed(clean: Path) -> None:
+def test_transaction_markers_indexes_and_producer_snapshots_are_printed(clean: Path) -> None:
     folder = clean / "txn-0"
     log = lines("--deep", folder / f"{6:020}.log")
     assert log[1] == '  offset=6 COMMIT {"coordinator_epoch": 0}'
@@ -94,7 +94,7 @@ def test_records_of_internal_topics_are_decoded(clean: Path) -> None:
     assert not any(" key=" in line for line in metadata + offsets)
 
 
-def test_secrets_are_hidden() -> None:
+def test_secrets_in_metadata_records_are_not_printed() -> None:
     credential = UserScramCredentialRecord(
         name="me", mechanism=1, salt=b"canary", stored_key=b"canary", server_key=b"canary", iterations=4096
     )
@@ -113,7 +113,7 @@ def test_secrets_are_hidden() -> None:
 
 
 @pytest.mark.parametrize("deep", [[], ["--deep"]])
-def test_damage_is_reported_with_its_position_and_the_other_files_are_printed(
+def test_damage_is_reported_with_its_position_and_other_files_are_still_printed(
     clean: Path, tmp_path: Path, deep: list[str]
 ) -> None:
     whole = clean / "codec-none-0" / f"{0:020}.log"
@@ -131,7 +131,7 @@ def test_damage_is_reported_with_its_position_and_the_other_files_are_printed(
     assert f"{whole}:" in result.stdout
 
 
-def test_a_batch_whose_offset_is_too_low_is_damage(tmp_path: Path) -> None:
+def test_a_batch_with_a_base_offset_that_is_too_low_is_reported_as_damage(tmp_path: Path) -> None:
     builder = BatchBuilder(base_offset=7)
     builder.append(b"k", b"v", (), 1)
     batch = builder.build()

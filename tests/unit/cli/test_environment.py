@@ -1,4 +1,4 @@
-"""Tests of configs and options in environment variables."""
+"""Tests of environment variables that set configs and command-line options."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def config(container: bool = False, **environ: str) -> BrokerConfig:
 @pytest.mark.parametrize(
     ("variable", "name"), [("NUM_PARTITIONS", "num.partitions"), ("A__B", "a_b"), ("A___B", "a-b"), ("A", "a")]
 )
-def test_underscores_stand_for_dots_underscores_and_hyphens(variable: str, name: str) -> None:
+def test_an_underscore_in_a_variable_stands_for_a_dot_an_underscore_or_a_hyphen(variable: str, name: str) -> None:
     assert config_name(variable) == name
 
 
-def test_own_variables_set_configs_below_options_and_above_the_file(tmp_path: Path) -> None:
+def test_variables_take_precedence_over_the_file_and_options_over_variables(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("num.partitions=2\nmessage.max.bytes=2000\n")
     environ = {"PYKBROKER_NUM_PARTITIONS": "3", "PYKBROKER_LOG_RETENTION_MS": "3000"}
@@ -49,11 +49,11 @@ def test_own_variables_set_configs_below_options_and_above_the_file(tmp_path: Pa
     assert settings.config.get("message.max.bytes") == 2000
 
 
-def test_a_config_of_pykbroker_needs_its_prefix_once() -> None:
+def test_a_config_of_pykbroker_needs_its_prefix_only_once() -> None:
     assert config(PYKBROKER_FLUSH_BEFORE_ACK="true").pykbroker_flush_before_ack is True
 
 
-def test_a_variable_that_is_no_config_is_refused_with_the_nearest_name() -> None:
+def test_a_variable_that_names_no_config_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(StartError, match="PYKBROKER_NUM_PARTITION: .* did you mean num.partitions"):
         config(PYKBROKER_NUM_PARTITION="3")
 
@@ -63,24 +63,24 @@ def test_an_invalid_value_is_reported_with_its_variable() -> None:
         config(PYKBROKER_NUM_PARTITIONS="many")
 
 
-def test_variables_of_options_and_of_tests_are_no_configs() -> None:
+def test_variables_for_options_and_for_tests_are_not_read_as_configs() -> None:
     config(PYKBROKER_BOOTSTRAP="a:1", PYKBROKER_DATA_DIR="/d", PYKBROKER_TEST_ALL_EXAMPLES="1")
 
 
-def test_variables_of_kafka_have_an_effect_in_a_container_only() -> None:
+def test_kafka_variables_are_read_in_a_container_only() -> None:
     assert config(KAFKA_NUM_PARTITIONS="7").num_partitions == 1
     assert config(container=True, KAFKA_NUM_PARTITIONS="7").num_partitions == 7
     assert config(container=True, KAFKA_NUM_PARTITIONS="7", PYKBROKER_NUM_PARTITIONS="8").num_partitions == 8
 
 
-def test_variables_for_a_jvm_or_from_kubernetes_are_passed_over() -> None:
+def test_variables_for_a_jvm_or_from_kubernetes_are_ignored() -> None:
     options = Options(container=True, environ={**JVM, "KAFKA_NUM_PARTITIONS": "7"})
     assert options.passed_over() == tuple(sorted(JVM))
     assert list(options.without_effect()) == []
     assert options.settings().config.num_partitions == 7
 
 
-def test_a_variable_of_kafka_that_is_no_config_has_no_effect() -> None:
+def test_a_kafka_variable_that_names_no_config_is_ignored() -> None:
     options = Options(container=True, environ={"KAFKA_NUM_PARTITION": "7"})
     assert list(options.without_effect()) == [
         "KAFKA_NUM_PARTITION: There is no broker config num.partition; did you mean num.partitions? It has no effect."
@@ -96,7 +96,7 @@ def test_a_container_listens_on_all_interfaces_and_advertises_localhost() -> Non
     assert settings.listeners[0].advertised is None
 
 
-def test_options_are_read_from_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_may_be_set_by_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     monkeypatch.setattr("pykbroker.cli.run.run", lambda *arguments: seen.append(arguments))
     environ = {
@@ -115,14 +115,14 @@ def test_options_are_read_from_variables(monkeypatch: pytest.MonkeyPatch) -> Non
     assert str(console) == "127.0.0.1:9308"
 
 
-def test_an_invalid_variable_of_an_option_is_named() -> None:
+def test_the_error_for_an_invalid_option_names_its_variable() -> None:
     ended = CliRunner().invoke(pykbroker, ["start"], env={"PYKBROKER_LISTEN": "nowhere"})
     assert ended.exit_code == 2
     assert "PYKBROKER_LISTEN" in ended.stderr
     assert "'nowhere' is not HOST:PORT" in ended.stderr
 
 
-def test_passed_over_variables_are_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ignored_variables_are_logged(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pykbroker.cli.run.serve", lambda *_, **__: None)
     caplog.set_level(logging.INFO)
     ended = CliRunner().invoke(pykbroker, ["start", "--memory", "--container"], env={"KAFKA_OPTS": "-Dx=y"})

@@ -1,4 +1,4 @@
-"""Tests of `pykbroker log-dirs` with a fake admin client, and on files."""
+"""Tests of `pykbroker log-dirs`, which asks a fake admin client or reads the log directories itself."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pykbroker.core.address import Address
 from wire.messages.describe_log_dirs import DescribeLogDirsPartition, DescribeLogDirsResult, DescribeLogDirsTopic
 
 
-class PlayedAdmin:
+class FakeAdmin:
     async def log_dirs(self) -> list[DescribeLogDirsResult]:
         topics = [
             DescribeLogDirsTopic("b", [DescribeLogDirsPartition(10, 700, 3), DescribeLogDirsPartition(2, 50, 0, True)]),
@@ -29,8 +29,8 @@ class PlayedAdmin:
 
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch) -> None:
-    def ask(bootstrap: Address, work: Callable[[PlayedAdmin], Awaitable[None]]) -> None:
-        trio.run(work, PlayedAdmin())
+    def ask(bootstrap: Address, work: Callable[[FakeAdmin], Awaitable[None]]) -> None:
+        trio.run(work, FakeAdmin())
 
     monkeypatch.setattr("pykbroker.cli.log_dirs.ask", ask)
 
@@ -80,7 +80,7 @@ def test_a_directory_without_meta_properties_is_refused(tmp_path: Path) -> None:
         assert run(path).exit_code == 2
 
 
-def test_log_dirs_without_a_running_broker_says_what_to_do() -> None:
+def test_log_dirs_without_a_running_broker_explains_what_to_do() -> None:
     result = run("--bootstrap", "127.0.0.1:1")
     assert result.exit_code == 1
     assert "no broker answers on 127.0.0.1:1" in result.stderr

@@ -1,4 +1,4 @@
-"""Tests of Options: the command line and a config file become settings."""
+"""Tests of `Options`, which turns the command line and a config file into settings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "server.properties"
 
 
-def test_a_broker_without_options_listens_on_this_machine_only() -> None:
+def test_a_broker_without_options_listens_on_localhost_only() -> None:
     settings = Options().settings()
     assert settings.listeners == (ListenerSettings("PLAINTEXT", Address("127.0.0.1", 9092), None),)
     assert settings.data_dirs == (default_data_dir(),)
@@ -50,7 +50,7 @@ def test_memory_stores_data_in_the_temporary_directory() -> None:
         Options(memory=True, data_dir="d").settings("/tmp/x")
 
 
-def test_a_server_properties_of_kafka_is_read(file: Path) -> None:
+def test_a_server_properties_file_of_kafka_is_read(file: Path) -> None:
     file.write_text(
         "# Kafka\nnode.id = 4\nprocess.roles=broker,controller\n"
         "listeners=CONTROLLER://:9093,LOCAL://:19092\nlistener.security.protocol.map=LOCAL:PLAINTEXT,CONTROLLER:PLAINTEXT\n"
@@ -84,7 +84,7 @@ def test_advertise_sets_advertised_listeners() -> None:
     assert settings.config.get("advertised.listeners") == ("PLAINTEXT://broker.example:1",)
 
 
-def test_listen_replaces_the_listeners_of_the_file(file: Path) -> None:
+def test_listen_replaces_the_listeners_of_the_config_file(file: Path) -> None:
     file.write_text(
         "listeners=A://:1,B://:2\nadvertised.listeners=A://a:1\ninter.broker.listener.name=A\n"
         "listener.security.protocol.map=A:PLAINTEXT,B:PLAINTEXT\n"
@@ -101,7 +101,7 @@ def test_listen_replaces_the_listeners_of_the_file(file: Path) -> None:
     assert settings.config.get("inter.broker.listener.name") is None
 
 
-def test_an_invalid_listener_of_the_file_prevents_the_start(file: Path) -> None:
+def test_an_invalid_listener_in_the_config_file_prevents_the_start(file: Path) -> None:
     file.write_text("node.id=1\nlisteners=SASL_SSL://:9094\n")
     with pytest.raises(StartError, match=f"^{file}:2: listeners: SASL_SSL uses SASL_SSL"):
         Options(file=str(file)).settings()

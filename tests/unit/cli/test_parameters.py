@@ -1,4 +1,4 @@
-"""Tests of the parsing of addresses, topics and configs."""
+"""Tests of the parsing of addresses, topics and configs on the command line."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_configs_are_parsed() -> None:
         ("PLAINTEXT_HOST=h:1", "PLAINTEXT_HOST", "h", 1),
     ],
 )
-def test_a_listener_has_a_name_in_upper_case_or_none(text: str, name: str, host: str, port: int) -> None:
+def test_a_listener_name_is_optional_and_converted_to_upper_case(text: str, name: str, host: str, port: int) -> None:
     assert named_address(text) == (name, Address(host, port))
 
 

@@ -1,4 +1,4 @@
-"""Tests of process-wide settings."""
+"""Tests of settings of the whole process: memory allocation."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ print(faults() - before)
 
 
 def page_faults(how: str) -> int:
-    """Return the number of page faults while 50 batches of 1 MB are copied one after the other."""
+    """Return the number of page faults while 50 batches of 1 MB are copied in sequence."""
     done = subprocess.run([sys.executable, "-c", FAULTS, how], capture_output=True, text=True, check=True)
     return int(done.stdout)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc gives freed memory back at once")
-def test_freed_memory_of_a_batch_is_kept_for_the_next_batch():
+def test_memory_of_a_freed_batch_is_reused_for_the_next_batch():
     assert page_faults("kept") < 500
     assert page_faults("given back") > 5_000

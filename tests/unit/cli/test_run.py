@@ -1,4 +1,4 @@
-"""Tests of `pykbroker start` with a fake broker: its output and its exit codes."""
+"""Tests of `pykbroker start` with a fake broker: output, log lines and exit codes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ Serve = Callable[[Settings, Ready, trio.Event], Awaitable[None]]
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Callable[..., Result]:
-    """Return `start(serve, *options)`, which runs the command with this function instead of the broker's."""
+    """Return `start(serve, *options)`, which runs the command with `serve` in place of the broker's own
+    function.
+    """
     monkeypatch.setattr("pykbroker.cli.run.settle_garbage_collector", lambda: None)
     caplog.set_level(logging.INFO)
 
@@ -53,7 +55,7 @@ async def until_sigterm(settings: Settings, ready: Ready, stop: trio.Event) -> N
     await stop.wait()
 
 
-def test_the_first_line_reports_the_address_and_sigterm_ends_with_exit_code_0(
+def test_the_first_output_line_has_the_address_and_sigterm_exits_with_0(
     start: Callable[..., Result], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     result = start(until_sigterm, "--data-dir", str(tmp_path / "d"), "--listen", "127.0.0.1:0")
@@ -63,7 +65,7 @@ def test_the_first_line_reports_the_address_and_sigterm_ends_with_exit_code_0(
     assert "SIGTERM: stopping." in caplog.messages
 
 
-def test_the_first_line_is_json_with_a_log_in_json(start: Callable[..., Result], tmp_path: Path) -> None:
+def test_the_first_output_line_is_json_if_the_log_is_json(start: Callable[..., Result], tmp_path: Path) -> None:
     result = start(until_sigterm, "--data-dir", str(tmp_path / "d"), "--listen", "127.0.0.1:0", "--log-format", "json")
     line = json.loads(result.stdout)
     assert (line["level"], line["cluster_id"], line["version"]) == ("info", "c" * 22, VERSION)
@@ -106,7 +108,7 @@ def test_memory_removes_the_directory_at_exit(start: Callable[..., Result]) -> N
     assert not any(Path(path).exists() for path in seen)
 
 
-def test_a_start_error_is_one_sentence_and_exit_code_1(start: Callable[..., Result]) -> None:
+def test_a_start_error_prints_one_sentence_and_exits_with_1(start: Callable[..., Result]) -> None:
     async def serve(settings: Settings, ready: Ready, stop: trio.Event) -> None:
         raise StartError("the cluster is another one")
 
@@ -115,7 +117,7 @@ def test_a_start_error_is_one_sentence_and_exit_code_1(start: Callable[..., Resu
     assert result.stderr == "Error: the cluster is another one\n"
 
 
-def test_an_unexpected_failure_while_serving_keeps_its_traceback(start: Callable[..., Result]) -> None:
+def test_an_unexpected_failure_while_serving_prints_a_traceback(start: Callable[..., Result]) -> None:
     async def serve(settings: Settings, ready: Ready, stop: trio.Event) -> None:
         ready(Serving("127.0.0.1", 1, "c", 1, dict))
         raise FileNotFoundError(2, "No such file", "/x")
@@ -125,7 +127,7 @@ def test_an_unexpected_failure_while_serving_keeps_its_traceback(start: Callable
     assert result.exit_code == 1
 
 
-def test_a_stop_error_while_serving_is_one_log_line_and_exit_code_1(
+def test_a_stop_error_while_serving_logs_one_line_and_exits_with_1(
     start: Callable[..., Result], caplog: pytest.LogCaptureFixture
 ) -> None:
     async def serve(settings: Settings, ready: Ready, stop: trio.Event) -> None:
@@ -139,7 +141,7 @@ def test_a_stop_error_while_serving_is_one_log_line_and_exit_code_1(
     assert "Traceback" not in result.output
 
 
-def test_a_bug_beside_a_stop_error_keeps_its_traceback(start: Callable[..., Result]) -> None:
+def test_an_unexpected_failure_along_with_a_stop_error_prints_a_traceback(start: Callable[..., Result]) -> None:
     async def serve(settings: Settings, ready: Ready, stop: trio.Event) -> None:
         ready(Serving("127.0.0.1", 1, "c", 1, dict))
         raise ExceptionGroup("", [StopError("/d failed"), KeyError("b")])
@@ -158,13 +160,13 @@ def test_a_bug_beside_a_stop_error_keeps_its_traceback(start: Callable[..., Resu
         ["--config", "absent"],
     ],
 )
-def test_an_invalid_command_line_ends_with_exit_code_2(start: Callable[..., Result], options: list[str]) -> None:
+def test_an_invalid_command_line_exits_with_2(start: Callable[..., Result], options: list[str]) -> None:
     result = start(until_sigterm, *options)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "Error: " in result.stderr
 
 
-def test_an_unsupported_config_file_ends_with_exit_code_1(start: Callable[..., Result], tmp_path: Path) -> None:
+def test_an_unsupported_config_file_exits_with_1(start: Callable[..., Result], tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("listeners=SSL://:9093\n")
     result = start(until_sigterm, "--config", str(file))
@@ -182,19 +184,19 @@ def test_unknown_configs_in_a_file_are_logged(
     assert f"{file}:1: There is no broker config zookeeper.connect. It has no effect." in caplog.messages
 
 
-def test_only_failures_that_the_operator_can_correct_become_sentences() -> None:
+def test_only_failures_that_an_operator_can_correct_are_printed_as_a_sentence() -> None:
     nested = ExceptionGroup("", [ExceptionGroup("", [StartError("a"), StartError("b")]), StartError("a")])
     assert explain(nested) == "a; b"
     assert explain(OSError(28, "No space left on device", "/d/x")) == "/d/x: No space left on device"
     assert explain(ExceptionGroup("", [StartError("a"), KeyError("b")])) is None
 
 
-def test_a_log_event_stays_on_one_line() -> None:
+def test_a_log_message_with_line_breaks_stays_on_one_line() -> None:
     record = logging.LogRecord("x", logging.INFO, "", 0, "client %s", ("a\nFAKE\x1b[0m é",), None)
     assert OneLine("%(levelname)s %(message)s").format(record) == "INFO client a\\nFAKE\\x1b[0m é"
 
 
-def test_the_json_log_is_one_object_a_line() -> None:
+def test_the_json_log_has_one_object_per_line() -> None:
     record = logging.LogRecord("pykbroker.x", logging.WARNING, "", 0, "client %s", ("a\n\u2028é",), None)
     record.created = 1_700_000_000.25
     assert json.loads(JsonLine().format(record)) == {
@@ -211,7 +213,7 @@ def test_the_json_log_is_one_object_a_line() -> None:
     assert json.loads(JsonLine().format(record))["traceback"].endswith("ValueError: no")
 
 
-def test_the_help_is_printed_without_a_command() -> None:
+def test_the_command_without_arguments_prints_its_help() -> None:
     result = CliRunner().invoke(command, [])
     assert result.exit_code == 0
     assert "start" in result.stdout

@@ -20,7 +20,7 @@ from wire.messages.describe_configs import DescribeConfigsResourceResult
 from wire.messages.metadata import MetadataResponsePartition
 
 
-class PlayedAdmin:
+class FakeAdmin:
     """A fake admin client that records its calls."""
 
     def __init__(self) -> None:
@@ -53,8 +53,8 @@ class PlayedAdmin:
 
 
 @pytest.fixture
-def admin(monkeypatch: pytest.MonkeyPatch) -> PlayedAdmin:
-    played = PlayedAdmin()
+def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
+    played = FakeAdmin()
 
     def ask(bootstrap: Sequence[Address], work: Callable[[PlayedAdmin], Awaitable[None]]) -> None:
         assert bootstrap == (Address("127.0.0.1", 9092),)
@@ -73,11 +73,11 @@ def run(*words: str) -> Result:
     return result
 
 
-def test_topics_are_listed_in_columns(admin: PlayedAdmin) -> None:
+def test_topics_are_listed_in_columns(admin: FakeAdmin) -> None:
     assert run("list").stdout == ("TOPIC   PARTITIONS  REPLICAS\norders  1           2\na       2           2\n")
 
 
-def test_describe_prints_partitions_and_the_topics_own_configs(admin: PlayedAdmin) -> None:
+def test_describe_prints_partitions_and_the_configs_set_on_the_topic(admin: FakeAdmin) -> None:
     assert run("describe", "orders", "a").stdout == (
         "orders\n"
         "PARTITION  LEADER  EPOCH  REPLICAS  ISR\n"
@@ -132,7 +132,7 @@ def test_two_numbers_of_partitions_contradict_each_other(admin: PlayedAdmin) -> 
     assert "a:2 and --partitions 3: give one of them" in result.stderr
 
 
-def test_a_topic_that_cannot_be_deleted_is_named_and_the_others_are_deleted(admin: PlayedAdmin) -> None:
+def test_a_topic_that_cannot_be_deleted_is_reported_and_the_others_are_deleted(admin: FakeAdmin) -> None:
     result = CliRunner().invoke(command, ["topics", "delete", "nobody", "a", "nothing"])
     assert (result.exit_code, admin.asked) == (1, [("a",)])
     assert result.stderr == (
@@ -140,7 +140,7 @@ def test_a_topic_that_cannot_be_deleted_is_named_and_the_others_are_deleted(admi
     )
 
 
-def test_topics_without_a_running_broker_says_what_to_do() -> None:
+def test_topics_without_a_running_broker_explains_how_to_start_one() -> None:
     result = CliRunner().invoke(command, ["topics", "list", "--bootstrap", "127.0.0.1:1"])
     assert result.exit_code == 1
     assert "no broker answers on 127.0.0.1:1" in result.stderr

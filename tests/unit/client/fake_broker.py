@@ -1,4 +1,6 @@
-"""A fake broker at the other end of an outgoing connection: it reads whole requests, and sends what the test wants."""
+"""A fake broker at the other end of an outgoing connection: it reads whole requests and sends what a test
+passes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ PEER = Peer("127.0.0.1", 9092, "127.0.0.1", 40_000)
 
 
 class FakeBroker:
-    """Matches `world.net.Pump`: takes the bytes of `connection` without a socket."""
+    """A fake broker that matches `world.net.Pump` and exchanges bytes with `connection` without a socket."""
 
     def __init__(self, response_bytes_max: int = 1 << 20) -> None:
         self.connection = OutgoingConnection(PEER, self, "test", response_bytes_max)
@@ -31,7 +33,7 @@ class FakeBroker:
             self.connection.closed()
 
     def requests(self) -> list[tuple[RequestHeader, Any]]:
-        """Return the requests that came since the last call."""
+        """Return the requests that arrived since the previous call."""
         found = []
         while self._received:
             end = 4 + int.from_bytes(self._received[:4], "big")
@@ -40,7 +42,7 @@ class FakeBroker:
         return found
 
     def send(self, data: bytes) -> None:
-        """Send bytes as a pump receives them: into `room` while there is one, and close once the connection ended."""
+        """Pass bytes to the connection as a pump does, and close it if the bytes ended it."""
         while data and not self.connection.ended:
             room = self.connection.room
             if room is None:

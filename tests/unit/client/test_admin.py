@@ -1,4 +1,4 @@
-"""Tests of the admin client's requests, and of its reading of a broker's responses."""
+"""Tests of the admin client: its requests, and its interpretation of responses."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_topics_and_partitions_are_sorted() -> None:
     assert (second.name, second.internal, second.replication_factor) == ("b", True, 0)
 
 
-async def test_a_topic_that_does_not_exist_is_an_error_with_its_name() -> None:
+async def test_an_unknown_topic_raises_an_error_that_names_the_topic() -> None:
     broker = Broker(MetadataResponse(topics=[MetadataResponseTopic(name="a", error_code=3)]))
     with pytest.raises(ApiError, match=r"Topic 'a' \(UNKNOWN_TOPIC_OR_PARTITION\)"):
         await admin(broker).topics(["a"])
@@ -89,7 +89,9 @@ async def test_an_unknown_error_code_raises_unknown_server_error() -> None:
 
 
 @pytest.mark.parametrize(("version", "names", "states"), [(5, ["a"], []), (6, [], ["a"])])
-async def test_delete_topic_names_the_topic_in_every_version(version: int, names: list[str], states: list[str]) -> None:
+async def test_delete_topic_names_the_topic_in_every_request_version(
+    version: int, names: list[str], states: list[str]
+) -> None:
     broker = Broker(DeleteTopicsResponse(responses=[DeletableTopicResult(name="a")]), version)
     await admin(broker).delete_topic("a")
     assert broker.asked.topic_names == names
@@ -114,7 +116,7 @@ async def test_configs_are_sorted_by_name() -> None:
         await admin(broker).configs(2, "a")
 
 
-async def test_configs_are_altered_or_the_brokers_reason_is_raised() -> None:
+async def test_a_refused_alteration_raises_the_brokers_error_message() -> None:
     broker = Broker(IncrementalAlterConfigsResponse(responses=[AlterConfigsResourceResponse()]))
     change = AlterableConfig("retention.ms", 0, "5")
     await admin(broker).alter_configs(4, "1", [change], validate_only=True)

@@ -25,7 +25,7 @@ RESPONSE_BYTES_MAX = 50_000_000
 
 
 class Broker:
-    """A fake broker that reads whole requests and sends the responses of the test."""
+    """A fake broker that reads whole requests and sends the responses that a test passes."""
 
     def __init__(self, stream: trio.abc.Stream) -> None:
         self.stream = stream
@@ -49,7 +49,7 @@ def outgoing(peer: Peer, pump: Pump) -> OutgoingConnection:
 
 
 class Network:
-    """A running net, and a listener on this machine whose accepted peers are fake brokers."""
+    """A running `SystemNet` and a listener on localhost whose accepted connections are fake brokers."""
 
     def __init__(self, listener: trio.SocketListener) -> None:
         self.net = SystemNet()
@@ -85,7 +85,9 @@ async def ask(connection: BrokerConnection, group: str) -> str:
     return (await connection.ask(FindCoordinatorRequest(key_=group))).host
 
 
-async def test_a_request_has_the_newest_common_version(ends: tuple[BrokerConnection, Broker]) -> None:
+async def test_a_request_is_sent_in_the_newest_version_that_client_and_broker_support(
+    ends: tuple[BrokerConnection, Broker],
+) -> None:
     connection, broker = ends
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection.negotiate)
@@ -173,7 +175,7 @@ async def test_a_response_that_does_not_decode_ends_the_connection(ends: tuple[B
     for each in (pending, other):
         with pytest.raises(InvalidResponse, match="does not decode"):
             await connection.response(each)
-    assert await broker.stream.receive_some() != b"", "the two requests"
+    assert await broker.stream.receive_some() != b"", "the broker receives the two requests"
     assert await broker.stream.receive_some() == b""
 
 
@@ -184,12 +186,12 @@ async def test_a_response_of_many_megabytes_arrives_whole(ends: tuple[BrokerConn
         request = connection.ask_nowait(FindCoordinatorRequest(key_="group"), 0)
         correlation_id, _, _ = await broker.next()
         host = encode_response(FindCoordinatorResponse(host=hosts[7]), 0, correlation_id)[4:]
-        padded = host + b"".join(each.encode() for each in hosts)  # bytes after the message are ignored
+        padded = host + b"".join(each.encode() for each in hosts)  # Bytes after the message are ignored.
         nursery.start_soon(broker.stream.send_all, len(padded).to_bytes(4, "big") + padded)
         assert (await connection.response(request)).host == hosts[7]
 
 
-async def test_a_request_without_response_waits_until_the_kernel_has_taken_it(
+async def test_a_request_without_response_waits_until_its_bytes_are_in_the_socket_buffer(
     ends: tuple[BrokerConnection, Broker],
 ) -> None:
     connection, broker = ends
@@ -210,7 +212,7 @@ async def test_a_request_without_response_waits_until_the_kernel_has_taken_it(
         await sent.wait()
 
 
-async def test_connect_negotiates_the_versions_once(network: Network) -> None:
+async def test_connect_negotiates_api_versions_once(network: Network) -> None:
     connections: list[BrokerConnection] = []
 
     async def client() -> None:
@@ -231,7 +233,7 @@ async def test_connect_negotiates_the_versions_once(network: Network) -> None:
     await broker.stream.aclose()
 
 
-async def test_a_connection_whose_negotiation_fails_is_closed(network: Network) -> None:
+async def test_a_connection_is_closed_if_api_versions_fails(network: Network) -> None:
     async def client() -> None:
         with pytest.raises(Disconnected, match="ApiVersions was answered with error 35"):
             await connect(network.net, "127.0.0.1", network.port, "test")
@@ -245,11 +247,11 @@ async def test_a_connection_whose_negotiation_fails_is_closed(network: Network) 
     await broker.stream.aclose()
 
 
-async def test_an_address_without_a_listener_is_an_oserror(network: Network) -> None:
+async def test_connecting_to_an_address_without_a_listener_raises_oserror(network: Network) -> None:
     await network.listener.aclose()
     with pytest.raises(OSError, match=str(network.port)):
         await connect(network.net, "127.0.0.1", network.port, "test")
 
 
-def test_responses_may_be_as_long_as_requests() -> None:
+def test_a_response_may_be_as_large_as_the_largest_request() -> None:
     assert connect.__defaults__ == (REQUEST_BYTES_MAX,)

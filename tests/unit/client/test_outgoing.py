@@ -1,4 +1,6 @@
-"""Transcripts of an outgoing connection without a socket: requests out, responses in, and every way to end."""
+"""Tests of an outgoing connection without a socket: sent requests, received responses, and every error that
+ends it.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def test_a_request_is_sent_at_once_with_client_id_version_and_a_new_correlation_
     assert first.correlation_id != second.correlation_id
 
 
-def test_responses_reach_their_requests_in_order_and_wake_them_once() -> None:
+def test_responses_are_matched_to_requests_in_order_and_wake_each_caller_once() -> None:
     broker = FakeBroker()
     woken: list[int] = []
     pending = [ask(broker, str(number)) for number in range(3)]
@@ -65,7 +67,7 @@ def test_the_response_of_an_abandoned_request_is_dropped_and_the_next_one_is_del
 
 
 @given(st.data())
-def test_any_split_of_the_bytes_gives_the_same_responses(data: st.DataObject) -> None:
+def test_responses_do_not_depend_on_how_the_bytes_are_split(data: st.DataObject) -> None:
     broker = FakeBroker()
     sizes = data.draw(st.lists(st.sampled_from([0, 1, 100, 32_768, 40_000, 200_000]), min_size=1, max_size=4))
     pending = [broker.connection.request(FetchRequest(), FETCH_VERSION) for _ in sizes]
@@ -82,7 +84,7 @@ def test_any_split_of_the_bytes_gives_the_same_responses(data: st.DataObject) ->
     assert not broker.is_closed
 
 
-def test_records_of_a_large_response_are_a_view_on_one_buffer() -> None:
+def test_the_records_of_a_large_response_are_a_view_on_one_buffer() -> None:
     broker = FakeBroker()
     pending = broker.connection.request(FetchRequest(), FETCH_VERSION)
     ((header, _),) = broker.requests()
@@ -112,7 +114,7 @@ def test_pending_and_later_requests_fail_when_the_broker_closes_the_connection()
         ask(broker)
 
 
-def test_a_response_that_came_before_the_connection_was_closed_stays_valid() -> None:
+def test_a_response_that_arrived_before_the_connection_closed_stays_valid() -> None:
     broker = FakeBroker()
     first, second = ask(broker), ask(broker)
     header, _ = broker.requests()[0]
@@ -125,7 +127,7 @@ def test_a_response_that_came_before_the_connection_was_closed_stays_valid() -> 
 
 
 @pytest.mark.parametrize("size", [3, -1, (1 << 20) + 1])
-def test_a_response_of_a_size_that_is_not_allowed_ends_the_connection(size: int) -> None:
+def test_a_response_with_an_invalid_size_ends_the_connection(size: int) -> None:
     broker = FakeBroker()
     pending = ask(broker)
     broker.send(size.to_bytes(4, "big", signed=True))
@@ -136,7 +138,7 @@ def test_a_response_of_a_size_that_is_not_allowed_ends_the_connection(size: int)
         ask(broker)
 
 
-def test_a_response_to_no_request_ends_the_connection() -> None:
+def test_a_response_without_a_pending_request_ends_the_connection() -> None:
     broker = FakeBroker()
     broker.send((4).to_bytes(4, "big") + (7).to_bytes(4, "big"))
     assert broker.is_closed
@@ -145,7 +147,7 @@ def test_a_response_to_no_request_ends_the_connection() -> None:
 
 
 @pytest.mark.parametrize("bytes_before_the_rest", [4, 60_000])
-def test_a_response_to_another_request_than_the_oldest_ends_the_connection(bytes_before_the_rest: int) -> None:
+def test_a_response_out_of_order_ends_the_connection(bytes_before_the_rest: int) -> None:
     broker = FakeBroker()
     pending = [ask(broker), ask(broker)]
     (oldest, _), (newest, _) = broker.requests()
@@ -158,7 +160,7 @@ def test_a_response_to_another_request_than_the_oldest_ends_the_connection(bytes
             each.result()
 
 
-def test_a_response_that_does_not_decode_is_an_error_of_its_request() -> None:
+def test_a_response_that_does_not_decode_raises_an_error_for_its_request() -> None:
     broker = FakeBroker()
     pending = ask(broker)
     ((header, _),) = broker.requests()
@@ -167,7 +169,7 @@ def test_a_response_that_does_not_decode_is_an_error_of_its_request() -> None:
         pending.result()
 
 
-def test_produce_with_acks_0_awaits_no_response() -> None:
+def test_produce_with_acks_0_waits_for_no_response() -> None:
     broker = FakeBroker()
     broker.connection.send(ProduceRequest(acks=0, timeout_ms=1), 9)
     pending = ask(broker)
@@ -177,7 +179,7 @@ def test_produce_with_acks_0_awaits_no_response() -> None:
     assert pending.result().host == "h"
 
 
-def test_records_of_a_request_are_not_copied_by_the_connection() -> None:
+def test_the_records_of_a_request_are_sent_without_a_copy() -> None:
     broker = FakeBroker()
     broker.flush = lambda: None  # type: ignore[method-assign]
     records = b"r" * 100_000
@@ -186,7 +188,7 @@ def test_records_of_a_request_are_not_copied_by_the_connection() -> None:
     assert any(part is records for part in broker.connection.out)
 
 
-def test_the_owner_is_called_when_the_connection_is_closed_and_when_the_kernel_has_taken_all() -> None:
+def test_callbacks_report_when_all_bytes_are_sent_and_when_the_connection_is_closed() -> None:
     broker, calls = FakeBroker(), []
     broker.connection.on_closed = lambda: calls.append("closed")
     broker.connection.on_sent = lambda: calls.append("sent")
@@ -202,6 +204,6 @@ def test_the_owner_is_called_when_the_connection_is_closed_and_when_the_kernel_h
     ("data", "peer"),
     [(b"HTTP/1.1 400 Bad Request\r\n", "an HTTP server"), (bytes.fromhex("15030100020246"), "a TLS listener")],
 )
-def test_a_peer_of_another_protocol_is_named(data: bytes, peer: str) -> None:
+def test_the_error_names_the_protocol_of_a_peer_that_does_not_use_kafkas(data: bytes, peer: str) -> None:
     with pytest.raises(InvalidResponse, match=f"{peer} answers there"):
         list(ResponseReader(1 << 20).frames(data))

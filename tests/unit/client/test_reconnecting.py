@@ -1,4 +1,4 @@
-"""Tests of a connection that is opened again: backoff, requests that were pending at a disconnect, and many callers."""
+"""Tests of a connection that reconnects: backoff, requests that a disconnect fails, and concurrent callers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERSIONS = [ApiVersion(api_key=ApiKey.FIND_COORDINATOR, min_version=0, max_versi
 
 
 class NegotiatingBroker(FakeBroker):
-    """A fake broker that answers ApiVersions by itself."""
+    """A fake broker that answers ApiVersions without the test."""
 
     def requests(self):
         rest = []
@@ -36,7 +36,7 @@ class NegotiatingBroker(FakeBroker):
 
 
 class Net:
-    """Matches `world.net.Net.connect`. `failures` are raised by the first attempts."""
+    """A double of `world.net.Net` whose first attempts to connect raise the given `failures`."""
 
     def __init__(self, failures: int = 0) -> None:
         self.failures = failures
@@ -62,7 +62,7 @@ def reconnecting(net: Net) -> ReconnectingConnection:
 
 
 async def serve(net: Net) -> None:
-    """Answer the requests of all connections."""
+    """Answer the requests on all connections."""
     while True:
         await trio.sleep(0.001)
         for broker in net.brokers:
@@ -72,7 +72,7 @@ async def serve(net: Net) -> None:
 
 @pytest.fixture
 async def answering(nursery):
-    """Return a function that starts to answer the requests of a net."""
+    """Return a function that starts to answer the requests on all connections of a net."""
 
     def start(net: Net) -> Net:
         nursery.start_soon(serve, net)
@@ -85,7 +85,7 @@ async def ask(connection: ReconnectingConnection, group: str = "group") -> str:
     return (await connection.ask(FindCoordinatorRequest(key_=group))).host
 
 
-async def test_many_callers_share_one_connection_that_the_first_request_opens(autojump_clock, answering) -> None:
+async def test_concurrent_callers_share_the_connection_that_the_first_request_opens(autojump_clock, answering) -> None:
     net = answering(Net())
     connection = reconnecting(net)
     assert net.attempts == []
@@ -96,7 +96,7 @@ async def test_many_callers_share_one_connection_that_the_first_request_opens(au
     assert len(net.attempts) == 1
 
 
-async def test_attempts_wait_for_a_backoff_that_doubles_up_to_its_maximum(autojump_clock, answering) -> None:
+async def test_the_reconnect_backoff_doubles_up_to_its_maximum(autojump_clock, answering) -> None:
     net = answering(Net(failures=7))
     connection = reconnecting(net)
     for _ in range(7):
@@ -107,9 +107,7 @@ async def test_attempts_wait_for_a_backoff_that_doubles_up_to_its_maximum(autoju
     assert waits == [0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0]
 
 
-async def test_a_lost_connection_fails_its_requests_and_the_next_request_opens_another_one(
-    autojump_clock, answering
-) -> None:
+async def test_a_disconnect_fails_pending_requests_and_the_next_request_reconnects(autojump_clock, answering) -> None:
     net = Net()
     connection = reconnecting(net)
     failed = []
@@ -133,10 +131,10 @@ async def test_a_lost_connection_fails_its_requests_and_the_next_request_opens_a
     answering(net)
     assert await ask(connection, "next") == "next"
     assert net.attempts[1] - closed_at == pytest.approx(0.05)
-    assert net.brokers[1].requests() == [], "the lost requests were not sent again"
+    assert net.brokers[1].requests() == [], "failed requests are not sent again"
 
 
-async def test_a_success_resets_the_backoff(autojump_clock, answering) -> None:
+async def test_a_successful_connection_resets_the_backoff(autojump_clock, answering) -> None:
     net = answering(Net(failures=4))
     connection = reconnecting(net)
     for _ in range(4):
@@ -149,7 +147,7 @@ async def test_a_success_resets_the_backoff(autojump_clock, answering) -> None:
     assert net.attempts[-1] - closed_at == pytest.approx(0.05)
 
 
-async def test_a_broker_that_closes_before_it_has_answered_api_versions_is_a_failed_attempt(autojump_clock) -> None:
+async def test_a_broker_that_closes_before_it_answers_api_versions_counts_as_a_failed_attempt(autojump_clock) -> None:
     net = Net()
     connection = reconnecting(net)
 
@@ -167,7 +165,7 @@ async def test_a_broker_that_closes_before_it_has_answered_api_versions_is_a_fai
     assert net.attempts[1] - failed_at == pytest.approx(0.05)
 
 
-async def test_an_attempt_that_its_caller_gives_up_counts_as_failed(autojump_clock, answering) -> None:
+async def test_an_attempt_whose_caller_is_cancelled_counts_as_failed(autojump_clock, answering) -> None:
     net = Net()
     connection = reconnecting(net)
     with trio.move_on_after(2):
@@ -179,7 +177,7 @@ async def test_an_attempt_that_its_caller_gives_up_counts_as_failed(autojump_clo
     assert net.attempts[1] - gave_up_at == pytest.approx(0.05)
 
 
-async def test_close_closes_the_connection_and_a_later_request_opens_another_one(autojump_clock, answering) -> None:
+async def test_a_request_after_close_opens_a_new_connection(autojump_clock, answering) -> None:
     net = answering(Net())
     connection = reconnecting(net)
     connection.close()
@@ -190,7 +188,7 @@ async def test_close_closes_the_connection_and_a_later_request_opens_another_one
     assert len(net.brokers) == 2
 
 
-def test_the_jitter_of_the_backoff_is_20_percent_and_never_exceeds_the_maximum() -> None:
+def test_the_backoff_has_20_percent_jitter_and_never_exceeds_its_maximum() -> None:
     delays = []
     for seed in range(300):
         backoff = Backoff(Random(seed).uniform, 100, 350)

@@ -1,4 +1,4 @@
-"""A broker as the console observes it, with known statistics."""
+"""A double of the broker that the console observes, with known statistics."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
 
 def samples(text: str) -> Samples:
-    """Parse metrics as Prometheus does."""
+    """Parse metrics in Prometheus' text format; map each series to its value."""
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -80,7 +80,7 @@ def samples(text: str) -> Samples:
 
 @dataclasses.dataclass
 class Observed:
-    """An observer that returns what it holds."""
+    """An observer that returns its own attributes as statistics."""
 
     found: BrokerStatistics = FOUND
     found_topics: TopicsStatistics = dataclasses.field(default_factory=lambda: TopicsStatistics(TopicTraffic(), (), 0))
@@ -100,5 +100,5 @@ class Observed:
         return finish(steps)
 
     async def scrape(self) -> Samples:
-        """Return the samples of a scrape."""
+        """Return the samples of one scrape."""
         return samples((await exposition(self)).decode())

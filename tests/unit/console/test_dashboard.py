@@ -1,4 +1,4 @@
-"""The Grafana dashboard of `examples/` and the page about operating name metrics that a broker exports."""
+"""The Grafana dashboard in `examples/` and the page about operating only name metrics that a broker exports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ ROOT = Path(__file__).parents[3]
 DASHBOARD = ROOT / "examples/grafana/pykbroker.json"
 METRIC = re.compile(r"\b(?:kafka|pykbroker|process)_\w+")
 LABELS = {"job", "instance", "le"}
-"""Labels that Prometheus adds, and the one of histograms."""
+"""Labels that Prometheus adds itself, and the label of histogram buckets.
+"""
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ async def test_every_query_of_the_dashboard_names_metrics_and_labels_that_a_brok
         assert grouped <= set.union(LABELS, *(exported[name] for name in metrics)), expression
 
 
-def test_panels_of_the_dashboard_have_their_own_ids_and_places(dashboard: Any) -> None:
+def test_panels_of_the_dashboard_have_unique_ids_and_do_not_overlap(dashboard: Any) -> None:
     panels = dashboard["panels"]
     assert len({panel["id"] for panel in panels}) == len(panels)
     places = sorted((panel["gridPos"] for panel in panels), key=lambda place: (place["y"], place["x"]))
@@ -76,12 +77,12 @@ def test_panels_of_the_dashboard_have_their_own_ids_and_places(dashboard: Any) -
             assert left["y"] + left["h"] <= right["y"]
 
 
-def test_every_variable_of_a_query_is_declared(dashboard: Any) -> None:
+def test_every_variable_that_a_query_uses_is_declared(dashboard: Any) -> None:
     declared = {one["name"] for one in dashboard["templating"]["list"]} | {"__rate_interval"}
     assert {name for one in expressions(dashboard) for name in re.findall(r"\$(\w+)", one)} <= declared
 
 
-async def test_the_page_about_operating_names_metrics_that_a_broker_exports(exported: dict[str, set[str]]) -> None:
+async def test_the_page_about_operating_names_only_metrics_that_a_broker_exports(exported: dict[str, set[str]]) -> None:
     page = (ROOT / "docs/operating.md").read_text()
     named = set(re.findall(r"`((?:kafka|pykbroker|process)_\w+)`", page))
     assert len(named) > 15

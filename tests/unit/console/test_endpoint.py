@@ -20,7 +20,7 @@ HEALTHY = msgspec.structs.replace(
 
 
 async def ask(port: int, request: bytes) -> tuple[bytes, bytes]:
-    """Send a request and return the (head, body) of the answer, until the server closes."""
+    """Send a request; return (head, body) of the response once the server has closed the connection."""
     stream = await trio.open_tcp_stream("127.0.0.1", port)
     async with stream:
         await stream.send_all(request + b"Host: x\r\nConnection: close\r\n\r\n")
@@ -30,7 +30,7 @@ async def ask(port: int, request: bytes) -> tuple[bytes, bytes]:
 
 
 async def get(port: int, path: str) -> tuple[int, str]:
-    """Return the (status, body) of a page."""
+    """Return (status, body) of a page."""
     head, body = await ask(port, f"GET {path} HTTP/1.1\r\n".encode())
     return int(head.split()[1]), body.decode()
 
@@ -82,7 +82,7 @@ async def test_every_link_of_the_index_page_leads_to_a_page() -> None:
         assert [(await get(port, path))[0] for path in paths] == [200] * 4
 
 
-async def test_a_broker_is_ready_while_it_serves_and_no_partition_is_offline() -> None:
+async def test_a_broker_is_ready_while_it_serves_and_has_no_offline_partition() -> None:
     observer, stopping = Observed(HEALTHY), trio.Event()
     async with served(observer, stopping.is_set) as port:
         assert await get(port, "/readyz") == (200, "The broker serves clients, and no partition is offline.\n")
@@ -98,7 +98,7 @@ async def test_a_broker_is_ready_while_it_serves_and_no_partition_is_offline() -
         assert await get(port, "/readyz") == (503, "The broker is stopping.\n")
 
 
-async def test_a_body_that_is_longer_than_one_write_arrives_whole() -> None:
+async def test_a_body_that_needs_several_writes_arrives_whole() -> None:
     long = "x" * 1_000_000
     found = msgspec.structs.replace(FOUND, directories=(msgspec.structs.replace(FOUND.directories[0], path=long),))
     async with served(Observed(found)) as port:

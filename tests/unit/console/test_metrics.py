@@ -1,4 +1,4 @@
-"""Tests of the metrics that a scrape returns."""
+"""Tests of the metrics that one scrape returns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pykbroker.server.ending import ConnectionEnding
 from tests.unit.console.observed import Observed
 
 
-async def test_each_statistic_is_exported_under_its_metric() -> None:
+async def test_each_statistic_is_exported_under_its_metric_name() -> None:
     found = await Observed().scrape()
 
     def of(name: str, **labels: str) -> float:
@@ -55,7 +55,7 @@ async def test_each_statistic_is_exported_under_its_metric() -> None:
     assert found["process_resident_memory_bytes", ()] > 0
 
 
-async def test_durations_of_all_versions_of_an_api_are_one_histogram() -> None:
+async def test_one_histogram_has_the_durations_of_all_versions_of_an_api() -> None:
     found = await Observed().scrape()
     of_produce = {
         dict(labels)["le"]: value
@@ -70,7 +70,7 @@ async def test_durations_of_all_versions_of_an_api_are_one_histogram() -> None:
     assert found["pykbroker_request_seconds_sum", labels] == pytest.approx(5.005)
 
 
-async def test_the_versions_of_pykbroker_and_python_are_labels_of_build_info() -> None:
+async def test_build_info_has_the_versions_of_pykbroker_and_python_as_labels() -> None:
     found = await Observed().scrape()
     assert found["pykbroker_build_info", (("python", platform.python_version()), ("version", VERSION))] == 1
     assert found["kafka_brokers", ()] == 1

@@ -13,7 +13,7 @@ from pykbroker.core.steps import finish
 HOSTILE = 'a"b\\c\nd} 1\n# HELP e'
 
 
-def test_prometheus_reads_label_values_with_special_characters_as_they_were() -> None:
+def test_prometheus_parses_label_values_with_special_characters_unchanged() -> None:
     family = Family("m_total", "counter", "Documented", [(labels(consumergroup=HOSTILE, partition=3), 7), ("", 8)])
     metric = CounterMetricFamily("n", "Documented", labels=["directory"])
     metric.add_metric([HOSTILE], 1e20)
@@ -30,7 +30,7 @@ def test_prometheus_reads_label_values_with_special_characters_as_they_were() ->
     )
 
 
-def test_long_texts_are_rendered_in_many_steps() -> None:
+def test_long_texts_are_rendered_in_several_steps() -> None:
     made: list[int] = []
 
     def lines() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Metrics of topics, partitions and groups, scraped from a whole broker."""
+"""Metrics of topics, partitions and groups, scraped from a complete broker."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ async def scrape(local_broker: LocalBroker) -> Samples:
 
 
 def of(found: Samples, name: str, **labels: object) -> float | None:
-    """Return the value of one series, or None if it does not exist."""
+    """Return the value of one series, or None if the series does not exist."""
     return found.get((name, tuple(sorted((name, str(value)) for name, value in labels.items()))))
 
 
 def traffic(found: Samples, **labels: object) -> dict[str, float]:
-    """Return the counters of a topic, or of all topics without labels. Those that are 0 are left out."""
+    """Return the counters of a topic, or of all topics together. Counters with the value 0 are omitted."""
     values = {name: of(found, f"kafka_server_brokertopicmetrics_{name}_total", **labels) for name in TRAFFIC}
     assert None not in values.values()
     return {name: value for name, value in values.items() if value}
 
 
 async def commit(client: Client, group: str, *offsets: tuple[str, int, int]) -> None:
-    """Commit offsets, as (topic, partition, offset), outside of a group's generations."""
+    """Commit (topic, partition, offset) triples without a group member, as an admin client does."""
     response = await client.call(
         OffsetCommitRequest(
             group,
@@ -104,7 +104,7 @@ async def test_records_and_bytes_are_counted_by_topic_and_in_total(tmp_path: Pat
         }
 
 
-async def test_bytes_of_a_fetch_that_waited_for_more_are_counted_once(tmp_path: Path) -> None:
+async def test_the_bytes_of_a_fetch_that_waited_for_min_bytes_are_counted_once(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
         client, data = await local_broker.connect(), batch(b"x")
         await client.produce("a", data)
@@ -115,7 +115,7 @@ async def test_bytes_of_a_fetch_that_waited_for_more_are_counted_once(tmp_path: 
         assert traffic(await scrape(local_broker), topic="a")["bytesout"] == 2 * len(data)
 
 
-async def test_a_batch_that_is_rewritten_off_the_loop_is_counted(tmp_path: Path) -> None:
+async def test_a_batch_that_is_recompressed_off_the_loop_is_counted(tmp_path: Path) -> None:
     async with serving(tmp_path) as local_broker:
         client, data = await local_broker.connect(), batch(b"x" * 200_000)
         await client.create("a", compression_type="zstd")
@@ -126,7 +126,7 @@ async def test_a_batch_that_is_rewritten_off_the_loop_is_counted(tmp_path: Path)
 
 
 @pytest.mark.parametrize("compression", ["producer", "zstd"])
-async def test_a_refused_batch_is_a_failed_request_if_kafka_does_not_expect_its_error(
+async def test_a_batch_refused_with_an_unexpected_error_counts_as_a_failed_request(
     tmp_path: Path, compression: str
 ) -> None:
     async with serving(tmp_path) as local_broker:
@@ -140,7 +140,7 @@ async def test_a_refused_batch_is_a_failed_request_if_kafka_does_not_expect_its_
         assert (found["totalproducerequests"], found["failedproducerequests"], found["messagesin"]) == (2, 1, 1)
 
 
-async def test_errors_that_kafka_expects_are_no_failed_requests(tmp_path: Path) -> None:
+async def test_errors_that_kafka_expects_do_not_count_as_failed_requests(tmp_path: Path) -> None:
     async with serving(tmp_path) as local_broker:
         client = await local_broker.connect()
         await client.create("a", max_message_bytes="200")
@@ -149,7 +149,7 @@ async def test_errors_that_kafka_expects_are_no_failed_requests(tmp_path: Path) 
         assert traffic(await scrape(local_broker), topic="a") == {"totalproducerequests": 1, "totalfetchrequests": 1}
 
 
-async def test_a_read_that_fails_for_an_unexpected_reason_is_a_failed_request(
+async def test_a_fetch_with_an_unexpected_error_counts_as_a_failed_request(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pykbroker.core.errors import ApiError
@@ -165,7 +165,7 @@ async def test_a_read_that_fails_for_an_unexpected_reason_is_a_failed_request(
         assert traffic(await scrape(local_broker), topic="a") == {"totalfetchrequests": 1, "failedfetchrequests": 1}
 
 
-async def test_an_incremental_fetch_session_counts_one_request_for_each_topic_that_it_reads(tmp_path: Path) -> None:
+async def test_an_incremental_fetch_counts_one_request_for_each_topic_that_it_reads(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 3), ("b", 1))) as local_broker:
         client = await local_broker.connect()
         first = fetch_request("a", 0)
@@ -180,7 +180,7 @@ async def test_an_incremental_fetch_session_counts_one_request_for_each_topic_th
         assert traffic(found, topic="a") == traffic(found, topic="b") == {"totalfetchrequests": 2}
 
 
-async def test_totals_keep_the_counters_of_deleted_topics(tmp_path: Path) -> None:
+async def test_totals_include_the_counters_of_deleted_topics(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
         client, data = await local_broker.connect(), batch(b"x")
         await client.produce("a", data)
@@ -192,7 +192,7 @@ async def test_totals_keep_the_counters_of_deleted_topics(tmp_path: Path) -> Non
         assert traffic(found)["messagesin"] == 2
 
 
-async def test_offsets_of_a_partition_are_those_that_list_offsets_returns(tmp_path: Path) -> None:
+async def test_partition_metrics_have_the_offsets_that_list_offsets_returns(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 2),)) as local_broker:
         client = await local_broker.connect()
         for _ in range(3):
@@ -205,7 +205,7 @@ async def test_offsets_of_a_partition_are_those_that_list_offsets_returns(tmp_pa
             assert of(found, "kafka_topic_partition_oldest_offset", **labels) == 0
 
 
-async def test_committed_offsets_and_lags_are_those_of_the_group(tmp_path: Path) -> None:
+async def test_group_metrics_have_committed_offsets_and_lags(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 2),), **ONE_COORDINATOR) as local_broker:
         client = await local_broker.connect()
         await find_coordinator(client)
@@ -217,11 +217,13 @@ async def test_committed_offsets_and_lags_are_those_of_the_group(tmp_path: Path)
         assert of(found, "kafka_consumergroup_current_offset", **labels, partition=1) == 1
         assert of(found, "kafka_consumergroup_lag", **labels, partition=1) == 2
         assert of(found, "kafka_consumergroup_current_offset", **labels, partition=0) == 7
-        assert of(found, "kafka_consumergroup_lag", **labels, partition=0) == 0, "an offset beyond the end has no lag"
+        assert of(found, "kafka_consumergroup_lag", **labels, partition=0) == 0, (
+            "a committed offset beyond the log end has no lag"
+        )
         assert traffic(found, topic="__consumer_offsets")["messagesin"] == 2
 
 
-async def test_a_group_keeps_its_offset_when_the_lag_is_unknown(tmp_path: Path) -> None:
+async def test_a_group_metric_keeps_the_committed_offset_if_the_lag_is_unknown(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 1),), **ONE_COORDINATOR) as local_broker:
         client = await local_broker.connect()
         await find_coordinator(client)
@@ -250,7 +252,7 @@ async def test_a_transaction_marker_counts_as_one_record(tmp_path: Path) -> None
         assert after["bytesin"] == partition.log.size_bytes
 
 
-async def test_series_are_bounded_and_what_exceeds_the_bound_is_counted(tmp_path: Path) -> None:
+async def test_the_number_of_series_is_limited_and_the_omitted_series_are_counted(tmp_path: Path) -> None:
     topics = (("a", 2), ("b", 3), ("c", 1))
     async with serving(
         tmp_path, topics=topics, pykbroker_metrics_partitions_max="3", **ONE_COORDINATOR
@@ -265,14 +267,16 @@ async def test_series_are_bounded_and_what_exceeds_the_bound_is_counted(tmp_path
         sizes = [of(found, "kafka_topic_partitions", topic=topic) for topic in "abc"]
         assert sum(size or 0 for size in sizes) == 3
         omitted = sum(partitions for (_, partitions), size in zip(topics, sizes, strict=True) if size is None)
-        assert of(found, "pykbroker_metrics_partitions_omitted") == omitted + 1, "the one of __consumer_offsets, too"
+        assert of(found, "pykbroker_metrics_partitions_omitted") == omitted + 1, (
+            "the partition of __consumer_offsets is omitted, too"
+        )
         groups = {dict(labels)["consumergroup"] for name, labels in found if name == "kafka_consumergroup_lag"}
         assert len(groups) == 1
         assert of(found, "pykbroker_metrics_offsets_omitted") == 4
         assert traffic(found)["messagesin"] >= 3
 
 
-async def test_without_a_bound_above_zero_only_totals_are_exported(tmp_path: Path) -> None:
+async def test_a_limit_of_zero_series_exports_only_totals(tmp_path: Path) -> None:
     async with serving(
         tmp_path, topics=(("a", 1),), pykbroker_metrics_partitions_max="0", **ONE_COORDINATOR
     ) as local_broker:
@@ -285,7 +289,7 @@ async def test_without_a_bound_above_zero_only_totals_are_exported(tmp_path: Pat
         assert traffic(found)["messagesin"] >= 1
 
 
-async def test_a_group_coordinator_that_does_not_commit_does_not_hold_up_a_scrape(
+async def test_a_scrape_does_not_wait_for_a_group_coordinator_that_cannot_commit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from pykbroker.machines.replies import Replies
