@@ -1,4 +1,4 @@
-"""A log in memory that commits when the test says so, and fails when it says so."""
+"""An in-memory log for coordinators; the test decides when it commits, loses leadership or fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from wire.records.control import transaction_marker
 
 
 class MemoryLog:
-    """Matches `Journal`. With `held` nothing is committed until `commit`."""
+    """An in-memory log that matches the Protocol `Journal`. With `held`, records are committed only by
+    `commit`.
+    """
 
     def __init__(self, *, held: bool = False) -> None:
         self.leader_epoch, self.is_leader, self.held = 0, True, held
@@ -27,7 +29,7 @@ class MemoryLog:
         self.stored: list[bytes] = []
         self.error: ApiError | None = None
         self.gate: trio.Event | None = None
-        self.flushing: trio.Event | None = None  # that a flush waits for, as it does for a thread
+        self.flushing: trio.Event | None = None  # A flush waits for this event, as it would for a thread.
         self._advanced = trio.Event()
 
     def leads(self, leader_epoch: int) -> bool:

@@ -1,4 +1,7 @@
-"""Reading the logs of coordinators: many committed offsets at once, with the same result as one by one."""
+"""Tests of reading the logs of coordinators: runs of committed offsets, compared with reading record by record.
+
+A run is a sequence of similar offset commits in one batch, which is decoded at once.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,8 @@ from wire.stored.offset_run import RUN_RECORDS_MAX, RUN_RECORDS_MIN, SHAPES_MAX,
 
 IN_RUNS, ONE_BY_ONE = Batches(GROUP_RECORDS, 0, read_run=read_run), Batches(GROUP_RECORDS, 0)
 NARROW_MAX = 64
-"""Records whose delta takes one byte."""
+"""The largest offset delta whose varint takes one byte is one less than this.
+"""
 TOPIC_ID = bytes(range(16))
 NIL = bytes(16)
 
@@ -61,7 +65,7 @@ def other(key: CoordinatorKey, value: CoordinatorValue | None = None, version: i
 def batch_of(
     stored: list[Stored], deltas: list[int] | None = None, times: list[int] | None = None, **header: Any
 ) -> Batch:
-    """Return a batch of these records at base offset 1000. `deltas` has gaps, as compaction leaves them."""
+    """Return a batch of the given records at base offset 1000; gaps in `deltas` stand for compacted records."""
     deltas = list(range(len(stored))) if deltas is None else deltas
     payload = b""
     for place, (key, value) in enumerate(stored):
@@ -72,12 +76,12 @@ def batch_of(
         payload += varint(len(body)) + body
     builder = BatchBuilder(base_offset=1000, base_timestamp=0, **header)
     builder.append(b"", b"")
-    (drawn,) = batches(builder.build())
-    return carrying(replace(drawn, count=len(stored), last_offset_delta=deltas[-1] if deltas else 0), payload)
+    (random_records,) = batches(builder.build())
+    return carrying(replace(random_records, count=len(stored), last_offset_delta=deltas[-1] if deltas else 0), payload)
 
 
 def carrying(batch: Batch, payload: bytes) -> Batch:
-    """Return the batch with other records and an unchanged header."""
+    """Return the batch with another payload and an unchanged header."""
     (changed,) = batches(sealed(batch, payload))
     return changed
 
@@ -96,7 +100,7 @@ def entries(framing: Batches, batch: Batch, start_offset: int = 0) -> Iterator[E
 
 
 def replayed(framing: Batches, *read: Batch, start_offset: int = 0) -> Any:
-    """Return the state after these batches; "damaged" for a batch that cannot be read."""
+    """Return the group state after replaying the batches, or "damaged" if one cannot be read."""
     machine = GroupMachine(GroupSettings(), Random(1))
     try:
         for batch in read:
@@ -108,7 +112,7 @@ def replayed(framing: Batches, *read: Batch, start_offset: int = 0) -> Any:
 
 
 def runs(batch: Batch) -> list[int]:
-    """Return the number of records of each entry."""
+    """Return the number of records in each entry of the batch."""
     return [entry.value.count if isinstance(entry.value, RecordRun) else 1 for entry in entries(IN_RUNS, batch)]
 
 
@@ -123,7 +127,7 @@ def runs(batch: Batch) -> list[int]:
         (3, NIL, "m\u00e4x"),
     ],
 )
-def test_a_commit_is_read_in_runs(version: int, topic_id: bytes, metadata: str) -> None:
+def test_offset_commits_are_read_as_runs(version: int, topic_id: bytes, metadata: str) -> None:
     batch = batch_of(
         [
             commit(place, place * 10**9, version=version, topic_id=topic_id, metadata=metadata)
@@ -146,18 +150,18 @@ def test_a_commit_is_read_in_runs(version: int, topic_id: bytes, metadata: str) 
         (RUN_RECORDS_MAX + 1, [RUN_RECORDS_MAX, 1]),
     ],
 )
-def test_a_run_has_a_bound(count: int, expected: list[int]) -> None:
+def test_the_length_of_a_run_is_limited(count: int, expected: list[int]) -> None:
     batch = batch_of([commit(place) for place in range(count)], [NARROW_MAX + place for place in range(count)])
     assert runs(batch) == expected
 
 
 @pytest.mark.parametrize("count", [RUN_RECORDS_MIN - 1, RUN_RECORDS_MIN, RUN_RECORDS_MIN + 1])
-def test_one_record_is_no_run(count: int) -> None:
+def test_a_run_has_a_minimum_length(count: int) -> None:
     values = [entry.value for entry in entries(IN_RUNS, batch_of([commit(place) for place in range(count)]))]
     assert [isinstance(value, OffsetRun) for value in values] == [count >= RUN_RECORDS_MIN]
 
 
-def test_more_shapes_than_are_kept_are_read() -> None:
+def test_more_record_layouts_than_the_cache_holds_are_read() -> None:
     stored = [commit(0, topic="t" * size) for size in range(1, SHAPES_MAX + 2)]
     for _ in range(2):
         groups = replayed(IN_RUNS, batch_of(stored))[1]
@@ -183,7 +187,7 @@ def test_more_shapes_than_are_kept_are_read() -> None:
         commit(1, version=1),
     ],
 )
-def test_what_differs_is_read_in_its_place(stored: Stored) -> None:
+def test_a_record_that_does_not_fit_a_run_is_read_in_its_position(stored: Stored) -> None:
     around = [commit(place) for place in range(4)]
     batch = batch_of([*around, stored, *around[2:]])
     assert replayed(IN_RUNS, batch) == replayed(ONE_BY_ONE, batch) != "damaged"
@@ -204,13 +208,13 @@ def test_what_differs_is_read_in_its_place(stored: Stored) -> None:
         (b"", b""),
     ],
 )
-def test_what_is_damaged_is_refused_as_ever(stored: Stored) -> None:
+def test_a_damaged_record_is_refused_in_a_run_as_alone(stored: Stored) -> None:
     batch = batch_of([commit(0), stored, commit(1)])
     assert replayed(IN_RUNS, batch) == replayed(ONE_BY_ONE, batch) == "damaged"
 
 
 @pytest.mark.parametrize("size", [STRING_BYTES_MAX - 1, STRING_BYTES_MAX, STRING_BYTES_MAX + 1])
-def test_metadata_of_a_record_has_the_bound_of_a_string(size: int) -> None:
+def test_offset_metadata_may_be_as_long_as_a_string_field(size: int) -> None:
     key, value = commit(0, metadata="x")
     length = bytes(((size + 1) & 0x7F | 0x80, (size + 1) >> 7 & 0x7F | 0x80, size + 1 >> 14))
     long = (value or b"").replace(b"\x02x", length + b"x" * size)
@@ -219,7 +223,7 @@ def test_metadata_of_a_record_has_the_bound_of_a_string(size: int) -> None:
     assert (replayed(IN_RUNS, batch) == "damaged") == (size > STRING_BYTES_MAX)
 
 
-def test_a_delta_beyond_the_last_offset_is_refused() -> None:
+def test_an_offset_delta_beyond_the_last_offset_is_refused() -> None:
     batch = batch_of([commit(place) for place in range(3)], [0, 1, 2])
     for last_delta, expected in ((2, False), (1, True)):
         changed = carrying(replace(batch, last_offset_delta=last_delta), bytes(batch.payload))
@@ -227,7 +231,7 @@ def test_a_delta_beyond_the_last_offset_is_refused() -> None:
         assert replayed(IN_RUNS, changed) == replayed(ONE_BY_ONE, changed)
 
 
-def test_only_what_is_behind_the_log_start_offset_is_read() -> None:
+def test_records_below_the_log_start_offset_are_not_read() -> None:
     batch = batch_of([commit(place) for place in range(5)])
     for start in (1000, 1002, 1004, 1005):
         held = replayed(IN_RUNS, batch, start_offset=start)
@@ -235,7 +239,7 @@ def test_only_what_is_behind_the_log_start_offset_is_read() -> None:
         assert [*held[1].get("g", {}).get("t", ())] == [place for place in range(5) if 1000 + place >= start]
 
 
-def test_offsets_of_a_transaction_hold_from_its_marker_on() -> None:
+def test_transactional_offsets_apply_once_their_marker_is_replayed() -> None:
     batch = batch_of([commit(place) for place in range(5)], producer_id=7, producer_epoch=0, transactional=True)
     (first,) = entries(IN_RUNS, batch)
     assert isinstance(first.value, OffsetRun)
@@ -256,8 +260,10 @@ def test_offsets_of_a_transaction_hold_from_its_marker_on() -> None:
     assert replayed(IN_RUNS, batch, marker) == replayed(ONE_BY_ONE, batch, marker) == state(machine)
 
 
-def drawn(random: Random) -> list[Stored]:
-    """Records as logs of groups have them: commits of one group behind those of another, and a few of other kinds."""
+def random_records(random: Random) -> list[Stored]:
+    """Return random records of a coordinator's log: mostly offset commits, group after group, and a few other
+    records.
+    """
     stored: list[Stored] = []
     for _ in range(random.randint(1, 6)):
         group, topic = random.choice(["g", "g2", "gr\u00fcn"]), random.choice(["t", "topic", "u"])
@@ -283,8 +289,8 @@ def drawn(random: Random) -> list[Stored]:
     return stored
 
 
-def drawn_batch(random: Random) -> Batch:
-    stored = drawn(random)
+def random_batch(random: Random) -> Batch:
+    stored = random_records(random)
     step = random.choice([1, 1, 3, 200])
     deltas = sorted(random.sample(range(len(stored) * step), len(stored)))
     times = [random.choice([0, 0, 0, 1, 64, 70]) for _ in stored] if random.random() < 0.5 else None
@@ -292,8 +298,8 @@ def drawn_batch(random: Random) -> Batch:
     return batch_of(stored, deltas, times, **header)
 
 
-def spoiled(random: Random, batch: Batch) -> Iterator[Batch]:
-    """Yield the batch with one byte changed, cut off, or with a byte more, a few times."""
+def damaged_copies(random: Random, batch: Batch) -> Iterator[Batch]:
+    """Yield damaged copies of the batch: with one byte changed, truncated, and one byte longer."""
     payload = bytes(batch.payload)
     for _ in range(10):
         changed = bytearray(payload)
@@ -304,35 +310,37 @@ def spoiled(random: Random, batch: Batch) -> Iterator[Batch]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_runs_say_what_their_records_say(seed: int) -> None:
+def test_runs_have_the_same_effect_as_their_single_records(seed: int) -> None:
     random = Random(seed)
-    first, second = drawn_batch(random), drawn_batch(random)
+    first, second = random_batch(random), random_batch(random)
     assert replayed(IN_RUNS, first, second) == replayed(ONE_BY_ONE, first, second) != "damaged"
-    for changed in spoiled(random, second):
+    for changed in damaged_copies(random, second):
         assert replayed(IN_RUNS, first, changed) == replayed(ONE_BY_ONE, first, changed)
 
 
 @pytest.mark.parametrize(
     ("size", "count"), [(OPENED_BYTES_MAX - 1, 2), (OPENED_BYTES_MAX, 1), (OPENED_BYTES_MAX + 1, 1)]
 )
-def test_batches_are_opened_until_they_have_so_many_bytes(size: int, count: int) -> None:
+def test_batches_are_decompressed_together_up_to_a_size_limit(size: int, count: int) -> None:
     batch = batch_of([commit(0)])
     content = bytes(size)
     assert len(opened([carrying(batch, content), batch, batch][:2])) == count
     assert opened([carrying(batch, content), batch])[0] == content
 
 
-def test_a_batch_that_cannot_be_opened_ends_those_that_are() -> None:
+def test_batches_before_a_corrupt_batch_are_still_returned() -> None:
     batch = batch_of([commit(0)])
     damaged = carrying(replace(batch, attributes=Codec.ZSTD), b"no frame")
     sound, error = opened([batch, damaged, batch])
     assert not isinstance(sound, DecodeError)
     assert memoryview(sound) == batch.payload
     assert isinstance(error, DecodeError)
-    assert (error.__traceback__, error.__context__) == (None, None), "nothing is kept by it"
+    assert (error.__traceback__, error.__context__) == (None, None), (
+        "the error keeps no reference to the decompressed data"
+    )
 
 
-def test_a_compressed_batch_is_read_in_runs() -> None:
+def test_a_compressed_batch_is_read_as_runs() -> None:
     builder = BatchBuilder(Codec.ZSTD)
     for key, value in (commit(place) for place in range(10)):
         builder.append(key, value)

@@ -1,4 +1,4 @@
-"""Writing markers, from decision to completion: a marker is repeated until it is in its partition's log."""
+"""Tests of transaction markers: the coordinator repeats a marker until it is in the log of each partition."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ NAME = "copier"
 
 
 class Ids:
-    """Producer ids, when there are any."""
+    """A source of producer ids that may be exhausted."""
 
     def __init__(self) -> None:
         self.next, self.in_hand, self.refills = 7, True, 0
@@ -77,8 +77,8 @@ class Ids:
         self.in_hand = True
 
 
-class House:
-    """Coordinators of both kinds, the log of transactions, and partitions by topic."""
+class Coordinators:
+    """The transaction and group coordinators of a broker, their logs, and partitions that take markers."""
 
     def __init__(self, log: MemoryLog) -> None:
         self.log, self.ids, self.wall_ms = log, Ids(), WALL_MS
@@ -114,7 +114,7 @@ class House:
         return self.partitions[topic, index]
 
     async def begin(self, *places: tuple[str, int], version: int = 0) -> TransactionAnswer:
-        """Begin a transaction over these partitions and return its producer."""
+        """Begin a transaction with the given partitions and return its producer id and epoch."""
         producer = await self.transactions.send(InitProducer(NAME, 60_000))
         assert isinstance(producer, TransactionAnswer)
         partitions = frozenset(TopicPartition(*place) for place in places)
@@ -135,7 +135,7 @@ class House:
         return found.transactions[0].state
 
     def markers(self, topic: str, index: int) -> list[tuple[int, int, ControlRecord]]:
-        """Producer id, epoch and record of each control batch in a partition."""
+        """Return the producer id, epoch and record of each control batch in a partition."""
         return [
             (batch.producer_id, batch.producer_epoch, record)
             for data in self.partitions[topic, index].stored
@@ -146,38 +146,40 @@ class House:
 
 
 @asynccontextmanager
-async def hosting(log: MemoryLog | None = None, *, writing: bool = True) -> AsyncIterator[House]:
-    house = House(log or MemoryLog())
+async def hosting(log: MemoryLog | None = None, *, writing: bool = True) -> AsyncIterator[Coordinators]:
+    coordinators = Coordinators(log or MemoryLog())
     async with trio.open_nursery() as nursery:
-        led = {0: house.log}
-        house.runtime.follow(1, led)
-        house.groups.follow(1, {0: house.partitions[GROUP_METADATA_TOPIC, 0]})
-        house.writer.follow(led if writing else {})
-        for task in (house.runtime.run, house.groups.run, house.writer.run):
+        logs = {0: coordinators.log}
+        coordinators.runtime.follow(1, logs)
+        coordinators.groups.follow(1, {0: coordinators.partitions[GROUP_METADATA_TOPIC, 0]})
+        coordinators.writer.follow(logs if writing else {})
+        for task in (coordinators.runtime.run, coordinators.groups.run, coordinators.writer.run):
             nursery.start_soon(task)
         await trio.testing.wait_all_tasks_blocked()
-        yield house
+        yield coordinators
         nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("commit", [True, False])
 @pytest.mark.parametrize("version", [0, 2])
-async def test_each_partition_gets_the_marker_and_the_transaction_is_complete(commit: bool, version: int) -> None:
-    async with hosting() as house:
-        producer = await house.begin(("a", 0), ("b", 3), version=version)
+async def test_each_partition_gets_the_marker_and_the_transaction_completes(commit: bool, version: int) -> None:
+    async with hosting() as coordinators:
+        producer = await coordinators.begin(("a", 0), ("b", 3), version=version)
         bumped = version // 2
-        assert (await house.end(producer, commit=commit, version=version)).error_code is ErrorCode.NONE
+        assert (await coordinators.end(producer, commit=commit, version=version)).error_code is ErrorCode.NONE
         await trio.testing.wait_all_tasks_blocked()
         kind = ControlType.COMMIT if commit else ControlType.ABORT
         for place in (("a", 0), ("b", 3)):
-            assert house.markers(*place) == [(7, bumped, ControlRecord(0, kind, EndTxnMarker(0)))]
-        assert await house.state() is (TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT)
+            assert coordinators.markers(*place) == [(7, bumped, ControlRecord(0, kind, EndTxnMarker(0)))]
+        assert await coordinators.state() is (
+            TransactionState.COMPLETE_COMMIT if commit else TransactionState.COMPLETE_ABORT
+        )
 
 
-async def test_a_groups_pending_offsets_appear_with_the_marker() -> None:
-    async with hosting() as house:
-        producer = await house.begin((GROUP_METADATA_TOPIC, 0))
-        house.groups.ask(
+async def test_a_groups_transactional_offsets_appear_with_the_marker() -> None:
+    async with hosting() as coordinators:
+        producer = await coordinators.begin((GROUP_METADATA_TOPIC, 0))
+        coordinators.groups.ask(
             "g",
             ClientRequest(
                 TxnOffsetCommitRequest(
@@ -187,128 +189,128 @@ async def test_a_groups_pending_offsets_appear_with_the_marker() -> None:
             ),
         ).result()
         asked = FetchOffsets(OffsetFetchRequestGroup("g", topics=None), require_stable=False)
-        assert house.groups.ask("g", asked).result().topics == []
-        await house.end(producer, commit=True)
+        assert coordinators.groups.ask("g", asked).result().topics == []
+        await coordinators.end(producer, commit=True)
         await trio.testing.wait_all_tasks_blocked()
-        (topic,) = house.groups.ask("g", asked).result().topics
+        (topic,) = coordinators.groups.ask("g", asked).result().topics
         assert topic.partitions[0].committed_offset == 5
-        assert await house.state() is TransactionState.COMPLETE_COMMIT
+        assert await coordinators.state() is TransactionState.COMPLETE_COMMIT
 
 
-async def test_what_does_not_take_the_marker_is_tried_again_alone(autojump_clock: object) -> None:
-    async with hosting() as house:
-        producer = await house.begin(("a", 0), ("b", 3))
-        house.partitions["b", 3].error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
-        await house.end(producer, commit=True)
+async def test_a_marker_is_retried_only_in_the_partition_that_refused_it(autojump_clock: object) -> None:
+    async with hosting() as coordinators:
+        producer = await coordinators.begin(("a", 0), ("b", 3))
+        coordinators.partitions["b", 3].error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        await coordinators.end(producer, commit=True)
         await trio.sleep(1)
-        assert await house.state() is TransactionState.PREPARE_COMMIT
-        house.partitions["b", 3].error = None
+        assert await coordinators.state() is TransactionState.PREPARE_COMMIT
+        coordinators.partitions["b", 3].error = None
         await trio.sleep(1)
-        assert await house.state() is TransactionState.COMPLETE_COMMIT
-        assert len(house.markers("a", 0)) == len(house.markers("b", 3)) == 1
+        assert await coordinators.state() is TransactionState.COMPLETE_COMMIT
+        assert len(coordinators.markers("a", 0)) == len(coordinators.markers("b", 3)) == 1
 
 
 async def test_a_marker_that_is_lost_before_it_is_committed_is_written_again(autojump_clock: object) -> None:
-    async with hosting() as house:
-        producer = await house.begin(("a", 0))
-        partition = house.partitions["a", 0]
+    async with hosting() as coordinators:
+        producer = await coordinators.begin(("a", 0))
+        partition = coordinators.partitions["a", 0]
         partition.held = True
-        await house.end(producer, commit=True)
+        await coordinators.end(producer, commit=True)
         await trio.testing.wait_all_tasks_blocked()
         partition.resign()
         await trio.testing.wait_all_tasks_blocked()
         partition.is_leader, partition.held = True, False
         await trio.sleep(1)
-        assert len(house.markers("a", 0)) == 2
-        assert await house.state() is TransactionState.COMPLETE_COMMIT
+        assert len(coordinators.markers("a", 0)) == 2
+        assert await coordinators.state() is TransactionState.COMPLETE_COMMIT
 
 
-async def test_a_partition_that_is_deleted_needs_no_marker() -> None:
-    async with hosting() as house:
-        producer = await house.begin(("a", 0), ("b", 3))
-        del house.partitions["b", 3]
-        await house.end(producer, commit=True)
+async def test_a_deleted_partition_needs_no_marker() -> None:
+    async with hosting() as coordinators:
+        producer = await coordinators.begin(("a", 0), ("b", 3))
+        del coordinators.partitions["b", 3]
+        await coordinators.end(producer, commit=True)
         await trio.testing.wait_all_tasks_blocked()
-        assert await house.state() is TransactionState.COMPLETE_COMMIT
+        assert await coordinators.state() is TransactionState.COMPLETE_COMMIT
 
 
-async def test_a_partition_where_a_newer_epoch_ended_it_needs_no_marker() -> None:
-    async with hosting() as house:
-        producer = await house.begin(("a", 0))
-        house.partitions["a", 0].error = ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
-        await house.end(producer, commit=False)
+async def test_a_partition_that_fences_the_marker_of_an_old_epoch_is_not_retried() -> None:
+    async with hosting() as coordinators:
+        producer = await coordinators.begin(("a", 0))
+        coordinators.partitions["a", 0].error = ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)
+        await coordinators.end(producer, commit=False)
         await trio.testing.wait_all_tasks_blocked()
-        assert await house.state() is TransactionState.COMPLETE_ABORT
+        assert await coordinators.state() is TransactionState.COMPLETE_ABORT
 
 
-async def test_what_was_decided_before_a_restart_is_carried_out_after_it(autojump_clock: object) -> None:
+async def test_a_transaction_decided_before_a_restart_gets_its_markers_after_it(autojump_clock: object) -> None:
     log = MemoryLog()
-    async with hosting(log, writing=False) as house:
-        producer = await house.begin(("a", 0))
-        await house.end(producer, commit=True)
+    async with hosting(log, writing=False) as coordinators:
+        producer = await coordinators.begin(("a", 0))
+        await coordinators.end(producer, commit=True)
         await trio.testing.wait_all_tasks_blocked()
-        assert house.markers("a", 0) == []
-    async with hosting(log) as house:
+        assert coordinators.markers("a", 0) == []
+    async with hosting(log) as coordinators:
         await trio.sleep(1)
-        assert len(house.markers("a", 0)) == 1
-        assert await house.state() is TransactionState.COMPLETE_COMMIT
+        assert len(coordinators.markers("a", 0)) == 1
+        assert await coordinators.state() is TransactionState.COMPLETE_COMMIT
 
 
-async def test_no_marker_before_the_decision_is_committed() -> None:
-    async with hosting() as house:
-        producer = await house.begin(("a", 0))
-        house.log.held = True
+async def test_no_marker_is_written_before_the_decision_is_committed() -> None:
+    async with hosting() as coordinators:
+        producer = await coordinators.begin(("a", 0))
+        coordinators.log.held = True
         async with trio.open_nursery() as nursery:
 
             async def end() -> None:
-                assert await house.end(producer, commit=True) == TransactionAnswer()
+                assert await coordinators.end(producer, commit=True) == TransactionAnswer()
 
             nursery.start_soon(end)
             await trio.testing.wait_all_tasks_blocked()
-            assert house.markers("a", 0) == []
-            house.log.commit()
+            assert coordinators.markers("a", 0) == []
+            coordinators.log.commit()
             await trio.testing.wait_all_tasks_blocked()
-            assert len(house.markers("a", 0)) == 1
-            house.log.commit()
+            assert len(coordinators.markers("a", 0)) == 1
+            coordinators.log.commit()
 
 
-async def test_a_marker_is_flushed_where_that_is_due() -> None:
-    async with hosting() as house:
-        producer = await house.begin(("a", 0))
-        house.partitions["a", 0].flush_due = True
-        await house.end(producer, commit=True)
+async def test_a_marker_is_flushed_if_a_flush_is_due() -> None:
+    async with hosting() as coordinators:
+        producer = await coordinators.begin(("a", 0))
+        coordinators.partitions["a", 0].flush_due = True
+        await coordinators.end(producer, commit=True)
         await trio.testing.wait_all_tasks_blocked()
-        assert house.partitions["a", 0].flushes == 1
-        assert await house.state() is TransactionState.COMPLETE_COMMIT
+        assert coordinators.partitions["a", 0].flushes == 1
+        assert await coordinators.state() is TransactionState.COMPLETE_COMMIT
 
 
-async def test_timeouts_are_carried_out(autojump_clock: object) -> None:
-    async with hosting() as house:
-        await house.begin(("a", 0))
-        house.wall_ms += 60_001
+async def test_a_transaction_that_times_out_gets_abort_markers(autojump_clock: object) -> None:
+    async with hosting() as coordinators:
+        await coordinators.begin(("a", 0))
+        coordinators.wall_ms += 60_001
         await trio.sleep(2)
-        assert house.markers("a", 0) == [(7, 1, ControlRecord(0, ControlType.ABORT, EndTxnMarker(0)))]
-        assert await house.state() is TransactionState.COMPLETE_ABORT
+        assert coordinators.markers("a", 0) == [(7, 1, ControlRecord(0, ControlType.ABORT, EndTxnMarker(0)))]
+        assert await coordinators.state() is TransactionState.COMPLETE_ABORT
 
 
-async def test_another_epoch_takes_over_from_the_writer_of_the_last_one(autojump_clock: object) -> None:
-    async with hosting() as house:
-        producer = await house.begin(("a", 0))
-        house.log.leader_epoch = 4
-        led = {0: house.log}
-        house.runtime.follow(1, led)
-        house.writer.follow(led)
+async def test_the_marker_writer_of_a_new_coordinator_epoch_replaces_the_old_one(autojump_clock: object) -> None:
+    async with hosting() as coordinators:
+        producer = await coordinators.begin(("a", 0))
+        coordinators.log.leader_epoch = 4
+        logs = {0: coordinators.log}
+        coordinators.runtime.follow(1, logs)
+        coordinators.writer.follow(logs)
         await trio.sleep(1)
-        await house.end(producer, commit=True)
+        await coordinators.end(producer, commit=True)
         await trio.sleep(1)
-        assert house.markers("a", 0) == [(7, 0, ControlRecord(0, ControlType.COMMIT, EndTxnMarker(4)))]
+        assert coordinators.markers("a", 0) == [(7, 0, ControlRecord(0, ControlType.COMMIT, EndTxnMarker(4)))]
 
 
-async def test_a_transaction_waits_a_while_for_the_end_of_the_last_one(autojump_clock: object) -> None:
-    async with hosting() as house:
-        producer = await house.begin(("a", 0), version=2)
-        house.partitions["a", 0].held = True
-        bumped = await house.end(producer, commit=True, version=2)
+async def test_a_new_transaction_waits_a_limited_time_for_the_markers_of_the_last_one(autojump_clock: object) -> None:
+    async with hosting() as coordinators:
+        producer = await coordinators.begin(("a", 0), version=2)
+        coordinators.partitions["a", 0].held = True
+        bumped = await coordinators.end(producer, commit=True, version=2)
         log, place = Producers(), TopicPartition("b", 3)
 
         def admission() -> Admission:
@@ -317,82 +319,84 @@ async def test_a_transaction_waits_a_while_for_the_end_of_the_last_one(autojump_
             return asked
 
         asked = admission()
-        await asked.ask(house.transactions, NAME)
+        await asked.ask(coordinators.transactions, NAME)
         assert asked.refused == {place: ErrorCode.CONCURRENT_TRANSACTIONS}
         async with trio.open_nursery() as nursery:
             asked = admission()
-            nursery.start_soon(asked.ask, house.transactions, NAME)
+            nursery.start_soon(asked.ask, coordinators.transactions, NAME)
             await trio.sleep(0.05)
             log.remember_marker(bumped.producer_id, bumped.epoch, 0, 9, WALL_MS, aborted=False)
-            house.partitions["a", 0].commit()
+            coordinators.partitions["a", 0].commit()
         assert asked.refused == {}
-        assert asked.verifications[place] is log.verifications.get(bumped.producer_id), "not what the marker voided"
-        assert await house.state() is TransactionState.ONGOING
+        assert asked.verifications[place] is log.verifications.get(bumped.producer_id), (
+            "the verification is newer than the one that the marker voided"
+        )
+        assert await coordinators.state() is TransactionState.ONGOING
 
 
 @pytest.mark.parametrize(
     ("written_after_s", "expected"),
     [(0.09, TransactionAnswer(producer_id=7, epoch=1)), (0.11, TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS))],
 )
-async def test_a_client_waits_a_while_for_the_end_of_its_last_transaction(
+async def test_init_producer_id_waits_a_limited_time_for_the_last_transactions_markers(
     written_after_s: float, expected: TransactionAnswer, autojump_clock: object
 ) -> None:
-    async with hosting() as house:
-        producer = await house.begin(("a", 0))
-        house.partitions["a", 0].held = True
-        await house.end(producer, commit=True)
-        heard = list[Reply]()
+    async with hosting() as coordinators:
+        producer = await coordinators.begin(("a", 0))
+        coordinators.partitions["a", 0].held = True
+        await coordinators.end(producer, commit=True)
+        replies = list[Reply]()
 
         async def begin() -> None:
-            answer = house.transactions.ask(InitProducer(NAME, 60_000), heard.append)
+            answer = coordinators.transactions.ask(InitProducer(NAME, 60_000), replies.append)
             assert isinstance(answer, Coroutine)
             await answer
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(begin)
             await trio.sleep(written_after_s)
-            house.partitions["a", 0].commit()
-        assert heard == [expected]
+            coordinators.partitions["a", 0].commit()
+        assert replies == [expected]
 
 
-async def test_a_client_that_takes_over_waits_for_the_abort() -> None:
-    async with hosting() as house:
-        await house.begin(("a", 0))
-        answer = house.transactions.ask(InitProducer(NAME, 60_000), lambda reply: reply)
+async def test_a_producer_that_takes_over_a_transactional_id_waits_for_the_abort() -> None:
+    async with hosting() as coordinators:
+        await coordinators.begin(("a", 0))
+        answer = coordinators.transactions.ask(InitProducer(NAME, 60_000), lambda reply: reply)
         assert isinstance(answer, Coroutine)
         assert await answer == TransactionAnswer(producer_id=7, epoch=2)
-        assert await house.state() is TransactionState.EMPTY
+        assert await coordinators.state() is TransactionState.EMPTY
 
 
-async def test_who_waits_for_an_end_learns_that_the_coordinator_is_gone() -> None:
-    async with hosting() as house:
-        producer = await house.begin(("a", 0))
-        house.partitions["a", 0].held = True
-        await house.end(producer, commit=True)
-        answer = house.transactions.ask(
+async def test_a_caller_that_waits_for_markers_gets_not_coordinator_if_leadership_is_lost() -> None:
+    async with hosting() as coordinators:
+        producer = await coordinators.begin(("a", 0))
+        coordinators.partitions["a", 0].held = True
+        await coordinators.end(producer, commit=True)
+        answer = coordinators.transactions.ask(
             AddPartitions(NAME, 7, 0, frozenset({TopicPartition("b", 3)})), lambda reply: reply
         )
         assert isinstance(answer, Coroutine)
 
         async def go() -> None:
             await trio.testing.wait_all_tasks_blocked()
-            house.runtime.follow(1, {})
+            coordinators.runtime.follow(1, {})
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(go)
             assert await answer == TransactionAnswer(ErrorCode.NOT_COORDINATOR)
 
 
-async def test_a_marker_between_a_request_and_its_question_voids_nothing() -> None:
-    async with hosting() as house:
-        producer = await house.begin(("a", 0), version=2)
-        bumped = await house.end(producer, commit=True, version=2)
+async def test_a_marker_written_before_the_coordinator_is_asked_does_not_void_the_verification() -> None:
+    async with hosting() as coordinators:
+        producer = await coordinators.begin(("a", 0), version=2)
+        bumped = await coordinators.end(producer, commit=True, version=2)
         await trio.testing.wait_all_tasks_blocked()
         log, place = Producers(), TopicPartition("b", 3)
         asked = Admission(bumped.producer_id, bumped.epoch, adds=True, now_ms=WALL_MS)
         asked.begin(place, log, 0)
         log.remember_marker(bumped.producer_id, bumped.epoch, 0, 9, WALL_MS, aborted=False)
-        await asked.ask(house.transactions, NAME)
+        await asked.ask(coordinators.transactions, NAME)
         assert asked.refused == {}
         log.check_verified(bumped.producer_id, bumped.epoch, asked.verifications[place], 0)
 
@@ -401,55 +405,61 @@ async def test_a_marker_between_a_request_and_its_question_voids_nothing() -> No
     ("coordinated", "code", "kept"),
     [(True, ErrorCode.INVALID_PRODUCER_ID_MAPPING, 0), (False, ErrorCode.NOT_COORDINATOR, 1)],
 )
-async def test_what_is_refused_for_good_is_forgotten_by_its_log(coordinated: bool, code: ErrorCode, kept: int) -> None:
-    async with hosting() as house:
+async def test_a_partition_keeps_no_verification_after_a_final_refusal(
+    coordinated: bool, code: ErrorCode, kept: int
+) -> None:
+    async with hosting() as coordinators:
         if not coordinated:
-            house.runtime.follow(1, {})
+            coordinators.runtime.follow(1, {})
         log, place = Producers(), TopicPartition("b", 3)
         asked = Admission(7, 0, adds=False, now_ms=WALL_MS)
         asked.begin(place, log, 0)
-        await asked.ask(house.transactions, "nobody")
+        await asked.ask(coordinators.transactions, "nobody")
         assert asked.refused == {place: code}
         assert len(log.verifications) == kept
 
 
-async def test_admission_names_what_takes_no_part() -> None:
-    async with hosting() as house:
-        await house.begin(("a", 0))
+async def test_verification_returns_an_error_for_each_partition_outside_the_transaction() -> None:
+    async with hosting() as coordinators:
+        await coordinators.begin(("a", 0))
         places = frozenset({TopicPartition("a", 0), TopicPartition("b", 3)})
-        assert await house.transactions.admit(NAME, 7, 0, places, add=False) == {
+        assert await coordinators.transactions.admit(NAME, 7, 0, places, add=False) == {
             ("b", 3): ErrorCode.TRANSACTION_ABORTABLE
         }
-        assert await house.transactions.admit(NAME, 8, 0, places, add=False) == dict.fromkeys(
+        assert await coordinators.transactions.admit(NAME, 8, 0, places, add=False) == dict.fromkeys(
             places, ErrorCode.INVALID_PRODUCER_ID_MAPPING
         )
-        assert await house.transactions.admit("", 7, 0, places, add=True) == dict.fromkeys(
+        assert await coordinators.transactions.admit("", 7, 0, places, add=True) == dict.fromkeys(
             places, ErrorCode.INVALID_REQUEST
         )
 
 
-async def test_a_producer_id_is_waited_for() -> None:
-    async with hosting() as house:
-        house.ids.in_hand = False
-        assert await house.transactions.send(InitProducer(NAME, 60_000)) == TransactionAnswer(producer_id=7, epoch=0)
-        house.ids.in_hand = False
-        refused = await house.transactions.send(InitProducer("other", 60_000))
+async def test_init_producer_id_waits_until_a_producer_id_is_available() -> None:
+    async with hosting() as coordinators:
+        coordinators.ids.in_hand = False
+        assert await coordinators.transactions.send(InitProducer(NAME, 60_000)) == TransactionAnswer(
+            producer_id=7, epoch=0
+        )
+        coordinators.ids.in_hand = False
+        refused = await coordinators.transactions.send(InitProducer("other", 60_000))
         assert refused == TransactionAnswer(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
-async def test_a_coordinator_that_is_not_here_is_told_so() -> None:
-    async with hosting() as house:
-        house.runtime.follow(1, {})
-        assert await house.transactions.send(FindTransaction(NAME)) == TransactionAnswer(ErrorCode.NOT_COORDINATOR)
+async def test_a_request_to_the_wrong_coordinator_gets_not_coordinator() -> None:
+    async with hosting() as coordinators:
+        coordinators.runtime.follow(1, {})
+        assert await coordinators.transactions.send(FindTransaction(NAME)) == TransactionAnswer(
+            ErrorCode.NOT_COORDINATOR
+        )
 
 
-async def test_the_partitions_of_a_large_transaction_are_sorted_and_awaited_in_portions() -> None:
+async def test_markers_of_a_large_transaction_are_sorted_and_awaited_in_several_steps() -> None:
     turns, appended, awaited_at, left = 0, list[tuple[str, int]](), list[int](), list[Any]()
     places = frozenset(TopicPartition(topic, index) for topic in ("u", "t") for index in range(3 * SORTED_AT_ONCE_MAX))
 
     class Ending:
         async def wait(self) -> None:
-            """Return at once, as of a marker that is committed."""
+            """Return at once, as if the marker were committed."""
             awaited_at.append(turns)
 
     def append(topic: str, index: int, marker: Marker) -> Ending:

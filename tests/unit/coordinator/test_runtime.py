@@ -1,4 +1,4 @@
-"""The shell of the coordinators: what is answered when, and what becomes of callers when the log fails."""
+"""Tests of the runtime of coordinators: when callers are answered, and what happens to them when the log fails."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ def runtime_of(
     off_loop: OffLoop = INLINE,
     turns: Turns | None = None,
 ) -> Runtime:
-    obeyed = settings or GroupSettings(group_initial_rebalance_delay_ms=0)
+    effective = settings or GroupSettings(group_initial_rebalance_delay_ms=0)
     return Runtime(
         "__consumer_offsets",
-        lambda: GroupMachine(obeyed, Random(1)),
+        lambda: GroupMachine(effective, Random(1)),
         framing,
         lambda: WALL_MS,
         off_loop,
@@ -122,7 +122,7 @@ def code_of(call: Call) -> ErrorCode:
     return refused.value.code
 
 
-async def test_what_is_committed_at_once_is_answered_at_once_and_loaded_again() -> None:
+async def test_a_request_that_commits_at_once_is_answered_at_once_and_survives_a_restart() -> None:
     log = MemoryLog()
     async with hosting(log) as runtime:
         assert commit(runtime, 5).result().topics[0].partitions[0].error_code == 0
@@ -133,7 +133,7 @@ async def test_what_is_committed_at_once_is_answered_at_once_and_loaded_again() 
         assert offset(fetch(runtime).result()) == 5
 
 
-async def test_no_reply_before_all_that_it_rests_on_is_committed() -> None:
+async def test_a_response_waits_until_all_records_it_depends_on_are_committed() -> None:
     log = MemoryLog(held=True)
     async with hosting(log) as runtime:
         calls = [commit(runtime, 5), commit(runtime, 6), fetch(runtime)]
@@ -146,7 +146,7 @@ async def test_no_reply_before_all_that_it_rests_on_is_committed() -> None:
         assert code_of(refused) == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-async def test_one_flush_for_all_that_came_before_it() -> None:
+async def test_concurrent_requests_share_one_flush() -> None:
     log = MemoryLog()
     async with hosting(log) as runtime:
         log.flush_due = True
@@ -157,7 +157,7 @@ async def test_one_flush_for_all_that_came_before_it() -> None:
         assert log.flushes == 1
 
 
-async def test_a_log_that_fails_ends_the_machine_and_another_one_is_loaded(autojump_clock: object) -> None:
+async def test_a_failed_append_refuses_pending_callers_and_reloads_the_coordinator(autojump_clock: object) -> None:
     log = MemoryLog(held=True)
     async with hosting(log) as runtime:
         log.held = False
@@ -172,10 +172,10 @@ async def test_a_log_that_fails_ends_the_machine_and_another_one_is_loaded(autoj
         log.error, log.held = None, False
         log.commit()
         await trio.sleep(5)
-        assert offset(fetch(runtime, "h").result()) == 1, "it stood in the log"
+        assert offset(fetch(runtime, "h").result()) == 1, "the reloaded coordinator reads the offset from the log"
 
 
-async def test_a_flush_that_fails_ends_the_machine(autojump_clock: object) -> None:
+async def test_a_failed_flush_refuses_pending_callers(autojump_clock: object) -> None:
     log = MemoryLog()
     async with hosting(log) as runtime:
         log.flush_due = True
@@ -186,7 +186,7 @@ async def test_a_flush_that_fails_ends_the_machine(autojump_clock: object) -> No
         assert code_of(call) == ErrorCode.NOT_COORDINATOR
 
 
-async def test_an_append_that_fails_while_a_flush_is_under_way_ends_the_machine_alone(autojump_clock: object) -> None:
+async def test_an_append_that_fails_during_a_flush_reloads_the_coordinator(autojump_clock: object) -> None:
     log = MemoryLog()
     log.flushing = trio.Event()
     async with hosting(log) as runtime:
@@ -199,17 +199,17 @@ async def test_an_append_that_fails_while_a_flush_is_under_way_ends_the_machine_
         log.flushing.set()
         await trio.sleep(5)
         assert code_of(waiting) == code_of(failed) == ErrorCode.NOT_COORDINATOR
-        assert offset(fetch(runtime).result()) == 1, "it stood in the log"
+        assert offset(fetch(runtime).result()) == 1, "the reloaded coordinator reads the offset from the log"
 
 
-async def test_losing_the_lead_ends_the_machine(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_coordinator_that_loses_leadership_refuses_its_callers(caplog: pytest.LogCaptureFixture) -> None:
     log = MemoryLog(held=True)
     async with hosting(log) as runtime:
         waiting = commit(runtime)
         log.resign()
         assert code_of(commit(runtime)) == ErrorCode.NOT_COORDINATOR
         await trio.testing.wait_all_tasks_blocked()
-        assert caplog.records == [], "that another one leads is no fault of the log's"
+        assert caplog.records == [], "a change of the leader is not logged as an error"
         runtime.follow(1, {})
         with pytest.raises(ApiError):
             await waiting.wait()
@@ -221,7 +221,7 @@ async def test_losing_the_lead_ends_the_machine(caplog: pytest.LogCaptureFixture
         assert offset(fetch(runtime).result()) == 1
 
 
-async def test_what_is_too_large_is_refused_and_nothing_has_happened() -> None:
+async def test_a_request_too_large_for_one_batch_is_refused_without_effect() -> None:
     log = MemoryLog()
     async with hosting(log) as runtime:
         log.batch_bytes_max = 3000
@@ -231,7 +231,7 @@ async def test_what_is_too_large_is_refused_and_nothing_has_happened() -> None:
         assert len(log.stored) == 1
 
 
-async def test_what_nobody_waits_for_is_written_in_as_many_batches_as_it_takes(autojump_clock: object) -> None:
+async def test_records_that_no_caller_waits_for_are_written_in_several_batches(autojump_clock: object) -> None:
     log = MemoryLog()
     async with hosting(log) as runtime:
         for number in range(40):
@@ -245,7 +245,7 @@ async def test_what_nobody_waits_for_is_written_in_as_many_batches_as_it_takes(a
         assert all(len(batch) <= 1000 for batch in tombstones)
 
 
-async def test_timers_fire(autojump_clock: object) -> None:
+async def test_a_session_timeout_empties_the_group(autojump_clock: object) -> None:
     async with hosting(MemoryLog()) as runtime:
         joined = await join(runtime).wait()
         assert joined.generation_id == 1
@@ -255,7 +255,7 @@ async def test_timers_fire(autojump_clock: object) -> None:
         assert runtime.ask("g", asked).result().groups[0].group_state == "Empty"
 
 
-async def test_callers_are_told_while_the_log_is_read_and_when_nobody_leads() -> None:
+async def test_callers_get_an_error_while_the_coordinator_loads_and_without_leadership() -> None:
     log = MemoryLog()
     async with hosting(log) as runtime:
         commit(runtime)
@@ -269,7 +269,7 @@ async def test_callers_are_told_while_the_log_is_read_and_when_nobody_leads() ->
 
 
 class Passes(trio.abc.Instrument):
-    """The number of records replayed in each pass of the loop."""
+    """An instrument that counts the replayed records in each pass of the event loop."""
 
     def __init__(self) -> None:
         self.replayed = [0]
@@ -281,7 +281,7 @@ class Passes(trio.abc.Instrument):
 @pytest.mark.parametrize(
     ("framing", "step_max", "replayed_max"), [(ONE_BY_ONE, 10, 10), (IN_RUNS, 9, 1), (IN_RUNS, 10, 2)]
 )
-async def test_machines_that_load_take_turns(
+async def test_coordinators_that_load_concurrently_take_turns(
     monkeypatch: pytest.MonkeyPatch, framing: Batches, step_max: int, replayed_max: int
 ) -> None:
     logs = [MemoryLog() for _ in range(3)]
@@ -302,7 +302,7 @@ async def test_machines_that_load_take_turns(
                 ),
             ).result()
     passes = Passes()
-    monkeypatch.setattr(loader, "LOAD_RECORDS_MAX", step_max)  # of 100 records the first run has 64
+    monkeypatch.setattr(loader, "LOAD_RECORDS_MAX", step_max)  # The first run of the 100 records has 64.
     replay = GroupMachine.replay
 
     def noted(machine: GroupMachine, entry: Any) -> None:
@@ -317,8 +317,8 @@ async def test_machines_that_load_take_turns(
     assert max(passes.replayed) == replayed_max
 
 
-class Noting(InlineOffLoop):
-    """Counts what is done off the loop."""
+class CountingOffLoop(InlineOffLoop):
+    """A double of `OffLoop` that counts its calls."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -331,7 +331,7 @@ class Noting(InlineOffLoop):
 
 @pytest.mark.parametrize(("codec", "calls"), [(Codec.NONE, 0), (Codec.ZSTD, 2)])
 async def test_records_are_decompressed_off_the_loop(codec: Codec, calls: int) -> None:
-    log, off_loop = MemoryLog(), Noting()
+    log, off_loop = MemoryLog(), CountingOffLoop()
     framing = Batches(GROUP_RECORDS, 0, codec)
     async with hosting(log, framing=framing) as runtime:
         commit(runtime, 1)
@@ -341,7 +341,7 @@ async def test_records_are_decompressed_off_the_loop(codec: Codec, calls: int) -
     assert off_loop.calls == calls
 
 
-async def test_a_batch_that_cannot_be_decompressed_is_read_again(autojump_clock: object) -> None:
+async def test_loading_is_retried_after_a_batch_that_cannot_be_decompressed(autojump_clock: object) -> None:
     log = MemoryLog()
     framing = Batches(GROUP_RECORDS, 0, Codec.ZSTD)
     async with hosting(log, framing=framing) as runtime:
@@ -356,7 +356,7 @@ async def test_a_batch_that_cannot_be_decompressed_is_read_again(autojump_clock:
         assert offset(fetch(runtime).result()) == 1
 
 
-async def test_each_group_has_one_machine_and_all_can_be_asked() -> None:
+async def test_each_group_has_one_coordinator_and_list_groups_asks_all_coordinators() -> None:
     async with hosting(*(MemoryLog() for _ in range(5))) as runtime:
         for number in range(20):
             commit(runtime, number, f"g{number}")
@@ -365,7 +365,7 @@ async def test_each_group_has_one_machine_and_all_can_be_asked() -> None:
         assert all(len(groups) < 20 for groups in listed)
 
 
-async def test_markers_end_what_was_committed_in_transactions() -> None:
+async def test_a_marker_applies_the_offsets_that_were_committed_in_its_transaction() -> None:
     log = MemoryLog()
     async with hosting(log) as runtime:
         runtime.ask(
@@ -388,7 +388,7 @@ async def test_markers_end_what_was_committed_in_transactions() -> None:
         assert offset(fetch(runtime).result()) == 9
 
 
-async def test_a_log_that_cannot_be_read_is_tried_again(autojump_clock: object) -> None:
+async def test_loading_is_retried_after_the_log_could_not_be_read(autojump_clock: object) -> None:
     log = MemoryLog()
     async with hosting(log) as runtime:
         commit(runtime)
@@ -401,7 +401,7 @@ async def test_a_log_that_cannot_be_read_is_tried_again(autojump_clock: object) 
 
 
 class Faulty(GroupMachine):
-    """A machine with a bug in what time does to it, and in one of its answers."""
+    """A group machine that raises an unexpected error in each tick and for one kind of request."""
 
     def tick(self, now: Now) -> Any:
         raise ZeroDivisionError
@@ -412,7 +412,7 @@ class Faulty(GroupMachine):
         return super().handle(request, token, now)
 
 
-async def test_a_bug_costs_a_machine_and_no_more(autojump_clock: object) -> None:
+async def test_an_unexpected_error_reloads_the_coordinator_only(autojump_clock: object) -> None:
     settings = GroupSettings(group_initial_rebalance_delay_ms=0)
     runtime = Runtime(
         "topic", lambda: Faulty(settings, Random(1)), ONE_BY_ONE, lambda: WALL_MS, INLINE, Turns(lambda: 0)
@@ -435,7 +435,7 @@ async def test_a_bug_costs_a_machine_and_no_more(autojump_clock: object) -> None
         nursery.cancel_scope.cancel()
 
 
-async def test_callers_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_number_of_waiting_callers_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pykbroker.machines.shell.CALLS_MAX", 2)
     log = MemoryLog(held=True)
     async with hosting(log) as runtime:
@@ -448,7 +448,7 @@ async def test_callers_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
         commit(runtime).result()
 
 
-async def test_a_producer_that_the_log_refuses_costs_its_caller_alone() -> None:
+async def test_a_fenced_producer_id_fails_only_its_own_request() -> None:
     log = MemoryLog()
     async with hosting(log) as runtime:
         commit(runtime, 4).result()
@@ -458,11 +458,11 @@ async def test_a_producer_that_the_log_refuses_costs_its_caller_alone() -> None:
 
 
 class Busy:
-    """A machine for which something is always due; notes when it gets its turn, in passes of the loop."""
+    """A machine whose timer is always due. It records the event-loop passes in which it ran."""
 
     deadline_ms = -inf
 
-    def __init__(self, turns: Taken) -> None:
+    def __init__(self, turns: BusyPasses) -> None:
         self._turns = turns
 
     def loaded(self, now: Now) -> Outcome[Any, Any]:
@@ -473,8 +473,8 @@ class Busy:
         return Outcome()
 
 
-class Taken(trio.abc.Instrument):
-    """In which pass of the loop each turn was taken."""
+class BusyPasses(trio.abc.Instrument):
+    """An instrument that records the event-loop passes in which a machine ran."""
 
     def __init__(self) -> None:
         self.passes = 0
@@ -484,8 +484,8 @@ class Taken(trio.abc.Instrument):
         self.passes += 1
 
 
-async def test_machines_of_which_each_is_busy_take_turns() -> None:
-    turns = Taken()
+async def test_coordinators_that_are_always_busy_take_turns() -> None:
+    turns = BusyPasses()
     runtime = Runtime(
         "__consumer_offsets",
         lambda: Busy(turns),  # type: ignore[arg-type,return-value]

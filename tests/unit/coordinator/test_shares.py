@@ -1,4 +1,6 @@
-"""Requests for thousands of partitions: handled in shares of the loop, as a whole, and one after the other."""
+"""Tests of requests for thousands of partitions: other tasks run between their steps, but no other request
+does.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ from wire.records.batch import batches
 
 MANY = 2_000
 SLOW = SHARE_NS + 1
-"""A clock that goes so far between two looks finds each share used up."""
+"""Nanoseconds that the clock advances at each reading, so that every share of the event loop is used up at
+once.
+"""
 
 
 @asynccontextmanager
@@ -110,8 +114,8 @@ async def committed(runtime: Runtime) -> set[int]:
     return {one.committed_offset for one in topic.partitions}
 
 
-async def turns_of_others(call: Call) -> int:
-    """Count the turns of other tasks before the call is answered."""
+async def passes_of_other_tasks(call: Call) -> int:
+    """Return how often other tasks ran before the call was answered."""
     turns = 0
     while not call.settled:
         await trio.lowlevel.checkpoint()
@@ -125,10 +129,10 @@ async def turns_of_others(call: Call) -> int:
     [(lambda runtime: commit(runtime, 2), 3), (commit_in_transaction, 3), (fetch, 1), (delete, 3)],
     ids=["OffsetCommit", "TxnOffsetCommit", "OffsetFetch", "OffsetDelete"],
 )
-async def test_others_have_their_turn(ask: Callable[[Runtime], Call], passes: int) -> None:
+async def test_other_tasks_run_during_a_large_request(ask: Callable[[Runtime], Call], passes: int) -> None:
     async with hosting(MemoryLog()) as runtime:
         await commit(runtime, 1).wait()
-        assert await turns_of_others(ask(runtime)) >= passes * MANY // STEPS_A_LOOK - 1
+        assert await passes_of_other_tasks(ask(runtime)) >= passes * MANY // STEPS_A_LOOK - 1
 
 
 async def test_a_small_request_is_answered_at_once() -> None:
@@ -136,14 +140,14 @@ async def test_a_small_request_is_answered_at_once() -> None:
         assert commit(runtime, 1, partitions=1).settled
 
 
-async def test_a_large_commit_is_one_batch() -> None:
+async def test_a_large_offset_commit_is_one_batch() -> None:
     log = MemoryLog()
     async with hosting(log) as runtime:
         await commit(runtime, 1).wait()
     assert [header.count for data in log.stored for header in batches(data)] == [MANY]
 
 
-async def test_what_comes_behind_a_large_request_waits_for_it() -> None:
+async def test_requests_after_a_large_request_wait_for_it() -> None:
     async with hosting(MemoryLog()) as runtime:
         calls = [commit(runtime, 1), commit(runtime, 2, partitions=1), fetch(runtime), commit(runtime, 3)]
         order = list[int]()
@@ -162,7 +166,7 @@ async def test_what_comes_behind_a_large_request_waits_for_it() -> None:
 
 
 @pytest.mark.parametrize("turns", [1, MANY // STEPS_A_LOOK, 5 * MANY // 2 // STEPS_A_LOOK])
-async def test_a_machine_lost_meanwhile_has_committed_all_or_nothing(turns: int) -> None:
+async def test_a_large_commit_during_a_loss_of_leadership_has_full_effect_or_none(turns: int) -> None:
     log = MemoryLog()
     async with hosting(log) as runtime:
         calls = commit(runtime, 1), commit(runtime, 2, partitions=1)
@@ -179,7 +183,7 @@ async def test_a_machine_lost_meanwhile_has_committed_all_or_nothing(turns: int)
         assert bool(log.stored) == (turns > 2 * MANY // STEPS_A_LOOK)
 
 
-async def test_an_epoch_that_ends_before_the_append_is_seen() -> None:
+async def test_a_large_request_is_refused_if_the_leader_epoch_changes_before_the_append() -> None:
     log = MemoryLog()
     async with hosting(log) as runtime:
         call = commit(runtime, 1)
@@ -190,7 +194,7 @@ async def test_an_epoch_that_ends_before_the_append_is_seen() -> None:
         assert not log.stored
 
 
-async def test_a_bug_in_a_later_share_costs_the_machine_and_answers_all(
+async def test_an_unexpected_error_in_a_large_request_reloads_the_coordinator_and_answers_all(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, autojump_clock: object
 ) -> None:
     log = MemoryLog()
@@ -214,7 +218,7 @@ async def test_a_bug_in_a_later_share_costs_the_machine_and_answers_all(
         assert await committed(runtime) == {2}
 
 
-async def test_a_log_that_fails_under_a_large_request_costs_the_machine_and_answers_all(
+async def test_a_failed_append_of_a_large_request_reloads_the_coordinator_and_answers_all(
     caplog: pytest.LogCaptureFixture, autojump_clock: object
 ) -> None:
     log = MemoryLog()
@@ -232,10 +236,10 @@ async def test_a_log_that_fails_under_a_large_request_costs_the_machine_and_answ
         assert await committed(runtime) == {-1}
 
 
-async def test_ticks_go_on_after_a_large_request_that_comes_before_all_else(
+async def test_timers_still_run_after_a_large_request_that_arrives_before_the_coordinators_tasks_start(
     monkeypatch: pytest.MonkeyPatch, autojump_clock: object
 ) -> None:
-    """The tasks of the machine begin while the request is under way already."""
+    """Send the request before the tasks of the coordinator start."""
     runtime = runtime_of(turns=Turns(count(0, SLOW).__next__))
     async with trio.open_nursery() as nursery:
         runtime.follow(1, {0: MemoryLog()})
@@ -255,7 +259,7 @@ async def test_ticks_go_on_after_a_large_request_that_comes_before_all_else(
         nursery.cancel_scope.cancel()
 
 
-async def test_a_tick_that_had_to_wait_until_its_machine_was_lost_is_not_done(autojump_clock: object) -> None:
+async def test_a_tick_that_waited_until_the_coordinator_was_lost_is_dropped(autojump_clock: object) -> None:
     log = MemoryLog()
     async with hosting(log) as runtime:
         await commit(runtime, 1).wait()

@@ -1,4 +1,4 @@
-"""Requests large and small, while the log fails, loses its leader and comes back: all are answered, none is lost."""
+"""Random requests while the log fails, loses its leader and recovers: all are answered, and no commit is lost."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def ask(runtime: Runtime, dice: Random, offset: int) -> Call:
     return runtime.ask(group, ClientRequest(message, 3) if message else fetching)
 
 
-async def storm(runtime: Runtime, log: MemoryLog, dice: Random) -> list[Call]:
+async def random_requests(runtime: Runtime, log: MemoryLog, dice: Random) -> list[Call]:
     calls = []
     for step in range(STEPS):
         match dice.choices(range(8), (50, 30, 3, 5, 2, 3, 2, 2))[0]:
@@ -87,7 +87,7 @@ def offsets(runtime: Runtime) -> Any:
 
 
 @pytest.mark.parametrize("seed", range(40))
-async def test_a_storm_leaves_no_caller_waiting_and_a_machine_as_its_log_says(
+async def test_random_failures_leave_no_caller_waiting_and_a_state_that_matches_the_log(
     seed: int, autojump_clock: object
 ) -> None:
     dice = Random(seed)
@@ -99,7 +99,7 @@ async def test_a_storm_leaves_no_caller_waiting_and_a_machine_as_its_log_says(
         early = [ask(runtime, dice, 0) for _ in range(dice.choice((0, 2)))]
         nursery.start_soon(runtime.run)
         await trio.testing.wait_all_tasks_blocked()
-        calls = early + await storm(runtime, log, dice)
+        calls = early + await random_requests(runtime, log, dice)
         log.error, log.held = None, False
         log.commit()
         await trio.sleep(LONGER_THAN_ANY_TIMEOUT_S)
@@ -109,5 +109,5 @@ async def test_a_storm_leaves_no_caller_waiting_and_a_machine_as_its_log_says(
         await trio.testing.wait_all_tasks_blocked()
         assert offsets(runtime) == offsets(again)
         partition: Any = runtime._led[0]
-        assert partition._shell._machine.deadline_ms > trio.current_time() * 1000, "what fell due was done"
+        assert partition._shell._machine.deadline_ms > trio.current_time() * 1000, "every timer that was due has run"
         nursery.cancel_scope.cancel()
