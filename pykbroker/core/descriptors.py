@@ -99,4 +99,4 @@ class Descriptors(msgspec.Struct, frozen=True):
 
 
 UNBOUNDED = Descriptors(1 << 40)
-"""No limit, for parts that are built without a process, as in tests."""
+"""Descriptors without a limit, for parts that are built without a process, as in tests."""

@@ -41,9 +41,9 @@ SHARE_STEPS_MAX = 2_500_000
 An instruction takes 1 to 3 ns, so a share takes 7 ms at most and usually a tenth of that.
 """
 NAME_STEPS = 500
-"""The fixed cost of matching one name, in instructions, beside the cost of its characters."""
+"""The fixed cost of matching one name, in RE2 instructions, in addition to the cost of its characters."""
 COMPILE_STEPS_A_CHAR, COMPILE_STEPS_A_UNICODE_CLASS = 1000, 40_000
-"""The cost of compiling a pattern, in instructions."""
+"""The cost of compiling a pattern, in RE2 instructions: for each character, and for each Unicode class."""
 
 REPEAT = re.compile(r"\{(\d{1,4})(?:,(\d{0,4}))?\}", re.ASCII)
 SIGNIFICANT = re.compile(

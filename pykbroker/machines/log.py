@@ -1,4 +1,4 @@
-"""The log of a machine, as its shell needs it."""
+"""The Protocol of a state machine's log."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ class Produce(Handler, msgspec.Struct, frozen=True):
         return Later(joined(request, answers), holds_connection=False)
 
     def _append(self, context: RequestContext, request: ProduceRequest, admission: Admission | None = None) -> Answer:
-        """Append every batch. A batch that begins a transaction in its partition needs an `admission`."""
+        """Append every batch. For a batch that begins a transaction, `admission` has the coordinator's verification."""
         now_ms = self.wall_ms()
         response = ProduceResponse([])
         unsettled: list[Unsettled] = []

@@ -1,6 +1,6 @@
 """Records that the controller only stores: ACLs, quotas, credentials, delegation tokens.
 
-The last record of a key is current. A record of another type removes it.
+The last record of a key is current. It is deleted by a removal, which is a record of another type.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def subscriptions(configs: ConfigsImage) -> tuple[Subscription, ...]:
 def requested_metrics(
     client_instance_id: bytes, client: ClientProperties, existing: tuple[Subscription, ...]
 ) -> RequestedMetrics:
-    """Return the metrics of all subscriptions that match the client, at the shortest of their intervals."""
+    """Return the metrics of all subscriptions that match the client. The shortest of their intervals applies."""
     matching = [one for one in existing if one.matches(client)]
     metrics = tuple(dict.fromkeys(metric for one in matching for metric in one.metrics))
     metrics = (ALL,) if ALL in metrics else metrics
