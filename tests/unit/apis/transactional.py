@@ -203,7 +203,7 @@ class TransactionalClient:
         return str(state)
 
     async def committed(self, group: str, topic: str) -> int:
-        """Return a group's committed offset with require_stable: -1 if there is none, -2 while the transaction is open."""
+        """Return a group's stable committed offset: -1 if there is none, -2 while the transaction is open."""
         answer = await self.client.call(
             OffsetFetchRequest(
                 groups=[

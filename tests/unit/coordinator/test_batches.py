@@ -34,7 +34,7 @@ from wire.stored.offset_run import RUN_RECORDS_MAX, RUN_RECORDS_MIN, SHAPES_MAX,
 
 IN_RUNS, ONE_BY_ONE = Batches(GROUP_RECORDS, 0, read_run=read_run), Batches(GROUP_RECORDS, 0)
 NARROW_MAX = 64
-"""The largest offset delta whose varint takes one byte is one less than this.
+"""The number of offset deltas, counted from 0, whose varint takes one byte.
 """
 TOPIC_ID = bytes(range(16))
 NIL = bytes(16)

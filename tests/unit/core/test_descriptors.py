@@ -1,4 +1,4 @@
-"""Division of descriptors: each limit at, below and above its boundary."""
+"""Tests of the limits on open files: each limit at, below and above its boundary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pykbroker.core.descriptors import (
     Descriptors,
 )
 from pykbroker.core.errors import ApiError, StartError
-from tests.unit.core.metadata.room import Room, topic
+from tests.unit.core.metadata.harness import ControllerHarness, topic
 from wire.error_codes import ErrorCode
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from wire.messages.create_topics import CreateTopicsRequest
@@ -37,7 +37,7 @@ from wire.messages.create_topics import CreateTopicsRequest
         (128, 12, -1, (32, 1, 16)),
     ],
 )
-def test_a_limit_is_divided_among_clients_sealed_segments_and_partitions(
+def test_the_limit_on_open_files_is_divided_among_clients_segments_and_partitions(
     limit: int, directories: int, configured: int, expected: tuple[int, int, int]
 ) -> None:
     share = Descriptors(limit, directories, configured)
@@ -45,7 +45,7 @@ def test_a_limit_is_divided_among_clients_sealed_segments_and_partitions(
 
 
 @pytest.mark.parametrize("limit", [64, 128, 1024, 65_536])
-def test_the_parts_never_exceed_the_limit(limit: int) -> None:
+def test_the_parts_never_exceed_the_limit_on_open_files(limit: int) -> None:
     share = Descriptors(limit)
     assert share.clients_min <= DESCRIPTORS_FOR_CLIENTS_MAX
     assert share.sealed_segments_max <= SEALED_SEGMENTS_MAX
@@ -64,7 +64,7 @@ def test_a_broker_does_not_start_with_too_few_open_files() -> None:
         assert Descriptors(limit).partitions_max > 0
 
 
-def test_the_error_names_the_config_that_leaves_no_partitions() -> None:
+def test_the_error_names_the_config_that_leaves_no_descriptors_for_partitions() -> None:
     with pytest.raises(StartError, match=r"raise the limit .* or lower pykbroker\.client\.descriptors\.min"):
         Descriptors(128, for_clients_min=89).check_start()
     Descriptors(128, for_clients_min=88).check_start()
@@ -86,14 +86,14 @@ def test_too_many_partitions_are_refused_with_a_remedy() -> None:
     UNBOUNDED.check_room(10**6, 10**6)
 
 
-def created(room: Room, *topics: tuple[str, int], validate_only: bool = False) -> list[int]:
+def created(harness: ControllerHarness, *topics: tuple[str, int], validate_only: bool = False) -> list[int]:
     wanted = [topic(name, partitions) for name, partitions in topics]
-    response = room.ask(CreateTopicsRequest(topics=wanted, validate_only=validate_only))
+    response = harness.ask(CreateTopicsRequest(topics=wanted, validate_only=validate_only))
     return [result.error_code for result in response.topics]
 
 
-def grown(room: Room, *topics: tuple[str, int]) -> list[int]:
-    response = room.ask(
+def grown(harness: ControllerHarness, *topics: tuple[str, int]) -> list[int]:
+    response = harness.ask(
         CreatePartitionsRequest(
             topics=[CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in topics]
         )
@@ -101,32 +101,32 @@ def grown(room: Room, *topics: tuple[str, int]) -> list[int]:
     return [result.error_code for result in response.results]
 
 
-def test_topics_above_the_bound_are_refused_before_placement() -> None:
-    room = Room(descriptors=Descriptors(128)).open(1)
-    assert created(room, ("a", 58)) == [ErrorCode.POLICY_VIOLATION]
-    assert room.decided == ()
-    assert created(room, ("a", 50)) == [0]
-    assert created(room, ("b", 6), ("c", 2), ("d", 1)) == [0, ErrorCode.POLICY_VIOLATION, 0]
-    assert created(room, ("e", 1)) == [ErrorCode.POLICY_VIOLATION]
-    assert created(room, ("e", 1), validate_only=True) == [ErrorCode.POLICY_VIOLATION]
-    assert sorted(room.replayed().topics.by_name) == ["a", "b", "d"]
+def test_topics_above_the_partition_limit_are_refused_before_placement() -> None:
+    harness = ControllerHarness(descriptors=Descriptors(128)).open(1)
+    assert created(harness, ("a", 58)) == [ErrorCode.POLICY_VIOLATION]
+    assert harness.decided == ()
+    assert created(harness, ("a", 50)) == [0]
+    assert created(harness, ("b", 6), ("c", 2), ("d", 1)) == [0, ErrorCode.POLICY_VIOLATION, 0]
+    assert created(harness, ("e", 1)) == [ErrorCode.POLICY_VIOLATION]
+    assert created(harness, ("e", 1), validate_only=True) == [ErrorCode.POLICY_VIOLATION]
+    assert sorted(harness.replayed().topics.by_name) == ["a", "b", "d"]
 
 
-def test_partitions_are_added_up_to_the_bound() -> None:
-    room = Room(descriptors=Descriptors(128)).open(1)
-    assert created(room, ("a", 52), ("b", 1)) == [0, 0]
-    assert grown(room, ("a", 55), ("b", 3)) == [0, ErrorCode.POLICY_VIOLATION]
-    assert len(room.decided) == 3
-    assert grown(room, ("b", 2)) == [0]
-    assert grown(room, ("b", 3)) == [ErrorCode.POLICY_VIOLATION]
+def test_partitions_are_added_up_to_the_limit() -> None:
+    harness = ControllerHarness(descriptors=Descriptors(128)).open(1)
+    assert created(harness, ("a", 52), ("b", 1)) == [0, 0]
+    assert grown(harness, ("a", 55), ("b", 3)) == [0, ErrorCode.POLICY_VIOLATION]
+    assert len(harness.decided) == 3
+    assert grown(harness, ("b", 2)) == [0]
+    assert grown(harness, ("b", 3)) == [ErrorCode.POLICY_VIOLATION]
 
 
-def test_deleted_topics_make_room_and_a_restored_image_counts_its_partitions() -> None:
+def test_deleted_topics_free_descriptors_and_a_loaded_image_counts_its_partitions() -> None:
     from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
-    room = Room(descriptors=Descriptors(128)).open(1)
-    assert created(room, ("a", 52), ("b", 5)) == [0, 0]
-    room.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="b")]))
-    assert created(room, ("c", 6), ("d", 5)) == [ErrorCode.POLICY_VIOLATION, 0]
-    later = Room(room.replayed(), descriptors=Descriptors(128))
+    harness = ControllerHarness(descriptors=Descriptors(128)).open(1)
+    assert created(harness, ("a", 52), ("b", 5)) == [0, 0]
+    harness.ask(DeleteTopicsRequest(topics=[DeleteTopicState(name="b")]))
+    assert created(harness, ("c", 6), ("d", 5)) == [ErrorCode.POLICY_VIOLATION, 0]
+    later = ControllerHarness(harness.replayed(), descriptors=Descriptors(128))
     assert created(later, ("e", 1)) == [ErrorCode.POLICY_VIOLATION]

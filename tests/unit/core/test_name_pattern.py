@@ -1,4 +1,6 @@
-"""Regular expressions over names: RE2's syntax, Kafka's refusals, and the bounds of a share."""
+"""Tests of regular expressions over names: the syntax of RE2, the patterns that Kafka refuses, and the limits
+on cost.
+"""
 
 from __future__ import annotations
 
@@ -95,16 +97,16 @@ def test_patterns_are_accepted_refused_and_matched_as_by_kafka() -> None:
         ("", []),
     ],
 )
-def test_unicode_classes_and_word_boundaries(pattern: str, found: list[str]) -> None:
+def test_unicode_classes_and_word_boundaries_match_as_in_re2(pattern: str, found: list[str]) -> None:
     assert compiled(pattern).matching(["Ab", "-.", "жук", "π"]) == found
 
 
 def test_the_error_names_an_unmatched_parenthesis() -> None:
-    assert why_not("a)").endswith(": unexpected )."), "where re2j says that it has an internal error"
+    assert why_not("a)").endswith(": unexpected )."), "the message names the parenthesis, unlike re2j's internal error"
 
 
 @pytest.mark.parametrize("pattern", ["(.?){1000}" * 2, r"\pL{100}", "((a{100}){100}){100}"])
-def test_a_pattern_is_refused_if_its_program_is_too_large(pattern: str) -> None:
+def test_a_pattern_whose_program_is_too_large_is_refused(pattern: str) -> None:
     why_not(pattern)
 
 
@@ -120,7 +122,7 @@ def test_the_number_of_unicode_classes_is_limited() -> None:
     assert "more than 50 Unicode classes" in why_not(r"\pL*" * UNICODE_CLASSES_MAX + r"\PN*")
 
 
-def test_names_are_split_into_shares() -> None:
+def test_names_are_split_into_groups_of_limited_cost() -> None:
     pattern = compiled("a*")
     name = "a" * 100
     most = SHARE_STEPS_MAX // pattern.steps(name)
@@ -128,16 +130,18 @@ def test_names_are_split_into_shares() -> None:
         shares = list(pattern.shares([name] * count))
         assert [len(share) for share in shares] == expected
     assert pattern.steps("") == NAME_STEPS
-    assert pattern.steps("ж") - NAME_STEPS == (pattern.steps("a") - NAME_STEPS) * 2, "it is bytes that RE2 reads"
+    assert pattern.steps("ж") - NAME_STEPS == (pattern.steps("a") - NAME_STEPS) * 2, (
+        "the cost of a name grows with its UTF-8 bytes"
+    )
 
 
-def test_a_name_that_exceeds_a_share_is_alone_in_one() -> None:
+def test_a_name_above_the_cost_limit_is_alone_in_its_group() -> None:
     pattern = compiled("(.?){1000}")
     assert pattern.steps("a" * 32_767) > SHARE_STEPS_MAX
     assert list(pattern.shares(["a", "b" * 32_767, "c", "d"])) == [["a"], ["b" * 32_767], ["c", "d"]]
 
 
-def test_a_share_takes_no_more_steps_than_the_bound() -> None:
+def test_a_group_of_names_costs_no_more_than_the_limit() -> None:
     names = [f"{number:05}{'ab' * 122}" for number in range(2000)]
     for pattern in ("((.*a|.*b){20}){20}", "(.?){1000}", "(a?){500}a{500}"):
         shares = list(compiled(pattern).shares(names))
@@ -145,7 +149,7 @@ def test_a_share_takes_no_more_steps_than_the_bound() -> None:
         assert all(sum(map(compiled(pattern).steps, share)) <= SHARE_STEPS_MAX for share in shares)
 
 
-def test_no_broker_imports_re2_before_there_is_a_pattern() -> None:
+def test_a_broker_without_patterns_does_not_import_re2() -> None:
     asked = (
         "import sys, pykbroker.broker, pykbroker.core.name_pattern as one; before = 're2' in sys.modules; "
         "one.compiled('a'); print(before, 're2' in sys.modules)"
@@ -160,14 +164,14 @@ def test_a_refused_pattern_writes_nothing_to_stderr(capfd: pytest.CaptureFixture
     assert capfd.readouterr() == ("", "")
 
 
-def test_the_cache_of_compiled_patterns_is_bounded() -> None:
+def test_the_cache_of_compiled_patterns_is_limited() -> None:
     for number in range(name_pattern.PATTERNS_MAX + 1):
         compiled(f"kept-{number}")
     assert compiled.cache_info().currsize == name_pattern.PATTERNS_MAX
 
 
 @pytest.mark.parametrize(("last", "fits"), [(999, True), (1000, True), (1001, False)])
-def test_repetition_counts_are_summed_before_compilation(last: int, fits: bool) -> None:
+def test_the_total_of_repetition_counts_is_computed_before_compilation(last: int, fits: bool) -> None:
     parts = ["(?:){0,500}", "(?:){500}", "(?:){999,}", "(?:){1}", *["(?:){1000}"] * (REPEATS_MAX // 1000 - 3)]
     pattern = "".join(parts) + ("(?:){1000}(?:){1}" if last > 1000 else f"(?:){{{last}}}")
     if fits:

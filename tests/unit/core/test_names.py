@@ -36,13 +36,13 @@ def test_invalid_topic_names_are_refused(name: str, reason: str) -> None:
     assert refused.value.message == f"Topic name is invalid: {reason}"
 
 
-def test_names_with_equal_metric_names_collide() -> None:
+def test_topics_with_the_same_metric_name_collide() -> None:
     assert collision_key("a.b") == collision_key("a_b")
     assert collision_key("a.b") != collision_key("a-b")
     assert collision_key("ab") is None
 
 
-def test_internal_topics() -> None:
+def test_internal_topics_are_recognized() -> None:
     assert is_internal("__consumer_offsets")
     assert not is_internal("__cluster_metadata")
     assert not is_internal("__mine")

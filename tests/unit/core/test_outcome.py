@@ -1,4 +1,4 @@
-"""Groups, transactions and metadata are machines of one interface."""
+"""Tests that groups, transactions and metadata match the Protocol `Machine`."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from pykbroker.core.now import Now
 from pykbroker.core.outcome import Machine, Outcome
 from pykbroker.core.txn.machine import TransactionsMachine
 from pykbroker.core.txn.settings import TransactionSettings
-from tests.unit.core.metadata.room import Room as MetadataRoom
-from tests.unit.core.txn.room import Ids
+from tests.unit.core.metadata.harness import ControllerHarness
+from tests.unit.core.txn.harness import Ids
 
 GROUPS: Machine[Any, Any, Any, Any] = GroupMachine(GroupSettings(), Random(1))
 TRANSACTIONS: Machine[Any, Any, Any, Any] = TransactionsMachine(TransactionSettings(lambda: 2), Ids())
-METADATA: Machine[Any, Any, Any, Any] = MetadataRoom().machine
+METADATA: Machine[Any, Any, Any, Any] = ControllerHarness().machine
 
 
 @pytest.mark.parametrize("machine", [GROUPS, TRANSACTIONS, METADATA])
-def test_a_machine_without_a_log_has_nothing_to_write_when_it_is_loaded(machine: Machine[Any, Any, Any, Any]) -> None:
+def test_a_machine_with_an_empty_log_writes_no_records_when_it_is_loaded(machine: Machine[Any, Any, Any, Any]) -> None:
     assert machine.deadline_ms == inf
     assert machine.loaded(Now(5, 1000)) == Outcome()
     assert machine.deadline_ms > 5

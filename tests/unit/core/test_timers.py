@@ -1,4 +1,4 @@
-"""Timers compared with a plain dict: the same keys are due at the same times."""
+"""Tests of timers, compared with a plain dictionary."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from random import Random
 from pykbroker.core.timers import Timers
 
 
-def test_keys_are_due_at_their_last_deadline() -> None:
+def test_each_key_is_due_at_its_last_deadline() -> None:
     for seed in range(200):
         draw, timers, truth = Random(seed), Timers[int](), dict[int, float]()
         now = 0.0
@@ -30,7 +30,7 @@ def test_keys_are_due_at_their_last_deadline() -> None:
             assert timers.get(key) == truth.get(key, inf)
 
 
-def test_postponing_a_deadline_does_not_grow_the_heap() -> None:
+def test_postponing_a_deadline_does_not_enlarge_the_heap() -> None:
     timers = Timers[str]()
     for time in range(1000):
         timers.set("member", time)
@@ -38,9 +38,9 @@ def test_postponing_a_deadline_does_not_grow_the_heap() -> None:
     assert timers.deadline_ms == 999
 
 
-def test_keys_with_equal_deadlines_are_returned_in_the_order_in_which_they_were_set() -> None:
+def test_keys_with_equal_deadlines_are_returned_in_insertion_order() -> None:
     timers = Timers[object]()
-    keys = [object() for _ in range(20)]  # not comparable
+    keys = [object() for _ in range(20)]  # The keys are not comparable.
     for key in keys:
         timers.set(key, 5)
     assert [timers.pop_due(5) for _ in keys] == keys

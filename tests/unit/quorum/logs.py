@@ -32,7 +32,7 @@ from pykbroker.storage.log.log import Log
 from pykbroker.world.disk import Disk
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.turns import Turns
-from tests.unit.core.metadata.room import CLUSTER, GOLDEN, NOW_MS, Configs, Room
+from tests.unit.core.metadata.harness import CLUSTER, GOLDEN, NOW_MS, Configs, ControllerHarness
 from wire.records.batch import Batch
 
 T = TypeVar("T")
@@ -101,7 +101,7 @@ class MemoryJournal:
 
 def in_memory(journal: MemoryJournal, disk: Disk) -> Controller:
     """Return the controller of a cluster of one broker, on a log in memory; `disk` holds its state."""
-    image = Room().open(1).freeze().image
+    image = ControllerHarness().open(1).freeze().image
     machine = ControllerMachine(ControllerSettings(1, CLUSTER), Configs(), random.Random(3), image)
     journal.log_end_offset = machine.next_offset
     disk.make_directory(METADATA_DIRECTORY)

@@ -17,7 +17,7 @@ from pykbroker.core.metadata.record import Record
 from pykbroker.core.outcome import Entry
 from pykbroker.quorum.controller import Controller, JournalFailed
 from pykbroker.world.turns import SHARE_NS, Turns
-from tests.unit.core.metadata.room import topic
+from tests.unit.core.metadata.harness import topic
 from tests.unit.quorum.logs import MemoryJournal, disk_at, follow, in_memory
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest

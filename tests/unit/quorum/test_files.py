@@ -8,7 +8,7 @@ from pykbroker.core.metadata.bootstrap import feature_records
 from pykbroker.core.metadata.features import NEW_CLUSTER
 from pykbroker.quorum.bootstrap_file import bootstrap_content, read_bootstrap
 from pykbroker.quorum.quorum_state import QuorumState
-from tests.unit.core.metadata.room import golden
+from tests.unit.core.metadata.harness import golden
 from wire.errors import DecodeError
 from wire.records.batch import batches
 

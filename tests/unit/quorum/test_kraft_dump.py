@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pykbroker.core.metadata.record import read_record, record_version
-from tests.unit.core.metadata.room import GOLDEN, golden
+from tests.unit.core.metadata.harness import GOLDEN, golden
 from tests.unit.wire.plain import plain, snaked
 from wire.records.batch import Batch, batches
 from wire.records.control import control_records

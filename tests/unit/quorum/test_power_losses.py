@@ -11,7 +11,7 @@ from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.rules import LogRules
 from pykbroker.sim.crash_points import PowerLoss, Recording
 from pykbroker.sim.disk import SimDisk
-from tests.unit.core.metadata.room import topic
+from tests.unit.core.metadata.harness import topic
 from tests.unit.quorum.logs import living, started
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest

@@ -19,7 +19,7 @@ from pykbroker.quorum.rules import LogRules
 from pykbroker.quorum.snapshot_file import SnapshotId, decode_snapshot, encode_snapshot
 from pykbroker.quorum.snapshots import Snapshots
 from pykbroker.world.system_disk import SystemDisk
-from tests.unit.core.metadata.room import NOW_MS, SNAPSHOTTED, golden, topic
+from tests.unit.core.metadata.harness import NOW_MS, SNAPSHOTTED, golden, topic
 from tests.unit.quorum.logs import Inline, disk_at, golden_directory, living, metadata_log, started
 from wire.errors import DecodeError
 from wire.messages.create_topics import CreateTopicsRequest

@@ -17,7 +17,7 @@ from pykbroker.quorum.journal import METADATA_DIRECTORY
 from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.storage.log.log import Log
 from pykbroker.world.system_disk import SystemDisk
-from tests.unit.core.metadata.room import CLUSTER, NOW_MS, SNAPSHOTTED, golden, golden_room, topic
+from tests.unit.core.metadata.harness import CLUSTER, NOW_MS, SNAPSHOTTED, golden, golden_harness, topic
 from tests.unit.quorum.logs import ENDPOINT, IDENTITY, disk_at, follow, golden_directory, metadata_log, started
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.records.batch import batches
@@ -118,7 +118,7 @@ async def test_leadership_after_a_clean_stop_and_after_a_kill(tmp_path: Path) ->
 )
 async def test_kafkas_directories(tmp_path: Path, archive: str, root: str, offset: int, epoch: int) -> None:
     disk = golden_directory(archive, root, tmp_path)
-    image = golden_room(archive, f"{root}/{METADATA_DIRECTORY}/00000000000000000000.log").freeze().image
+    image = golden_harness(archive, f"{root}/{METADATA_DIRECTORY}/00000000000000000000.log").freeze().image
     assert image.offset == offset
     controller = await started(disk)
     assert controller.epoch == epoch + 1
@@ -152,7 +152,7 @@ async def snapshot_only(tmp_path: Path, name: str, end: int) -> SystemDisk:
 async def test_a_log_that_begins_with_a_snapshot(tmp_path: Path, end: int) -> None:
     disk = await snapshot_only(tmp_path, f"{end:020}-0000000003.checkpoint", end)
     controller = await started(disk)
-    whole = golden_room(KRAFT, SNAPSHOTTED + "00000000000000000000.log").freeze().image
+    whole = golden_harness(KRAFT, SNAPSHOTTED + "00000000000000000000.log").freeze().image
     found = controller.images.committed
     assert (found.offset, found.epoch) == (whole.offset + 1, 4)
     assert (found.topics, found.configs) == (whole.topics, whole.configs)

@@ -107,7 +107,7 @@ async def test_a_cluster_of_one_broker_has_no_reassignments(
 
 
 def listing(topics: list[tuple[str, list[int]]] | None) -> Any:
-    """Return the response for a topic with two partitions: partition 1 moves from broker 1 to 2, and partition 0 stays."""
+    """Return the response for a topic whose partition 0 stays and whose partition 1 moves from broker 1 to 2."""
     stays = PartitionImage((1,), (1,), 1, 0, 0)
     moves = PartitionImage((2, 1), (1,), 1, 0, 0, adding=(2,), removing=(1,))
     topic, other = TopicImage("t", b"t" * 16, {0: stays, 1: moves}), TopicImage("u", b"u" * 16, {0: stays})

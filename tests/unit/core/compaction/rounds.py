@@ -1,4 +1,4 @@
-"""Logs in memory, and rounds of compaction over them."""
+"""In-memory logs, and rounds of compaction over them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ RETENTION_MS = 1000
 BYTES_MAX = 1 << 20
 
 
-class Stored:
-    """A log's batches and the state that a broker has of them."""
+class CompactedLog:
+    """An in-memory log: its batches, and the producer state that recovery rebuilds from them."""
 
     def __init__(self) -> None:
         self.data = b""
         self.end = 0
 
     def put(self, *pairs: tuple[bytes | None, bytes | None], **fields: Any) -> None:
-        """Append one batch of these keys and values."""
+        """Append one batch with a record for each (key, value) pair."""
         builder = BatchBuilder(base_offset=self.end, **fields)
         for key, value in pairs:
             builder.append(key, value, timestamp=NOW + builder.count)
@@ -57,9 +57,9 @@ class Stored:
     def compact(
         self, now_ms: int = NOW, *, first_dirty: int = 0, keys_max: int = 1000, piece: int = 1 << 20, live: bool = False
     ) -> int:
-        """Compact the whole log in pieces. Return the offset up to which keys were noted.
+        """Compact the whole log in pieces; return the last offset whose key is in the offset map.
 
-        `live`: keep producers' state.
+        With `live`, the state of all producers is kept.
         """
         producers, aborted = self.known()
         compactor = Compactor()
@@ -94,13 +94,13 @@ class Stored:
         return noted.noted_offset
 
     def batches(self) -> list[Batch]:
-        """Return all batches, and check their checksums."""
+        """Return all batches; assert that their checksums are valid."""
         found = list(batches(self.data, strict=True))
         assert all(one.crc_ok() for one in found)
         return found
 
     def records(self, *, committed: bool = False) -> list[Record]:
-        """Return the records of data batches; with `committed`, those that a read_committed consumer sees."""
+        """Return the records of data batches. With `committed`, leave out the records of aborted transactions."""
         _, aborted = self.known()
         return [
             record
@@ -123,7 +123,7 @@ class Stored:
 
 
 def positions(data: bytes) -> Iterable[int]:
-    """Return the position of each batch."""
+    """Yield the position of each batch."""
     pos = 0
     for batch in batches(data):
         yield pos
@@ -131,11 +131,11 @@ def positions(data: bytes) -> Iterable[int]:
 
 
 def ask(compactor: Compactor, request: msgspec.Struct, answer: Any) -> Any:
-    """Ask the compactor with encoded messages, as across the process boundary."""
+    """Send an encoded request to the compactor and decode the response, as the worker process does."""
     return msgspec.msgpack.decode(compactor.handle(msgspec.msgpack.encode(request)), type=answer)
 
 
 def view(found: Iterable[Record]) -> dict[bytes | None, bytes]:
-    """Return each key's last value."""
+    """Map each key to its last value, without keys whose last record is a tombstone."""
     last = {one.key: one.value for one in found}
     return {key: value for key, value in last.items() if value is not None}

@@ -1,4 +1,6 @@
-"""The values, tombstones, markers, producer states and batch headers that a round keeps."""
+"""Tests of a round of compaction: the values, tombstones, markers, producer states and batch headers that it
+keeps.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykbroker.core.compaction.compactor import Begin, Compact, Compacted, Compactor, Note, Noted, SegmentGroup
-from tests.unit.core.compaction.rounds import NOW, RETENTION_MS, Stored, ask, view
+from tests.unit.core.compaction.rounds import NOW, RETENTION_MS, CompactedLog, ask, view
 from wire.records.builder import stamped
 from wire.records.compression import Codec
 from wire.records.record import records
@@ -19,8 +21,8 @@ DATA = {"producer_id": 7, "producer_epoch": 0}
 IN_TRANSACTION = {**DATA, "transactional": True}
 
 
-def test_the_newest_record_of_a_key_stays_at_its_offset() -> None:
-    log = Stored()
+def test_the_newest_record_of_a_key_keeps_its_offset() -> None:
+    log = CompactedLog()
     log.put((A, b"1"), (C, b"2"))
     log.put((A, b"3"), (B, b"4"))
     log.put((C, b"5"))
@@ -28,8 +30,8 @@ def test_the_newest_record_of_a_key_stays_at_its_offset() -> None:
     assert log.pairs() == [(2, A, b"3"), (3, B, b"4"), (4, C, b"5")]
 
 
-def test_records_above_the_noted_offset_stay() -> None:
-    log = Stored()
+def test_records_above_the_last_offset_of_the_offset_map_stay() -> None:
+    log = CompactedLog()
     for value in b"12345":
         log.put((A, bytes([value])), (B, bytes([value])))
     assert log.compact(keys_max=1) == 1
@@ -40,8 +42,8 @@ def test_records_above_the_noted_offset_stay() -> None:
     ]
 
 
-def test_dirty_records_replace_clean_ones() -> None:
-    log = Stored()
+def test_records_of_the_dirty_section_replace_clean_records() -> None:
+    log = CompactedLog()
     log.put((A, b"1"))
     log.put((B, b"1"), (B, b"2"))
     log.put((A, b"2"))
@@ -50,7 +52,7 @@ def test_dirty_records_replace_clean_ones() -> None:
 
 
 def test_records_without_a_key_are_deleted() -> None:
-    log = Stored()
+    log = CompactedLog()
     log.put((None, b"1"), (A, b"2"))
     log.compact()
     assert log.pairs() == [(1, A, b"2")]
@@ -58,7 +60,7 @@ def test_records_without_a_key_are_deleted() -> None:
 
 @pytest.mark.parametrize("codec", Codec)
 def test_a_batch_that_loses_records_keeps_the_rest_of_its_header(codec: Codec) -> None:
-    log = Stored()
+    log = CompactedLog()
     log.put(
         (A, b"1"), (B, b"2"), (C, b"3"), codec=codec, producer_id=7, producer_epoch=3, base_sequence=11, leader_epoch=5
     )
@@ -75,8 +77,8 @@ def test_a_batch_that_loses_records_keeps_the_rest_of_its_header(codec: Codec) -
     assert second.buffer == untouched
 
 
-def test_a_log_append_time_stays() -> None:
-    log = Stored()
+def test_log_append_time_is_preserved() -> None:
+    log = CompactedLog()
     log.put((A, b"1"), (B, None), (A, b"2"))
     log.data = stamped(log.batches()[0], NOW + 50)
     log.compact()
@@ -86,7 +88,7 @@ def test_a_log_append_time_stays() -> None:
 
 
 def test_a_tombstone_gets_a_delete_horizon_and_is_deleted_after_it() -> None:
-    log = Stored()
+    log = CompactedLog()
     log.put((A, b"1"))
     log.put((A, None), (B, b"2"))
     log.compact()
@@ -101,8 +103,8 @@ def test_a_tombstone_gets_a_delete_horizon_and_is_deleted_after_it() -> None:
     assert log.batches()[0].base_timestamp == LATER
 
 
-def test_the_last_batch_of_a_round_stays_as_a_bare_header() -> None:
-    log = Stored()
+def test_the_last_batch_of_a_round_stays_as_a_header_without_records() -> None:
+    log = CompactedLog()
     log.put((A, b"1"))
     log.put((None, b"2"), (None, b"3"))
     log.compact()
@@ -114,8 +116,8 @@ def test_the_last_batch_of_a_round_stays_as_a_bare_header() -> None:
     assert [one.base_offset for one in log.batches()] == [3]
 
 
-def test_a_live_producers_last_sequence_stays() -> None:
-    log = Stored()
+def test_the_last_sequence_of_an_active_producer_stays() -> None:
+    log = CompactedLog()
     log.put((A, b"1"), base_sequence=0, **DATA)
     log.put((A, b"2"), (A, b"3"), base_sequence=1, **DATA)
     log.put((A, b"4"))
@@ -128,8 +130,8 @@ def test_a_live_producers_last_sequence_stays() -> None:
     assert [one.base_offset for one in log.batches()] == [3]
 
 
-def test_aborted_records_are_deleted_before_their_marker_and_replace_nothing() -> None:
-    log = Stored()
+def test_aborted_records_replace_no_records_and_are_deleted_before_their_marker() -> None:
+    log = CompactedLog()
     log.put((A, b"1"))
     log.put((A, b"void"), base_sequence=0, **IN_TRANSACTION)
     log.mark(7, commit=False)
@@ -147,7 +149,7 @@ def test_aborted_records_are_deleted_before_their_marker_and_replace_nothing() -
 
 
 def test_a_marker_stays_as_long_as_its_transaction_has_records() -> None:
-    log = Stored()
+    log = CompactedLog()
     log.put((A, b"1"), base_sequence=0, **IN_TRANSACTION)
     log.mark(7, commit=True)
     log.put((B, b"2"))
@@ -162,8 +164,8 @@ def test_a_marker_stays_as_long_as_its_transaction_has_records() -> None:
     assert [one.base_offset for one in log.batches()] == [2, 3]
 
 
-def test_a_marker_is_deleted_though_an_earlier_transaction_of_its_producer_has_records() -> None:
-    log = Stored()
+def test_a_marker_is_deleted_even_if_an_earlier_transaction_of_its_producer_has_records() -> None:
+    log = CompactedLog()
     log.put((A, b"1"), base_sequence=0, **IN_TRANSACTION)
     log.mark(7, commit=True)
     log.mark(7, commit=True)
@@ -174,8 +176,8 @@ def test_a_marker_is_deleted_though_an_earlier_transaction_of_its_producer_has_r
 
 
 def test_a_control_batch_of_an_unknown_type_stays() -> None:
-    """Expect Kafka's behaviour: a newer broker's control record ends no transaction and is kept."""
-    log = Stored()
+    """A control record of a newer broker ends no transaction and is kept, as in Kafka."""
+    log = CompactedLog()
     log.put((A, b"1"), base_sequence=0, **IN_TRANSACTION)
     log.put((bytes((0, 0, 0, 9)), b""), control=True, **IN_TRANSACTION)
     log.mark(7, commit=False)
@@ -185,8 +187,8 @@ def test_a_control_batch_of_an_unknown_type_stays() -> None:
     assert [one.base_offset for one in log.batches()] == [1, 3]
 
 
-def test_a_live_producers_last_marker_stays_for_its_epoch() -> None:
-    log = Stored()
+def test_the_last_marker_of_an_active_producer_stays_for_its_epoch() -> None:
+    log = CompactedLog()
     log.mark(7, commit=True, epoch=4)
     log.put((B, b"2"))
     log.compact(live=True)
@@ -195,8 +197,8 @@ def test_a_live_producers_last_marker_stays_for_its_epoch() -> None:
     assert (bare.count, bare.is_control, bare.producer_epoch) == (0, True, 4)
 
 
-def test_a_corrupt_batch_ends_a_piece() -> None:
-    log = Stored()
+def test_compaction_stops_at_a_corrupt_batch() -> None:
+    log = CompactedLog()
     log.put((A, b"1"))
     good = len(log.data)
     log.put((B, b"2"))
@@ -226,8 +228,8 @@ STEPS = st.lists(
 )
 
 
-def lived(log: Stored, steps: list[tuple[int, list[tuple[bytes, bytes | None]], Codec, str]]) -> None:
-    """Write the steps to the log: producers 1 and 2 in transactions, -1 without. All transactions end."""
+def append_steps(log: CompactedLog, steps: list[tuple[int, list[tuple[bytes, bytes | None]], Codec, str]]) -> None:
+    """Append batches of two transactional producers and of a producer without id; end every transaction."""
     for producer, pairs, codec, then in steps:
         fields = {"producer_epoch": 0, "base_sequence": log.end, "transactional": True} if producer > 0 else {}
         log.put(*pairs, codec=codec, producer_id=producer, **fields)
@@ -238,14 +240,14 @@ def lived(log: Stored, steps: list[tuple[int, list[tuple[bytes, bytes | None]], 
 
 
 @given(STEPS, STEPS, st.integers(1, 6), st.booleans(), st.integers(70, 400))
-def test_no_round_changes_any_keys_last_value(first, second, keys_max, live, piece) -> None:
-    log = Stored()
-    lived(log, first)
+def test_compaction_never_changes_the_last_value_of_a_key(first, second, keys_max, live, piece) -> None:
+    log = CompactedLog()
+    append_steps(log, first)
     before, dirty = view(log.records(committed=True)), 0
     for now_ms in (NOW, NOW, LATER):
         dirty = log.compact(now_ms, first_dirty=dirty, keys_max=keys_max, live=live, piece=max(piece, 3000)) + 1
         assert view(log.records(committed=True)) == before
-    lived(log, second)
+    append_steps(log, second)
     before = view(log.records(committed=True))
     offsets = {(one.offset, one.key, one.value) for one in log.records()}
     for now_ms in (NOW, LATER, LATER, LATER + RETENTION_MS):

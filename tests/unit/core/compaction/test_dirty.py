@@ -1,4 +1,4 @@
-"""The dirty part of a log, the time when its compaction is due, and the segments that are merged."""
+"""Tests of the dirty section of a log: its ratio, when compaction is due, and which segments are merged."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ PARTS = [Part(0, 10), Part(10, 20), Part(20, 30)]
     ("cleaned", "start", "end", "expected"),
     [(0, 0, 9, 0), (5, 0, 9, 5), (9, 0, 9, 9), (10, 0, 9, 0), (4, 5, 9, 5), (5, 5, 9, 5)],
 )
-def test_a_checkpoint_outside_of_the_log_is_ignored(cleaned, start, end, expected) -> None:
+def test_a_cleaner_checkpoint_outside_of_the_log_is_ignored(cleaned, start, end, expected) -> None:
     assert first_dirty(cleaned, start, end) == expected
 
 
 @pytest.mark.parametrize(("upper", "count"), [(9, 0), (10, 1), (19, 1), (20, 2), (30, 3), (99, 3)])
-def test_only_whole_segments_are_compacted(upper, count) -> None:
+def test_only_sealed_segments_are_compacted(upper, count) -> None:
     assert below(PARTS, upper) == PARTS[:count]
 
 
@@ -76,11 +76,11 @@ def test_segments_are_merged_into_groups_that_fit_one_segment(size_max, index_ma
 
 
 @pytest.mark.parametrize(("last", "count"), [(RELATIVE_OFFSET_MAX, 1), (RELATIVE_OFFSET_MAX + 1, 2)])
-def test_a_groups_offsets_stay_within_range_of_the_base_offset(last, count) -> None:
+def test_merged_segments_span_only_offsets_that_the_index_can_store(last, count) -> None:
     parts = [Part(0, 10), Part(10, last + 1)]
     assert len(groups(parts, [Sizes(1, 1, 1)] * 2, 100, 100)) == count
 
 
-def test_an_empty_segment_is_merged_whatever_its_offsets() -> None:
+def test_an_empty_segment_is_merged_regardless_of_its_offsets() -> None:
     parts = [Part(0, 10), Part(10, 2**32, 0), Part(2**32, 2**32 + 5)]
     assert groups(parts, [Sizes(1, 1, 1), Sizes(0, 0, 0), Sizes(1, 1, 1)], 100, 100) == [parts[:2], parts[2:]]

@@ -1,4 +1,4 @@
-"""Layers, topic defaults and refusals of broker and topic configs."""
+"""Tests of broker and topic configs: precedence, defaults of topics, and refused values."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ def test_unset_configs_have_their_defaults() -> None:
     assert config.pykbroker_validate_records is True
 
 
-def test_one_broker_can_run_alone() -> None:
+def test_the_default_config_suits_a_cluster_of_one_broker() -> None:
     config = BrokerConfig.from_mapping(ONE_BROKER)
     assert config.offsets_topic_replication_factor == 1
     assert config.transaction_state_log_replication_factor == config.transaction_state_log_min_isr == 1
     assert config.group_initial_rebalance_delay_ms == 0
 
 
-def test_either_name_of_the_node_id_sets_both() -> None:
+def test_node_id_and_broker_id_set_each_other() -> None:
     assert BrokerConfig.from_mapping({"broker.id": "7"}).node_id == 7
     assert BrokerConfig.from_mapping({"node.id": "7"}).get("broker.id") == 7
     with pytest.raises(ApiError, match=r"node.id 1 and broker.id 2"):
         BrokerConfig.from_mapping({"node.id": "1", "broker.id": "2"})
 
 
-def test_layers_apply_in_order_of_precedence() -> None:
+def test_config_sources_apply_in_order_of_precedence() -> None:
     static = BrokerConfig.from_mapping({"log.retention.ms": "1000"})
     cluster = static.with_dynamic({"log.retention.ms": "2000"})
     both = static.with_dynamic({"log.retention.ms": "2000"}, {"log.retention.ms": "3000"})
     assert [config.get("log.retention.ms") for config in (static, cluster, both)] == [1000, 2000, 3000]
 
 
-def test_unknown_configs_are_kept_and_named() -> None:
+def test_unknown_configs_are_kept_and_reported() -> None:
     config = BrokerConfig.from_mapping({"zookeeper.connect": "x", "listener.name.internal.ssl.keystore.type": "PEM"})
     assert config.unknown == ("zookeeper.connect",)
     assert config.static["zookeeper.connect"] == "x"
@@ -91,7 +91,7 @@ def test_an_invalid_value_is_refused_with_its_reason(name: str, text: str, reaso
         ("num.io.threads", "+4", 4),
     ],
 )
-def test_values_are_read_as_kafka_reads_them(name: str, text: str, value: object) -> None:
+def test_values_are_parsed_as_in_kafka(name: str, text: str, value: object) -> None:
     assert BrokerConfig.from_mapping({name: text}).get(name) == value
 
 
@@ -102,7 +102,7 @@ def test_a_retention_of_zero_is_refused_in_the_effective_unit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "told"),
+    ("texts", "message"),
     [
         ({"log.cleaner.threads": "4", "log.cleaner.dedupe.buffer.size": "4194304"}, "at least 1MB per cleaner thread"),
         ({"replica.fetch.wait.max.ms": "30001"}, "unnecessary socket timeouts"),
@@ -115,10 +115,10 @@ def test_a_retention_of_zero_is_refused_in_the_effective_unit() -> None:
         ({"log.roll.jitter.ms": "-1"}, "log.roll.jitter.ms must be greater than or equal to 0"),
     ],
 )
-def test_contradicting_configs_are_refused(texts: dict[str, str], told: str) -> None:
+def test_contradicting_configs_are_refused(texts: dict[str, str], message: str) -> None:
     with pytest.raises(ApiError) as caught:
         BrokerConfig.from_mapping(texts)
-    assert told in (caught.value.message or "")
+    assert message in (caught.value.message or "")
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_configs_at_the_limit_of_a_constraint_are_accepted(texts: dict[str, str]
     BrokerConfig.from_mapping(texts)
 
 
-def test_a_topic_inherits_the_finest_unit_that_is_set() -> None:
+def test_a_topic_inherits_the_broker_config_with_the_finest_unit() -> None:
     def retention_ms(**units: str) -> object:
         config = BrokerConfig.from_mapping({f"log.retention.{unit}": text for unit, text in units.items()})
         return topic_config(config, {})["retention.ms"]
@@ -196,7 +196,7 @@ def test_topic_configs_take_precedence_over_broker_configs() -> None:
         ),
     ],
 )
-def test_topic_configs_are_refused_with_the_reason(configs: dict[str, str], message: str) -> None:
+def test_an_invalid_topic_config_is_refused_with_a_reason(configs: dict[str, str], message: str) -> None:
     with pytest.raises(ApiError) as refusal:
         check_topic_configs(configs, BrokerConfig.from_mapping({}))
     assert (refusal.value.code, refusal.value.message) == (ErrorCode.INVALID_CONFIG, message)
@@ -218,7 +218,7 @@ def test_topic_configs_are_checked_against_the_brokers_defaults() -> None:
 
 
 @given(st.sampled_from(sorted(BROKER)), st.text(max_size=12))
-def test_the_formatted_value_of_any_valid_text_has_the_same_value(name: str, text: str) -> None:
+def test_formatting_a_parsed_value_and_parsing_it_again_returns_the_same_value(name: str, text: str) -> None:
     row = BROKER[name]
     with suppress(ApiError):
         value = row.read(text)

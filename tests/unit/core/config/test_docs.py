@@ -1,4 +1,4 @@
-"""Descriptions of configs: every config has one, and nothing else has."""
+"""Tests of the descriptions of configs: exactly the configs that exist have one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pykbroker.core.config.table import BROKER, BROKER_QUOTAS, CLIENT_METRICS, C
 TABLES = (BROKER, TOPIC, GROUP, CLIENT_METRICS, BROKER_QUOTAS, CLIENT_QUOTAS, IP_QUOTAS)
 
 
-def test_every_config_has_a_description_and_nothing_else_has() -> None:
+def test_exactly_the_existing_configs_have_a_description() -> None:
     assert set(DOCS) == {name for table in TABLES for name in table}
     assert sorted(USED.keys() & UNUSED.keys()) == []
 
@@ -28,16 +28,17 @@ def test_descriptions_are_short_and_complete() -> None:
 @pytest.mark.parametrize(
     ("one", "other"),
     [
-        ("retention.ms", "log.retention.ms"),  # a topic config and the broker config that is its default
-        ("share.session.timeout.ms", "group.share.session.timeout.ms"),  # a group config and its broker config
+        ("retention.ms", "log.retention.ms"),  # a topic config, and the broker config that is its default
+        # a group config, and the broker config that is its default
+        ("share.session.timeout.ms", "group.share.session.timeout.ms"),
         ("ssl.keystore.type", "listener.name.external.ssl.keystore.type"),
     ],
 )
-def test_synonyms_have_the_same_description(one: str, other: str) -> None:
+def test_a_config_and_its_synonym_have_the_same_description(one: str, other: str) -> None:
     assert documentation(one) == documentation(other) != ""
 
 
-def test_synonyms_in_other_units_have_their_own_description() -> None:
+def test_a_synonym_in_another_unit_has_its_own_description() -> None:
     assert "in hours" in documentation("log.retention.hours")
 
 

@@ -22,8 +22,8 @@ from pykbroker.core.config.table import BROKER
 KAFKA = json.loads((Path(__file__).parents[3] / "data/config/kafka-4.3.1-described.json").read_text())
 
 
-def written_in(layer: str) -> dict[str, str]:
-    """Return the values that Kafka's broker had in one layer, from the recorded synonyms."""
+def configs_at(layer: str) -> dict[str, str]:
+    """Return the configs that the recorded Kafka broker had at one level, for example DYNAMIC_BROKER_CONFIG."""
     found = {}
     for described in KAFKA["BROKER"].values():
         for synonym in described.get("synonyms", ()):
@@ -36,8 +36,8 @@ def written_in(layer: str) -> dict[str, str]:
 
 @pytest.fixture
 def config() -> BrokerConfig:
-    static = BrokerConfig.of_layers(written_in("STATIC_BROKER_CONFIG"), {}, {})
-    return static.with_dynamic(written_in("DYNAMIC_DEFAULT_BROKER_CONFIG"), written_in("DYNAMIC_BROKER_CONFIG"))
+    static = BrokerConfig.of_layers(configs_at("STATIC_BROKER_CONFIG"), {}, {})
+    return static.with_dynamic(configs_at("DYNAMIC_DEFAULT_BROKER_CONFIG"), configs_at("DYNAMIC_BROKER_CONFIG"))
 
 
 def as_observed(entries: Iterable[ConfigEntry]) -> dict[str, dict[str, Any]]:
@@ -57,29 +57,29 @@ def as_observed(entries: Iterable[ConfigEntry]) -> dict[str, dict[str, Any]]:
     return observed
 
 
-def test_a_broker_is_described_as_kafka_describes_it(config: BrokerConfig) -> None:
+def test_a_broker_is_described_as_by_kafka(config: BrokerConfig) -> None:
     ours = as_observed(describe_broker(config))
     assert {name for name in ours if name not in KAFKA["BROKER"]} == {n for n in BROKER if n.startswith("pykbroker.")}
     assert {name: ours[name] for name in KAFKA["BROKER"]} == KAFKA["BROKER"]
 
 
-def test_a_topic_is_described_as_kafka_describes_it(config: BrokerConfig) -> None:
+def test_a_topic_is_described_as_by_kafka(config: BrokerConfig) -> None:
     assert as_observed(describe_topic(config, {"segment.index.bytes": "1024"})) == KAFKA["TOPIC"]
 
 
-def test_a_group_and_client_metrics_are_described_as_kafka_describes_them(config: BrokerConfig) -> None:
+def test_a_group_and_client_metrics_are_described_as_by_kafka(config: BrokerConfig) -> None:
     assert as_observed(describe_group(config, {})) == KAFKA["GROUP"]
     metrics = describe_client_metrics({"interval.ms": "1000", "metrics": "*"})
     assert as_observed(metrics) == KAFKA["CLIENT_METRICS"]
 
 
-def test_a_group_override_comes_before_the_brokers_value(config: BrokerConfig) -> None:
+def test_a_group_config_takes_precedence_over_the_broker_config(config: BrokerConfig) -> None:
     name = "consumer.session.timeout.ms"
     (entry,) = (each for each in describe_group(config, {name: "46000"}) if each.name == name)
     assert (entry.value, entry.source.name) == ("46000", "DYNAMIC_GROUP_CONFIG")
     assert [synonym.value for synonym in entry.synonyms] == ["46000", "45000"]
 
 
-def test_passwords_are_never_shown() -> None:
+def test_values_of_passwords_are_never_returned() -> None:
     config = BrokerConfig.from_mapping({"ssl.key.password": "canary", "maybe.secret": "canary"})
     assert "canary" not in repr(list(describe_broker(config)))

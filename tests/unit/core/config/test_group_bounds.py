@@ -1,4 +1,6 @@
-"""Bounds of group configs: values at, below and above each bound, for the broker and for a group."""
+"""Tests of the limits of group configs, with values at, below and above each limit, for the broker and for a
+group.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ HIGHS = [(config, high) for config, (_, high) in BOUNDS.items() if high]
 
 
 def refusal(config: str, value: int) -> str | None:
-    """Return the error message for a group that sets this config."""
+    """Return the error message for a group with this config."""
     try:
         check_configs((ConfigResource.GROUP, "g"), {config: str(value)}, BROKER)
     except ApiError as error:
@@ -33,7 +35,7 @@ def number(name: str) -> int:
 
 
 def start(**texts: str) -> str | None:
-    """Return the reason why a broker with these configs does not start; "_" in names stands for "."."""
+    """Return the error that prevents the start of a broker with these configs; "_" in names stands for "."."""
     try:
         BrokerConfig.from_mapping({name.replace("_", "."): text for name, text in texts.items()})
     except ApiError as error:
@@ -42,20 +44,20 @@ def start(**texts: str) -> str | None:
 
 
 @pytest.mark.parametrize(("config", "low"), LOWS)
-def test_a_group_config_below_its_bound_is_refused(config: str, low: str) -> None:
+def test_a_group_config_below_its_minimum_is_refused(config: str, low: str) -> None:
     assert refusal(config, number(low)) is refusal(config, number(low) + 1) is None
-    told = refusal(config, number(low) - 1)
-    assert told is not None
-    assert "must be greater than or equal to" in told or "Value must be at least" in told
+    message = refusal(config, number(low) - 1)
+    assert message is not None
+    assert "must be greater than or equal to" in message or "Value must be at least" in message
 
 
 @pytest.mark.parametrize(("config", "high"), HIGHS)
-def test_a_group_config_above_its_bound_is_refused(config: str, high: str) -> None:
+def test_a_group_config_above_its_maximum_is_refused(config: str, high: str) -> None:
     assert refusal(config, number(high) - 1) is refusal(config, number(high)) is None
     assert refusal(config, number(high) + 1) == f"{config} must be less than or equal to {high}"
 
 
-def test_a_groups_session_timeout_must_exceed_its_heartbeat_interval() -> None:
+def test_the_session_timeout_of_a_group_must_exceed_its_heartbeat_interval() -> None:
     broker = BrokerConfig.from_mapping({"group.consumer.min.session.timeout.ms": "5000"})
     key, session = (ConfigResource.GROUP, "g"), "consumer.session.timeout.ms"
     check_configs(key, {session: "5001"}, broker)
@@ -72,7 +74,7 @@ def test_a_groups_session_timeout_must_exceed_its_heartbeat_interval() -> None:
         ("assignment.interval.ms", 0, 15_000),
     ],
 )
-def test_the_brokers_value_must_be_within_its_bounds(kind: str, what: str, low: int, high: int) -> None:
+def test_the_broker_config_must_be_within_the_limits_for_groups(kind: str, what: str, low: int, high: int) -> None:
     name, least, most = (f"group.{kind}.{bound}{what}" for bound in ("", "min.", "max."))
     for good in (low, high):
         assert start(**{name: str(good)}) is None
@@ -82,7 +84,7 @@ def test_the_brokers_value_must_be_within_its_bounds(kind: str, what: str, low: 
     assert start(**{least: str(high + 1)}) == f"{most} must be greater than or equal to {least}"
 
 
-def test_the_brokers_session_timeouts_must_exceed_its_heartbeat_intervals() -> None:
+def test_the_session_timeouts_of_the_broker_must_exceed_its_heartbeat_intervals() -> None:
     ranges = {"group_consumer_min_session_timeout_ms": "1"}
     assert start(**ranges, group_consumer_session_timeout_ms="5001") is None
     assert start(**ranges, group_consumer_session_timeout_ms="5000") == (
@@ -90,7 +92,7 @@ def test_the_brokers_session_timeouts_must_exceed_its_heartbeat_intervals() -> N
     )
 
 
-def test_share_groups_need_one_assignor_and_a_session_for_each_member() -> None:
+def test_share_groups_have_exactly_one_assignor_and_a_session_slot_for_each_member() -> None:
     assert start(group_share_assignors="mine") is None
     assert start(group_share_assignors="simple,mine") == (
         "group.share.assignors must contain exactly one assignor, but found 2"
@@ -103,8 +105,8 @@ def test_share_groups_need_one_assignor_and_a_session_for_each_member() -> None:
 
 def test_the_classic_protocol_cannot_be_disabled() -> None:
     assert start(group_coordinator_rebalance_protocols="classic") is None
-    told = start(group_coordinator_rebalance_protocols="consumer")
-    assert told == "Disabling the 'classic' protocol is not supported."
+    message = start(group_coordinator_rebalance_protocols="consumer")
+    assert message == "Disabling the 'classic' protocol is not supported."
 
 
 def test_unknown_assignors_are_refused() -> None:
@@ -113,7 +115,7 @@ def test_unknown_assignors_are_refused() -> None:
     assert "best" in (start(group_consumer_assignors="range,best") or "")
 
 
-def test_bounds_apply_to_dynamic_changes() -> None:
+def test_limits_apply_to_dynamic_changes() -> None:
     name = "group.consumer.assignment.interval.ms"
     key = (ConfigResource.BROKER, "")
     check_configs(key, {name: "15000"}, BROKER)

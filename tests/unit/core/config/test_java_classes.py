@@ -1,4 +1,6 @@
-"""Java classes in configs: a broker that cannot load an authorizer does not run without it."""
+"""Tests of configs that name Java classes: a broker refuses to start without the authorizer that it cannot
+load.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,7 @@ def test_an_empty_name_and_kafkas_default_class_are_accepted(name: str) -> None:
         BrokerConfig.from_mapping({f"listener.name.a.{name}": str(default)})
 
 
-def test_the_error_names_all_classes() -> None:
+def test_the_error_names_every_refused_class() -> None:
     with pytest.raises(
         ApiError,
         match=(
@@ -82,7 +84,7 @@ def test_the_error_names_all_classes() -> None:
         "sasl.classes",
     ],
 )
-def test_other_classes_and_configs_have_no_effect(name: str) -> None:
+def test_classes_without_influence_on_security_are_ignored(name: str) -> None:
     BrokerConfig.from_mapping({name: "A"})
 
 
@@ -97,7 +99,7 @@ def test_a_dynamic_change_cannot_set_a_java_class_unless_it_is_ignored(name: str
     check_broker_change("1", {name: "A"}, broker.with_dynamic({}, {name: "A"}))
 
 
-def test_a_dynamic_change_of_a_read_only_class_is_refused_as_by_kafka() -> None:
+def test_a_dynamic_change_of_a_read_only_class_config_is_refused_as_by_kafka() -> None:
     with pytest.raises(ApiError, match="Cannot update these configs dynamically") as refused:
         check_broker_change("1", {"authorizer.class.name": "A"}, BrokerConfig.from_mapping({}))
     assert refused.value.code == ErrorCode.INVALID_REQUEST

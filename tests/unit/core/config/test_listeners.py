@@ -1,4 +1,4 @@
-"""The listeners that configs and options declare, by the rules of Apache Kafka 4.3.1."""
+"""Tests of listeners in configs and options, with the rules of Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def declared(texts: dict[str, str], **options: Any) -> dict[str, tuple[str, str 
     }
 
 
-def test_controller_listeners_are_left_out() -> None:
+def test_controller_listeners_are_ignored() -> None:
     assert declared(DOCKER) == {"PLAINTEXT": ("0.0.0.0:29092", None), "PLAINTEXT_HOST": ("0.0.0.0:9092", None)}
 
 
@@ -53,7 +53,7 @@ def test_an_ipv4_and_an_ipv6_listener_may_share_a_port_and_so_may_free_ports(lis
     assert len(declared({**TWO, "listeners": listeners})) == 2
 
 
-def test_options_name_listeners() -> None:
+def test_listen_options_may_name_listeners() -> None:
     listen = (("", Address("h", 1)), ("EXTERNAL", Address("h", 2)))
     advertise = (("EXTERNAL", Address("x", 3)), ("", Address("y", 4)))
     assert declared(DOCKER, listen=listen, advertise=advertise) == {
@@ -67,12 +67,12 @@ def test_advertise_takes_precedence_over_advertised_listeners() -> None:
     assert declared(texts, advertise=(("B", Address("y", 3)),)) == {"A": ("a:1", "x:1"), "B": ("b:2", "y:3")}
 
 
-def test_advertise_without_a_name_is_for_the_only_listener() -> None:
+def test_an_advertise_option_without_a_name_applies_to_the_only_listener() -> None:
     one = {"listeners": "A://a:1", MAP: "A:PLAINTEXT"}
     assert declared(one, advertise=(("", Address("x", 3)),)) == {"A": ("a:1", "x:3")}
 
 
-def test_without_listeners_there_is_one_for_this_machine() -> None:
+def test_the_default_listener_is_on_localhost() -> None:
     assert listener_settings({}) == (ListenerSettings(),)
 
 
@@ -146,7 +146,7 @@ def test_without_listeners_there_is_one_for_this_machine() -> None:
         ),
     ],
 )
-def test_an_error_names_the_config_and_what_to_write(texts: dict[str, str], sentence: str) -> None:
+def test_the_error_for_an_invalid_config_names_it_and_the_remedy(texts: dict[str, str], sentence: str) -> None:
     with pytest.raises(StartError) as caught:
         listener_settings(texts)
     assert str(caught.value) == sentence
@@ -177,7 +177,7 @@ def test_an_error_names_the_config_and_what_to_write(texts: dict[str, str], sent
         ),
     ],
 )
-def test_an_error_names_the_option_and_what_to_write(options: dict[str, Any], sentence: str) -> None:
+def test_the_error_for_an_invalid_option_names_it_and_the_remedy(options: dict[str, Any], sentence: str) -> None:
     with pytest.raises(StartError) as caught:
         listener_settings(TWO, **options)
     assert str(caught.value) == sentence
@@ -191,11 +191,11 @@ def test_an_error_names_the_option_and_what_to_write(options: dict[str, Any], se
         ({"security.inter.broker.protocol": "PLAINTEXT"}, "PLAINTEXT"),
     ],
 )
-def test_the_listener_of_brokers_is_the_named_one_or_plaintext(texts: dict[str, str], name: str) -> None:
+def test_the_inter_broker_listener_is_the_configured_one_or_plaintext(texts: dict[str, str], name: str) -> None:
     assert inter_broker_listener(texts, ["B", "PLAINTEXT"]) == name
 
 
-def test_the_first_listener_is_that_of_brokers_if_none_is_called_plaintext() -> None:
+def test_the_first_listener_is_the_inter_broker_listener_if_none_is_named_plaintext() -> None:
     assert inter_broker_listener({}, ["B", "A"]) == "B"
 
 
@@ -216,7 +216,7 @@ def test_the_first_listener_is_that_of_brokers_if_none_is_called_plaintext() -> 
         ),
     ],
 )
-def test_a_listener_of_brokers_that_does_not_exist_is_refused(texts: dict[str, str], sentence: str) -> None:
+def test_an_unknown_inter_broker_listener_is_refused(texts: dict[str, str], sentence: str) -> None:
     with pytest.raises(StartError) as caught:
         inter_broker_listener(texts, ["A", "B"])
     assert str(caught.value) == sentence

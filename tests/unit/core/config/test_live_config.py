@@ -1,4 +1,4 @@
-"""The effective config of a running broker: its static configs under the dynamic configs of the metadata."""
+"""Tests of the effective config of a running broker, in which dynamic configs override static ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_dynamic_configs_take_precedence_over_static_ones() -> None:
         assert config.under(dynamic).get("log.retention.ms") == value
 
 
-def test_equal_dynamic_configs_are_read_once() -> None:
+def test_unchanged_dynamic_configs_are_parsed_once() -> None:
     config = live()
     assert config.under(Dynamic({"log.retention.ms": "5"})) is config.under(Dynamic({"log.retention.ms": "5"}))
     assert config.under(Dynamic()) is not config.under(Dynamic({"log.retention.ms": "5"}))
@@ -34,6 +34,6 @@ def test_invalid_dynamic_values_are_ignored() -> None:
     assert config.cluster == {"log.segment.bytes": "2000000", "of.a.plugin": "x"}
 
 
-def test_contradicting_dynamic_values_leave_the_static_config() -> None:
+def test_dynamic_values_that_contradict_each_other_leave_the_static_config() -> None:
     config = live(log_segment_bytes="3000000")
     assert config.under(Dynamic({"log.retention.ms": "0", "log.segment.bytes": "2000000"})) is config.started

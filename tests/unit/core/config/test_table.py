@@ -38,7 +38,7 @@ SCOPES: list[tuple[dict[str, Any], ConfigTable]] = [
 
 
 def as_kafka_says(row: Row, scope: dict[str, Any]) -> dict[str, Any]:
-    """Return a row in the form of Kafka's definitions, without properties that Kafka leaves out."""
+    """Return a row of the table in the form of Kafka's definitions, without properties that Kafka omits."""
     said = scope[row.name]
     words: dict[str, Any] = {"type": row.type.name, "importance": said["importance"]}
     if said.get("required"):
@@ -68,7 +68,7 @@ def test_every_default_is_a_valid_value() -> None:
                 row.valid.check(row.name, row.default)
 
 
-def test_synonyms_and_presets_name_configs_that_exist() -> None:
+def test_synonyms_and_preset_values_name_existing_configs() -> None:
     for name, synonyms in TOPIC_SYNONYMS.items():
         assert TOPIC[name].type in {BROKER[synonym].type for synonym in synonyms}, name
     assert TOPIC.keys() - TOPIC_SYNONYMS.keys() == {
@@ -94,7 +94,7 @@ PYTHON_TYPES = {
 }
 
 
-def test_each_attribute_of_a_broker_config_has_the_type_of_its_row() -> None:
+def test_each_attribute_of_the_broker_config_has_the_type_of_its_row() -> None:
     settings = {name: each for name, each in vars(BrokerConfig).items() if isinstance(each, Setting)}
     assert len(settings) > 50
     for attribute, setting in settings.items():

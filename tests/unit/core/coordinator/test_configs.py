@@ -1,4 +1,4 @@
-"""The configs of coordinators and their topics: each config reaches the setting that it is named for."""
+"""Tests of the configs of coordinators and of their internal topics."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def configured(name: str, text: str) -> BrokerConfig:
         ("transaction.remove.expired.transaction.cleanup.interval.ms", "expire_interval_ms"),
     ],
 )
-def test_transaction_settings_follow_their_configs(name: str, field: str) -> None:
+def test_each_transaction_config_sets_its_field_of_the_settings(name: str, field: str) -> None:
     for number in (1, 2**31 - 1):
         assert getattr(TransactionSettings.of(configured(name, str(number)), int), field) == number
     with pytest.raises(ApiError, match="Value must be at least 1"):
@@ -41,7 +41,7 @@ def topic(name: str, text: str) -> CoordinatorTopic:
 
 
 @pytest.mark.parametrize("kind", [GROUPS, TRANSACTIONS])
-def test_the_internal_topics_follow_their_configs(kind: str) -> None:
+def test_each_config_of_an_internal_topic_is_applied_to_the_topic(kind: str) -> None:
     assert topic(f"{kind}.num.partitions", "1").creation().num_partitions == 1
     assert topic(f"{kind}.replication.factor", "1").creation().replication_factor == 1
     assert topic(f"{kind}.segment.bytes", "1048576").configs["segment.bytes"] == "1048576"
@@ -50,15 +50,15 @@ def test_the_internal_topics_follow_their_configs(kind: str) -> None:
             configured(f"{kind}.{name}", "0")
 
 
-def test_the_transactions_topic_has_its_min_insync_replicas() -> None:
+def test_transaction_state_log_min_isr_sets_min_insync_replicas() -> None:
     assert topic("transaction.state.log.min.isr", "1").configs["min.insync.replicas"] == "1"
 
 
 @pytest.mark.parametrize("layer", ["cluster", "broker"])
-def test_the_expiration_of_producers_can_change_while_the_broker_runs(layer: str) -> None:
+def test_producer_id_expiration_ms_can_change_while_the_broker_runs(layer: str) -> None:
     configs = TopicConfigs(LiveConfig(configured("producer.id.expiration.ms", "5000")))
     assert configs.log_config({}, Dynamic()).producer_id_expiration_ms == 5000
     changed = Dynamic(**{layer: {"producer.id.expiration.ms": "1"}})
     assert configs.log_config({}, changed).producer_id_expiration_ms == 1
     wrong = Dynamic(**{layer: {"producer.id.expiration.ms": "0"}})
-    assert configs.log_config({}, wrong).producer_id_expiration_ms == 5000, "as nothing that a broker would have taken"
+    assert configs.log_config({}, wrong).producer_id_expiration_ms == 5000, "an invalid dynamic value is ignored"

@@ -1,4 +1,4 @@
-"""The partition of a group, by Java's hash."""
+"""Tests of the partition of `__consumer_offsets` for a group id, which depends on Java's string hash."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pykbroker.core.coordinator.key import partition_of
     ("name", "hashed"),
     [("", 0), ("a", 97), ("hello", 99_162_322), ("polygenelubricants", 0), ("\U0001f600", 1_772_899)],
 )
-def test_the_hash_equals_javas(name: str, hashed: int) -> None:
+def test_the_hash_equals_javas_string_hash(name: str, hashed: int) -> None:
     assert partition_of(name, 2**31) == hashed
     assert partition_of(name, 50) == hashed % 50
 
 
-def test_groups_are_in_the_partitions_that_kafka_chooses() -> None:
+def test_a_group_is_in_the_same_partition_as_in_kafka() -> None:
     found = {
         name: partition_of(name, 4)
         for name in (

@@ -1,4 +1,4 @@
-"""Fetch sessions: the partitions of each response, step by step and compared with a model of plain lists."""
+"""Tests of fetch sessions: the partitions of each response, in examples and compared with a simple model."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CLOSE, OPEN = -1, 0
 
 
 class Numbers:
-    """A source of session ids in order; now and then an id repeats."""
+    """A source of consecutive session ids that sometimes repeats one."""
 
     def __init__(self) -> None:
         self._next = count(1)
@@ -63,7 +63,9 @@ def ask(
 
 
 def give(fetching: Fetching, **changed: dict[str, Any]) -> list[FetchedPartition]:
-    """Return the data of each partition, such as "a0": `changed`, or else high watermark 5 and no records."""
+    """Return the data of each requested partition. A name such as "a0" overrides fields; else the high
+    watermark is 5.
+    """
     return [
         (
             wanted,
@@ -82,16 +84,16 @@ def give(fetching: Fetching, **changed: dict[str, Any]) -> list[FetchedPartition
 
 
 def answer(cache: FetchSessionCache, fetching: Fetching, found: list[FetchedPartition], now_ms: int) -> FetchResponse:
-    """Answer a request as the API does."""
+    """Answer a request as the Fetch API does."""
     return cache.open(fetching, found, now_ms) if fetching.opening else fetching.answer(found)
 
 
-def told(response: FetchResponse) -> list[str]:
+def reported(response: FetchResponse) -> list[str]:
     return [f"{topic.topic}{one.partition_index}" for topic in response.responses for one in topic.partitions]
 
 
 class Session:
-    """A cache with one client's session, opened with a0 a1 b0."""
+    """A cache with one client's session that fetches partitions a0, a1 and b0."""
 
     def __init__(self) -> None:
         self.cache, self.epoch = FetchSessionCache(10, Random(0)), 1
@@ -99,7 +101,7 @@ class Session:
             ask(("a", 0), ("a", 1), ("b", 0), epoch=OPEN), by_id=False, privileged=False, now_ms=0
         )
         response = answer(self.cache, opened, give(opened), 0)
-        assert told(response) == ["a0", "a1", "b0"]
+        assert reported(response) == ["a0", "a1", "b0"]
         self.id = response.session_id
         assert self.id > 0
 
@@ -115,7 +117,7 @@ class Session:
         fetching = self.begin(*wanted, forget=forget)
         response = answer(self.cache, fetching, give(fetching, **changed), 0)
         assert (response.error_code, response.session_id) == (0, self.id)
-        return told(response)
+        return reported(response)
 
 
 @pytest.fixture
@@ -158,7 +160,7 @@ def test_an_error_is_sent_each_time_and_once_more_when_it_ends(session: Session)
     assert session.fetch() == []
 
 
-def test_partitions_with_records_take_turns(session: Session) -> None:
+def test_partitions_with_records_take_turns_at_the_front_of_the_response(session: Session) -> None:
     some: dict[str, object] = {"records": b"x"}
     everybody: dict[str, Any] = {"a0": some, "a1": some, "b0": some}
     assert session.fetch(a0=some) == ["a0"]
@@ -175,7 +177,7 @@ def test_a_request_adds_and_removes_partitions(session: Session) -> None:
     assert session.cache.statistics() == (1, 3, 0)
 
 
-def test_a_session_without_partitions_ends(session: Session) -> None:
+def test_a_session_without_partitions_is_closed(session: Session) -> None:
     fetching = session.begin(forget=(("a", 0), ("a", 1), ("b", 0), ("b", 7)))
     response = answer(session.cache, fetching, give(fetching), 0)
     assert (response.error_code, response.session_id, response.responses) == (0, 0, [])
@@ -204,11 +206,11 @@ def test_the_epoch_wraps_to_1(session: Session) -> None:
     assert session.fetch() == []
 
 
-def test_a_response_after_the_next_request_is_an_epoch_error(session: Session) -> None:
+def test_a_request_with_the_epoch_of_an_answered_request_is_an_epoch_error(session: Session) -> None:
     slow, quick = session.begin(), session.begin()
     response = answer(session.cache, slow, give(slow, a0={"records": b"x"}), 0)
     assert (response.error_code, response.session_id) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, session.id)
-    assert told(answer(session.cache, quick, give(quick, a0={"records": b"x"}), 0)) == ["a0"]
+    assert reported(answer(session.cache, quick, give(quick, a0={"records": b"x"}), 0)) == ["a0"]
 
 
 @pytest.mark.parametrize("by_id", [False, True])
@@ -223,11 +225,11 @@ def test_a_session_uses_topic_names_or_topic_ids_only(*, by_id: bool) -> None:
 
 
 @pytest.mark.parametrize("epoch", [OPEN, CLOSE])
-def test_a_full_request_closes_the_session_it_names(session: Session, epoch: int) -> None:
+def test_a_full_request_closes_the_session_that_it_names(session: Session, epoch: int) -> None:
     request = ask(("a", 0), session_id=session.id, epoch=epoch)
     fetching = session.cache.begin(request, by_id=False, privileged=False, now_ms=0)
     response = answer(session.cache, fetching, give(fetching), 0)
-    assert (told(response), response.session_id == 0) == (["a0"], epoch == CLOSE)
+    assert (reported(response), response.session_id == 0) == (["a0"], epoch == CLOSE)
     assert response.session_id != session.id
     with pytest.raises(ApiError):
         session.begin()
@@ -241,14 +243,14 @@ def test_a_repeated_partition_counts_once() -> None:
     assert [(one.key, one.asked.fetch_offset) for one in fetching.partitions.values()] == [(("a", 0), 7), (("a", 1), 0)]
 
 
-def test_consecutive_partitions_of_a_topic_share_one_entry(session: Session) -> None:
+def test_consecutive_partitions_of_a_topic_share_one_topic_entry(session: Session) -> None:
     fetching = session.begin(("a", 2))
     response = answer(session.cache, fetching, give(fetching, a0={"high_watermark": 9}, b0={"high_watermark": 9}), 0)
     assert [(topic.topic, len(topic.partitions)) for topic in response.responses] == [("a", 1), ("b", 1), ("a", 1)]
 
 
 class Evictions:
-    """A cache of two slots by default."""
+    """A session cache, by default with two slots."""
 
     def __init__(self, slots: int = 2) -> None:
         self.cache, self.epochs = FetchSessionCache(slots, Random(0)), dict[int, int]()
@@ -261,9 +263,9 @@ class Evictions:
         return session_id
 
     def use(self, session_id: int, now_ms: int, *more: tuple[str, int], forget: tuple[PartitionKey, ...] = ()) -> bool:
-        """Send a request of the session, which adds `more` partitions and removes others.
+        """Send a request that adds the partitions `more` to the session and removes the partitions `forget`.
 
-        Return whether the session exists.
+        Return whether the session still exists.
         """
         try:
             request = ask(*more, session_id=session_id, epoch=self.epochs[session_id], forget=forget)
@@ -278,7 +280,7 @@ def test_a_cache_without_slots_has_no_sessions() -> None:
     assert Evictions(slots=0).open(1, 0) == 0
 
 
-def test_a_young_consumer_session_in_use_is_evicted_only_for_a_follower() -> None:
+def test_a_recently_created_consumer_session_is_evicted_only_for_a_follower() -> None:
     some = Evictions()
     first, second = some.open(1, 0), some.open(2, 1)
     assert some.open(100, EVICTION_MS_MIN) == 0
@@ -297,7 +299,7 @@ def test_the_least_recently_used_session_is_evicted_first() -> None:
     assert (some.use(first, EVICTION_MS_MIN + 3), some.use(second, EVICTION_MS_MIN + 3)) == (True, False)
 
 
-def test_a_larger_new_session_evicts_the_smallest_settled_one() -> None:
+def test_a_new_session_evicts_an_older_session_with_fewer_partitions() -> None:
     some = Evictions()
     first, second = some.open(3, 0), some.open(2, 1)
     now_ms = EVICTION_MS_MIN + 2
@@ -308,23 +310,23 @@ def test_a_larger_new_session_evicts_the_smallest_settled_one() -> None:
     assert (some.use(first, now_ms), some.use(second, now_ms)) == (True, False)
 
 
-def test_a_session_that_grew_or_shrank_has_the_rank_of_its_size() -> None:
-    """Fill the cache, too, to check that no rank of the former size is left."""
+def test_a_session_is_ranked_for_eviction_by_its_current_size() -> None:
+    """Fill the cache as well, to check that the rank of the former size is removed."""
     some = Evictions()
     first, second = some.open(1, 0), some.open(2, 1)
     now_ms = EVICTION_MS_MIN + 2
     assert (some.use(first, now_ms), some.use(second, now_ms)) == (True, True)
     assert some.use(first, now_ms, ("b", 0), ("b", 1))
     third = some.open(3, now_ms)
-    assert third > 0, "the second has the fewest"
+    assert third > 0, "the second session, with the fewest partitions, is evicted"
     assert (some.use(first, now_ms), some.use(second, now_ms)) == (True, False)
     assert some.use(first, now_ms, forget=(("a", 0), ("b", 0)))
-    assert some.open(2, now_ms) > 0, "the first has the fewest again"
+    assert some.open(2, now_ms) > 0, "the first session, which shrank, is evicted"
     assert (some.use(first, now_ms), some.use(third, now_ms)) == (False, True)
     assert some.cache.statistics() == (2, 5, 2)
 
 
-def test_a_closed_session_that_grew_leaves_no_rank() -> None:
+def test_closing_a_session_that_grew_removes_its_rank() -> None:
     some = Evictions(slots=1)
     grown = some.open(1, 0)
     now_ms = EVICTION_MS_MIN + 1
@@ -332,11 +334,11 @@ def test_a_closed_session_that_grew_leaves_no_rank() -> None:
     assert some.use(grown, now_ms, ("b", 0))
     some.cache.begin(ask(session_id=grown, epoch=CLOSE), by_id=False, privileged=False, now_ms=now_ms)
     young = some.open(1, now_ms)
-    assert some.open(9, now_ms) == 0, "the one that is there has not settled, and no other is"
+    assert some.open(9, now_ms) == 0, "the only session is too young to be evicted"
     assert some.use(young, now_ms)
 
 
-def test_a_settled_follower_session_is_evicted_only_for_a_follower() -> None:
+def test_an_older_follower_session_is_evicted_only_for_a_larger_follower_session() -> None:
     some = Evictions(slots=1)
     follower = some.open(1, 0, privileged=True)
     assert some.use(follower, EVICTION_MS_MIN + 1)
@@ -358,14 +360,14 @@ def test_the_partitions_of_all_sessions_are_bounded() -> None:
     assert some.open(10, 0) > 0
 
 
-# ---- against a model
+# ---- compared with a model
 
 KEYS: list[PartitionKey] = [(topic, index) for topic in NAMES for index in range(2)]
 MANY = st.lists(st.sampled_from(KEYS), max_size=4)
 
 
-class Plain:
-    """One session as in KIP-227, with lists and full scans instead of sorted structures."""
+class ModelSession:
+    """A model of one session as in KIP-227, with lists and full scans."""
 
     def __init__(
         self,
@@ -377,7 +379,7 @@ class Plain:
         privileged: bool,
     ) -> None:
         self.id, self.keys, self.offsets, self.privileged = session_id, keys, offsets, privileged
-        self.told: dict[PartitionKey, tuple[int, int]] = {}
+        self.reported: dict[PartitionKey, tuple[int, int]] = {}
         self.epoch, self.created_ms = 1, now_ms
         self.use(now_ms)
 
@@ -386,19 +388,19 @@ class Plain:
         self.settled = now_ms - self.created_ms > EVICTION_MS_MIN
 
 
-class Model:
-    """The cache as in KIP-227."""
+class ModelCache:
+    """A model of the session cache as in KIP-227."""
 
     def __init__(self, slots: int) -> None:
-        self.slots, self.sessions, self.numbers = slots, dict[int, Plain](), Numbers()
+        self.slots, self.sessions, self.numbers = slots, dict[int, ModelSession](), Numbers()
 
-    def open(self, keys: list[PartitionKey], now_ms: int, *, privileged: bool) -> Plain | None:
+    def open(self, keys: list[PartitionKey], now_ms: int, *, privileged: bool) -> ModelSession | None:
         if len(self.sessions) >= self.slots and not self._evict(len(keys), now_ms, privileged=privileged):
             return None
         session_id = self.numbers.randrange(1, 2)
         while session_id in self.sessions:
             session_id = self.numbers.randrange(1, 2)
-        session = Plain(session_id, keys, {}, now_ms, privileged=privileged)
+        session = ModelSession(session_id, keys, {}, now_ms, privileged=privileged)
         self.sessions[session_id] = session
         return session
 
@@ -421,14 +423,14 @@ class Model:
 
 
 class Sessions(RuleBasedStateMachine):
-    """Random clients: they open, use, overlap and lose sessions while logs grow, shrink and fail."""
+    """Random clients that open, use and lose sessions while logs grow, are truncated and fail."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.cache, self.model = FetchSessionCache(3, Numbers()), Model(3)
+        self.cache, self.model = FetchSessionCache(3, Numbers()), ModelCache(3)
         self.logs = dict.fromkeys(KEYS, (2, 0, 0))
         self.now_ms = 0
-        self.waiting: list[tuple[Fetching, Plain, int]] = []
+        self.waiting: list[tuple[Fetching, ModelSession, int]] = []
 
     @rule(key=st.sampled_from(KEYS))
     def append(self, key: PartitionKey) -> None:
@@ -459,10 +461,10 @@ class Sessions(RuleBasedStateMachine):
         keys = list(dict.fromkeys(keys))
         session = self.model.open(keys, self.now_ms, privileged=privileged)
         assert response.session_id == (session.id if session else 0)
-        assert self.told(response) == keys
+        assert self.reported(response) == keys
         if session is not None:
             session.offsets = dict.fromkeys(keys, offset)
-            session.told = {key: self.offsets_of(key) for key in keys}
+            session.reported = {key: self.offsets_of(key) for key in keys}
 
     @precondition(lambda self: self.model.sessions)
     @rule(data=st.data(), add=MANY, forget=MANY, offset=st.integers(0, 3), late=st.integers(-1, 1), wait=st.booleans())
@@ -488,7 +490,7 @@ class Sessions(RuleBasedStateMachine):
         session.keys += [key for key in dict.fromkeys(add) if key not in session.keys]
         session.offsets |= dict.fromkeys(add, offset)
         session.keys = [key for key in session.keys if key not in forget]
-        session.told = {key: told for key, told in session.told.items() if key in session.keys}
+        session.reported = {key: reported for key, reported in session.reported.items() if key in session.keys}
         if not session.keys:
             del self.model.sessions[session.id]
             assert answer(self.cache, fetching, self.found(fetching), self.now_ms).session_id == 0
@@ -506,15 +508,15 @@ class Sessions(RuleBasedStateMachine):
         fetching, session, epoch = self.waiting.pop(which % len(self.waiting) if which >= 0 else -1)
         found = self.found(fetching)
         response = answer(self.cache, fetching, found, self.now_ms)
-        gone = self.model.sessions.get(session.id) is not session  # its id may be another one's by now
+        gone = self.model.sessions.get(session.id) is not session  # Another session may have this id by now.
         if gone or session.epoch != epoch:
-            evicted = gone and response.error_code == 0  # nobody else has asked since
+            evicted = gone and response.error_code == 0  # No other request of the session has arrived since.
             assert evicted or response.error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
             return
         news = [key for key in session.keys if self.is_news(session, key)]
-        assert (response.session_id, self.told(response)) == (session.id, news)
+        assert (response.session_id, self.reported(response)) == (session.id, news)
         for key in news:
-            session.told[key] = self.offsets_of(key)
+            session.reported[key] = self.offsets_of(key)
             if self.records(session, key):
                 session.keys.remove(key)
                 session.keys.append(key)
@@ -536,14 +538,14 @@ class Sessions(RuleBasedStateMachine):
         high_watermark, start, error = self.logs[key]
         return (-1, -1) if error else (high_watermark, start)
 
-    def records(self, session: Plain, key: PartitionKey) -> bool:
+    def records(self, session: ModelSession, key: PartitionKey) -> bool:
         return self.offsets_of(key)[0] > session.offsets[key]
 
-    def is_news(self, session: Plain, key: PartitionKey) -> bool:
-        changed = session.told.get(key, (-1, -1)) != self.offsets_of(key)
+    def is_news(self, session: ModelSession, key: PartitionKey) -> bool:
+        changed = session.reported.get(key, (-1, -1)) != self.offsets_of(key)
         return changed or self.logs[key][2] != 0 or self.records(session, key)
 
-    def told(self, response: FetchResponse) -> list[PartitionKey]:
+    def reported(self, response: FetchResponse) -> list[PartitionKey]:
         assert all(topic.topic_id != NIL for topic in response.responses)
         return [(topic.topic_id, one.partition_index) for topic in response.responses for one in topic.partitions]
 

@@ -1,4 +1,4 @@
-"""The server-side assignors on random groups: every partition is assigned once, evenly, and few partitions move."""
+"""Tests of the server-side assignors with random groups: balanced assignments that move few partitions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def drawn(draw: Random, *, same: bool) -> tuple[dict[str, Subscriber], dict[byte
 
 
 def check(members: Members, partitions: Mapping[bytes, int], assigned: MemberAssignments) -> None:
-    """Check that every partition is assigned once, to a subscriber of its topic."""
+    """Check that every partition is assigned to exactly one subscriber of its topic."""
     given = Counter((topic, index) for one in assigned.values() for topic, found in one.items() for index in found)
     wanted = {
         (topic, index)
@@ -44,7 +44,7 @@ def sizes(assigned: MemberAssignments) -> dict[str, int]:
 
 
 def moves(before: MemberAssignments, after: MemberAssignments) -> int:
-    """Return how many assigned partitions have changed their member."""
+    """Return the number of assigned partitions whose member changed."""
     owners = {(topic, index): name for name, one in before.items() for topic, found in one.items() for index in found}
     return sum(
         owners.get((topic, index), name) != name
@@ -66,7 +66,7 @@ def test_every_partition_is_assigned_to_one_member(name: str, same: bool) -> Non
         check(members, partitions, ASSIGNORS[name](members, partitions))
 
 
-def test_uniform_is_balanced_to_within_one_and_moves_as_few_partitions_as_possible() -> None:
+def test_the_uniform_assignor_balances_to_within_one_partition_and_moves_as_few_as_possible() -> None:
     for seed in range(300):
         draw = Random(seed)
         members, partitions = drawn(draw, same=True)
@@ -87,7 +87,7 @@ def test_uniform_is_balanced_to_within_one_and_moves_as_few_partitions_as_possib
         assert moves(first, third) == sizes(third)["new"]
 
 
-def test_uniform_leaves_no_member_two_behind_if_it_could_take_over_a_partition() -> None:
+def test_the_uniform_assignor_leaves_no_member_two_partitions_short_of_another() -> None:
     for seed in range(300):
         members, partitions = drawn(Random(seed), same=False)
         assigned = uniform(members, partitions)
@@ -98,7 +98,7 @@ def test_uniform_leaves_no_member_two_behind_if_it_could_take_over_a_partition()
         assert uniform(again(members, assigned), partitions) == assigned
 
 
-def test_range_splits_topics_alike_in_the_order_of_member_names() -> None:
+def test_the_range_assignor_splits_each_topic_in_the_order_of_member_ids() -> None:
     topics = frozenset(TOPICS[:2])
     members = {"b": Subscriber(topics), "a": Subscriber(topics), "z": Subscriber(topics, instance_id="1")}
     assert ranges(members, dict.fromkeys(TOPICS[:2], 4)) == {
@@ -108,7 +108,7 @@ def test_range_splits_topics_alike_in_the_order_of_member_names() -> None:
     }
 
 
-def test_members_lose_partitions_of_deleted_or_unsubscribed_topics() -> None:
+def test_members_lose_the_partitions_of_deleted_or_unsubscribed_topics() -> None:
     had = {TOPICS[0]: frozenset((0, 5)), TOPICS[1]: frozenset((0,)), TOPICS[2]: frozenset((0,))}
     members = {"a": Subscriber(frozenset(TOPICS[:2]), had), "b": Subscriber(frozenset(TOPICS[:2]), had)}
     assigned = uniform(members, {TOPICS[0]: 2})

@@ -1,4 +1,4 @@
-"""Consumer groups (KIP-848): epochs, steps towards a target, and the removal of members."""
+"""Tests of consumer groups (KIP-848): member epochs, reconciliation and removed members."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pykbroker.core.group.requests import ClientRequest, FetchOffsets
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.metadata.image import PartitionImage, TopicImage, TopicsImage
 from pykbroker.core.now import Now
-from tests.unit.core.group.talk import REBALANCE_MS, Talk
+from tests.unit.core.group.harness import REBALANCE_MS, GroupHarness
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
@@ -39,8 +39,8 @@ def topics(**partitions: int) -> TopicsImage:
     return TopicsImage({one.name: one for one in known}, {one.id: one for one in known})
 
 
-class Room(Talk):
-    """A group machine with topics, and with members by name."""
+class ConsumerGroupHarness(GroupHarness):
+    """A consumer group: its machine, its topics, and the epoch and partitions of each member by name."""
 
     def __init__(self, seen: TopicsImage | None = None, **fields: Any) -> None:
         self.seen = topics(t=4, u=2) if seen is None else seen
@@ -53,13 +53,13 @@ class Room(Talk):
         machine._shard.topics = lambda: self.seen
         return machine
 
-    def restarted(self) -> Room:
-        other = Room(self.seen, settings=self.settings, log=self.log, now_ms=self.now_ms)
+    def restarted(self) -> ConsumerGroupHarness:
+        other = ConsumerGroupHarness(self.seen, settings=self.settings, log=self.log, now_ms=self.now_ms)
         other.epochs, other.has = dict(self.epochs), dict(self.has)
         return other
 
     def say(self, name: str, *, version: int = 1, **fields: Any) -> Any:
-        """Send a heartbeat. Return the response, or the error's code."""
+        """Send a heartbeat; return the response or the error code."""
         owned = fields.pop("owned", self.has.get(name))
         fields.setdefault("member_epoch", self.epochs.get(name, 0))
         held = (
@@ -77,18 +77,18 @@ class Room(Talk):
         return response
 
     def enter(self, name: str, *names: str, **fields: Any) -> Any:
-        """Send a first heartbeat."""
+        """Send the first heartbeat of a member."""
         fields = {"rebalance_timeout_ms": REBALANCE_MS, "subscribed_topic_names": list(names or ("t",)), **fields}
         return self.say(name, member_epoch=0, topic_partitions=[], **fields)
 
     def settle(self, *names: str) -> None:
-        """Send heartbeats of all members until nothing changes."""
+        """Send heartbeats of all members until the group is stable."""
         for _ in range(6):
             for name in names:
                 assert not isinstance(self.say(name), ErrorCode)
-        assert self.told().group_state == "Stable"
+        assert self.described().group_state == "Stable"
 
-    def told(self) -> Any:
+    def described(self) -> Any:
         return self.ask(ConsumerGroupDescribeRequest(["g"]), 1).groups[0]
 
     def parts(self, *names: str, topic: str = "t") -> list[list[int]]:
@@ -96,152 +96,162 @@ class Room(Talk):
 
 
 def test_a_single_member_is_assigned_all_partitions_at_once() -> None:
-    room = Room()
-    answer = room.enter("a", "t", "u")
+    harness = ConsumerGroupHarness()
+    answer = harness.enter("a", "t", "u")
     assert (answer.error_code, answer.member_epoch, answer.heartbeat_interval_ms) == (0, 2, 5000)
-    assert room.has["a"] == {"t": [0, 1, 2, 3], "u": [0, 1]}
-    assert room.say("a").assignment is None
-    kinds = [record.key.record_type for record in room.log if isinstance(record, CoordinatorRecord)]
-    assert kinds == [5, 3, 7, 6, 8], "in the order of Kafka's records"
-    assert room.told().group_state == "Stable"
-    (listed,) = room.ask(ListGroupsRequest(types_filter=["Consumer"]), 5).groups
+    assert harness.has["a"] == {"t": [0, 1, 2, 3], "u": [0, 1]}
+    assert harness.say("a").assignment is None
+    kinds = [record.key.record_type for record in harness.log if isinstance(record, CoordinatorRecord)]
+    assert kinds == [5, 3, 7, 6, 8], "the records are in Kafka's order"
+    assert harness.described().group_state == "Stable"
+    (listed,) = harness.ask(ListGroupsRequest(types_filter=["Consumer"]), 5).groups
     assert (listed.group_id, listed.group_type, listed.group_state) == ("g", "consumer", "Stable")
-    assert room.restarted().say("a").member_epoch == 2
+    assert harness.restarted().say("a").member_epoch == 2
 
 
-def test_partitions_are_revoked_before_another_member_gets_them() -> None:
-    room = Room()
-    room.enter("a")
-    assert room.enter("b").assignment.topic_partitions == []
-    assert room.told().group_state == "Reconciling"
-    room.say("a", owned={"t": [0, 1, 2, 3]})
-    assert room.parts("a", "b") == [[0, 1], []]
-    assert room.epochs == {"a": 2, "b": 3}, "it stays in its epoch until it has given back"
-    told = {one.member_id: one.assignment.topic_partitions for one in room.told().members}
-    assert ([one.partitions for one in told["a"]], told["b"]) == ([[0, 1, 2, 3]], []), "nobody else has them yet"
-    room.say("a", owned={"t": [0, 1, 2, 3]})
-    assert room.say("b").assignment is None
-    room.say("a", owned={"t": [0, 1]})
-    assert room.epochs["a"] == 3
-    room.say("b")
-    assert room.parts("a", "b") == [[0, 1], [2, 3]]
-    room.settle("a", "b")
+def test_partitions_are_revoked_before_another_member_is_assigned_them() -> None:
+    harness = ConsumerGroupHarness()
+    harness.enter("a")
+    assert harness.enter("b").assignment.topic_partitions == []
+    assert harness.described().group_state == "Reconciling"
+    harness.say("a", owned={"t": [0, 1, 2, 3]})
+    assert harness.parts("a", "b") == [[0, 1], []]
+    assert harness.epochs == {"a": 2, "b": 3}, "a member keeps its epoch until it has revoked its partitions"
+    described = {one.member_id: one.assignment.topic_partitions for one in harness.described().members}
+    assert ([one.partitions for one in described["a"]], described["b"]) == ([[0, 1, 2, 3]], []), (
+        "partitions are still described as the old owner's"
+    )
+    harness.say("a", owned={"t": [0, 1, 2, 3]})
+    assert harness.say("b").assignment is None
+    harness.say("a", owned={"t": [0, 1]})
+    assert harness.epochs["a"] == 3
+    harness.say("b")
+    assert harness.parts("a", "b") == [[0, 1], [2, 3]]
+    harness.settle("a", "b")
 
 
 def test_partitions_of_a_member_that_leaves_or_times_out_are_reassigned() -> None:
-    room = Room()
+    harness = ConsumerGroupHarness()
     for name in ("a", "b", "c"):
-        room.enter(name)
-    room.settle("a", "b", "c")
-    assert sorted(map(len, room.parts("a", "b", "c"))) == [1, 1, 2]
-    left = room.say("c", member_epoch=LEAVING)
+        harness.enter(name)
+    harness.settle("a", "b", "c")
+    assert sorted(map(len, harness.parts("a", "b", "c"))) == [1, 1, 2]
+    left = harness.say("c", member_epoch=LEAVING)
     assert left.member_epoch == LEAVING
     for _ in range(3):
-        room.say("a")
-        room.wait(CONSUMER_SESSION_MS / 2)
-    assert room.say("b") == ErrorCode.UNKNOWN_MEMBER_ID
-    room.settle("a")
-    assert room.parts("a") == [[0, 1, 2, 3]]
-    room.wait(CONSUMER_SESSION_MS)
-    assert room.told().group_state == "Empty"
-    assert room.restarted().told().group_state == "Empty"
+        harness.say("a")
+        harness.wait(CONSUMER_SESSION_MS / 2)
+    assert harness.say("b") == ErrorCode.UNKNOWN_MEMBER_ID
+    harness.settle("a")
+    assert harness.parts("a") == [[0, 1, 2, 3]]
+    harness.wait(CONSUMER_SESSION_MS)
+    assert harness.described().group_state == "Empty"
+    assert harness.restarted().described().group_state == "Empty"
 
 
 @pytest.mark.parametrize(("silent", "due_ms"), [(True, CONSUMER_SESSION_MS), (False, REBALANCE_MS)])
-def test_the_removal_of_a_member_is_retried_until_the_log_accepts_it(silent: bool, due_ms: int) -> None:
-    room = Room()
-    room.enter("a")
-    room.enter("b")
-    room.say("a")
+def test_a_member_is_removed_by_a_retry_if_the_log_refused_its_removal(silent: bool, due_ms: int) -> None:
+    harness = ConsumerGroupHarness()
+    harness.enter("a")
+    harness.enter("b")
+    harness.say("a")
     for _ in range(3):
-        room.wait(due_ms / 4)
+        harness.wait(due_ms / 4)
         for name in "b" if silent else "ab":
-            room.say(name, owned={"t": [0, 1, 2, 3]} if name == "a" else None)
-    room.wait(due_ms / 4 - 1)
-    room.now_ms += 1
-    assert room.machine.tick(Now(room.now_ms, room.wall_ms)).records, "which do not come into the log"
-    assert len(room.told().members) == 2
-    room.wait(RETRY_MS - 1)
-    assert len(room.told().members) == 2
-    room.wait(1)
-    assert [one.member_id for one in room.told().members] == ["b"]
+            harness.say(name, owned={"t": [0, 1, 2, 3]} if name == "a" else None)
+    harness.wait(due_ms / 4 - 1)
+    harness.now_ms += 1
+    assert harness.machine.tick(Now(harness.now_ms, harness.wall_ms)).records, (
+        "the removal is decided, but the log refuses its records"
+    )
+    assert len(harness.described().members) == 2
+    harness.wait(RETRY_MS - 1)
+    assert len(harness.described().members) == 2
+    harness.wait(1)
+    assert [one.member_id for one in harness.described().members] == ["b"]
 
 
-def test_a_change_of_topics_that_the_log_refused_is_planned_again() -> None:
-    room = Room()
-    room.enter("a")
-    room.seen = topics(t=6)
-    request = ConsumerGroupHeartbeatRequest("g", "a", room.epochs["a"])
-    assert room.machine.handle(
-        ClientRequest(request, 1, "c", "/127.0.0.1"), None, Now(room.now_ms, room.wall_ms)
+def test_an_assignment_to_new_partitions_is_computed_again_if_the_log_refused_it() -> None:
+    harness = ConsumerGroupHarness()
+    harness.enter("a")
+    harness.seen = topics(t=6)
+    request = ConsumerGroupHeartbeatRequest("g", "a", harness.epochs["a"])
+    assert harness.machine.handle(
+        ClientRequest(request, 1, "c", "/127.0.0.1"), None, Now(harness.now_ms, harness.wall_ms)
     ).records
-    room.settle("a")
-    assert room.parts("a") == [[0, 1, 2, 3, 4, 5]]
+    harness.settle("a")
+    assert harness.parts("a") == [[0, 1, 2, 3, 4, 5]]
 
 
 def test_a_member_that_does_not_revoke_in_time_is_removed() -> None:
-    room = Room()
-    room.enter("a")
-    room.enter("b")
+    harness = ConsumerGroupHarness()
+    harness.enter("a")
+    harness.enter("b")
     for _ in range(4):
-        room.say("a", owned={"t": [0, 1, 2, 3]})
-        room.say("b")
-        room.wait(REBALANCE_MS / 3)
-    assert room.say("a") == ErrorCode.UNKNOWN_MEMBER_ID
-    room.settle("b")
-    assert room.parts("b") == [[0, 1, 2, 3]]
+        harness.say("a", owned={"t": [0, 1, 2, 3]})
+        harness.say("b")
+        harness.wait(REBALANCE_MS / 3)
+    assert harness.say("a") == ErrorCode.UNKNOWN_MEMBER_ID
+    harness.settle("b")
+    assert harness.parts("b") == [[0, 1, 2, 3]]
 
 
 def test_a_wrong_member_epoch_is_fenced() -> None:
-    room = Room()
-    room.enter("a")
-    assert room.say("a", member_epoch=3) == room.say("a", member_epoch=1) == ErrorCode.FENCED_MEMBER_EPOCH
-    assert room.say("nobody", member_epoch=1) == ErrorCode.UNKNOWN_MEMBER_ID
-    room.enter("b")
-    room.say("a", owned={"t": [0, 1, 2, 3]})
-    room.say("a", owned={"t": [0, 1]})
-    assert room.say("a", member_epoch=2, owned={"t": [0, 1]}).member_epoch == 3, "its answer may have been lost"
-    assert room.say("a", member_epoch=2, owned={"t": [0, 3]}) == ErrorCode.FENCED_MEMBER_EPOCH
-    assert room.enter("a").member_epoch == 3
-    assert room.parts("a") == [[0, 1]]
+    harness = ConsumerGroupHarness()
+    harness.enter("a")
+    assert harness.say("a", member_epoch=3) == harness.say("a", member_epoch=1) == ErrorCode.FENCED_MEMBER_EPOCH
+    assert harness.say("nobody", member_epoch=1) == ErrorCode.UNKNOWN_MEMBER_ID
+    harness.enter("b")
+    harness.say("a", owned={"t": [0, 1, 2, 3]})
+    harness.say("a", owned={"t": [0, 1]})
+    assert harness.say("a", member_epoch=2, owned={"t": [0, 1]}).member_epoch == 3, (
+        "the previous epoch is accepted, since the response may have been lost"
+    )
+    assert harness.say("a", member_epoch=2, owned={"t": [0, 3]}) == ErrorCode.FENCED_MEMBER_EPOCH
+    assert harness.enter("a").member_epoch == 3
+    assert harness.parts("a") == [[0, 1]]
 
 
 def test_a_member_that_revokes_in_two_steps_stays_in_its_epoch() -> None:
-    room = Room()
-    room.enter("a")
-    room.enter("b")
-    room.say("a", owned={"t": [0, 1, 2, 3]})
-    room.enter("c")
-    room.enter("d")
-    assert room.say("a", owned={"t": [0, 1]}).member_epoch == 2, "there is more to give back by now"
-    assert room.parts("a") == [[0]]
-    (given, *_) = [record.value for record in room.log if record.key.record_type == 8][::-1]
+    harness = ConsumerGroupHarness()
+    harness.enter("a")
+    harness.enter("b")
+    harness.say("a", owned={"t": [0, 1, 2, 3]})
+    harness.enter("c")
+    harness.enter("d")
+    assert harness.say("a", owned={"t": [0, 1]}).member_epoch == 2, (
+        "the target assignment changed, so another partition must be revoked"
+    )
+    assert harness.parts("a") == [[0]]
+    (given, *_) = [record.value for record in harness.log if record.key.record_type == 8][::-1]
     assert (given.member_epoch, given.previous_member_epoch, given.state) == (2, 2, 1)
-    assert room.say("a", owned={"t": [0]}).member_epoch == 5
+    assert harness.say("a", owned={"t": [0]}).member_epoch == 5
 
 
-def test_a_member_leaves_its_first_epoch_with_its_next_heartbeat() -> None:
-    room = Room()
-    room.enter("a")
-    room.enter("b")
-    assert room.say("b").assignment is None
-    assert room.log[-1].value.previous_member_epoch == 3
-    before = len(room.log)
-    room.say("b")
-    assert len(room.log) == before
+def test_a_new_members_previous_epoch_is_updated_by_its_second_heartbeat_only() -> None:
+    harness = ConsumerGroupHarness()
+    harness.enter("a")
+    harness.enter("b")
+    assert harness.say("b").assignment is None
+    assert harness.log[-1].value.previous_member_epoch == 3
+    before = len(harness.log)
+    harness.say("b")
+    assert len(harness.log) == before
 
 
-def test_an_older_epoch_may_commit_partitions_assigned_before_it() -> None:
-    room = Room()
-    room.enter("a")
-    room.enter("b")
-    room.say("a", owned={"t": [0, 1, 2, 3]})
-    for which in (room, room.restarted()):
+def test_a_commit_with_an_older_epoch_is_accepted_for_partitions_assigned_since() -> None:
+    harness = ConsumerGroupHarness()
+    harness.enter("a")
+    harness.enter("b")
+    harness.say("a", owned={"t": [0, 1, 2, 3]})
+    for which in (harness, harness.restarted()):
         old = JoinGroupResponse(generation_id=2, member_id="a")
-        assert [which.commit(1, old, partition=one) for one in range(4)] == [0, 0, 0, 0], "it has not given back yet"
-    room.say("a", owned={"t": [0, 1]})
-    room.settle("a", "b")
-    for which in (room, room.restarted()):
+        assert [which.commit(1, old, partition=one) for one in range(4)] == [0, 0, 0, 0], (
+            "the member has not revoked any partition yet"
+        )
+    harness.say("a", owned={"t": [0, 1]})
+    harness.settle("a", "b")
+    for which in (harness, harness.restarted()):
         assert which.epochs["a"] == 3
         assert [which.commit(1, old, partition=one) for one in (0, 1, 2, 9)] == [
             0,
@@ -253,135 +263,141 @@ def test_an_older_epoch_may_commit_partitions_assigned_before_it() -> None:
             member = JoinGroupResponse(generation_id=epoch, member_id="a")
             assert which.commit(1, member) == ErrorCode.STALE_MEMBER_EPOCH
         new = JoinGroupResponse(generation_id=2, member_id="b")
-        assert which.commit(1, new, partition=2) == ErrorCode.STALE_MEMBER_EPOCH, "given in epoch 3"
+        assert which.commit(1, new, partition=2) == ErrorCode.STALE_MEMBER_EPOCH, (
+            "the partition was assigned in epoch 3"
+        )
 
 
-def test_a_partition_that_is_assigned_again_counts_from_that_epoch() -> None:
-    room = Room()
-    room.enter("a")
-    room.enter("b")
-    room.say("a")
-    room.say("b", member_epoch=LEAVING)
-    assert room.say("a", owned={"t": [0, 1]}).member_epoch == 4
-    assert room.has["a"] == {"t": [0, 1, 2, 3]}
-    group = room.machine._shard.find_consumer("g")
+def test_a_partition_assigned_again_accepts_commits_from_its_new_epoch_on() -> None:
+    harness = ConsumerGroupHarness()
+    harness.enter("a")
+    harness.enter("b")
+    harness.say("a")
+    harness.say("b", member_epoch=LEAVING)
+    assert harness.say("a", owned={"t": [0, 1]}).member_epoch == 4
+    assert harness.has["a"] == {"t": [0, 1, 2, 3]}
+    group = harness.machine._shard.find_consumer("g")
     assert group is not None
     since = {place[1]: epoch for place, epoch in group.current["a"].since.items()}
     assert since == {0: 2, 1: 2, 2: 4, 3: 4}
     before = JoinGroupResponse(generation_id=2, member_id="a")
-    assert room.commit(1, before, partition=0) == 0
-    assert room.commit(1, before, partition=2) == ErrorCode.STALE_MEMBER_EPOCH
+    assert harness.commit(1, before, partition=0) == 0
+    assert harness.commit(1, before, partition=2) == ErrorCode.STALE_MEMBER_EPOCH
 
 
-def test_the_epoch_rises_once_when_a_topic_has_no_subscriber_left() -> None:
-    room = Room()
-    room.enter("a", "t")
-    room.enter("b", "u")
-    room.say("b", member_epoch=LEAVING)
-    left = room.told().group_epoch
-    room.settle("a")
-    assert room.told().group_epoch == room.epochs["a"] == left
+def test_the_group_epoch_rises_once_when_a_topic_loses_its_last_subscriber() -> None:
+    harness = ConsumerGroupHarness()
+    harness.enter("a", "t")
+    harness.enter("b", "u")
+    harness.say("b", member_epoch=LEAVING)
+    left = harness.described().group_epoch
+    harness.settle("a")
+    assert harness.described().group_epoch == harness.epochs["a"] == left
 
 
-def test_a_static_member_that_leaves_for_now_ends_its_revocation() -> None:
-    room = Room()
-    room.enter("a", instance_id="i")
-    room.enter("b")
-    room.say("a", owned={"t": [0, 1, 2, 3]})
-    room.say("a", member_epoch=LEAVING_FOR_NOW, instance_id="i")
-    away = room.log[-1].value
+def test_a_static_member_that_leaves_temporarily_revokes_at_once() -> None:
+    harness = ConsumerGroupHarness()
+    harness.enter("a", instance_id="i")
+    harness.enter("b")
+    harness.say("a", owned={"t": [0, 1, 2, 3]})
+    harness.say("a", member_epoch=LEAVING_FOR_NOW, instance_id="i")
+    away = harness.log[-1].value
     assert (away.member_epoch, away.previous_member_epoch, away.partitions_pending_revocation) == (-2, 2, [])
-    room.say("b")
-    assert room.parts("b") == [[2, 3]]
-    assert room.enter("a2", instance_id="i").member_epoch == 3
-    room.settle("a2", "b")
+    harness.say("b")
+    assert harness.parts("b") == [[2, 3]]
+    assert harness.enter("a2", instance_id="i").member_epoch == 3
+    harness.settle("a2", "b")
 
 
 def test_a_deleted_group_leaves_a_tombstone_for_each_of_its_keys() -> None:
-    room = Room()
-    room.enter("a", subscribed_topic_names=None, subscribed_topic_regex="t.*")
-    room.say("a", member_epoch=LEAVING)
-    before = len(room.log)
-    assert room.ask(DeleteGroupsRequest(["g"]), 2).results[0].error_code == 0
-    assert [(record.key.record_type, record.value) for record in room.log[before:]] == [(6, None), (4, None), (3, None)]
-    assert room.restarted().told().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    harness = ConsumerGroupHarness()
+    harness.enter("a", subscribed_topic_names=None, subscribed_topic_regex="t.*")
+    harness.say("a", member_epoch=LEAVING)
+    before = len(harness.log)
+    assert harness.ask(DeleteGroupsRequest(["g"]), 2).results[0].error_code == 0
+    assert [(record.key.record_type, record.value) for record in harness.log[before:]] == [
+        (6, None),
+        (4, None),
+        (3, None),
+    ]
+    assert harness.restarted().described().error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
 def test_changed_subscriptions_and_topics_raise_the_epoch() -> None:
-    room = Room()
-    room.enter("a")
-    room.settle("a")
-    assert room.say("a", subscribed_topic_names=["u"]).member_epoch == 2
-    assert room.has["a"] == {}
-    assert room.say("a", owned={}).member_epoch == 3
-    assert room.has["a"] == {"u": [0, 1]}
-    room.seen = topics(t=4, u=3)
-    assert room.say("a").member_epoch == 4
-    assert room.has["a"] == {"u": [0, 1, 2]}
-    room.seen = topics(t=4)
-    room.say("a")
-    assert room.say("a", owned={}).member_epoch == 5
-    assert room.has["a"] == {}
-    room.settle("a")
+    harness = ConsumerGroupHarness()
+    harness.enter("a")
+    harness.settle("a")
+    assert harness.say("a", subscribed_topic_names=["u"]).member_epoch == 2
+    assert harness.has["a"] == {}
+    assert harness.say("a", owned={}).member_epoch == 3
+    assert harness.has["a"] == {"u": [0, 1]}
+    harness.seen = topics(t=4, u=3)
+    assert harness.say("a").member_epoch == 4
+    assert harness.has["a"] == {"u": [0, 1, 2]}
+    harness.seen = topics(t=4)
+    harness.say("a")
+    assert harness.say("a", owned={}).member_epoch == 5
+    assert harness.has["a"] == {}
+    harness.settle("a")
 
 
-def test_regular_expressions_follow_the_topics() -> None:
-    room = Room(topics(t=1, u=1, v=1))
-    room.enter("a", subscribed_topic_names=None, subscribed_topic_regex="[tu]")
-    assert set(room.has["a"]) == {"t", "u"}
-    room.seen = topics(t=1, v=1)
-    room.say("a")
-    room.settle("a")
-    assert set(room.has["a"]) == {"t"}
-    refused = room.enter("b", subscribed_topic_names=None, subscribed_topic_regex="(")
+def test_regex_subscriptions_follow_the_topics() -> None:
+    harness = ConsumerGroupHarness(topics(t=1, u=1, v=1))
+    harness.enter("a", subscribed_topic_names=None, subscribed_topic_regex="[tu]")
+    assert set(harness.has["a"]) == {"t", "u"}
+    harness.seen = topics(t=1, v=1)
+    harness.say("a")
+    harness.settle("a")
+    assert set(harness.has["a"]) == {"t"}
+    refused = harness.enter("b", subscribed_topic_names=None, subscribed_topic_regex="(")
     assert refused == ErrorCode.INVALID_REGULAR_EXPRESSION
-    room.say("a", member_epoch=LEAVING)
-    assert room.log[-2].value is None
-    assert room.log[-2].key.record_type == 16
+    harness.say("a", member_epoch=LEAVING)
+    assert harness.log[-2].value is None
+    assert harness.log[-2].key.record_type == 16
 
 
-def test_a_static_member_returns_under_another_member_id() -> None:
-    room = Room()
-    room.enter("a", instance_id="i")
-    room.enter("b")
-    room.say("a", owned={"t": [0, 1, 2, 3]})
-    room.settle("a", "b")
-    assert room.enter("a2", instance_id="i") == ErrorCode.UNRELEASED_INSTANCE_ID
-    assert room.say("a2", member_epoch=LEAVING_FOR_NOW, instance_id="i") == ErrorCode.FENCED_INSTANCE_ID
-    assert room.say("a", member_epoch=LEAVING_FOR_NOW, instance_id="x") == ErrorCode.UNKNOWN_MEMBER_ID
-    assert room.say("a", member_epoch=LEAVING_FOR_NOW, instance_id="i").member_epoch == LEAVING_FOR_NOW
-    room = room.restarted()
-    mine = room.parts("a")
-    assert room.enter("a2", instance_id="i").member_epoch == room.epochs["b"]
-    assert room.parts("a2") == mine
-    assert room.say("a", member_epoch=3, instance_id="i") == ErrorCode.FENCED_INSTANCE_ID
-    room.settle("a2", "b")
+def test_a_static_member_returns_with_another_member_id() -> None:
+    harness = ConsumerGroupHarness()
+    harness.enter("a", instance_id="i")
+    harness.enter("b")
+    harness.say("a", owned={"t": [0, 1, 2, 3]})
+    harness.settle("a", "b")
+    assert harness.enter("a2", instance_id="i") == ErrorCode.UNRELEASED_INSTANCE_ID
+    assert harness.say("a2", member_epoch=LEAVING_FOR_NOW, instance_id="i") == ErrorCode.FENCED_INSTANCE_ID
+    assert harness.say("a", member_epoch=LEAVING_FOR_NOW, instance_id="x") == ErrorCode.UNKNOWN_MEMBER_ID
+    assert harness.say("a", member_epoch=LEAVING_FOR_NOW, instance_id="i").member_epoch == LEAVING_FOR_NOW
+    harness = harness.restarted()
+    mine = harness.parts("a")
+    assert harness.enter("a2", instance_id="i").member_epoch == harness.epochs["b"]
+    assert harness.parts("a2") == mine
+    assert harness.say("a", member_epoch=3, instance_id="i") == ErrorCode.FENCED_INSTANCE_ID
+    harness.settle("a2", "b")
 
 
-def test_an_empty_group_changes_its_type() -> None:
-    room = Room()
-    room.commit(7)
-    assert room.enter("a").member_epoch == 2
-    assert room.commit(8) == ErrorCode.UNKNOWN_MEMBER_ID
-    room.say("a", member_epoch=LEAVING)
-    assert room.new_id()
-    assert room.describe().group_state == "Empty"
-    assert room.enter("a").member_epoch == 2, "that somebody is about to join is no obstacle"
-    assert room.restarted().told().group_state == "Stable"
+def test_an_empty_group_may_change_its_type() -> None:
+    harness = ConsumerGroupHarness()
+    harness.commit(7)
+    assert harness.enter("a").member_epoch == 2
+    assert harness.commit(8) == ErrorCode.UNKNOWN_MEMBER_ID
+    harness.say("a", member_epoch=LEAVING)
+    assert harness.new_id()
+    assert harness.describe().group_state == "Empty"
+    assert harness.enter("a").member_epoch == 2, "a pending member does not prevent the change of the group type"
+    assert harness.restarted().described().group_state == "Stable"
 
 
-def test_a_consumer_group_has_a_maximum_size() -> None:
-    room = Room(settings=GroupSettings(group_consumer_max_size=1))
-    room.enter("a")
-    assert room.enter("b") == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert room.enter("a").member_epoch == 2
+def test_the_size_of_a_consumer_group_is_limited() -> None:
+    harness = ConsumerGroupHarness(settings=GroupSettings(group_consumer_max_size=1))
+    harness.enter("a")
+    assert harness.enter("b") == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert harness.enter("a").member_epoch == 2
 
 
 def test_the_assignor_that_most_members_request_is_used() -> None:
-    room = Room()
+    harness = ConsumerGroupHarness()
     for name, assignor in (("a", "range"), ("b", "range"), ("c", "uniform"), ("d", None)):
-        room.enter(name, server_assignor=assignor)
-    assert room.told().assignor_name == "range"
+        harness.enter(name, server_assignor=assignor)
+    assert harness.described().assignor_name == "range"
 
 
 @pytest.mark.parametrize(
@@ -409,7 +425,7 @@ def test_the_assignor_that_most_members_request_is_used() -> None:
     ],
 )
 def test_an_incomplete_or_invalid_heartbeat_is_refused(fields: dict[str, Any], code: ErrorCode) -> None:
-    told = {
+    described = {
         "group_id": "g",
         "member_id": "a",
         "member_epoch": 0,
@@ -418,56 +434,56 @@ def test_an_incomplete_or_invalid_heartbeat_is_refused(fields: dict[str, Any], c
         "topic_partitions": [],
         **fields,
     }
-    room = Room()
-    assert room.ask(ConsumerGroupHeartbeatRequest(**told), 1) == code
-    assert room.log == []
+    harness = ConsumerGroupHarness()
+    assert harness.ask(ConsumerGroupHeartbeatRequest(**described), 1) == code
+    assert harness.log == []
 
 
-def test_a_member_of_version_0_gets_a_member_id() -> None:
-    room = Room()
-    assert room.enter("", version=0).member_id
+def test_a_member_that_uses_version_0_gets_a_member_id_from_the_broker() -> None:
+    harness = ConsumerGroupHarness()
+    assert harness.enter("", version=0).member_id
     with pytest.raises(ApiError):
-        room.machine.handle(ClientRequest(ConsumerGroupHeartbeatRequest("g", ""), 1), object(), Now(0, 0))
+        harness.machine.handle(ClientRequest(ConsumerGroupHeartbeatRequest("g", ""), 1), object(), Now(0, 0))
 
 
-def fetched(room: Room, member_id: str | None, epoch: int) -> Any:
-    answer = room.ask(FetchOffsets(OffsetFetchRequestGroup("g", member_id, epoch, None), require_stable=False), 0)
+def fetched(harness: ConsumerGroupHarness, member_id: str | None, epoch: int) -> Any:
+    answer = harness.ask(FetchOffsets(OffsetFetchRequestGroup("g", member_id, epoch, None), require_stable=False), 0)
     return answer if isinstance(answer, ErrorCode) else answer.topics[0].partitions[0].committed_offset
 
 
-def test_members_commit_and_fetch_in_their_epoch() -> None:
-    room = Room()
-    room.enter("a")
+def test_members_commit_and_fetch_offsets_in_their_epoch() -> None:
+    harness = ConsumerGroupHarness()
+    harness.enter("a")
     member = JoinGroupResponse(generation_id=2, member_id="a")
-    assert room.commit(5, member) == 0
-    assert [fetched(room, name, epoch) for name, epoch in ((None, -1), ("a", 2))] == [5, 5]
-    assert fetched(room, "a", 1) == ErrorCode.STALE_MEMBER_EPOCH
-    assert fetched(room, "b", 2) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert harness.commit(5, member) == 0
+    assert [fetched(harness, name, epoch) for name, epoch in ((None, -1), ("a", 2))] == [5, 5]
+    assert fetched(harness, "a", 1) == ErrorCode.STALE_MEMBER_EPOCH
+    assert fetched(harness, "b", 2) == ErrorCode.UNKNOWN_MEMBER_ID
     member.generation_id = 1
-    assert room.commit(6, member) == ErrorCode.STALE_MEMBER_EPOCH
-    assert room.commit(6, member, version=8) == ErrorCode.UNSUPPORTED_VERSION
+    assert harness.commit(6, member) == ErrorCode.STALE_MEMBER_EPOCH
+    assert harness.commit(6, member, version=8) == ErrorCode.UNSUPPORTED_VERSION
     topic = TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 9)])
     asked = TxnOffsetCommitRequest("tx", "g", 5, 0, 1, "a", topics=[topic])
-    assert room.ask(asked, 3) == ErrorCode.ILLEGAL_GENERATION
-    room.say("a", member_epoch=LEAVING)
-    assert room.commit(7) == 0
-    assert fetched(room, None, -1) == 7
+    assert harness.ask(asked, 3) == ErrorCode.ILLEGAL_GENERATION
+    harness.say("a", member_epoch=LEAVING)
+    assert harness.commit(7) == 0
+    assert fetched(harness, None, -1) == 7
 
 
-def test_a_group_that_cannot_be_described_says_why() -> None:
-    """Assert Kafka 4.3's messages. Before version 6 DescribeGroups has no field for them."""
-    room = Room()
-    room.enter("a")
+def test_the_error_of_describe_groups_has_kafkas_message() -> None:
+    """Compare the messages with Kafka 4.3's. The response has an error message since version 6."""
+    harness = ConsumerGroupHarness()
+    harness.enter("a")
     absent, other = (ErrorCode.GROUP_ID_NOT_FOUND, "Group nobody not found."), ErrorCode.GROUP_ID_NOT_FOUND
-    described = room.describe("nobody")
+    described = harness.describe("nobody")
     assert (described.error_code, described.error_message, described.group_state) == (*absent, "Dead")
-    described = room.describe("g")
+    described = harness.describe("g")
     assert (described.error_code, described.error_message) == (other, "Group g is not a classic group.")
-    described = room.describe("nobody", version=5)
+    described = harness.describe("nobody", version=5)
     assert (described.error_code, described.error_message, described.group_state) == (0, None, "Dead")
-    room.join(group="classic", version=3)
-    told = room.ask(ConsumerGroupDescribeRequest(["nobody", "classic", "g"]), 1).groups
-    assert [(one.error_code, one.error_message) for one in told] == [
+    harness.join(group="classic", version=3)
+    described = harness.ask(ConsumerGroupDescribeRequest(["nobody", "classic", "g"]), 1).groups
+    assert [(one.error_code, one.error_message) for one in described] == [
         absent,
         (other, "Group classic is not a consumer group."),
         (0, None),

@@ -1,4 +1,4 @@
-"""The search for topics of regular expressions: it goes a share at a time, and no member gets a wrong topic."""
+"""Tests of the search for topics that match regular expressions, which runs in several steps."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.metadata.image import PartitionImage, TopicImage, TopicsImage
 from pykbroker.core.name_pattern import SHARE_STEPS_MAX, NamePattern, compiled
 from pykbroker.core.now import Now
-from tests.unit.core.group.talk import REBALANCE_MS, Talk
+from tests.unit.core.group.harness import REBALANCE_MS, GroupHarness
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from wire.messages.delete_groups import DeleteGroupsRequest
 
-SLOW = "(.?){1000}"
-"""A pattern that takes more than half a share for a name of 249 bytes, so that each topic needs its own share."""
-LONG = [f"{number:03}".ljust(249, "x") for number in range(8)]
+SLOW_PATTERN = "(.?){1000}"
+"""A pattern so slow that one step of the search matches only one topic name of 249 bytes.
+"""
+LONG_NAMES = [f"{number:03}".ljust(249, "x") for number in range(8)]
 
 
 def image(names: Iterable[str]) -> TopicsImage:
@@ -33,8 +34,8 @@ def image(names: Iterable[str]) -> TopicsImage:
     return TopicsImage({one.name: one for one in known}, {one.id: one for one in known})
 
 
-class Room(Talk):
-    """The group `g` with members by name. Each member reports the partitions that it was last assigned."""
+class ConsumerGroupHarness(GroupHarness):
+    """The consumer group `g`. Each member reports the partitions that it was last assigned."""
 
     def __init__(self, names: Iterable[str], **fields: Any) -> None:
         self.topics = image(names)
@@ -80,7 +81,7 @@ class Room(Talk):
 
 @pytest.fixture
 def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Return the steps of each share that was matched."""
+    """Return the cost of each call that matched names."""
     taken: list[int] = []
     matching = NamePattern.matching
 
@@ -92,135 +93,139 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return taken
 
 
-def test_the_first_heartbeat_assigns_the_matches_of_a_cheap_pattern(steps: list[int]) -> None:
-    room = Room([*(f"orders-{number}" for number in range(1000)), *(f"other-{number}" for number in range(1000))])
-    room.beat("a", "orders-[0-9]+")
-    assert len(room.has["a"]) == 1000
+def test_the_first_heartbeat_assigns_the_matches_of_a_fast_pattern(steps: list[int]) -> None:
+    harness = ConsumerGroupHarness(
+        [*(f"orders-{number}" for number in range(1000)), *(f"other-{number}" for number in range(1000))]
+    )
+    harness.beat("a", "orders-[0-9]+")
+    assert len(harness.has["a"]) == 1000
     assert len(steps) == 1
-    assert room.machine.deadline_ms <= room.now_ms, "what is found is dropped if the group was not stored"
-    room.wait(0)
-    assert room.machine.deadline_ms > room.now_ms
+    assert harness.machine.deadline_ms <= harness.now_ms, (
+        "a tick is due at once, to drop the matches if the group was not stored"
+    )
+    harness.wait(0)
+    assert harness.machine.deadline_ms > harness.now_ms
 
 
-def test_a_step_matches_one_share_at_most(steps: list[int]) -> None:
-    room = Room(LONG)
-    room.beat("a", SLOW)
-    assert (len(steps), room.has["a"]) == (1, [])
-    for done in range(2, len(LONG) + 1):
-        room._do(room.machine.tick(Now(room.now_ms, room.wall_ms)))
+def test_one_step_matches_a_limited_number_of_topics(steps: list[int]) -> None:
+    harness = ConsumerGroupHarness(LONG_NAMES)
+    harness.beat("a", SLOW_PATTERN)
+    assert (len(steps), harness.has["a"]) == (1, [])
+    for done in range(2, len(LONG_NAMES) + 1):
+        harness._do(harness.machine.tick(Now(harness.now_ms, harness.wall_ms)))
         assert len(steps) == done
     assert max(steps) <= SHARE_STEPS_MAX
-    epoch = room.epochs["a"]
-    assert room.beat("a").member_epoch == epoch + 1
-    assert room.has["a"] == LONG
-    room.settle("a")
-    assert (len(steps), room.epochs["a"]) == (len(LONG), epoch + 1), "nothing is matched twice"
+    epoch = harness.epochs["a"]
+    assert harness.beat("a").member_epoch == epoch + 1
+    assert harness.has["a"] == LONG_NAMES
+    harness.settle("a")
+    assert (len(steps), harness.epochs["a"]) == (len(LONG_NAMES), epoch + 1), "each topic is matched once"
 
 
-def test_the_search_for_a_new_members_pattern_takes_no_partitions_from_others(steps: list[int]) -> None:
-    room = Room(LONG)
-    room.beat("a", ".*")
-    room.settle("a")
-    assert room.has["a"] == LONG
-    room.beat("b", SLOW)
-    room.settle("a", "b")
-    room.wait(0)
-    room.settle("a", "b")
-    assert sorted(room.has["a"] + room.has["b"]) == LONG
-    assert len(room.has["a"]) == len(room.has["b"])
+def test_a_search_for_a_new_members_pattern_revokes_no_partition_of_other_members(steps: list[int]) -> None:
+    harness = ConsumerGroupHarness(LONG_NAMES)
+    harness.beat("a", ".*")
+    harness.settle("a")
+    assert harness.has["a"] == LONG_NAMES
+    harness.beat("b", SLOW_PATTERN)
+    harness.settle("a", "b")
+    harness.wait(0)
+    harness.settle("a", "b")
+    assert sorted(harness.has["a"] + harness.has["b"]) == LONG_NAMES
+    assert len(harness.has["a"]) == len(harness.has["b"])
     assert max(steps) <= SHARE_STEPS_MAX
 
 
 def test_a_search_restarts_when_the_topics_change() -> None:
-    room = Room(LONG[:4])
-    room.beat("a", SLOW)
-    room.topics = image(LONG[2:])
-    room.beat("a")
-    room.wait(0)
-    room.settle("a")
-    assert room.has["a"] == LONG[2:]
+    harness = ConsumerGroupHarness(LONG_NAMES[:4])
+    harness.beat("a", SLOW_PATTERN)
+    harness.topics = image(LONG_NAMES[2:])
+    harness.beat("a")
+    harness.wait(0)
+    harness.settle("a")
+    assert harness.has["a"] == LONG_NAMES[2:]
 
 
-def test_stored_matches_stay_assigned_during_a_search() -> None:
-    room = Room(LONG[:4])
-    room.beat("a", SLOW)
-    room.wait(0)
-    room.settle("a")
-    room.topics = image(LONG)
-    room.beat("a")
-    assert room.has["a"] == LONG[:4]
-    room.wait(0)
-    room.settle("a")
-    assert room.has["a"] == LONG
+def test_the_previous_matches_stay_assigned_during_a_search() -> None:
+    harness = ConsumerGroupHarness(LONG_NAMES[:4])
+    harness.beat("a", SLOW_PATTERN)
+    harness.wait(0)
+    harness.settle("a")
+    harness.topics = image(LONG_NAMES)
+    harness.beat("a")
+    assert harness.has["a"] == LONG_NAMES[:4]
+    harness.wait(0)
+    harness.settle("a")
+    assert harness.has["a"] == LONG_NAMES
 
 
-def test_one_step_searches_for_many_patterns(steps: list[int]) -> None:
-    room = Room([f"t{number}" for number in range(10)])
+def test_one_step_matches_several_fast_patterns(steps: list[int]) -> None:
+    harness = ConsumerGroupHarness([f"t{number}" for number in range(10)])
     for number in range(10):
-        room.beat(f"m{number}", f"t{number}")
+        harness.beat(f"m{number}", f"t{number}")
     del steps[:]
-    room.topics = image([f"t{number}" for number in range(11)])
-    room.beat("m0")
+    harness.topics = image([f"t{number}" for number in range(11)])
+    harness.beat("m0")
     assert len(steps) == 10
-    room.wait(0)
+    harness.wait(0)
     for number in range(10, 100):
-        room.beat(f"m{number}", f"{'x' * 400}|t{number}")
-        room.wait(0)
+        harness.beat(f"m{number}", f"{'x' * 400}|t{number}")
+        harness.wait(0)
     del steps[:]
-    room.topics = image([f"t{number}" for number in range(12)])
-    room.beat("m0")
-    assert 0 < len(steps) < 20, "it takes time to compile them, too"
-    room.wait(0)
+    harness.topics = image([f"t{number}" for number in range(12)])
+    harness.beat("m0")
+    assert 0 < len(steps) < 20, "the cost of compiling a pattern counts as well"
+    harness.wait(0)
     assert len(steps) == 100
 
 
 def test_the_search_for_an_unsubscribed_pattern_stops() -> None:
-    room = Room(LONG)
-    room.beat("a", SLOW)
-    room.beat("a", "0.*")
-    room.wait(0)
-    room.settle("a")
-    assert room.has["a"] == LONG
-    assert list(room.searches["g"].found) == ["0.*"]
-    room.beat("a", "")
-    assert room.searches == {}
+    harness = ConsumerGroupHarness(LONG_NAMES)
+    harness.beat("a", SLOW_PATTERN)
+    harness.beat("a", "0.*")
+    harness.wait(0)
+    harness.settle("a")
+    assert harness.has["a"] == LONG_NAMES
+    assert list(harness.searches["g"].found) == ["0.*"]
+    harness.beat("a", "")
+    assert harness.searches == {}
 
 
 def test_the_search_of_a_deleted_group_stops() -> None:
-    room = Room(LONG)
-    room.beat("a", SLOW)
-    room.ask(ConsumerGroupHeartbeatRequest("g", "a", -1), 1)
-    assert room.ask(DeleteGroupsRequest(["g"]), 2).results[0].error_code == ErrorCode.NONE
-    assert room.searches == {}
-    room.wait(0)
+    harness = ConsumerGroupHarness(LONG_NAMES)
+    harness.beat("a", SLOW_PATTERN)
+    harness.ask(ConsumerGroupHeartbeatRequest("g", "a", -1), 1)
+    assert harness.ask(DeleteGroupsRequest(["g"]), 2).results[0].error_code == ErrorCode.NONE
+    assert harness.searches == {}
+    harness.wait(0)
 
 
-def test_the_search_of_a_group_that_the_log_refused_is_dropped() -> None:
-    room = Room(LONG)
-    asked = ClientRequest(room.request("a", SLOW), 1, "c", "/h")
-    room.machine.handle(asked, object(), Now(room.now_ms, room.wall_ms))
-    assert list(room.searches) == ["g"]
-    room.wait(0)
-    assert room.searches == {}
+def test_the_matches_of_a_group_are_dropped_if_the_log_refused_the_group() -> None:
+    harness = ConsumerGroupHarness(LONG_NAMES)
+    asked = ClientRequest(harness.request("a", SLOW_PATTERN), 1, "c", "/h")
+    harness.machine.handle(asked, object(), Now(harness.now_ms, harness.wall_ms))
+    assert list(harness.searches) == ["g"]
+    harness.wait(0)
+    assert harness.searches == {}
 
 
-def test_a_stored_pattern_that_does_not_compile_here_keeps_its_topics() -> None:
-    room = Room(["t", "u"])
-    room.beat("a", "t")
-    room.settle("a")
+def test_a_stored_pattern_that_does_not_compile_keeps_its_topics() -> None:
+    harness = ConsumerGroupHarness(["t", "u"])
+    harness.beat("a", "t")
+    harness.settle("a")
     member = next(
         record
-        for record in room.log
+        for record in harness.log
         if isinstance(record, CoordinatorRecord) and isinstance(record.value, StoredMember)
     )
     value = member.value
     assert isinstance(value, StoredMember)
     value.subscribed_topic_regex = "t{1,2}{1000}"
     kept = [stored.member("g", "a", value), stored.regex("g", "t{1,2}{1000}", ["t"], 0, 0)]
-    room._replay(kept)
-    room.topics = image(["t", "u", "v"])
-    room.settle("a")
-    room.wait(0)
-    room.settle("a")
-    assert room.has["a"] == ["t"]
+    harness._replay(kept)
+    harness.topics = image(["t", "u", "v"])
+    harness.settle("a")
+    harness.wait(0)
+    harness.settle("a")
+    assert harness.has["a"] == ["t"]
     assert compiled("t").matching(["t"]) == ["t"]

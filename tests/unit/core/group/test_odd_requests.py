@@ -1,4 +1,4 @@
-"""Requests of all group APIs with values that no client sends: each is refused or answered, and does no more."""
+"""Random requests of all group APIs with unusual values: each is answered or refused, without other effects."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.group.requests import FetchOffsets
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.outcome import Entry
-from tests.unit.core.group.talk import subscription
-from tests.unit.core.group.test_consumer import Room, topics
+from tests.unit.core.group.harness import subscription
+from tests.unit.core.group.test_consumer import ConsumerGroupHarness, topics
 from tests.unit.core.group.test_migration import assigned, owning
 from tests.unit.core.group.test_random_migration import stored_state
 from wire.api import APIS, ApiKey
@@ -54,16 +54,18 @@ PATTERNS = (None, None, "", "t.*", "(", "(a*)*b", "x{1000}", "(" * 200, "[tu]|.*
 REQUESTS_MAX_OF_A_LIFE = 250
 
 
-class Odd:
-    """A generator of requests, half of which are valid: ids and generations from responses are reused."""
+class RequestGenerator:
+    """A generator of random requests. Half are valid, since it reuses member ids and generations from
+    responses.
+    """
 
     def __init__(self, seed: int) -> None:
         self.draw = Random(seed)
         self.ids, self.generations = ["", "a", "b", "m" * 300, " "], [0]
-        self.late = seed % 3 * 50  # until when none speaks the new protocol
+        self.late = seed % 3 * 50  # After this many requests no member uses the consumer protocol.
 
     def learn(self, reply: Any) -> None:
-        """Remember what a client would learn from a response."""
+        """Remember the ids and generations of a response, as a client would."""
         member_id = getattr(reply, "member_id", None)
         if member_id and member_id not in self.ids:
             self.ids.append(member_id)
@@ -255,13 +257,13 @@ def fits(request: Any, version: int, answer: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_any_request_is_answered_once_and_the_records_define_the_state(seed: int) -> None:
-    odd = Odd(seed)
-    room = Room(
+def test_every_request_is_answered_once_and_the_records_define_the_state(seed: int) -> None:
+    odd = RequestGenerator(seed)
+    harness = ConsumerGroupHarness(
         topics(t=4, u=2),
         settings=GroupSettings(group_initial_rebalance_delay_ms=0, group_max_size=6, group_consumer_max_size=6),
     )
-    shadow, asked = room.new_machine(), {}
+    shadow, asked = harness.new_machine(), {}
     for number in range(REQUESTS_MAX_OF_A_LIFE):
         request = odd.request()
         version = 0
@@ -269,17 +271,17 @@ def test_any_request_is_answered_once_and_the_records_define_the_state(seed: int
             span = APIS[ApiKey(type(request).key)].advertised
             version = odd.draw.randrange(span.first, span.last + 1)
         asked[number] = request, version
-        before = len(room.replies)
-        answer = room.ask(request, version, number)
+        before = len(harness.replies)
+        answer = harness.ask(request, version, number)
         refused = isinstance(answer, ErrorCode)
-        assert not refused or len(room.replies) == before, "who is refused is not answered, nor is anybody else"
+        assert not refused or len(harness.replies) == before, "a refused request causes no replies"
         if odd.draw.random() < 0.2:
-            room.wait(odd.one(0, 1, 3000, 20_000))
-        for reply in list(room.replies.values())[before:]:
+            harness.wait(odd.one(0, 1, 3000, 20_000))
+        for reply in list(harness.replies.values())[before:]:
             odd.learn(reply)
-    for token, reply in room.replies.items():
+    for token, reply in harness.replies.items():
         fits(*asked[token], reply)
-    for offset, record in enumerate(room.log):
+    for offset, record in enumerate(harness.log):
         shadow.replay(Entry(offset, record, record.producer_id, record.producer_epoch))
         assert isinstance(record, CoordinatorRecord)
         assert decode_key(GROUP_RECORDS, encode_key(record.key)) == record.key
@@ -288,13 +290,13 @@ def test_any_request_is_answered_once_and_the_records_define_the_state(seed: int
             assert encode_versioned(again, record.version) == encode_versioned(record.value, record.version)
     known, rebuilt = (
         {name: stored_state(group) for name, group in machine._shard.groups.items()}
-        for machine in (room.machine, shadow)
+        for machine in (harness.machine, shadow)
     )
     assert {name: what for name, what in known.items() if what} == {
         name: what for name, what in rebuilt.items() if known.get(name) is not None
     }
-    assert vars(room.machine._shard.offsets) == vars(shadow._shard.offsets)
-    groups = room.machine._shard.groups.values()
+    assert vars(harness.machine._shard.offsets) == vars(shadow._shard.offsets)
+    groups = harness.machine._shard.groups.values()
     assert all(len(group.members) <= 6 for group in groups)
     members = sum(len(group.members) + len(getattr(group, "pending", ())) for group in groups)
-    assert len(room.machine._shard.timers) <= 3 + 4 * members + 3 * len(groups)
+    assert len(harness.machine._shard.timers) <= 3 + 4 * members + 3 * len(groups)

@@ -1,42 +1,42 @@
-"""A member's JoinGroup for the next rebalance that arrives before another member's SyncGroup of the last generation."""
+"""Tests of a JoinGroup for the next generation that arrives before a SyncGroup of the current generation."""
 
 from __future__ import annotations
 
 import pytest
 
 from pykbroker.core.group.classic.rebalance import SYNC_PATIENCE_MS
-from tests.unit.core.group.talk import Talk, subscription
+from tests.unit.core.group.harness import GroupHarness, subscription
 from wire.error_codes import ErrorCode
 from wire.messages.join_group import JoinGroupResponse
 
 NEWS = {"range": subscription("t", "u")}
 
 
-def assigned(count: int = 3) -> tuple[Talk, list[JoinGroupResponse]]:
-    """Return members of one generation. Only the leader, the first one, has sent SyncGroup."""
-    talk = Talk()
-    members = talk.stable(count)
+def assigned(count: int = 3) -> tuple[GroupHarness, list[JoinGroupResponse]]:
+    """Return the members of one generation. Only the leader, which is first, has sent SyncGroup."""
+    harness = GroupHarness()
+    members = harness.stable(count)
     for number, member in enumerate(members):
-        talk.join(member.member_id, f"again-{number}", protocols=NEWS)
-    members = [talk.replies[f"again-{number}"] for number in range(count)]
+        harness.join(member.member_id, f"again-{number}", protocols=NEWS)
+    members = [harness.replies[f"again-{number}"] for number in range(count)]
     given = {member.member_id: b"%d" % number for number, member in enumerate(members)}
-    assert talk.sync(members[0], given=given).assignment == b"0"
-    return talk, members
+    assert harness.sync(members[0], given=given).assignment == b"0"
+    return harness, members
 
 
-def test_a_member_gets_its_assignment_though_the_leader_rejoins_before_its_sync_group() -> None:
-    talk, (leader, one, other) = assigned()
-    assert talk.join(leader.member_id, "rejoin", protocols=NEWS) is None
-    assert talk.beat(one) == ErrorCode.NONE
-    assert talk.sync(one).assignment == b"1"
-    assert talk.state() == "Stable"
-    assert talk.sync(other).assignment == b"2"
-    assert talk.state() == "PreparingRebalance"
-    assert talk.beat(one) == talk.beat(other) == ErrorCode.REBALANCE_IN_PROGRESS
+def test_a_member_gets_its_assignment_even_if_the_leader_rejoins_first() -> None:
+    harness, (leader, one, other) = assigned()
+    assert harness.join(leader.member_id, "rejoin", protocols=NEWS) is None
+    assert harness.beat(one) == ErrorCode.NONE
+    assert harness.sync(one).assignment == b"1"
+    assert harness.state() == "Stable"
+    assert harness.sync(other).assignment == b"2"
+    assert harness.state() == "PreparingRebalance"
+    assert harness.beat(one) == harness.beat(other) == ErrorCode.REBALANCE_IN_PROGRESS
     for number, member in enumerate((one, other)):
-        talk.join(member.member_id, number, protocols=NEWS)
-    assert talk.replies["rejoin"].generation_id == leader.generation_id + 1
-    assert {member.member_id for member in talk.replies["rejoin"].members} == {
+        harness.join(member.member_id, number, protocols=NEWS)
+    assert harness.replies["rejoin"].generation_id == leader.generation_id + 1
+    assert {member.member_id for member in harness.replies["rejoin"].members} == {
         member.member_id for member in (leader, one, other)
     }
 
@@ -49,13 +49,13 @@ def test_a_member_gets_its_assignment_though_the_leader_rejoins_before_its_sync_
         (SYNC_PATIENCE_MS + 1, ErrorCode.REBALANCE_IN_PROGRESS),
     ],
 )
-def test_a_rebalance_waits_for_sync_groups_for_a_bounded_time(after_ms: int, code: ErrorCode | None) -> None:
-    talk, (leader, one, _) = assigned()
-    talk.join(leader.member_id, "rejoin", protocols=NEWS)
-    talk.wait(after_ms)
-    answer = talk.sync(one)
+def test_a_rebalance_waits_for_pending_sync_groups_for_a_limited_time(after_ms: int, code: ErrorCode | None) -> None:
+    harness, (leader, one, _) = assigned()
+    harness.join(leader.member_id, "rejoin", protocols=NEWS)
+    harness.wait(after_ms)
+    answer = harness.sync(one)
     assert (answer if code else answer.assignment) == (code or b"1")
-    assert talk.state() == ("PreparingRebalance" if code else "Stable")
+    assert harness.state() == ("PreparingRebalance" if code else "Stable")
 
 
 @pytest.mark.parametrize(
@@ -66,47 +66,47 @@ def test_a_rebalance_waits_for_sync_groups_for_a_bounded_time(after_ms: int, cod
         (SYNC_PATIENCE_MS + 1, "PreparingRebalance"),
     ],
 )
-def test_a_later_join_group_does_not_wait_for_sync_groups(after_ms: int, state: str) -> None:
-    talk, (leader, _, _) = assigned()
-    talk.wait(after_ms)
-    talk.join(leader.member_id, "rejoin", protocols=NEWS)
-    assert talk.state() == state
+def test_a_join_group_after_the_wait_does_not_wait_for_sync_groups(after_ms: int, state: str) -> None:
+    harness, (leader, _, _) = assigned()
+    harness.wait(after_ms)
+    harness.join(leader.member_id, "rejoin", protocols=NEWS)
+    assert harness.state() == state
 
 
-def test_the_end_of_the_wait_starts_no_second_rebalance() -> None:
-    """Let all members sync in time and the next generation become stable before SYNC_PATIENCE_MS have passed."""
-    talk, (leader, one, other) = assigned()
-    talk.join(leader.member_id, "leader", protocols=NEWS)
+def test_no_second_rebalance_starts_when_the_time_to_wait_has_passed() -> None:
+    """Complete the current and the next generation before SYNC_PATIENCE_MS have passed."""
+    harness, (leader, one, other) = assigned()
+    harness.join(leader.member_id, "leader", protocols=NEWS)
     for member in (one, other):
-        talk.sync(member)
+        harness.sync(member)
     for number, member in enumerate((one, other)):
-        talk.join(member.member_id, number, protocols=NEWS)
-    members = [talk.replies[token] for token in ("leader", 0, 1)]
+        harness.join(member.member_id, number, protocols=NEWS)
+    members = [harness.replies[token] for token in ("leader", 0, 1)]
     for member in members:
-        talk.sync(member, given={one.member_id: b"x" for one in members})
-    assert talk.state() == "Stable"
-    talk.wait(2 * SYNC_PATIENCE_MS)
-    assert talk.state() == "Stable"
+        harness.sync(member, given={one.member_id: b"x" for one in members})
+    assert harness.state() == "Stable"
+    harness.wait(2 * SYNC_PATIENCE_MS)
+    assert harness.state() == "Stable"
 
 
-def test_a_member_that_joins_twice_during_the_wait_has_one_parked_caller() -> None:
-    talk, (leader, one, other) = assigned()
-    assert talk.sync(one).assignment == b"1"
+def test_a_member_that_joins_twice_during_the_wait_has_one_waiting_request() -> None:
+    harness, (leader, one, other) = assigned()
+    assert harness.sync(one).assignment == b"1"
     news = {"range": subscription("t")}
-    assert talk.join(one.member_id, "first", protocols=news) is None
-    assert talk.join(one.member_id, "second", protocols=news) is None
-    assert talk.replies["first"].error_code == ErrorCode.REBALANCE_IN_PROGRESS
-    assert talk.sync(other).assignment == b"2"
+    assert harness.join(one.member_id, "first", protocols=news) is None
+    assert harness.join(one.member_id, "second", protocols=news) is None
+    assert harness.replies["first"].error_code == ErrorCode.REBALANCE_IN_PROGRESS
+    assert harness.sync(other).assignment == b"2"
     for number, member in enumerate((leader, other)):
-        talk.join(member.member_id, number, protocols=news)
-    assert talk.replies["second"].generation_id == leader.generation_id + 1
+        harness.join(member.member_id, number, protocols=news)
+    assert harness.replies["second"].generation_id == leader.generation_id + 1
 
 
-def test_a_member_that_leaves_ends_the_wait() -> None:
-    talk, (leader, one, other) = assigned()
-    talk.join(leader.member_id, "rejoin", protocols=NEWS)
-    assert talk.leave((other.member_id, None)) == [ErrorCode.NONE]
-    assert talk.state() == "PreparingRebalance"
-    assert talk.sync(one) == ErrorCode.REBALANCE_IN_PROGRESS
-    talk.join(one.member_id, "one", protocols=NEWS)
-    assert talk.replies["rejoin"].generation_id == leader.generation_id + 1
+def test_the_wait_ends_if_the_member_without_sync_group_leaves() -> None:
+    harness, (leader, one, other) = assigned()
+    harness.join(leader.member_id, "rejoin", protocols=NEWS)
+    assert harness.leave((other.member_id, None)) == [ErrorCode.NONE]
+    assert harness.state() == "PreparingRebalance"
+    assert harness.sync(one) == ErrorCode.REBALANCE_IN_PROGRESS
+    harness.join(one.member_id, "one", protocols=NEWS)
+    assert harness.replies["rejoin"].generation_id == leader.generation_id + 1

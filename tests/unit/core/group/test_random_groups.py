@@ -1,4 +1,4 @@
-"""Random lives of groups of both protocols: a partition never has two owners, and in the end each has one."""
+"""Random events in groups of both protocols: a partition never has two owners, and in the end exactly one."""
 
 from __future__ import annotations
 
@@ -9,60 +9,62 @@ from typing import Any
 import pytest
 
 from pykbroker.core.group.settings import GroupSettings
-from tests.unit.core.group.talk import REBALANCE_MS, SESSION_MS, Talk
-from tests.unit.core.group.test_consumer import CONSUMER_SESSION_MS, Room, topics
+from tests.unit.core.group.harness import REBALANCE_MS, SESSION_MS, GroupHarness
+from tests.unit.core.group.test_consumer import CONSUMER_SESSION_MS, ConsumerGroupHarness, topics
 from wire.error_codes import ErrorCode
 
 NAMES = "abcdef"
 TOPICS = {"t": 5, "u": 3, "v": 1}
 
 
-class NewLife:
-    """A consumer group with slow members, silent members and repeated requests. The broker restarts now and then."""
+class RandomConsumerGroup:
+    """A consumer group with slow, silent and repeating members. The broker restarts sometimes."""
 
     def __init__(self, seed: int) -> None:
-        self.draw, self.room = Random(seed), Room(topics(**TOPICS))
-        self.owned: dict[str, dict[str, list[int]]] = {}  # what a member believes to have
+        self.draw, self.harness = Random(seed), ConsumerGroupHarness(topics(**TOPICS))
+        self.owned: dict[str, dict[str, list[int]]] = {}  # the partitions that a member believes to own
 
     def step(self) -> None:
         name, deed = self.draw.choice(NAMES), self.draw.random()
         if deed < 0.1:
-            self.room.wait(self.draw.choice((1, CONSUMER_SESSION_MS / 3, REBALANCE_MS / 2)))
+            self.harness.wait(self.draw.choice((1, CONSUMER_SESSION_MS / 3, REBALANCE_MS / 2)))
         elif deed < 0.15:
-            self.room = self.room.restarted()
+            self.harness = self.harness.restarted()
         elif deed < 0.2:
-            self.room.seen = topics(
+            self.harness.seen = topics(
                 **{topic: count + self.draw.randrange(2) for topic, count in TOPICS.items() if self.draw.random() < 0.9}
             )
         elif name not in self.owned:
             self.answered(
                 name,
-                self.room.enter(
+                self.harness.enter(
                     name,
                     *self.draw.sample(sorted(TOPICS), self.draw.randrange(1, 4)),
                     instance_id=self.draw.choice((None, None, f"i-{name}")),
                 ),
             )
         elif deed < 0.3:
-            self.room.say(name, member_epoch=-1)
+            self.harness.say(name, member_epoch=-1)
             del self.owned[name]
         else:
             self.beat(name)
 
     def beat(self, name: str) -> None:
-        """Report the partitions that the member was last assigned, or, if it is slow, those of before."""
-        self.answered(name, self.room.say(name, owned=self.owned[name]))
+        """Send a heartbeat with the partitions that the member owns; a slow member reports its previous
+        partitions.
+        """
+        self.answered(name, self.harness.say(name, owned=self.owned[name]))
 
     def answered(self, name: str, answer: Any) -> None:
         if isinstance(answer, ErrorCode):
             assert answer in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND)
             self.owned.pop(name, None)
         elif name not in self.owned or (answer.assignment is not None and self.draw.random() < 0.8):
-            self.owned[name] = dict(self.room.has[name])
+            self.owned[name] = dict(self.harness.has[name])
 
     def check(self) -> None:
-        """Check that no partition has two owners, neither in the broker's description nor in the members' views."""
-        members = self.room.told().members
+        """Check that no partition has two owners, in the described group and in the view of the members."""
+        members = self.harness.described().members
         held = Counter(
             (one.topic_name, index)
             for member in members
@@ -81,70 +83,72 @@ class NewLife:
     def settle(self) -> None:
         for _ in range(40):
             for name in list(self.owned):
-                self.owned[name] = dict(self.room.has[name])
+                self.owned[name] = dict(self.harness.has[name])
                 self.beat(name)
                 self.check()
-        told = self.room.told()
-        assert told.group_state == ("Stable" if self.owned else "Empty") or not told.members
-        wanted = {topic for member in told.members for topic in member.subscribed_topic_names}
+        described = self.harness.described()
+        assert described.group_state == ("Stable" if self.owned else "Empty") or not described.members
+        wanted = {topic for member in described.members for topic in member.subscribed_topic_names}
         given = Counter(
             (one.topic_name, index)
-            for member in told.members
+            for member in described.members
             for one in member.assignment.topic_partitions
             for index in one.partitions
         )
         assert given == Counter(
             (topic, index)
-            for topic in wanted & set(self.room.seen.by_name)
-            for index in self.room.seen.by_name[topic].partitions
+            for topic in wanted & set(self.harness.seen.by_name)
+            for index in self.harness.seen.by_name[topic].partitions
         )
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_consumer_groups_become_stable(seed: int) -> None:
-    life = NewLife(seed)
+    life = RandomConsumerGroup(seed)
     for _ in range(80):
         life.step()
-        if life.room.told().error_code == 0:
+        if life.harness.described().error_code == 0:
             life.check()
-    life.room.wait(CONSUMER_SESSION_MS * 0.9)
+    life.harness.wait(CONSUMER_SESSION_MS * 0.9)
     for name in list(life.owned):
         life.beat(name)
-    life.room.wait(CONSUMER_SESSION_MS * 0.9)  # whoever forgot to leave is put out
+    life.harness.wait(CONSUMER_SESSION_MS * 0.9)  # A member that sent no heartbeat is removed.
     life.settle()
-    again = life.room.restarted().told()
-    assert [member.assignment for member in again.members] == [one.assignment for one in life.room.told().members]
+    again = life.harness.restarted().described()
+    assert [member.assignment for member in again.members] == [
+        one.assignment for one in life.harness.described().members
+    ]
 
 
 @pytest.mark.parametrize("seed", range(60))
 def test_random_classic_groups_become_stable(seed: int) -> None:
-    draw, talk = Random(seed), Talk(GroupSettings(group_initial_rebalance_delay_ms=0))
-    members: dict[str, str] = {}  # name -> member id
+    draw, harness = Random(seed), GroupHarness(GroupSettings(group_initial_rebalance_delay_ms=0))
+    members: dict[str, str] = {}  # member ids by name
     for number in range(120):
         name, deed = draw.choice(NAMES), draw.random()
         instance = name if name in "ab" else None
         if deed < 0.15:
-            talk.wait(draw.choice((1, SESSION_MS / 2, SESSION_MS, REBALANCE_MS)))
+            harness.wait(draw.choice((1, SESSION_MS / 2, SESSION_MS, REBALANCE_MS)))
         elif deed < 0.2:
-            talk = talk.restarted()
+            harness = harness.restarted()
         elif name not in members or deed < 0.5:
-            answer = talk.join(members.get(name, ""), number, instance=instance, version=draw.choice((3, 5, 9)))
-            answer = talk.replies.get(number, answer)
+            answer = harness.join(members.get(name, ""), number, instance=instance, version=draw.choice((3, 5, 9)))
+            answer = harness.replies.get(number, answer)
             if answer is not None and not isinstance(answer, ErrorCode) and answer.member_id:
                 members[name] = answer.member_id
             elif isinstance(answer, ErrorCode):
                 members.pop(name, None)
         elif deed < 0.6:
-            talk.leave((members.pop(name), instance))
+            harness.leave((members.pop(name), instance))
         else:
-            told = talk.replies.get(number - 1)
-            if told is not None and hasattr(told, "generation_id") and told.generation_id >= 0:
-                talk.sync(told, ("sync", number), dict.fromkeys(members.values(), b"x"))
-        state = talk.state()
+            described = harness.replies.get(number - 1)
+            if described is not None and hasattr(described, "generation_id") and described.generation_id >= 0:
+                harness.sync(described, ("sync", number), dict.fromkeys(members.values(), b"x"))
+        state = harness.state()
         assert state in ("Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead")
         if state == "Empty":
-            assert talk.describe().members == []
-    talk.wait(10 * REBALANCE_MS)
-    assert talk.state() in ("Empty", "Dead"), "nobody has been heard of for long"
-    assert talk.restarted().state() in ("Empty", "Dead", "Stable")
-    assert len(talk.stable(2)) == 2
+            assert harness.describe().members == []
+    harness.wait(10 * REBALANCE_MS)
+    assert harness.state() in ("Empty", "Dead"), "no member has sent a heartbeat within the session timeout"
+    assert harness.restarted().state() in ("Empty", "Dead", "Stable")
+    assert len(harness.stable(2)) == 2

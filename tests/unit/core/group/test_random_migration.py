@@ -1,7 +1,8 @@
-"""Random lives of groups whose members change protocol at any time.
+"""Random events in groups whose members change their protocol at any time.
 
-A partition never has two owners, in the end each has one, and at every step the records define the machine's state.
-This also holds if members die silently and the log refuses some of the records, which then have no effect.
+A partition never has two owners, and in the end exactly one. After each step the records define the machine's state.
+This
+also holds if members crash and if the log refuses records.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from pykbroker.core.group.consumer.assignment import each, joined
 from pykbroker.core.group.consumer.group import ConsumerGroup
 from pykbroker.core.group.group import Group
 from pykbroker.core.outcome import Entry
-from tests.unit.core.group.talk import SESSION_MS
-from tests.unit.core.group.test_consumer import Room, topics
+from tests.unit.core.group.harness import SESSION_MS
+from tests.unit.core.group.test_consumer import ConsumerGroupHarness, topics
 from wire.error_codes import ErrorCode
 from wire.messages.join_group import JoinGroupResponse
 from wire.stored.consumer_protocol import (
@@ -35,11 +36,12 @@ NAMES = "abcd"
 TOPICS = {"t": 5, "u": 2}
 Owned = dict[str, list[int]]
 REFUSED = ErrorCode.UNKNOWN_SERVER_ERROR
-"""The error that callers get when the log refuses the records of their reply."""
+"""The error code for callers whose records the log refused.
+"""
 
 
-class Place(Room):
-    """A group machine whose log refuses a tenth of all outcomes while `draw` is set."""
+class RefusingConsumerGroup(ConsumerGroupHarness):
+    """A consumer group whose log refuses a tenth of all records while `draw` is set."""
 
     draw: Random | None = None
 
@@ -49,8 +51,8 @@ class Place(Room):
         else:
             super()._do(outcome)
 
-    def restarted(self) -> Place:
-        other = Place(self.seen, settings=self.settings, log=self.log, now_ms=self.now_ms)
+    def restarted(self) -> RefusingConsumerGroup:
+        other = RefusingConsumerGroup(self.seen, settings=self.settings, log=self.log, now_ms=self.now_ms)
         other.epochs, other.has, other.draw = dict(self.epochs), dict(self.has), self.draw
         return other
 
@@ -61,31 +63,32 @@ class Member:
     def __init__(self, name: str, *, classic: bool) -> None:
         self.name, self.classic, self.member_id = name, classic, ""
         self.owned: Owned = {}
-        self.joined: JoinGroupResponse | None = None  # the generation it is in
+        self.joined: JoinGroupResponse | None = None  # the generation of the member
         self.parked: tuple[str, Any] | None = None
 
 
-class MixedLife:
-    """A group with classic clients that are all eager or all cooperative. `shadow` sees only the records.
+class RandomMixedGroup:
+    """A group whose classic clients are all eager or all cooperative. `shadow` is a machine that replays the records
+    only.
 
-    `hard`: the log refuses records, and members die.
+    With `hard`, the log refuses records and members crash.
     """
 
     def __init__(self, seed: int, *, hard: bool) -> None:
-        self.draw, self.room, self.hard = Random(seed), Place(topics(**TOPICS)), hard
-        self.room.draw = self.draw if hard else None
+        self.draw, self.harness, self.hard = Random(seed), RefusingConsumerGroup(topics(**TOPICS)), hard
+        self.harness.draw = self.draw if hard else None
         self.cooperative = bool(seed % 2)
         self.members: dict[str, Member] = {}
-        self.shadow, self.seen = self.room.new_machine(), 0
+        self.shadow, self.seen = self.harness.new_machine(), 0
 
     def step(self) -> None:
         if self.hard and self.members and self.draw.random() < 0.06:
             del self.members[self.draw.choice(sorted(self.members))]
-            self.room.wait(SESSION_MS * self.draw.choice((0, 1, 5)))
+            self.harness.wait(SESSION_MS * self.draw.choice((0, 1, 5)))
         name, deed = self.draw.choice(NAMES), self.draw.random()
         member = self.members.get(name)
         if deed < 0.05:
-            self.room.wait(self.draw.choice((0, 1, SESSION_MS / 20)))
+            self.harness.wait(self.draw.choice((0, 1, SESSION_MS / 20)))
         elif deed < 0.08:
             self.restart()
         elif member is None:
@@ -98,10 +101,10 @@ class MixedLife:
         self.collect()
 
     def restart(self) -> None:
-        """Replace the machine by a restarted one. Members with a parked caller join again."""
+        """Restart the broker. Members with a waiting request join again."""
         self.collect()
-        self.room = self.room.restarted()
-        self.room.machine._shard.randomness = Random(self.draw.random())
+        self.harness = self.harness.restarted()
+        self.harness.machine._shard.randomness = Random(self.draw.random())
         for member in self.members.values():
             if member.parked is not None:
                 member.parked = member.joined = None
@@ -109,12 +112,12 @@ class MixedLife:
     def leave(self, member: Member) -> None:
         del self.members[member.name]
         if not member.classic:
-            self.room.say(member.name, member_epoch=-1)
+            self.harness.say(member.name, member_epoch=-1)
         elif member.member_id:
-            self.room.leave((member.member_id, None))
+            self.harness.leave((member.member_id, None))
 
     def live(self, member: Member) -> None:
-        """Take the client's next step."""
+        """Run the next step of the client."""
         if not member.classic:
             self.beat(member)
         elif member.parked is None and member.joined is None:
@@ -124,9 +127,9 @@ class MixedLife:
 
     def beat(self, member: Member) -> None:
         answer = (
-            self.room.enter(member.name, *sorted(TOPICS))
+            self.harness.enter(member.name, *sorted(TOPICS))
             if member.joined is None
-            else self.room.say(member.name, owned=member.owned)
+            else self.harness.say(member.name, owned=member.owned)
         )
         if answer == REFUSED:
             return
@@ -136,10 +139,10 @@ class MixedLife:
         else:
             member.joined = JoinGroupResponse(generation_id=answer.member_epoch)
             if answer.assignment is not None:
-                member.owned = dict(self.room.has[member.name])
+                member.owned = dict(self.harness.has[member.name])
 
     def heartbeat(self, member: Member, generation: JoinGroupResponse) -> None:
-        code = self.room.beat(generation)
+        code = self.harness.beat(generation)
         if code == ErrorCode.REBALANCE_IN_PROGRESS:
             self.join(member)
         elif code:
@@ -167,7 +170,7 @@ class MixedLife:
             [ConsumerProtocolSubscriptionTopicPartition(*one) for one in sorted(member.owned.items())],
         )
         token = object()
-        answer = self.room.join(member.member_id, token, protocols={"p": encode_versioned(said, 1)})
+        answer = self.harness.join(member.member_id, token, protocols={"p": encode_versioned(said, 1)})
         self.asked(member, "join", token, answer)
 
     def asked(self, member: Member, what: str, token: Any, answer: Any) -> None:
@@ -177,13 +180,13 @@ class MixedLife:
             member.parked = what, token
 
     def collect(self) -> None:
-        """Handle replies until none is left: each may cause another one."""
+        """Handle replies until no new one arrives."""
         waiting = [member for member in self.members.values() if member.parked]
         while waiting:
             waiting = [member for member in waiting if member.parked and self.collected(member, *member.parked)]
 
     def collected(self, member: Member, what: str, token: Any) -> bool:
-        answer = self.room.replies.get(token)
+        answer = self.harness.replies.get(token)
         if answer is None:
             return False
         member.parked = None
@@ -198,20 +201,22 @@ class MixedLife:
             member.joined, member.member_id = answer, answer.member_id
             again = object()
             given = self.lead(answer) if answer.leader == answer.member_id else {}
-            self.asked(member, "sync", again, self.room.sync(answer, again, given))
+            self.asked(member, "sync", again, self.harness.sync(answer, again, given))
         else:
             self.assigned(member, answer.assignment)
         return True
 
     def lead(self, generation: JoinGroupResponse) -> dict[str, bytes]:
-        """Assign evenly. Cooperative members keep their partitions and receive free ones."""
+        """Assign partitions evenly as the leader. Cooperative members keep their partitions and receive free
+        ones.
+        """
         said = {
             one.member_id: decode_versioned(ConsumerProtocolSubscription, one.metadata) for one in generation.members
         }
         held = {
             (one.topic, index): member_id
-            for member_id, told in said.items()
-            for one in told.owned_partitions
+            for member_id, described in said.items()
+            for one in described.owned_partitions
             for index in one.partitions
         }
         given = {member_id: dict[str, list[int]]() for member_id in sorted(said)}
@@ -240,39 +245,42 @@ class MixedLife:
         if gives_back:
             self.join(member)
 
-    # ---- what must hold
+    # ---- invariants
 
     def check(self) -> None:
         """Check that no partition has two owners, and that the records define the machine's state.
 
-        A cooperative member may learn late what it lost in the upgrade of its group, as with Kafka, and so may a member
-        that was silent for too long. For these the broker's assignment counts.
+        As in Kafka, a cooperative member may learn late that it lost a partition when its group was upgraded or while
+        it sent no
+        heartbeats. For such a member the broker's assignment counts.
         """
         trusted = () if self.cooperative or self.hard else self.members.values()
         believed = Counter(
             (topic, index) for member in trusted for topic, found in member.owned.items() for index in found
         )
         assert max(believed.values(), default=1) == 1
-        for entry in self.room.log[self.seen :]:
+        for entry in self.harness.log[self.seen :]:
             self.shadow.replay(Entry(self.seen, entry))
             self.seen += 1
         known, rebuilt = (
             {name: stored_state(group) for name, group in machine._shard.groups.items()}
-            for machine in (self.room.machine, self.shadow)
+            for machine in (self.harness.machine, self.shadow)
         )
         assert {name: what for name, what in known.items() if what} == {
             name: what for name, what in rebuilt.items() if known.get(name) is not None
         }
 
     def settle(self) -> None:
-        """Wait until the coordinator has removed members without a client, as after a response that a restart lost."""
-        self.room.draw = None
+        """Wait until the coordinator removes members without a client, for example of a response that was lost in a
+        restart.
+        """
+        self.harness.draw = None
         for _ in range(60):
             for member in list(self.members.values()):
                 self.live(member)
                 self.collect()
                 self.check()
-            self.room.wait(SESSION_MS / 4)
+            self.harness.wait(SESSION_MS / 4)
         owned = Counter(
             (topic, index)
             for member in self.members.values()
@@ -284,7 +292,7 @@ class MixedLife:
 
 
 def stored_state(group: Group) -> Any:
-    """Return the group's stored state; None for a classic group during a rebalance."""
+    """Return the stored state of the group, or None for a classic group during a rebalance."""
     if isinstance(group, ConsumerGroup):
         assert Counter(group.owners.values()) == Counter(
             {name: len(list(each(joined(has.assigned, has.revoking)))) for name, has in group.current.items()}
@@ -320,7 +328,7 @@ def stored_state(group: Group) -> Any:
 @pytest.mark.parametrize("hard", [False, True])
 @pytest.mark.parametrize("seed", range(60))
 def test_random_groups_of_both_protocols_become_stable(seed: int, hard: bool) -> None:
-    life = MixedLife(seed, hard=hard)
+    life = RandomMixedGroup(seed, hard=hard)
     for _ in range(120):
         life.step()
         life.check()

@@ -1,10 +1,10 @@
-"""Lives of groups as transcripts: `*.txt` beside this file.
+"""Transcripts of groups in `*.txt` beside this file. The records in the rolling upgrade are those of Apache Kafka
+4.3.1.
 
-The rolling upgrade has the records that Apache Kafka 4.3.1 writes.
-
-A line that begins with ">" is a request. The lines under it are the reply, then the records, each after a "+". Members
-of the topic `t` have short names; "-" stands for a tombstone, "3@2" for partition 3 assigned since epoch 2. Each file
-is one group, from its first member on.
+A line that begins with ">" is a request. The lines after it are the response and then the records, each after a "+".
+Members of the topic `t` have short names; "-" is a tombstone, and "3@2" is partition 3, assigned since epoch 2. Each
+file
+tells of one group from its first member on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from pykbroker.core.group.consumer.check import LEAVING
-from tests.unit.core.group.test_consumer import Room
+from tests.unit.core.group.test_consumer import ConsumerGroupHarness
 from tests.unit.core.group.test_migration import assigned, had, owning
 from wire.error_codes import ErrorCode
 from wire.messages.join_group import JoinGroupResponse
@@ -36,34 +36,36 @@ KINDS = {
 STATES = ("stable", "unrevoked", "unreleased")
 
 
-class Stage:
-    """A reader of transcripts: each method runs one kind of request and returns the lines that follow it."""
+class TranscriptRunner:
+    """An interpreter of transcripts. Each method runs one command and yields the lines of its result."""
 
     def __init__(self) -> None:
-        self.room = Room()
-        self.names: dict[str, str] = {}  # member id -> how the play calls it
+        self.harness = ConsumerGroupHarness()
+        self.names: dict[str, str] = {}  # short names by member id
         self.joined: dict[str, JoinGroupResponse] = {}
         self.waiting: dict[str, Any] = {}
 
     def perform(self, line: str) -> list[str]:
         command, *words = line.split()
-        before = len(self.room.log)
+        before = len(self.harness.log)
         said = list(getattr(self, command)(*words))
-        return said + [f"+ {self.tell(record)}" for record in self.room.log[before:]]
+        return said + [f"+ {self.tell(record)}" for record in self.harness.log[before:]]
 
     def join(self, name: str, *owned: str) -> Iterator[str]:
-        """join name [partition...]: by the classic protocol, owning these; a new member is given its id first."""
+        """Run `join name [partition...]`: JoinGroup of a member with these partitions; a new member first gets
+        its id.
+        """
         member_id = next((known for known, other in self.names.items() if other == name), "")
         if not member_id:
-            member_id = self.room.new_id()
+            member_id = self.harness.new_id()
             self.names[member_id] = name
         self.waiting[name] = object()
-        self.room.join(member_id, self.waiting[name], protocols=owning(*map(int, owned)))
-        self.room.wait(0)
+        self.harness.join(member_id, self.waiting[name], protocols=owning(*map(int, owned)))
+        self.harness.wait(0)
         for other, token in list(self.waiting.items()):
-            if token in self.room.replies:
+            if token in self.harness.replies:
                 del self.waiting[other]
-                yield self._joined(other, self.room.replies[token])
+                yield self._joined(other, self.harness.replies[token])
 
     def _joined(self, name: str, answer: JoinGroupResponse) -> str:
         if answer.error_code:
@@ -73,29 +75,29 @@ class Stage:
         return f"{name} generation {answer.generation_id}" + (f", leads{leads}" if leads else "")
 
     def sync(self, name: str, *given: str) -> Iterator[str]:
-        """sync name [other=partition,partition...]"""
+        """Run `sync name [other=partition,partition...]`: SyncGroup, with the assignments of a leader."""
         ids = {other: member_id for member_id, other in self.names.items()}
         shares = dict(share.split("=") for share in given)
-        answer = self.room.sync(
+        answer = self.harness.sync(
             self.joined[name],
             given={ids[other]: assigned(*map(int, share.split(","))) for other, share in shares.items()},
         )
         yield answer.name if isinstance(answer, ErrorCode) else f"{name} has {had(answer.assignment)}"
 
     def beat(self, name: str) -> Iterator[str]:
-        """beat name: a heartbeat of the classic protocol"""
-        yield self.room.beat(self.joined[name]).name
+        """Run `beat name`: Heartbeat of a classic member."""
+        yield self.harness.beat(self.joined[name]).name
 
     def enter(self, name: str) -> Iterator[str]:
-        """enter name: by the new protocol"""
+        """Run `enter name`: the first ConsumerGroupHeartbeat of a member."""
         self.names[name] = name
-        yield self._told(self.room.enter(name))
+        yield self._heartbeat_result(self.harness.enter(name))
 
     def say(self, name: str, *owned: str) -> Iterator[str]:
-        """say name [partition...]: a heartbeat of the new protocol, owning these"""
-        yield self._told(self.room.say(name, owned={"t": [int(one) for one in owned]} if owned else {}))
+        """Run `say name [partition...]`: ConsumerGroupHeartbeat of a member that owns these partitions."""
+        yield self._heartbeat_result(self.harness.say(name, owned={"t": [int(one) for one in owned]} if owned else {}))
 
-    def _told(self, answer: Any) -> str:
+    def _heartbeat_result(self, answer: Any) -> str:
         if isinstance(answer, ErrorCode):
             return answer.name
         given = (
@@ -106,18 +108,18 @@ class Stage:
         return f"epoch {answer.member_epoch}{given}"
 
     def leave(self, name: str) -> Iterator[str]:
-        """leave name: by the protocol that it uses"""
+        """Run `leave name`: leave in the protocol of the member."""
         member_id = next(known for known, other in self.names.items() if other == name)
         if member_id == name:
-            yield self._told(self.room.say(name, member_epoch=LEAVING))
+            yield self._heartbeat_result(self.harness.say(name, member_epoch=LEAVING))
         else:
-            yield " ".join(ErrorCode(code).name for code in self.room.leave((member_id, None)))
-        self.room.wait(0)
+            yield " ".join(ErrorCode(code).name for code in self.harness.leave((member_id, None)))
+        self.harness.wait(0)
 
     def describe(self) -> Iterator[str]:
-        """describe: of which kind the group is, and in which state"""
-        told = self.room.told()
-        yield f"classic {self.room.state()}" if told.error_code else f"consumer {told.group_state}"
+        """Run `describe`: the type and state of the group."""
+        described = self.harness.described()
+        yield f"classic {self.harness.state()}" if described.error_code else f"consumer {described.group_state}"
 
     def tell(self, record: Any) -> str:
         kind, value = KINDS[record.key.record_type], record.value
@@ -154,8 +156,8 @@ class Stage:
 
 
 def played(script: str) -> str:
-    """Return the script with the machine's actual replies and records."""
-    stage, lines = Stage(), list[str]()
+    """Return the script with the actual responses and records of the machine."""
+    stage, lines = TranscriptRunner(), list[str]()
     for line in script.splitlines():
         if line.startswith("#"):
             lines.append(line)
@@ -165,6 +167,6 @@ def played(script: str) -> str:
 
 
 @pytest.mark.parametrize("play", PLAYS, ids=lambda path: path.stem)
-def test_the_transcript_matches_the_machine(play: Path) -> None:
+def test_each_transcript_matches_the_machine(play: Path) -> None:
     script = play.read_text()
     assert played(script) == script

@@ -9,7 +9,9 @@ APPENDS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, 
 
 
 def written(appends: list[tuple[int, int]]) -> tuple[LeaderEpochs, list[int]]:
-    """Append (epochs passed since the last append, records). Return the epochs, and the epoch of each offset."""
+    """Append batches of (increase of the leader epoch, records); return the epochs and the epoch of each
+    offset.
+    """
     epochs, epoch = LeaderEpochs(), 0
     epoch_of_offset: list[int] = []
     for passed, records in appends:
@@ -20,7 +22,7 @@ def written(appends: list[tuple[int, int]]) -> tuple[LeaderEpochs, list[int]]:
 
 
 @given(APPENDS)
-def test_every_offset_has_the_epoch_it_was_written_in(appends: list[tuple[int, int]]) -> None:
+def test_the_epoch_of_each_offset_is_the_one_it_was_written_in(appends: list[tuple[int, int]]) -> None:
     epochs, model = written(appends)
     assert [epochs.epoch_of(offset) for offset in range(len(model))] == model
 
@@ -38,7 +40,9 @@ def test_an_epoch_ends_where_the_next_larger_one_begins(appends: list[tuple[int,
 
 
 @given(APPENDS, st.integers(0, 40))
-def test_truncating_the_end_removes_the_epochs_that_start_there(appends: list[tuple[int, int]], end: int) -> None:
+def test_truncating_the_end_of_the_log_removes_epochs_that_start_there(
+    appends: list[tuple[int, int]], end: int
+) -> None:
     epochs, model = written(appends)
     epochs.truncate_end(end)
     assert [epochs.epoch_of(offset) for offset in range(len(model[:end]))] == model[:end]
@@ -46,7 +50,7 @@ def test_truncating_the_end_removes_the_epochs_that_start_there(appends: list[tu
 
 
 @given(APPENDS, st.integers(0, 40))
-def test_truncating_the_start_keeps_the_epoch_of_the_log_start_offset(
+def test_deleting_the_start_of_the_log_keeps_the_epoch_of_the_log_start_offset(
     appends: list[tuple[int, int]], start: int
 ) -> None:
     epochs, model = written(appends)
@@ -66,6 +70,6 @@ def test_an_epoch_below_the_first_entry_ends_where_the_first_begins() -> None:
     assert LeaderEpochs([(3, 10), (5, 20)]).end_offset_for(1, 30) == (1, 10)
 
 
-def test_the_latest_epoch_ends_with_the_log() -> None:
+def test_the_latest_epoch_ends_at_the_log_end_offset() -> None:
     assert LeaderEpochs([(3, 10), (5, 20)]).end_offset_for(5, 30) == (5, 30)
     assert LeaderEpochs().end_offset_for(-1, 30) == (-1, -1)

@@ -1,4 +1,4 @@
-"""Idempotent producers of one log: sequences, duplicates, fencing, transactions."""
+"""Tests of idempotent producers in one log: sequences, duplicates, fencing and transactions."""
 
 import pytest
 from hypothesis import given
@@ -16,10 +16,7 @@ SEQUENCE_MAX = 2**31 - 1
 def append(
     producers: Producers, sequence: int, count: int, base_offset: int, *, epoch: int = 0, transactional: bool = False
 ) -> WrittenBatch | None:
-    """Check, write and remember a batch, as a log does. Return the original of a duplicate.
-
-    Transactions are verified.
-    """
+    """Check, write and remember a verified batch, as a log does; return the original batch of a duplicate."""
     shown = producers.begin_verification(ID, epoch, sequence, 0) if transactional else None
     written = producers.check(ID, epoch, sequence, count - 1, transactional, shown)
     if written is None:
@@ -55,7 +52,7 @@ def test_an_unknown_producer_may_start_at_any_sequence() -> None:
     assert append(producers, 43, 1, 2) is None
 
 
-def test_an_unknown_producer_may_not_start_behind_its_unwritten_batch() -> None:
+def test_an_unknown_producer_may_not_start_after_a_sequence_that_failed_to_be_written() -> None:
     producers = Producers()
     producers.note_unwritten(ID, 0, 41)
     assert refused(producers, 43) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -63,13 +60,13 @@ def test_an_unknown_producer_may_not_start_behind_its_unwritten_batch() -> None:
     assert append(producers, 43, 1, 2) is None
 
 
-def test_a_new_epoch_ignores_an_unwritten_batch_of_the_old_one() -> None:
+def test_a_new_epoch_ignores_a_failed_batch_of_the_previous_epoch() -> None:
     producers = Producers()
     producers.note_unwritten(ID, 0, 0)
     assert append(producers, 5, 1, 0, epoch=1) is None
 
 
-def test_the_number_of_remembered_unwritten_batches_is_bounded() -> None:
+def test_the_number_of_remembered_failed_batches_is_limited() -> None:
     producers = Producers()
     for producer_id in range(ID, ID + UNWRITTEN_MAX + 1):
         producers.note_unwritten(producer_id, 0, 0)
@@ -121,7 +118,7 @@ def test_a_batch_outside_of_the_open_transaction_is_refused() -> None:
     assert refused(producers, 3) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_markers_of_fenced_coordinators_and_producers_are_refused() -> None:
+def test_markers_with_an_old_coordinator_epoch_or_producer_epoch_are_refused() -> None:
     producers = Producers()
     append(producers, 0, 3, 0, epoch=4, transactional=True)
     producers.remember_marker(ID, 4, 5, 3, 2000, aborted=False)
@@ -134,17 +131,17 @@ def test_markers_of_fenced_coordinators_and_producers_are_refused() -> None:
     producers.check_marker(Marker(ID, 4, True, 5))
 
 
-def test_a_version_2_marker_of_an_open_transaction_has_the_next_epoch() -> None:
+def test_a_marker_of_transaction_version_2_must_have_the_next_producer_epoch() -> None:
     producers = Producers()
     append(producers, 0, 3, 0, transactional=True)
     with pytest.raises(ApiError):
         producers.check_marker(Marker(ID, 0, True, 1, 2))
     producers.check_marker(Marker(ID, 1, True, 1, 2))
     producers.remember_marker(ID, 1, 1, 3, 2000, aborted=False)
-    producers.check_marker(Marker(ID, 1, True, 1, 2))  # a retry
+    producers.check_marker(Marker(ID, 1, True, 1, 2))  # a retry of the marker
 
 
-def test_the_last_stable_offset_waits_for_the_first_open_transaction_and_for_its_marker() -> None:
+def test_the_last_stable_offset_is_held_by_open_transactions_and_uncommitted_markers() -> None:
     producers = Producers()
     stable = producers.transactions.last_stable_offset
     producers.remember(1, 0, 0, 10, 4, 0, True)

@@ -1,4 +1,6 @@
-"""A transaction begins in a log only while the coordinator is known to know it (KIP-890)."""
+"""Tests of verification (KIP-890): a transaction may begin in a log only after the coordinator has confirmed
+it.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +14,15 @@ from wire.error_codes import ErrorCode
 ID = 7
 
 
-def write(producers: Producers, sequence: int, shown: Verification | None, *, epoch: int = 0) -> None:
+def write(producers: Producers, sequence: int, verification: Verification | None, *, epoch: int = 0) -> None:
     """Write a transactional batch of one record."""
-    if producers.check(ID, epoch, sequence, 0, True, shown) is None:
+    if producers.check(ID, epoch, sequence, 0, True, verification) is None:
         producers.remember(ID, epoch, sequence, 100 + sequence, 0, 0, True)
 
 
-def refusal(producers: Producers, sequence: int, shown: Verification | None, *, epoch: int = 0) -> ErrorCode:
+def refusal(producers: Producers, sequence: int, verification: Verification | None, *, epoch: int = 0) -> ErrorCode:
     with pytest.raises(ApiError) as refused:
-        write(producers, sequence, shown, epoch=epoch)
+        write(producers, sequence, verification, epoch=epoch)
     return refused.value.code
 
 
@@ -28,11 +30,11 @@ def end(producers: Producers, epoch: int = 0) -> None:
     producers.remember_marker(ID, epoch, 0, 200, 0, aborted=True)
 
 
-def test_only_the_first_batch_needs_its_verification() -> None:
+def test_only_the_first_batch_of_a_transaction_needs_a_verification() -> None:
     producers = Producers()
-    shown = producers.begin_verification(ID, 0, 0, 0)
-    assert shown is not None
-    write(producers, 0, shown)
+    verification = producers.begin_verification(ID, 0, 0, 0)
+    assert verification is not None
+    write(producers, 0, verification)
     assert producers.begin_verification(ID, 0, 1, 0) is None
     write(producers, 1, None)
     assert len(producers.verifications) == 0
@@ -54,11 +56,13 @@ def test_a_marker_between_verification_and_write_voids_the_verification() -> Non
     end(producers)
     assert refusal(producers, 0, stale) is ErrorCode.INVALID_TXN_STATE
     fresh = producers.begin_verification(ID, 0, 0, 0)
-    assert refusal(producers, 0, stale) is ErrorCode.INVALID_TXN_STATE, "also once the next transaction is asked for"
+    assert refusal(producers, 0, stale) is ErrorCode.INVALID_TXN_STATE, (
+        "the old verification stays void after a new one has begun"
+    )
     write(producers, 0, fresh)
 
 
-def test_a_transaction_that_ended_between_verification_and_write_does_not_begin_again() -> None:
+def test_a_transaction_that_ended_between_verification_and_write_does_not_restart() -> None:
     producers = Producers()
     write(producers, 0, producers.begin_verification(ID, 0, 0, 0))
     assert producers.begin_verification(ID, 0, 1, 0) is None
@@ -66,7 +70,7 @@ def test_a_transaction_that_ended_between_verification_and_write_does_not_begin_
     assert refusal(producers, 1, None) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_an_open_transaction_of_an_older_epoch_does_not_replace_verification() -> None:
+def test_an_open_transaction_of_an_older_epoch_does_not_replace_a_verification() -> None:
     producers = Producers()
     write(producers, 0, producers.begin_verification(ID, 0, 0, 0))
     assert refusal(producers, 0, None, epoch=1) is ErrorCode.INVALID_TXN_STATE
@@ -79,7 +83,7 @@ def test_a_fenced_epoch_is_refused_before_a_missing_verification() -> None:
     assert refusal(producers, 0, None, epoch=2) is ErrorCode.INVALID_PRODUCER_EPOCH
 
 
-def test_batches_that_arrive_together_share_a_verification_in_order() -> None:
+def test_batches_that_arrive_together_share_a_verification_and_keep_their_order() -> None:
     producers = Producers()
     first = producers.begin_verification(ID, 0, 5, 0)
     assert producers.begin_verification(ID, 0, 6, 0) is first
@@ -88,25 +92,25 @@ def test_batches_that_arrive_together_share_a_verification_in_order() -> None:
     write(producers, 6, first)
 
 
-def test_a_lower_sequence_or_a_newer_epoch_goes_first() -> None:
+def test_a_verification_adopts_a_lower_sequence_or_a_newer_epoch() -> None:
     producers = Producers()
-    shown = producers.begin_verification(ID, 0, 5, 0)
+    verification = producers.begin_verification(ID, 0, 5, 0)
     producers.begin_verification(ID, 0, 3, 0)
-    assert refusal(producers, 5, shown) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refusal(producers, 5, verification) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     producers.begin_verification(ID, 1, 9, 0)
     producers.begin_verification(ID, 0, 1, 0)
-    write(producers, 9, shown, epoch=1)
+    write(producers, 9, verification, epoch=1)
 
 
 @pytest.mark.parametrize("from_zero", [False, True])
-def test_an_unknown_producer_of_version_2_starts_with_sequence_0(from_zero: bool) -> None:
+def test_an_unknown_producer_of_transaction_version_2_starts_with_sequence_0(from_zero: bool) -> None:
     producers = Producers()
-    shown = producers.begin_verification(ID, 0, 5, 0, from_zero=from_zero)
+    verification = producers.begin_verification(ID, 0, 5, 0, from_zero=from_zero)
     if from_zero:
-        assert refusal(producers, 5, shown) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-        write(producers, 0, shown)
+        assert refusal(producers, 5, verification) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+        write(producers, 0, verification)
     else:
-        write(producers, 5, shown)
+        write(producers, 5, verification)
 
 
 def test_a_duplicate_needs_no_verification() -> None:
@@ -118,7 +122,7 @@ def test_a_duplicate_needs_no_verification() -> None:
     assert duplicate.base_offset == 100
 
 
-def test_a_coordinators_batch_without_sequence_needs_verification() -> None:
+def test_a_batch_of_a_coordinator_without_a_sequence_needs_a_verification() -> None:
     producers = Producers()
     with pytest.raises(ApiError) as refused:
         producers.check_verified(ID, 0, None)

@@ -1,4 +1,4 @@
-"""Leader elections: properties that hold after any change of brokers."""
+"""Tests of leader elections: invariants after any change of the live brokers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ subsets = st.sets(st.sampled_from(REPLICAS))
 
 @st.composite
 def partitions(draw: st.DrawFn) -> PartitionImage:
-    """Return a partition of three replicas in a state that an election can leave behind."""
+    """Return a strategy for partitions of three replicas, in states that an election can leave behind."""
     isr = tuple(sorted(draw(subsets)))
     elr = tuple(sorted(draw(subsets) - set(isr)))
     leader = draw(st.sampled_from((NO_LEADER, *isr)))
@@ -29,7 +29,7 @@ rules = st.builds(Rules, elr_enabled=st.booleans(), min_isr=st.integers(1, 3), u
 
 
 @given(partitions(), subsets, subsets, rules, st.none() | st.sampled_from(REPLICAS))
-def test_invariants_hold_after_every_election(
+def test_an_election_keeps_leader_isr_and_elr_consistent(
     old: PartitionImage, leaving: set[int], alive: set[int], rule: Rules, lost: int | None
 ) -> None:
     isr = tuple(member for member in old.isr if member not in leaving | {lost})
@@ -40,13 +40,13 @@ def test_invariants_hold_after_every_election(
     assert rule.elr_enabled or (new.elr, new.last_known_elr) == ((), ())
     clean = not new.recovering
     if clean and new.leader != NO_LEADER:
-        assert new.leader in old.isr + old.elr  # it has all committed records
+        assert new.leader in old.isr + old.elr  # A clean leader has all committed records.
     if old.leader in isr and old.leader in alive - {lost}:
         assert new.leader == old.leader
 
 
 @given(st.sampled_from(REPLICAS), subsets)
-def test_without_eligible_replicas_only_the_last_known_leader_is_elected(last: int, alive: set[int]) -> None:
+def test_without_isr_and_elr_only_the_last_known_leader_is_elected(last: int, alive: set[int]) -> None:
     old = PartitionImage(REPLICAS, (), NO_LEADER, 5, 9, last_known_elr=(last,))
     new = elect(old, (), alive.__contains__, Rules(elr_enabled=True, min_isr=1))
     back = (last, (last,), (), True) if last in alive else (NO_LEADER, (), (last,), False)
@@ -54,7 +54,9 @@ def test_without_eligible_replicas_only_the_last_known_leader_is_elected(last: i
 
 
 @given(partitions(), subsets, rules)
-def test_the_record_has_exactly_the_changed_fields(old: PartitionImage, alive: set[int], rule: Rules) -> None:
+def test_the_partition_change_record_has_exactly_the_changed_fields(
+    old: PartitionImage, alive: set[int], rule: Rules
+) -> None:
     seats = elect(old, old.isr, alive.__contains__, rule)
     record = change_record(bytes(16), 0, old, seats)
     new = old if record is None else merge(old, record)
@@ -69,7 +71,7 @@ def test_the_record_has_exactly_the_changed_fields(old: PartitionImage, alive: s
     assert new.partition_epoch == old.partition_epoch + (record is not None)
 
 
-def test_without_elr_the_last_member_of_an_isr_stays_in_it_and_is_elected_cleanly() -> None:
+def test_without_elr_the_last_member_of_the_isr_stays_in_it_and_can_lead_again() -> None:
     old = PartitionImage((1,), (1,), 1, 0, 0)
     rule = Rules(elr_enabled=False, min_isr=1)
     gone = elect(old, (), lambda replica: False, rule)
@@ -79,7 +81,7 @@ def test_without_elr_the_last_member_of_an_isr_stays_in_it_and_is_elected_cleanl
     assert (back.leader, back.isr, back.recovering) == (1, (1,), False)
 
 
-def test_merging_a_reassignment_keeps_the_other_fields() -> None:
+def test_merging_a_reassignment_leaves_other_fields_unchanged() -> None:
     old = PartitionImage((1,), (1,), 1, 3, 4, directories=(b"a" * 16,), elr=(2,))
     new = merge(old, PartitionChangeRecord(replicas=[1, 2], adding_replicas=[2], directories=[b"a" * 16, b"b" * 16]))
     assert new == msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""Apache Kafka's own metadata logs: the cluster in them is read, and the same requests are decided as by Kafka."""
+"""Tests with the metadata logs of Apache Kafka: they are read, and the same requests lead to the same records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pykbroker.core.metadata.ids import id_bytes
 from pykbroker.core.metadata.image import TOPIC_RESOURCE, MetadataImage
 from pykbroker.core.metadata.record import Record, write_record
 from pykbroker.core.metadata.snapshot import image_of, snapshot_records
-from tests.unit.core.metadata.room import CLEAN_LOG, NOW_MS, SNAPSHOTTED, golden_batches, golden_room
+from tests.unit.core.metadata.harness import CLEAN_LOG, NOW_MS, SNAPSHOTTED, golden_batches, golden_harness
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -38,7 +38,7 @@ from wire.stored.metadata_security import UserScramCredentialRecord
 from wire.stored.metadata_settings import ConfigRecord
 
 SNAPSHOTTED_LOG = ("kraft-snapshot-and-dynamic", SNAPSHOTTED + "00000000000000000000.log")
-KAFKAS_EPOCH = 238  # of the second incarnation of the broker
+KAFKAS_EPOCH = 238  # the broker epoch of the second start of the broker
 
 COUNTS = {
     "AccessControlEntryRecord": 1,
@@ -59,15 +59,15 @@ COUNTS = {
     "RemoveTopicRecord": 3,
     "TopicRecord": 20,
     "UserScramCredentialRecord": 1,
-}  # as Kafka's DumpLogSegments counts them
+}  # counts of Kafka's DumpLogSegments
 
 
-def test_record_types_are_those_of_kafkas_dump() -> None:
+def test_record_types_are_those_that_kafka_dumps() -> None:
     found = Counter(type(entry.value).__name__ for _, entries in golden_batches(*CLEAN_LOG) for entry in entries)
     assert found == COUNTS
 
 
-def test_every_record_is_written_back_byte_for_byte() -> None:
+def test_every_record_is_encoded_byte_for_byte_as_kafka_wrote_it() -> None:
     for batch, entries in golden_batches(*SNAPSHOTTED_LOG):
         stored = [] if batch.is_control else [bytes(record.value or b"") for record in records(batch, 1 << 20)]
         written = [write_record(entry.value, 30) for entry in entries]
@@ -75,8 +75,8 @@ def test_every_record_is_written_back_byte_for_byte() -> None:
             assert ours == theirs, entry
 
 
-def test_the_cluster_is_read_as_kafka_left_it() -> None:
-    image = golden_room(*CLEAN_LOG).freeze().image
+def test_the_image_equals_the_cluster_that_kafka_left() -> None:
+    image = golden_harness(*CLEAN_LOG).freeze().image
     assert image.offset == 451
     assert image.features.levels == NEW_CLUSTER
     assert image.producer_ids.next_producer_id == 2000
@@ -100,7 +100,7 @@ def test_the_cluster_is_read_as_kafka_left_it() -> None:
 )
 def test_a_snapshot_equals_the_log_before_it(snapshot: str, offset: int) -> None:
     read = image_of(golden_records(snapshot), offset - 1, 1, NOW_MS)
-    assert read == golden_room(*SNAPSHOTTED_LOG, until=offset).freeze().image
+    assert read == golden_harness(*SNAPSHOTTED_LOG, until=offset).freeze().image
 
 
 def golden_records(snapshot: str) -> list[Record]:
@@ -115,8 +115,8 @@ def golden_records(snapshot: str) -> list[Record]:
     ("snapshot", "offset"),
     [("00000000000000000484-0000000003.checkpoint", 484), ("00000000000000000517-0000000003.checkpoint", 517)],
 )
-def test_our_snapshot_has_kafkas_records_byte_for_byte(snapshot: str, offset: int) -> None:
-    image = golden_room(*SNAPSHOTTED_LOG, until=offset).freeze().image
+def test_our_snapshot_has_the_same_records_as_kafkas(snapshot: str, offset: int) -> None:
+    image = golden_harness(*SNAPSHOTTED_LOG, until=offset).freeze().image
     ours = list(snapshot_records(image))
     theirs = [record for record in golden_records(snapshot) if not is_orphan(record, image)]
     for record in theirs:
@@ -146,18 +146,18 @@ def in_any_order(decided: list[Record] | tuple[Record, ...]) -> list[str]:
     return sorted(map(repr, decided))
 
 
-def test_bootstrap_records() -> None:
+def test_bootstrap_writes_the_same_records_as_kafka() -> None:
     assert bootstrap_records(feature_records(NEW_CLUSTER), 1) == batch_at(1)
 
 
-def test_registration() -> None:
+def test_registration_writes_the_same_record_as_kafka() -> None:
     (theirs,) = batch_at(11)
     assert isinstance(theirs, RegisterBrokerRecord)
-    room = golden_room(*CLEAN_LOG, until=11)
-    room.ask(
+    harness = golden_harness(*CLEAN_LOG, until=11)
+    harness.ask(
         BrokerRegistrationRequest(
             broker_id=1,
-            cluster_id=room.settings.cluster_id,
+            cluster_id=harness.settings.cluster_id,
             incarnation_id=theirs.incarnation_id,
             rack=None,
             listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=19192)],
@@ -172,7 +172,7 @@ def test_registration() -> None:
             log_dirs=theirs.log_dirs,
         )
     )
-    assert list(room.decided) == [theirs]
+    assert list(harness.decided) == [theirs]
 
 
 @pytest.mark.parametrize(
@@ -180,39 +180,39 @@ def test_registration() -> None:
     [(12, CLEAN_LOG, 11), (262, CLEAN_LOG, KAFKAS_EPOCH), (455, SNAPSHOTTED_LOG, 454)],
     ids=["first start", "after a kill", "after a clean stop"],
 )
-def test_unfencing_elects_as_kafka_does(offset: int, log: tuple[str, str], epoch: int) -> None:
-    room = golden_room(*log, until=offset)
-    room.ask(BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch, current_metadata_offset=offset - 1))
+def test_unfencing_elects_the_same_leaders_as_kafka(offset: int, log: tuple[str, str], epoch: int) -> None:
+    harness = golden_harness(*log, until=offset)
+    harness.ask(BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch, current_metadata_offset=offset - 1))
     theirs = [record for record in batch_at(offset, log) if getattr(record, "cordoned_log_dirs", None) is None]
-    assert in_any_order(room.decided) == in_any_order(theirs)
+    assert in_any_order(harness.decided) == in_any_order(theirs)
 
 
 @pytest.mark.parametrize(("offset", "log", "epoch"), [(422, CLEAN_LOG, KAFKAS_EPOCH), (489, SNAPSHOTTED_LOG, 454)])
-def test_controlled_shutdown(offset: int, log: tuple[str, str], epoch: int) -> None:
-    room = golden_room(*log, until=offset)
-    room.ask(
+def test_controlled_shutdown_writes_the_same_records_as_kafka(offset: int, log: tuple[str, str], epoch: int) -> None:
+    harness = golden_harness(*log, until=offset)
+    harness.ask(
         BrokerHeartbeatRequest(broker_id=1, broker_epoch=epoch, current_metadata_offset=offset - 1, want_shut_down=True)
     )
-    assert in_any_order(room.decided) == in_any_order(batch_at(offset, log))
+    assert in_any_order(harness.decided) == in_any_order(batch_at(offset, log))
 
 
-def test_fencing() -> None:
-    room = golden_room(*CLEAN_LOG, until=211)
-    room.ask(BrokerHeartbeatRequest(broker_id=1, broker_epoch=11, current_metadata_offset=210, want_fence=True))
-    assert in_any_order(room.decided) == in_any_order(batch_at(211))
+def test_fencing_writes_the_same_records_as_kafka() -> None:
+    harness = golden_harness(*CLEAN_LOG, until=211)
+    harness.ask(BrokerHeartbeatRequest(broker_id=1, broker_epoch=11, current_metadata_offset=210, want_fence=True))
+    assert in_any_order(harness.decided) == in_any_order(batch_at(211))
 
 
-def test_a_registration_after_a_kill_takes_the_broker_out_of_every_elr() -> None:
+def test_a_registration_after_an_unclean_shutdown_removes_the_broker_from_every_elr() -> None:
     *changes, registration = batch_at(238)
     assert isinstance(registration, RegisterBrokerRecord)
-    room = golden_room(*CLEAN_LOG, until=238)
-    room.ask(
+    harness = golden_harness(*CLEAN_LOG, until=238)
+    harness.ask(
         BrokerRegistrationRequest(
-            broker_id=1, cluster_id=room.settings.cluster_id, incarnation_id=registration.incarnation_id, rack=None
+            broker_id=1, cluster_id=harness.settings.cluster_id, incarnation_id=registration.incarnation_id, rack=None
         )
     )
-    assert in_any_order(room.decided[:-1]) == in_any_order(changes)
-    assert getattr(room.decided[-1], "broker_epoch", None) == registration.broker_epoch
+    assert in_any_order(harness.decided[:-1]) == in_any_order(changes)
+    assert getattr(harness.decided[-1], "broker_epoch", None) == registration.broker_epoch
 
 
 def without_ids(decided: list[Record] | tuple[Record, ...]) -> list[Record]:
@@ -222,8 +222,8 @@ def without_ids(decided: list[Record] | tuple[Record, ...]) -> list[Record]:
     return list(decided)
 
 
-def test_creating_topics() -> None:
-    room = golden_room(*CLEAN_LOG, until=79)
+def test_creating_topics_writes_the_same_records_as_kafka() -> None:
+    harness = golden_harness(*CLEAN_LOG, until=79)
     internal = {
         "compression.type": "uncompressed",
         "cleanup.policy": "compact",
@@ -231,8 +231,8 @@ def test_creating_topics() -> None:
         "segment.bytes": "104857600",
         "unclean.leader.election.enable": "false",
     }
-    room.machine._configs.validate = lambda configs, dynamic: None  # type: ignore[method-assign]
-    room.ask(
+    harness.machine._configs.validate = lambda configs, dynamic: None  # type: ignore[method-assign]
+    harness.ask(
         CreateTopicsRequest(
             topics=[
                 CreatableTopic(
@@ -244,59 +244,59 @@ def test_creating_topics() -> None:
             ]
         )
     )
-    assert without_ids(room.decided) == without_ids(batch_at(79))
+    assert without_ids(harness.decided) == without_ids(batch_at(79))
 
 
-def test_creating_partitions() -> None:
-    room = golden_room(*CLEAN_LOG, until=300)
-    room.ask(CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="cov-593x", count=5, assignments=None)]))
-    assert list(room.decided) == batch_at(300)
+def test_creating_partitions_writes_the_same_records_as_kafka() -> None:
+    harness = golden_harness(*CLEAN_LOG, until=300)
+    harness.ask(CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="cov-593x", count=5, assignments=None)]))
+    assert list(harness.decided) == batch_at(300)
 
 
-def test_deleting_topics() -> None:
-    room = golden_room(*CLEAN_LOG, until=358)
-    room.ask(DeleteTopicsRequest(topic_names=["cov-593x", "cov2-593x"]))
-    assert list(room.decided) == batch_at(358)
+def test_deleting_topics_writes_the_same_records_as_kafka() -> None:
+    harness = golden_harness(*CLEAN_LOG, until=358)
+    harness.ask(DeleteTopicsRequest(topic_names=["cov-593x", "cov2-593x"]))
+    assert list(harness.decided) == batch_at(358)
 
 
-def test_allocating_producer_ids() -> None:
-    room = golden_room(*CLEAN_LOG, until=316)
-    response = room.ask(AllocateProducerIdsRequest(broker_id=1, broker_epoch=KAFKAS_EPOCH))
-    assert list(room.decided) == batch_at(316)
+def test_allocating_producer_ids_writes_the_same_record_as_kafka() -> None:
+    harness = golden_harness(*CLEAN_LOG, until=316)
+    response = harness.ask(AllocateProducerIdsRequest(broker_id=1, broker_epoch=KAFKAS_EPOCH))
+    assert list(harness.decided) == batch_at(316)
     assert (response.producer_id_start, response.producer_id_len) == (1000, 1000)
 
 
-def test_altering_configs() -> None:
-    room = golden_room(*SNAPSHOTTED_LOG, until=302)
+def test_altering_configs_writes_the_same_records_as_kafka() -> None:
+    harness = golden_harness(*SNAPSHOTTED_LOG, until=302)
     changes = [
         AlterableConfig("cleanup.policy", 2, "compact"),
         AlterableConfig("max.message.bytes", 0, "2000000"),
         AlterableConfig("retention.ms", 1, None),
     ]
-    room.ask(IncrementalAlterConfigsRequest([AlterConfigsResource(2, "cov-593x", changes)]))
-    assert in_any_order(room.decided) == in_any_order(batch_at(302, SNAPSHOTTED_LOG))
+    harness.ask(IncrementalAlterConfigsRequest([AlterConfigsResource(2, "cov-593x", changes)]))
+    assert in_any_order(harness.decided) == in_any_order(batch_at(302, SNAPSHOTTED_LOG))
     for offset, kind, name in [(305, 32, "cov-share"), (306, 16, "cm1"), (308, 4, "")]:
         theirs = batch_at(offset, SNAPSHOTTED_LOG)
         configs = [
             AlterableConfig(record.name, 0, record.value) for record in theirs if isinstance(record, ConfigRecord)
         ]
-        room.ask(IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, configs)]))
-        assert in_any_order(room.decided) == in_any_order(theirs)
+        harness.ask(IncrementalAlterConfigsRequest([AlterConfigsResource(kind, name, configs)]))
+        assert in_any_order(harness.decided) == in_any_order(theirs)
 
 
-def test_altering_quotas_and_credentials() -> None:
-    room = golden_room(*SNAPSHOTTED_LOG, until=312)
-    room.ask(
+def test_altering_quotas_and_credentials_writes_the_same_records_as_kafka() -> None:
+    harness = golden_harness(*SNAPSHOTTED_LOG, until=312)
+    harness.ask(
         AlterClientQuotasRequest(
             entries=[
                 AlterClientQuotasRequestEntryData([EntityData("client-id", "cq")], [OpData("producer_byte_rate", 1e9)])
             ]
         )
     )
-    assert list(room.decided) == batch_at(312, SNAPSHOTTED_LOG)
+    assert list(harness.decided) == batch_at(312, SNAPSHOTTED_LOG)
     (credential,) = batch_at(314, SNAPSHOTTED_LOG)
     assert isinstance(credential, UserScramCredentialRecord)
-    room.ask(
+    harness.ask(
         AlterUserScramCredentialsRequest(
             upsertions=[
                 ScramCredentialUpsertion(
@@ -305,6 +305,6 @@ def test_altering_quotas_and_credentials() -> None:
             ]
         )
     )
-    (ours,) = room.decided
+    (ours,) = harness.decided
     assert isinstance(ours, UserScramCredentialRecord)
     assert (ours.salt, len(ours.stored_key), len(ours.server_key)) == (credential.salt, 32, 32)

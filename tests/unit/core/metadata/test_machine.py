@@ -1,4 +1,4 @@
-"""The controller machine compared with a simple model of a cluster, and with its own log."""
+"""Tests of the controller machine with random requests, compared with a simple model of a cluster."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pykbroker.core.metadata.context import RECORDS_MAX
 from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.core.now import Now
 from pykbroker.core.outcome import Outcome
-from tests.unit.core.metadata.room import NOW_MS, Room, topic
+from tests.unit.core.metadata.harness import NOW_MS, ControllerHarness, topic
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from wire.messages.controller_registration import ControllerRegistrationRequest, Feature, Listener
@@ -28,11 +28,11 @@ BROKERS = [1, 2, 3]
 
 
 class Cluster(RuleBasedStateMachine):
-    """The model: topics as numbers of partitions and replicas, brokers as their states."""
+    """A model of the cluster: the partition and replica counts of topics, and the state of each broker."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.room = Room().bootstrap()
+        self.harness = ControllerHarness().bootstrap()
         self.topics: dict[str, tuple[int, int]] = {}
         self.fenced: dict[int, bool] = {}
         self.epochs: dict[int, int] = {}
@@ -46,7 +46,7 @@ class Cluster(RuleBasedStateMachine):
         validate_only=st.booleans(),
     )
     def create(self, names: list[str], partitions: int, replicas: int, validate_only: bool) -> None:
-        response = self.room.ask(
+        response = self.harness.ask(
             CreateTopicsRequest(
                 topics=[topic(name, partitions, replicas) for name in names], validate_only=validate_only
             )
@@ -63,12 +63,12 @@ class Cluster(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES))
     def delete(self, name: str) -> None:
-        (result,) = self.room.ask(DeleteTopicsRequest(topic_names=[name])).responses
+        (result,) = self.harness.ask(DeleteTopicsRequest(topic_names=[name])).responses
         assert (result.error_code == 0) == (self.topics.pop(name, None) is not None)
 
     @rule(name=st.sampled_from(NAMES), count=st.integers(1, 5))
     def grow(self, name: str, count: int) -> None:
-        (result,) = self.room.ask(
+        (result,) = self.harness.ask(
             CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=name, count=count, assignments=None)])
         ).results
         had, replicas = self.topics.get(name, (9, 0))
@@ -83,7 +83,7 @@ class Cluster(RuleBasedStateMachine):
         previous = self.epochs.get(broker, -1) if clean else -1
         legal = broker == 1 or self.fenced.get(broker, True)
         try:
-            self.epochs[broker] = self.room.register(broker, self.incarnations % 256, previous)
+            self.epochs[broker] = self.harness.register(broker, self.incarnations % 256, previous)
         except ApiError as refused:
             assert not legal
             assert refused.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
@@ -95,24 +95,27 @@ class Cluster(RuleBasedStateMachine):
     @rule(broker=st.sampled_from(BROKERS), want_fence=st.booleans(), want_shut_down=st.booleans())
     def beat(self, broker: int, want_fence: bool, want_shut_down: bool) -> None:
         if broker in self.epochs:
-            response = self.room.beat(broker, self.epochs[broker], want_fence=want_fence, want_shut_down=want_shut_down)
+            response = self.harness.beat(
+                broker, self.epochs[broker], want_fence=want_fence, want_shut_down=want_shut_down
+            )
             self.fenced[broker] = response.is_fenced
-            image = self.room.machine.freeze(1, NOW_MS).image
+            image = self.harness.machine.freeze(1, NOW_MS).image
             assert image.cluster.brokers[broker].fenced == response.is_fenced
             if want_shut_down:
-                self.fenced[broker] = True  # in controlled shutdown it gets no replicas, fenced or not
+                # A broker in controlled shutdown gets no replicas, whether it is fenced or not.
+                self.fenced[broker] = True
 
     @precondition(lambda self: self.epochs)
     @rule()
     def allocate(self) -> None:
         broker, epoch = next(iter(self.epochs.items()))
-        response = self.room.ask(AllocateProducerIdsRequest(broker_id=broker, broker_epoch=epoch))
+        response = self.harness.ask(AllocateProducerIdsRequest(broker_id=broker, broker_epoch=epoch))
         assert response.producer_id_start == self.blocks * 1000
         self.blocks += 1
 
     @invariant()
     def the_image_is_the_model(self) -> None:
-        image = self.room.machine.freeze(1, NOW_MS).image
+        image = self.harness.machine.freeze(1, NOW_MS).image
         assert {
             name: (len(found.partitions), len(found.partitions[0].replicas))
             for name, found in image.topics.by_name.items()
@@ -121,7 +124,7 @@ class Cluster(RuleBasedStateMachine):
 
     @invariant()
     def leaders_are_alive_and_in_sync(self) -> None:
-        image = self.room.machine.freeze(1, NOW_MS).image
+        image = self.harness.machine.freeze(1, NOW_MS).image
         for found in image.topics.by_name.values():
             for partition in found.partitions.values():
                 assert partition.leader == NO_LEADER or image.cluster.brokers[partition.leader].active
@@ -130,125 +133,125 @@ class Cluster(RuleBasedStateMachine):
                 assert not set(partition.isr) & set(partition.elr)
 
     def teardown(self) -> None:
-        assert self.room.replayed() == self.room.machine.freeze(1, NOW_MS).image
+        assert self.harness.replayed() == self.harness.machine.freeze(1, NOW_MS).image
 
 
 Cluster.TestCase.settings = hypothesis_settings(stateful_step_count=25)
 TestCluster = Cluster.TestCase
 
 
-def test_replaying_the_log_gives_the_same_image_whenever_images_were_frozen() -> None:
-    room = Room().open(1, 2)
-    room.ask(CreateTopicsRequest(topics=[topic("a", 2, 2), topic("b", 1, 1, min_insync_replicas="1")]))
-    room.freeze()
-    room.ask(DeleteTopicsRequest(topic_names=["a"]))
-    room.ask(CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="b", count=2, assignments=None)]))
-    room.freeze()
-    room.ask(CreateTopicsRequest(topics=[topic("a")]))
-    assert room.freeze().image == room.replayed()
+def test_the_replayed_image_does_not_depend_on_when_images_were_taken() -> None:
+    harness = ControllerHarness().open(1, 2)
+    harness.ask(CreateTopicsRequest(topics=[topic("a", 2, 2), topic("b", 1, 1, min_insync_replicas="1")]))
+    harness.freeze()
+    harness.ask(DeleteTopicsRequest(topic_names=["a"]))
+    harness.ask(CreatePartitionsRequest(topics=[CreatePartitionsTopic(name="b", count=2, assignments=None)]))
+    harness.freeze()
+    harness.ask(CreateTopicsRequest(topics=[topic("a")]))
+    assert harness.freeze().image == harness.replayed()
 
 
 def test_a_request_with_too_many_records_is_refused_as_a_whole() -> None:
-    room = Room().open(1)
-    before = room.machine.next_offset
+    harness = ControllerHarness().open(1)
+    before = harness.machine.next_offset
     with pytest.raises(ApiError) as refused:
-        room.ask(CreateTopicsRequest(topics=[topic("small"), topic("large", RECORDS_MAX)]))
+        harness.ask(CreateTopicsRequest(topics=[topic("small"), topic("large", RECORDS_MAX)]))
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
-    assert room.machine.next_offset == before
-    room.ask(CreateTopicsRequest(topics=[topic("large", RECORDS_MAX - 1)]))
-    assert len(room.decided) == RECORDS_MAX
+    assert harness.machine.next_offset == before
+    harness.ask(CreateTopicsRequest(topics=[topic("large", RECORDS_MAX - 1)]))
+    assert len(harness.decided) == RECORDS_MAX
 
 
 def test_a_broker_registration_may_write_any_number_of_records() -> None:
-    room = Room().open(1)
-    room.ask(CreateTopicsRequest(topics=[topic("large", RECORDS_MAX - 1)]))
-    room.ask(CreateTopicsRequest(topics=[topic("more", 10)]))
-    room.register(1, incarnation=2)
-    assert len(room.decided) == RECORDS_MAX + 9 + 2
+    harness = ControllerHarness().open(1)
+    harness.ask(CreateTopicsRequest(topics=[topic("large", RECORDS_MAX - 1)]))
+    harness.ask(CreateTopicsRequest(topics=[topic("more", 10)]))
+    harness.register(1, incarnation=2)
+    assert len(harness.decided) == RECORDS_MAX + 9 + 2
 
 
-def test_a_tick_decides_nothing() -> None:
-    room = Room().open(1)
-    assert room.machine.deadline_ms == inf
-    assert room.machine.tick(Now(1e12, 0)) == Outcome()
+def test_a_tick_of_the_controller_writes_no_records() -> None:
+    harness = ControllerHarness().open(1)
+    assert harness.machine.deadline_ms == inf
+    assert harness.machine.tick(Now(1e12, 0)) == Outcome()
 
 
 def test_a_controller_is_registered() -> None:
-    room = Room().bootstrap()
+    harness = ControllerHarness().bootstrap()
     listener = Listener(name="CONTROLLER", host="h", port=1, security_protocol=0)
     feature = Feature(name="metadata.version", min_supported_version=7, max_supported_version=30)
-    response = room.ask(
+    response = harness.ask(
         ControllerRegistrationRequest(
             controller_id=1, incarnation_id=b"i" * 16, listeners=[listener], features=[feature]
         )
     )
     assert (response.error_code, response.error_message) == (0, None)
-    controller = room.freeze().image.cluster.controllers[1]
+    controller = harness.freeze().image.cluster.controllers[1]
     assert controller.endpoint("CONTROLLER") == controller.endpoints[0]
     assert controller.features == {"metadata.version": (7, 30)}
 
 
 def test_a_broker_of_another_cluster_is_refused() -> None:
     with pytest.raises(ApiError, match="but got cluster ID other") as refused:
-        Room().bootstrap().register(1, cluster_id="other")
+        ControllerHarness().bootstrap().register(1, cluster_id="other")
     assert refused.value.code is ErrorCode.INCONSISTENT_CLUSTER_ID
 
 
 def test_a_broker_that_does_not_support_a_finalized_level_is_refused() -> None:
-    room = Room().open(1)
-    room.write(FeatureLevelRecord(name="group.version", feature_level=2))
+    harness = ControllerHarness().open(1)
+    harness.write(FeatureLevelRecord(name="group.version", feature_level=2))
     with pytest.raises(ApiError, match="does not support finalized version 2 of group.version") as refused:
-        room.register(2)
+        harness.register(2)
     assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_exhausted_producer_ids_are_refused() -> None:
-    room = Room().open(1)
-    room.write(ProducerIdsRecord(broker_id=1, next_producer_id=2**63 - 1000))
-    epoch = room.freeze().image.cluster.brokers[1].epoch
+    harness = ControllerHarness().open(1)
+    harness.write(ProducerIdsRecord(broker_id=1, next_producer_id=2**63 - 1000))
+    epoch = harness.freeze().image.cluster.brokers[1].epoch
     with pytest.raises(ApiError, match="Exhausted all producerIds"):
-        room.ask(AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch))
+        harness.ask(AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch))
 
 
-def test_an_unclean_election_happens_if_it_is_allowed() -> None:
-    room = Room(min_insync_replicas=1).open(1, 2)
-    room.ask(
+def test_an_unclean_election_takes_place_only_if_it_is_enabled() -> None:
+    harness = ControllerHarness(min_insync_replicas=1).open(1, 2)
+    harness.ask(
         CreateTopicsRequest(topics=[topic("safe", 1, 2), topic("loose", 1, 2, unclean_leader_election_enable="true")])
     )
-    epochs = {broker.id: broker.epoch for broker in room.freeze().image.cluster.brokers.values()}
+    epochs = {broker.id: broker.epoch for broker in harness.freeze().image.cluster.brokers.values()}
     for name in ("safe", "loose"):
-        assert len(room.freeze().image.topics.by_name[name].partitions[0].isr) == 2
-    room.beat(2, epochs[2], want_fence=True)
-    room.beat(1, epochs[1], want_fence=True)
-    room.beat(2, epochs[2])
-    topics = room.freeze().image.topics
+        assert len(harness.freeze().image.topics.by_name[name].partitions[0].isr) == 2
+    harness.beat(2, epochs[2], want_fence=True)
+    harness.beat(1, epochs[1], want_fence=True)
+    harness.beat(2, epochs[2])
+    topics = harness.freeze().image.topics
     assert topics.by_name["safe"].partitions[0].leader == NO_LEADER
     assert (topics.by_name["loose"].partitions[0].leader, topics.by_name["loose"].partitions[0].recovering) == (2, True)
 
 
 @pytest.mark.parametrize("partitions", [1, 7])
-def test_replicas_are_placed_evenly(partitions: int) -> None:
-    room = Room().open(1, 2, 3)
-    room.ask(CreateTopicsRequest(topics=[topic("a", 3 * partitions, 2)]))
-    placed = [list(partition.replicas) for partition in room.freeze().image.topics.by_name["a"].partitions.values()]
+def test_replicas_are_spread_evenly_over_brokers(partitions: int) -> None:
+    harness = ControllerHarness().open(1, 2, 3)
+    harness.ask(CreateTopicsRequest(topics=[topic("a", 3 * partitions, 2)]))
+    placed = [list(partition.replicas) for partition in harness.freeze().image.topics.by_name["a"].partitions.values()]
     for replica in range(2):
         assert sorted(replicas[replica] for replicas in placed) == sorted(BROKERS * partitions)
     assert all(len(set(replicas)) == 2 for replicas in placed)
 
 
-def test_partitions_of_one_request_are_counted_before_placement() -> None:
-    room = Room().open(1)
+def test_the_partition_limit_of_a_request_is_checked_before_placement() -> None:
+    harness = ControllerHarness().open(1)
     for topics in ([topic("a", 2**31 - 1)], [topic("a", 9_999), topic("bad/name", 2)], [topic("a", 10_001)]):
         for validate_only in (False, True):
             with pytest.raises(ApiError, match="Excessively large number of partitions per request") as refused:
-                room.ask(CreateTopicsRequest(topics=topics, validate_only=validate_only))
+                harness.ask(CreateTopicsRequest(topics=topics, validate_only=validate_only))
             assert refused.value.code is ErrorCode.POLICY_VIOLATION
-    room.ask(CreateTopicsRequest(topics=[topic("a", 1), topic("b", 1)]))
+    harness.ask(CreateTopicsRequest(topics=[topic("a", 1), topic("b", 1)]))
     for counts, refused_names in (((2**31 - 1, 2), "a"), ((10_002, 2), "a"), ((5_002, 5_002), "b")):
         wanted = [CreatePartitionsTopic(name, count, None) for name, count in zip("ab", counts, strict=True)]
-        results = room.ask(CreatePartitionsRequest(topics=wanted, validate_only=True)).results
+        results = harness.ask(CreatePartitionsRequest(topics=wanted, validate_only=True)).results
         assert {one.name: one.error_code for one in results if one.error_code} == dict.fromkeys(
             refused_names, ErrorCode.POLICY_VIOLATION
         )
-    room.ask(CreatePartitionsRequest(topics=[CreatePartitionsTopic(name, 5_001, None) for name in "ab"]))
-    assert len(room.decided) == RECORDS_MAX
+    harness.ask(CreatePartitionsRequest(topics=[CreatePartitionsTopic(name, 5_001, None) for name in "ab"]))
+    assert len(harness.decided) == RECORDS_MAX

@@ -1,4 +1,4 @@
-"""A snapshot and the rest of the log are equal to the whole log, wherever the log is cut."""
+"""Tests of snapshots: a snapshot and the records after it give the same image as the whole log."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.core.metadata.record import Record, UnknownRecord, read_record, write_record
 from pykbroker.core.metadata.replay import REPLAY
 from pykbroker.core.metadata.snapshot import image_of, snapshot_records
-from tests.unit.core.metadata.room import NOW_MS, Configs, Room, topic
+from tests.unit.core.metadata.harness import NOW_MS, Configs, ControllerHarness, topic
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from wire.messages.create_topics import CreateTopicsRequest
@@ -67,11 +67,11 @@ RECORDS: st.SearchStrategy[Record] = st.one_of(
 )
 
 
-class Happenings:
-    """Events of a cluster with two brokers."""
+class ClusterChanges:
+    """Random changes of a cluster with two brokers."""
 
     def __init__(self, data: st.DataObject) -> None:
-        self.draw, self.room = data.draw, Room().open(1, 2)
+        self.draw, self.harness = data.draw, ControllerHarness().open(1, 2)
         self.choices = (
             self.write,
             self.write,
@@ -89,23 +89,23 @@ class Happenings:
             self.draw(st.sampled_from(self.choices))()
 
     def write(self) -> None:
-        self.room.write(self.draw(RECORDS))
+        self.harness.write(self.draw(RECORDS))
 
     def create(self) -> None:
         configs = self.draw(
             st.dictionaries(st.sampled_from(("cleanup_policy", "min_insync_replicas")), st.sampled_from(("1", "2")))
         )
-        self.room.ask(
+        self.harness.ask(
             CreateTopicsRequest(
                 topics=[topic(self.draw(NAMES), self.draw(IDS), self.draw(st.integers(1, 2)), **configs)]
             )
         )
 
     def delete(self) -> None:
-        self.room.ask(DeleteTopicsRequest(topic_names=[self.draw(NAMES)]))
+        self.harness.ask(DeleteTopicsRequest(topic_names=[self.draw(NAMES)]))
 
     def grow(self) -> None:
-        self.room.ask(
+        self.harness.ask(
             CreatePartitionsRequest(
                 topics=[
                     CreatePartitionsTopic(name=self.draw(NAMES), count=self.draw(st.integers(2, 5)), assignments=None)
@@ -116,33 +116,33 @@ class Happenings:
     def allocate(self) -> None:
         broker = self._broker()
         if broker is not None:
-            self.room.ask(AllocateProducerIdsRequest(broker_id=broker.id, broker_epoch=broker.epoch))
+            self.harness.ask(AllocateProducerIdsRequest(broker_id=broker.id, broker_epoch=broker.epoch))
 
     def beat(self) -> None:
         broker = self._broker()
         if broker is not None:
             wish = self.draw(st.sampled_from(("want_fence", "want_shut_down", None)))
-            self.room.beat(broker.id, broker.epoch, **({wish: True} if wish else {}))
+            self.harness.beat(broker.id, broker.epoch, **({wish: True} if wish else {}))
 
     def register(self) -> None:
         broker = self._broker()
         if broker is None or broker.fenced:
             number = self.draw(st.integers(1, 3)) if broker is None else broker.id
-            self.room.register(number, incarnation=self.draw(IDS))
+            self.harness.register(number, incarnation=self.draw(IDS))
 
     def leave(self) -> None:
         broker = self._broker()
         if broker is not None and self.draw(st.booleans()):
-            self.room.write(
+            self.harness.write(
                 BrokerRegistrationChangeRecord(
                     broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=[b"d" * 16]
                 )
             )
         elif broker is not None and broker.fenced:
-            self.room.write(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
+            self.harness.write(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
 
     def _broker(self) -> Any:
-        return self.room.machine._draft.brokers.get(self.draw(st.integers(1, 3)))
+        return self.harness.machine._draft.brokers.get(self.draw(st.integers(1, 3)))
 
 
 def stored(image: MetadataImage, level: int = LEVEL) -> list[bytes]:
@@ -154,32 +154,32 @@ def loaded(values: list[bytes], image: MetadataImage) -> MetadataImage:
 
 
 @given(st.data())
-def test_a_snapshot_and_the_rest_of_the_log_are_the_whole_log(data: st.DataObject) -> None:
-    happenings = Happenings(data)
-    begun = len(happenings.room.log)
+def test_a_snapshot_and_the_records_after_it_equal_the_whole_log(data: st.DataObject) -> None:
+    happenings = ClusterChanges(data)
+    begun = len(happenings.harness.log)
     for _ in range(data.draw(st.integers(1, 12))):
         happenings.happen()
-    room = happenings.room
-    cut = data.draw(st.integers(begun, len(room.log)))
-    before = ControllerMachine(room.settings, Configs(), random.Random(0))
-    for entry in room.log[:cut]:
+    harness = happenings.harness
+    cut = data.draw(st.integers(begun, len(harness.log)))
+    before = ControllerMachine(harness.settings, Configs(), random.Random(0))
+    for entry in harness.log[:cut]:
         before.replay(entry)
     image = before.freeze(1, NOW_MS).image
     values = stored(image)
     assert loaded(values, image) == image
     assert stored(loaded(values, image)) == values
-    after = ControllerMachine(room.settings, Configs(), random.Random(0), loaded(values, image))
-    for entry in room.log[cut:]:
+    after = ControllerMachine(harness.settings, Configs(), random.Random(0), loaded(values, image))
+    for entry in harness.log[cut:]:
         after.replay(entry)
-    assert after.freeze(1, NOW_MS).image == room.replayed()
+    assert after.freeze(1, NOW_MS).image == harness.replayed()
 
 
 @pytest.mark.parametrize("level", OLD_LEVELS)
 def test_a_snapshot_can_be_written_at_any_metadata_version(level: int) -> None:
-    room = Room().open(1)
-    room.write(FeatureLevelRecord(name="metadata.version", feature_level=level))
-    room.ask(CreateTopicsRequest(topics=[topic("a", 2, cleanup_policy="compact")]))
-    image = room.freeze().image
+    harness = ControllerHarness().open(1)
+    harness.write(FeatureLevelRecord(name="metadata.version", feature_level=level))
+    harness.ask(CreateTopicsRequest(topics=[topic("a", 2, cleanup_policy="compact")]))
+    image = harness.freeze().image
     read = loaded(stored(image, level), image)
     assert stored(read, level) == stored(image, level)
     assert (read.topics.by_name["a"].partitions[1].isr, read.configs) == ((1,), image.configs)
@@ -190,18 +190,18 @@ def test_every_record_type_can_be_replayed() -> None:
     assert set(METADATA_RECORDS.values()) | {UnknownRecord} == set(REPLAY) | marks
 
 
-def test_stored_records_are_found_by_class() -> None:
-    room = Room().open(1)
+def test_stored_records_are_decoded_to_their_class() -> None:
+    harness = ControllerHarness().open(1)
     entry = AccessControlEntryRecord(id=b"a" * 16, principal="User:a")
-    room.write(entry, quota("u", remove=False), quota("u", remove=True))
-    records = room.freeze().image.records
+    harness.write(entry, quota("u", remove=False), quota("u", remove=True))
+    records = harness.freeze().image.records
     assert (records.of(AccessControlEntryRecord), records.of(ClientQuotaRecord)) == ([entry], [])
 
 
 def test_records_of_an_aborted_transaction_are_in_no_snapshot() -> None:
-    room = Room().open(1)
+    harness = ControllerHarness().open(1)
     unknown = UnknownRecord(bytes.fromhex("01ff0100"))
-    room.write(
+    harness.write(
         BeginTransactionRecord(),
         unknown,
         AbortTransactionRecord(),
@@ -209,4 +209,4 @@ def test_records_of_an_aborted_transaction_are_in_no_snapshot() -> None:
         unknown,
         EndTransactionRecord(),
     )
-    assert room.freeze().image.records.unknown == (unknown.value,)
+    assert harness.freeze().image.records.unknown == (unknown.value,)

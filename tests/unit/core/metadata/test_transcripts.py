@@ -1,7 +1,7 @@
-"""The controller's decisions, as transcripts: `*.txt` beside this file.
+"""Transcripts of the controller's decisions in `*.txt` beside this file.
 
-A line that begins with ">" is a request. The lines after it are the response, then the records that were written, each
-after a "+". Each file is one cluster from its first start on.
+A line that begins with ">" is a request. The lines after it are the response and then the written records, each after a
+"+". Each file tells of one cluster from its first start on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pytest
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.elect_leaders import Election
-from tests.unit.core.metadata.room import Room, topic
+from tests.unit.core.metadata.harness import ControllerHarness, topic
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages import alter_configs
@@ -54,29 +54,29 @@ UNTOLD = ("topic_id", "incarnation_id", "features", "end_points", "log_dirs", "d
 PLAYS = sorted(Path(__file__).parent.glob("*.txt"))
 
 
-class Stage:
-    """An interpreter of requests, one method each, that yields responses and records."""
+class TranscriptRunner:
+    """An interpreter of transcripts. Each method runs one command and yields the lines of its result."""
 
     def __init__(self) -> None:
-        self.room = Room(num_partitions=2).bootstrap()
+        self.harness = ControllerHarness(num_partitions=2).bootstrap()
         self.epochs: dict[int, int] = {}
         self.topic_ids: dict[str, bytes] = {}
 
     def perform(self, line: str) -> list[str]:
         command, *words = shlex.split(line)
-        self.room.decided = ()
+        self.harness.decided = ()
         act: Callable[..., Iterator[str]] = getattr(self, command)
         try:
             said: list[str] = list(act(*words))
         except ApiError as error:
             said = [f"{error.code.name}: {error.message}"]
-        decided: Sequence[Any] = self.room.decided
+        decided: Sequence[Any] = self.harness.decided
         return said + [f"+ {self.tell(record)}" for record in decided]
 
     def create(self, *words: str) -> Iterator[str]:
         """Run `create [validate_only] topic[:partitions[:replicas]][;config=value...][;0=1,2;1=2,1...] ...`."""
         topics = [self._topic(word) for word in words if word != "validate_only"]
-        response = self.room.ask(CreateTopicsRequest(topics=topics, validate_only="validate_only" in words))
+        response = self.harness.ask(CreateTopicsRequest(topics=topics, validate_only="validate_only" in words))
         for result in response.topics:
             self.topic_ids.setdefault(result.name, result.topic_id)
             yield self._line(
@@ -102,7 +102,7 @@ class Stage:
 
     def delete(self, *words: str) -> Iterator[str]:
         """Run `delete name | id:topic | name,id:topic | nothing`."""
-        response = self.room.ask(DeleteTopicsRequest(topics=[self._state(word) for word in words]))
+        response = self.harness.ask(DeleteTopicsRequest(topics=[self._state(word) for word in words]))
         for result in response.responses:
             yield self._line(result)
 
@@ -121,14 +121,14 @@ class Stage:
             name, count = head.split(":")
             assignments = [CreatePartitionsAssignment(broker_ids=ids(part)) for part in rest] or None
             topics.append(CreatePartitionsTopic(name=name, count=int(count), assignments=assignments))
-        for result in self.room.ask(CreatePartitionsRequest(topics=topics)).results:
+        for result in self.harness.ask(CreatePartitionsRequest(topics=topics)).results:
             yield self._line(result)
 
     def elect(self, kind: str, *words: str) -> Iterator[str]:
         """Run `elect preferred|unclean|number topic:partition,... ...`; without topics, for all partitions."""
         asked = [TopicPartitions(name, ids(indexes)) for name, _, indexes in (word.partition(":") for word in words)]
         election = Election[kind.upper()] if kind.isalpha() else int(kind)
-        response = self.room.ask(ElectLeadersRequest(election_type=election, topic_partitions=asked or None))
+        response = self.harness.ask(ElectLeadersRequest(election_type=election, topic_partitions=asked or None))
         for result in response.replica_election_results:
             for one in result.partition_result:
                 yield f"{result.topic}:{one.partition_id} {self._outcome(one)}"
@@ -142,7 +142,7 @@ class Stage:
             if index:
                 wanted = None if replicas == "null" else ids(replicas)
                 topics.append(ReassignableTopic(name, [ReassignablePartition(int(index), wanted)]))
-        response = self.room.ask(
+        response = self.harness.ask(
             AlterPartitionReassignmentsRequest(allow_replication_factor_change="same_size" not in words, topics=topics)
         )
         for result in response.responses:
@@ -151,17 +151,17 @@ class Stage:
 
     def register(self, broker: str, incarnation: str = "1", previous: str = "-1") -> Iterator[str]:
         """Run `register broker [incarnation [previous epoch]]`."""
-        self.epochs[int(broker)] = self.room.register(int(broker), int(incarnation), int(previous))
+        self.epochs[int(broker)] = self.harness.register(int(broker), int(incarnation), int(previous))
         yield f"epoch {self.epochs[int(broker)]}"
 
     def beat(self, broker: str, *wants: str) -> Iterator[str]:
         """Run `beat broker [want_fence] [want_shut_down]`."""
-        response = self.room.beat(int(broker), self.epochs.get(int(broker), 0), **dict.fromkeys(wants, True))
+        response = self.harness.beat(int(broker), self.epochs.get(int(broker), 0), **dict.fromkeys(wants, True))
         yield f"fenced={response.is_fenced} should_shut_down={response.should_shut_down}"
 
     def ids(self, broker: str, epoch: str = "") -> Iterator[str]:
         """Run `ids broker [epoch]`."""
-        response = self.room.ask(
+        response = self.harness.ask(
             AllocateProducerIdsRequest(broker_id=int(broker), broker_epoch=int(epoch or self.epochs[int(broker)]))
         )
         yield f"{response.producer_id_len} from {response.producer_id_start}"
@@ -176,13 +176,13 @@ class Stage:
                 name, _, level = word.partition("=")
                 level, _, kind = level.partition(":")
                 updates.append(FeatureUpdateKey(name, int(level), upgrade_type=int(kind or 1)))
-        self.room.ask(UpdateFeaturesRequest(feature_updates=updates, validate_only="validate_only" in words))
-        yield " ".join(f"{name}={level}" for name, level in sorted(self.room.machine.features.items()))
+        self.harness.ask(UpdateFeaturesRequest(feature_updates=updates, validate_only="validate_only" in words))
+        yield " ".join(f"{name}={level}" for name, level in sorted(self.harness.machine.features.items()))
 
     def unregister(self, broker: str) -> Iterator[str]:
         """Run `unregister broker`."""
-        self.room.ask(UnregisterBrokerRequest(int(broker)))
-        yield f"brokers {list(self.room.freeze().image.cluster.brokers)}"
+        self.harness.ask(UnregisterBrokerRequest(int(broker)))
+        yield f"brokers {list(self.harness.freeze().image.cluster.brokers)}"
 
     def alter(self, *words: str) -> Iterator[str]:
         """Run `alter [validate_only] type:name;op:config[=value];... ...`; op is set, unset, append, subtract or a
@@ -204,7 +204,7 @@ class Stage:
                         ],
                     )
                 )
-        response = self.room.ask(IncrementalAlterConfigsRequest(resources, "validate_only" in words))
+        response = self.harness.ask(IncrementalAlterConfigsRequest(resources, "validate_only" in words))
         for result in response.responses:
             yield self._line(result, name=f"{result.resource_type}:{result.resource_name}")
 
@@ -225,7 +225,7 @@ class Stage:
                         ],
                     )
                 )
-        response = self.room.ask(AlterConfigsRequest(resources, "validate_only" in words))
+        response = self.harness.ask(AlterConfigsRequest(resources, "validate_only" in words))
         for result in response.responses:
             yield self._line(result, name=f"{result.resource_type}:{result.resource_name}")
 
@@ -248,7 +248,7 @@ class Stage:
                     )
                 )
         request = AlterClientQuotasRequest(entries=entries, validate_only="validate_only" in words)
-        for result in self.room.ask(request).entries:
+        for result in self.harness.ask(request).entries:
             name = ",".join(f"{part.entity_type}={part.entity_name}" for part in result.entity)
             yield self._line(result, name=name or "nobody")
 
@@ -262,12 +262,12 @@ class Stage:
                 request.upsertions.append(ScramCredentialUpsertion(user, mechanism, iterations, b"s", b"p"))
             else:
                 request.deletions.append(ScramCredentialDeletion(user, *map(int, numbers)))
-        for result in self.room.ask(request).results:
+        for result in self.harness.ask(request).results:
             yield self._line(result, name=result.user or "nobody")
 
     def show(self, name: str) -> Iterator[str]:
         """Run `show topic`."""
-        for index, partition in self.room.freeze().image.topics.by_name[name].partitions.items():
+        for index, partition in self.harness.freeze().image.topics.by_name[name].partitions.items():
             yield (
                 f"{index}: leader={partition.leader} epoch={partition.leader_epoch} replicas={partition.replicas} "
                 f"isr={partition.isr} elr={partition.elr} recovering={partition.recovering}"
@@ -285,11 +285,11 @@ class Stage:
         return ErrorCode(result.error_code).name + (f": {result.error_message}" if result.error_message else "")
 
     def tell(self, record: Any) -> str:
-        """Return the fields of a record that differ from their default, without random and secret ones."""
+        """Return the fields of a record that differ from their default, except random and secret fields."""
         plain = type(record)()
         fields = {name: getattr(record, name) for name in record.__struct_fields__ if name not in UNTOLD}
-        told = [f"{name}={value}" for name, value in fields.items() if value != getattr(plain, name)]
-        return " ".join([type(record).__name__.removesuffix("Record"), *told]).replace(", unknown_tags={}", "")
+        fields_text = [f"{name}={value}" for name, value in fields.items() if value != getattr(plain, name)]
+        return " ".join([type(record).__name__.removesuffix("Record"), *fields_text]).replace(", unknown_tags={}", "")
 
 
 def ids(text: str) -> list[int]:
@@ -297,8 +297,8 @@ def ids(text: str) -> list[int]:
 
 
 @pytest.mark.parametrize("play", PLAYS, ids=lambda play: play.stem)
-def test_transcripts(play: Path) -> None:
-    stage, said = Stage(), []
+def test_each_transcript_matches_the_controller(play: Path) -> None:
+    stage, said = TranscriptRunner(), []
     for line in play.read_text().splitlines():
         if line.startswith("> "):
             said += [line, *stage.perform(line[2:])]

@@ -1,4 +1,4 @@
-"""Invariants of a partition's leader under random histories of appends, flushes and ISRs."""
+"""Tests of the invariants of a partition leader under random appends, flushes and changes of the ISR."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ EVENTS = st.one_of(
 )
 
 
-class History:
-    """A partition to which random events happen, and the offsets that its log would have."""
+class RandomPartition:
+    """A partition with random events, and the offsets of its log."""
 
     def __init__(self) -> None:
         self.leadership, self.transactions = Leadership(), OpenTransactions()
@@ -89,10 +89,10 @@ class History:
 
 
 @given(st.lists(EVENTS, max_size=30))
-def test_the_high_watermark_and_the_last_stable_offset_keep_their_order(
+def test_the_last_stable_offset_never_exceeds_the_high_watermark_or_the_log_end(
     events: list[tuple[str, object, object]],
 ) -> None:
-    history, high_watermark, stable = History(), 0, 0
+    history, high_watermark, stable = RandomPartition(), 0, 0
     for event in events:
         history.happen(*event)
         leadership = history.leadership
@@ -110,7 +110,7 @@ def test_the_high_watermark_and_the_last_stable_offset_keep_their_order(
 def test_acks_all_is_acknowledged_only_by_an_isr_of_the_minimum_size(
     events: list[tuple[str, object, object]], end_offset: int
 ) -> None:
-    history = History()
+    history = RandomPartition()
     for event in events:
         history.happen(*event)
     try:

@@ -1,8 +1,10 @@
-"""Transcripts of one partition's leader: `*.txt` beside this file.
+"""Transcripts of one partition leader in `*.txt` beside this file.
 
-A line that begins with ">" is an event or a question; the lines under it are the state or the answer that follows. Each
-file is one partition from its creation on. "leo" is the log end offset, "durable" the offset below which all records
-are durable, "hw" the high watermark and "lso" the last stable offset.
+A line that begins with ">" is an event or a question; the lines after it are the resulting state or the answer. Each
+file
+tells of one partition from its creation on. "leo" is the log end offset, "durable" the offset below which all records
+are
+durable, "hw" the high watermark and "lso" the last stable offset.
 """
 
 from __future__ import annotations
@@ -19,8 +21,8 @@ from pykbroker.core.partition.leadership import Leadership
 TRANSCRIPTS = sorted(Path(__file__).parent.glob("*.txt"))
 
 
-class Stage:
-    """A partition with its leader; each command of a transcript is one method."""
+class TranscriptRunner:
+    """An interpreter of transcripts, which has a partition and its leader. Each method runs one command."""
 
     def __init__(self) -> None:
         self.leadership, self.transactions = Leadership(), OpenTransactions()
@@ -35,7 +37,7 @@ class Stage:
             return [error.code.name]
 
     def configure(self, *words: str) -> Iterator[str]:
-        """configure [min_isr=N] [flush_messages=N] [flush_before_ack]"""
+        """Run `configure [min_isr=N] [flush_messages=N] [flush_before_ack]`."""
         values = dict(word.partition("=")[::2] for word in words)
         flush_messages = int(values.get("flush_messages", 1 << 62))
         self.leadership.configure(
@@ -44,24 +46,24 @@ class Stage:
         yield from self._state()
 
     def lead(self, epoch: str, replicas: str = "replicas=1", isr: str = "isr=1") -> Iterator[str]:
-        """lead epoch [replicas=N isr=N]"""
+        """Run `lead epoch [replicas=N isr=N]`: become the leader."""
         self.leadership.lead(int(epoch), *(int(word.partition("=")[2]) for word in (replicas, isr)))
         yield from self._state()
 
     def resign(self, epoch: str) -> Iterator[str]:
-        """resign epoch"""
+        """Run `resign epoch`: stop being the leader."""
         self.leadership.resign(int(epoch))
         yield f"epoch {self.leadership.epoch}, not the leader"
 
     def fetch(self, epoch: str) -> Iterator[str]:
-        """fetch leader-epoch-of-the-client: which offsets it may read, by isolation level"""
+        """Run `fetch epoch`: the last readable offset by isolation level, for a client with this leader epoch."""
         self.leadership.require_leader(int(epoch))
         stable = self.transactions.last_stable_offset(self.leadership.high_watermark)
         uncommitted, committed = (self.leadership.upper_offset(stable, committed_only=only) for only in (False, True))
         yield f"read_uncommitted below {uncommitted}, read_committed below {committed}"
 
     def append(self, count: str, acks: str, producer: str = "") -> Iterator[str]:
-        """append count acks=1|all [transaction=producer id]: whether it is acknowledged at once"""
+        """Run `append count acks=1|all [transaction=producer id]`: whether the batch is acknowledged at once."""
         self.leadership.require_leader()
         if acks == "acks=all":
             self.leadership.require_min_isr()
@@ -76,18 +78,18 @@ class Stage:
         yield from self._state()
 
     def commit(self, producer: str) -> Iterator[str]:
-        """commit producer-id: append a transaction marker"""
+        """Run `commit producer-id`: append a transaction marker."""
         self.transactions.decide(int(producer), self.end_offset, aborted=False)
         yield from self.append("1", "acks=1")
 
     def flush(self) -> Iterator[str]:
-        """flush: all records become durable"""
+        """Run `flush`: make all records durable."""
         self.durable_offset = self.end_offset
         self.leadership.advance(self.end_offset, self.durable_offset)
         yield from self._state()
 
     def acknowledge(self, end_offset: str) -> Iterator[str]:
-        """acknowledge end-offset: whether acks=all is answered now"""
+        """Run `acknowledge end-offset`: whether a produce with acks=all that ends there is answered now."""
         yield "yes" if self.leadership.is_committed(int(end_offset)) else "not yet"
 
     def _state(self) -> Iterator[str]:
@@ -97,7 +99,7 @@ class Stage:
 
 
 def performed(text: str) -> str:
-    stage, lines = Stage(), []
+    stage, lines = TranscriptRunner(), []
     for line in text.splitlines():
         if line.startswith("> "):
             lines += [line, *stage.perform(line[2:])]
@@ -107,5 +109,5 @@ def performed(text: str) -> str:
 
 
 @pytest.mark.parametrize("path", TRANSCRIPTS, ids=lambda path: path.stem)
-def test_a_transcript_is_reproduced(path: Path) -> None:
+def test_each_transcript_matches_the_leader(path: Path) -> None:
     assert performed(path.read_text()) == path.read_text()

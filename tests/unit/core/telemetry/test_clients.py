@@ -1,6 +1,5 @@
-"""The intervals in which clients may ask and push, and their subscriptions.
-
-Expected values are Apache Kafka 4.3.1's.
+"""Tests of telemetry clients: how often they may request subscriptions and push metrics, as in Apache Kafka
+4.3.1.
 """
 
 from __future__ import annotations
@@ -45,19 +44,19 @@ def pushed(client: TelemetryClient, now_ms: float, wrong: int = 0, *, terminatin
     return ErrorCode.NONE
 
 
-def test_a_client_may_ask_once_in_an_interval():
+def test_a_client_may_request_subscriptions_once_per_interval():
     client = fresh()
     assert [asked(client, at) for at in (0, 1, MINUTES_5 - 1, MINUTES_5, MINUTES_5 + 1)] == [0, EARLY, EARLY, 0, EARLY]
 
 
-def test_a_client_may_push_after_it_asked_and_then_once_in_an_interval():
+def test_a_client_may_push_once_per_interval_after_it_has_requested_subscriptions():
     client = fresh()
     assert asked(client, 0) == 0
     assert [pushed(client, at) for at in (0, 1, MINUTES_5 - 1, MINUTES_5)] == [0, EARLY, EARLY, 0]
     assert asked(client, MINUTES_5 + 1) == EARLY
 
 
-def test_a_client_may_ask_early_after_unknown_subscription_id():
+def test_a_client_may_request_subscriptions_early_after_unknown_subscription_id():
     client = fresh()
     assert pushed(client, 0, wrong=1) == UNKNOWN
     assert asked(client, 1) == 0
@@ -65,14 +64,14 @@ def test_a_client_may_ask_early_after_unknown_subscription_id():
 
 
 @pytest.mark.parametrize("wrong", [0, 1])
-def test_a_client_may_send_one_terminating_push_at_any_time(wrong: int):
+def test_a_client_may_push_once_with_the_terminating_flag_at_any_time(wrong: int):
     client = fresh()
     assert [asked(client, 0), pushed(client, 1)] == [0, 0]
     assert pushed(client, 2, wrong, terminating=True) == (UNKNOWN if wrong else 0)
     assert pushed(client, 3, terminating=True) == pushed(client, 4) == ErrorCode.INVALID_REQUEST
 
 
-def test_only_a_change_of_subscriptions_forgets_all_clients():
+def test_changed_subscriptions_forget_all_clients():
     known, who = TelemetryClients(), properties(A, "x", "127.0.0.1", 1000)
     first = known.client(A, who, ConfigsImage())
     unlike = ConfigsImage({(ConfigResource.TOPIC, "t"): {"retention.ms": "1"}})
@@ -110,11 +109,11 @@ def test_a_client_gets_the_union_of_its_matching_subscriptions():
     assert what.interval_ms == 100
 
 
-def test_one_star_stands_for_all_metrics():
+def test_a_star_in_a_subscription_stands_for_all_metrics():
     assert fresh(configs(some={"metrics": "a."}, every={"metrics": "*"})).requested.metrics == ("*",)
 
 
-def test_without_a_subscription_a_client_asks_every_five_minutes():
+def test_a_client_without_a_subscription_asks_again_every_five_minutes():
     what = fresh().requested
     assert (what.metrics, what.interval_ms) == ((), MINUTES_5)
     ids = {requested_metrics(one, properties(one, "x", "h", 1), subscriptions(ConfigsImage())).id for one in (A, B)}

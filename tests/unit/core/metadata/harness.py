@@ -1,4 +1,4 @@
-"""A controller machine with its log: appends and replays the records that it decides, as the shell does."""
+"""A harness for the controller machine: it appends and replays the decided records, as the controller does."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ LIVE = LiveConfig(BrokerConfig.from_mapping({}))
 
 
 class Configs:
-    """A double of the config tables."""
+    """A double of the tables of configs that accepts every config."""
 
     def validate(self, configs: Mapping[str, str], dynamic: Dynamic) -> None:
         for name in configs:
@@ -54,8 +54,8 @@ class Configs:
         return [CreatableTopicConfigs(name=name, value=values[name]) for name in KNOWN_CONFIGS if name in values]
 
 
-class Room:
-    """A controller and its log. `log` has every decided record, `decided` those of the last request."""
+class ControllerHarness:
+    """A controller machine and its log. `log` has every decided record, `decided` those of the last request."""
 
     def __init__(self, image: MetadataImage = EMPTY, **settings: Any) -> None:
         self.settings = ControllerSettings(**{"node_id": 1, "cluster_id": CLUSTER, **settings})
@@ -81,7 +81,7 @@ class Room:
     def freeze(self) -> Delta:
         return self.machine.freeze(1, NOW_MS)
 
-    def bootstrap(self) -> Room:
+    def bootstrap(self) -> ControllerHarness:
         self.write(*bootstrap_records(feature_records(NEW_CLUSTER), 1))
         return self
 
@@ -117,15 +117,15 @@ class Room:
             )
         )
 
-    def open(self, *broker_ids: int) -> Room:
-        """Register and unfence these brokers."""
+    def open(self, *broker_ids: int) -> ControllerHarness:
+        """Register and unfence brokers."""
         self.bootstrap()
         for broker_id in broker_ids:
             self.beat(broker_id, self.register(broker_id))
         return self
 
     def replayed(self) -> MetadataImage:
-        """Return the image of a machine that replays the whole log."""
+        """Return the image of another machine that has replayed the whole log."""
         machine = ControllerMachine(self.settings, Configs(), random.Random(0))
         for entry in self.log:
             machine.replay(entry)
@@ -133,7 +133,7 @@ class Room:
 
 
 def topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str | None) -> CreatableTopic:
-    """Return a topic to create; "_" in config names stands for "."."""
+    """Return a CreateTopics entry; "_" in config names stands for "."."""
     return CreatableTopic(
         name=name,
         num_partitions=partitions,
@@ -144,7 +144,7 @@ def topic(name: str, partitions: int = 1, replicas: int = 1, **configs: str | No
 
 @cache
 def golden(archive: str, member: str) -> bytes:
-    """Return a file of a log directory that Apache Kafka wrote."""
+    """Return a file from a log directory that Apache Kafka wrote."""
     with lzma.open(GOLDEN / f"logdir-{archive}.tar.xz") as unpacked, tarfile.open(fileobj=unpacked) as files:
         content = files.extractfile(member)
         assert content is not None
@@ -156,7 +156,7 @@ SNAPSHOTTED = "snapshotted/__cluster_metadata-0/"
 
 
 def golden_batches(archive: str, member: str) -> Iterator[tuple[Batch, list[Entry[Record]]]]:
-    """Yield the batches of a log or snapshot with their records; control batches have none."""
+    """Yield (batch, records) of a log or snapshot; a control batch has no records."""
     for batch in batches(golden(archive, member), strict=True):
         entries = (
             []
@@ -166,14 +166,14 @@ def golden_batches(archive: str, member: str) -> Iterator[tuple[Batch, list[Entr
         yield batch, entries
 
 
-def golden_room(archive: str, member: str, until: int = 2**62) -> Room:
-    """Return a room that has replayed the records of a golden log below an offset."""
-    room = Room()
+def golden_harness(archive: str, member: str, until: int = 2**62) -> ControllerHarness:
+    """Return a harness that has replayed the records of Kafka's log below an offset."""
+    harness = ControllerHarness()
     for batch, entries in golden_batches(archive, member):
         if batch.base_offset >= until:
             break
         for entry in entries:
-            room.machine.replay(entry)
-            room.log.append(entry)
-        room.machine.skip(batch.last_offset)
-    return room
+            harness.machine.replay(entry)
+            harness.log.append(entry)
+        harness.machine.skip(batch.last_offset)
+    return harness

@@ -1,4 +1,6 @@
-"""A transactions machine with its log: decisions are replayed at once, as by the shell."""
+"""A harness for the transactions machine: it replays decided records at once and keeps the reply to each
+caller.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ Rsp = TypeVar("Rsp")
 
 
 class Ids:
-    """A source of producer ids from 100 on; `left` are available."""
+    """A source of producer ids from 100 on, which is exhausted after `left` ids."""
 
     def __init__(self) -> None:
         self.next, self.left = 100, 1000
@@ -53,16 +55,16 @@ class Ids:
         return self.next - 1
 
 
-class Room:
-    """A transactions machine under test. `log` has all records, `wall_ms` is the wall clock.
+class TransactionsHarness:
+    """A transactions machine and its log. `log` has all records, `wall_ms` is the wall clock.
 
-    Replies to callers that were parked are in `told`.
+    `replies` has the replies to callers that had to wait.
     """
 
     def __init__(self, transaction_version: int = 2, **settings: int) -> None:
         self.settings = TransactionSettings(lambda: transaction_version, **settings)
         self.ids, self.log, self.wall_ms = Ids(), list[LogRecord](), NOW_MS
-        self.told: dict[Any, Any] = {}
+        self.replies: dict[Any, Any] = {}
         self.load()
 
     @property
@@ -70,7 +72,7 @@ class Room:
         return Now(self.wall_ms, self.wall_ms)
 
     def load(self, *before: LogRecord) -> None:
-        """Replace the machine by one that has replayed the log and these further records."""
+        """Restart the machine: replay the log, after appending the given records to it."""
         self.machine = TransactionsMachine(self.settings, self.ids)
         self.log.extend(before)
         for offset, record in enumerate(self.log):
@@ -82,16 +84,16 @@ class Room:
             self.machine.replay(Entry(len(self.log), record))
             self.log.append(record)
         for token, reply in said.replies:
-            assert token not in self.told
-            self.told[token] = reply
+            assert token not in self.replies
+            self.replies[token] = reply
         return len(said.records)
 
     def ask(self, request: AnyTransactionRequest, expected: type[Rsp] = TransactionAnswer) -> Rsp:  # type: ignore[assignment]
-        """Return the reply to a request that never parks."""
+        """Return the reply to a request that never waits."""
         token = object()
         self._take(self.machine.handle(request, token, self.now))
         self.pass_ms(0)
-        reply = self.told.pop(token)
+        reply = self.replies.pop(token)
         assert isinstance(reply, expected)
         return reply
 
@@ -103,7 +105,7 @@ class Room:
         self._take(self.machine.handle(AwaitEnd(NAME, patience_ms), token, self.now))
 
     def pass_ms(self, passed_ms: int) -> None:
-        """Let time pass, and run everything that is due."""
+        """Advance the time, and run every timer that is due."""
         self.wall_ms += passed_ms
         while self.machine.deadline_ms <= self.wall_ms:
             self._take(self.machine.tick(self.now))
@@ -125,7 +127,7 @@ class Room:
 
     @property
     def known(self) -> Transaction:
-        """Return the transaction of `NAME`."""
+        """Return the transaction with the id `NAME`."""
         return self.ask(FindTransaction(NAME), FoundTransactions).transactions[0]
 
     @property
@@ -139,7 +141,7 @@ class Room:
 
 
 def at_epoch(epoch: int, **fields: Any) -> CoordinatorRecord:
-    """Return the record of `NAME` with producer 100 in this epoch."""
+    """Return a record of the transaction `NAME` with producer id 100 and this epoch."""
     return Transaction(NAME, 100, 60_000, epoch, updated_ms=NOW_MS, previous_producer_id=100, **fields).record(2)
 
 
@@ -147,7 +149,7 @@ LAST_EPOCH = EPOCH_MAX - 1
 
 
 def golden_log(kind: str, partition: int) -> Iterator[CoordinatorRecord]:
-    """Return the records that Kafka wrote to this partition of `__transaction_state`."""
+    """Return the records that Kafka wrote to the partition of `__transaction_state`."""
     path = f"{kind}/__transaction_state-{partition}/00000000000000000000.log"
     with tarfile.open(GOLDEN / f"logdir-{kind}.tar.xz") as archive:
         file = archive.extractfile(path)

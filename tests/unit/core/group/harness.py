@@ -1,4 +1,4 @@
-"""A group machine and its clients: decisions are replayed at once, and replies are kept by caller."""
+"""A harness for a group machine: it replays decided records at once and keeps the reply to each caller."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ WALL_MS = 1_700_000_000_000
 SESSION_MS, REBALANCE_MS = 10_000, 60_000
 
 
-class Talk:
-    """A group machine under test. Time stands still unless `wait` moves it; `log` has every record, as a log would."""
+class GroupHarness:
+    """A group machine and its log. Time only advances in `wait`, and `log` has every decided record."""
 
     def __init__(self, settings: GroupSettings | None = None, log: Iterable[LogRecord] = (), now_ms: float = 0) -> None:
         self.settings = settings or GroupSettings(group_initial_rebalance_delay_ms=0)
@@ -47,12 +47,12 @@ class Talk:
     def new_machine(self) -> GroupMachine:
         return GroupMachine(self.settings, Random(1))
 
-    def restarted(self) -> Talk:
-        """Return another machine that has replayed the same log."""
-        return Talk(self.settings, self.log, self.now_ms)
+    def restarted(self) -> GroupHarness:
+        """Return another harness whose machine has replayed the same log."""
+        return GroupHarness(self.settings, self.log, self.now_ms)
 
     def ask(self, request: Any, version: int, token: Any = None, client: str = "c") -> Any:
-        """Return the reply, None while the caller is parked, or the error of a refusal."""
+        """Return the response, None while the caller waits, or the error code of a refusal."""
         token = object() if token is None else token
         asked = ClientRequest(request, version, client, "/127.0.0.1") if hasattr(type(request), "key") else request
         try:
@@ -63,7 +63,7 @@ class Talk:
         return self.replies.get(token)
 
     def wait(self, ms: float) -> None:
-        """Let time pass, and handle each deadline when it is due."""
+        """Advance the time, and run each timer when it is due."""
         end = self.now_ms + ms
         while self.machine.deadline_ms <= end:
             self.now_ms = max(self.now_ms, self.machine.deadline_ms)
@@ -73,7 +73,7 @@ class Talk:
     def _do(self, outcome: Any) -> None:
         self._replay(outcome.records)
         for token, response in outcome.replies:
-            assert token not in self.replies, "answered twice"
+            assert token not in self.replies, "a caller is answered only once"
             self.replies[token] = response
 
     def _replay(self, records: Iterable[LogRecord]) -> None:
@@ -81,7 +81,7 @@ class Talk:
             self.machine.replay(Entry(len(self.log), record, record.producer_id, record.producer_epoch))
             self.log.append(record)
 
-    # What members ask
+    # Requests of members
 
     def join(
         self,
@@ -113,7 +113,7 @@ class Talk:
         )
 
     def new_id(self, **kwargs: Any) -> str:
-        """Return the member id of a MEMBER_ID_REQUIRED response."""
+        """Return the member id from a MEMBER_ID_REQUIRED response."""
         refused = self.join(**kwargs)
         assert refused.error_code == ErrorCode.MEMBER_ID_REQUIRED
         return str(refused.member_id)
@@ -154,7 +154,7 @@ class Talk:
         version: int = 9,
         **kwargs: Any,
     ) -> Any:
-        """Commit an offset. Return the partition's error code, or the whole request's."""
+        """Commit an offset; return the error code of the partition or of the request."""
         who = (-1, "") if member is None else (member.generation_id, member.member_id)
         response = self.ask(
             OffsetCommitRequest(
@@ -178,7 +178,7 @@ class Talk:
         return str(self.describe(group).group_state)
 
     def stable(self, count: int, given: bytes = b"mine") -> list[JoinGroupResponse]:
-        """Return `count` members of one stable generation, the leader first, each with an assignment."""
+        """Return `count` members of a stable group with assignments, the leader first."""
         ids = [self.new_id() for _ in range(count)]
         tokens = [object() for _ in ids]
         for member_id, token in zip(ids, tokens, strict=True):
@@ -193,10 +193,10 @@ class Talk:
         return [leader, *(member for member in members if member is not leader)]
 
     def stored(self) -> list[Any]:
-        """Return the values of all records."""
+        """Return the values of all records in the log."""
         return [record.value for record in self.log if isinstance(record, CoordinatorRecord)]
 
 
 def subscription(*topics: str) -> bytes:
-    """Return a subscription to these topics in Kafka's consumer protocol."""
+    """Return a subscription to the topics in the format of Kafka's consumer protocol."""
     return encode_versioned(ConsumerProtocolSubscription(topics=list(topics)), 1)
