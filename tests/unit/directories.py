@@ -1,4 +1,6 @@
-"""Brokers on copies of log directories that Apache Kafka wrote, and checksums of the records that a consumer reads."""
+"""Helpers that start brokers on copies of Kafka's log directories and compute checksums of consumed
+records.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from wire.records.control import ControlType, control_records
 from wire.records.record import Record, records
 
 DESCRIBED = Path(__file__).parents[1] / "data" / "config" / "kafka-4.3.1-described.json"
-GOLDEN_DAY_MS = 1_795_305_600_000  # 2026-11-22, the day after they were written
+GOLDEN_DAY_MS = 1_795_305_600_000  # 2026-11-22, the day after the directories were written
 OURS_ALONE = (
     "log.dirs",
     "listeners",
@@ -42,7 +44,9 @@ BATCH_BYTES_MAX = 1 << 24
 
 
 def golden_configs() -> dict[str, str]:
-    """Return the configs of the broker that wrote the directories, without the abort of open transactions."""
+    """Return the configs of the broker that wrote the directories, without timeouts that abort open
+    transactions.
+    """
     described = json.loads(DESCRIBED.read_text())["BROKER"]
     return {
         name: entry["value"]
@@ -55,7 +59,9 @@ def golden_configs() -> dict[str, str]:
 async def serving(
     *directories: Path, configs: dict[str, str] | None = None, wall_ms: int = GOLDEN_DAY_MS
 ) -> AsyncIterator[Client]:
-    """Yield a client of a broker on these log directories. Stop the broker cleanly at the end."""
+    """Run a broker on the given log directories, yield a client, and stop the broker cleanly at the
+    end.
+    """
     stop, ready = trio.Event(), trio.Event()
     started: list[Serving] = []
 
@@ -86,7 +92,9 @@ async def serving(
 
 
 async def offset_of(client: Client, topic: str, partition: int, timestamp: int, *, committed: bool) -> int:
-    """Return an offset by timestamp: -2 is the log's start, -1 its end; a negative result is an error code."""
+    """Return an offset by timestamp: -2 for the earliest, -1 for the latest. A negative result is an
+    error code.
+    """
     response = await client.call(
         ListOffsetsRequest(
             isolation_level=int(committed),
@@ -104,7 +112,9 @@ async def offset_of(client: Client, topic: str, partition: int, timestamp: int, 
 
 
 async def consume(client: Client, topic: str, partition: int, *, committed: bool) -> dict[str, Any]:
-    """Read a partition as a consumer does: `start`, `end`, `count`, and `crc` over all records."""
+    """Consume a partition; return `start` and `end` offset, `count` of records, and `crc` over all
+    records.
+    """
     start = await offset_of(client, topic, partition, -2, committed=committed)
     end = await offset_of(client, topic, partition, -1, committed=committed)
     reading = Reading(committed)
@@ -113,7 +123,7 @@ async def consume(client: Client, topic: str, partition: int, *, committed: bool
         found = await client.fetch(topic, offset, partition=partition, isolation_level=int(committed))
         assert found.error_code == 0, found.error_code
         following = reading.take(found, offset)
-        assert following > offset, f"{topic}-{partition} does not go on at {offset}"
+        assert following > offset, f"{topic}-{partition} has no records at offset {offset}"
         offset = following
     return {"start": start, "end": end, "count": reading.count, "crc": f"{reading.crc:08x}"}
 
@@ -127,7 +137,7 @@ class Reading:
         self.count = self.crc = 0
 
     def take(self, answer: PartitionData, offset: int) -> int:
-        """Add the records from `offset` on and return the next offset."""
+        """Add the records of a fetch at `offset`; return the next fetch offset."""
         aborted = sorted(answer.aborted_transactions or [], key=lambda one: one.first_offset)
         for batch in batches(answer.records or b""):
             while self._committed and aborted and aborted[0].first_offset <= batch.last_offset:
@@ -149,7 +159,7 @@ class Reading:
 
 
 def content(record: Record, timestamp_type: int) -> bytes:
-    """Return the bytes of a record that the checksum covers."""
+    """Return the bytes of a record over which the checksum is computed."""
     parts = [pack(">qqi", record.offset, record.timestamp, timestamp_type), sized(record.key), sized(record.value)]
     for name, value in record.headers:
         parts += (pack(">H", len(name.encode())), name.encode(), sized(value))
@@ -157,5 +167,5 @@ def content(record: Record, timestamp_type: int) -> bytes:
 
 
 def sized(data: bytes | None) -> bytes:
-    """Return the length (-1 for null) and the bytes."""
+    """Return the length of a value, -1 for null, followed by its bytes."""
     return pack(">i", -1) if data is None else pack(">i", len(data)) + data

@@ -1,4 +1,4 @@
-"""The explorer of the fuzzer: it keeps inputs that reach new code, and its findings can be replayed."""
+"""Tests of the fuzzer's explorer, which keeps inputs that reach new code and replays findings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.fuzz.explore import Edges, Explorer
 from wire.varint import uvarint
 
 
-def test_only_edges_of_the_broker_s_code_are_recorded() -> None:
+def test_only_the_coverage_of_the_brokers_code_is_recorded() -> None:
     edges = Edges()
     with edges.watched():
         sorted([2, 1], key=str)
@@ -33,7 +33,7 @@ def test_only_edges_of_the_broker_s_code_are_recorded() -> None:
     assert edges.seen > first
 
 
-def test_the_corpus_grows_and_is_written_to_its_directory(tmp_path: Path) -> None:
+def test_inputs_that_reach_new_code_are_written_to_the_corpus_directory(tmp_path: Path) -> None:
     explorer = Explorer(1, tmp_path)
     trio.run(explorer.run, lambda: explorer.inputs == 100)
     assert 100 > len(explorer.corpus) > 10

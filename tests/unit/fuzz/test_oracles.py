@@ -1,4 +1,4 @@
-"""The checks of the fuzzer: each finds a planted defect of the broker."""
+"""Tests of the fuzzer's checks: each check finds a planted defect of the broker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def raises(*given: Any) -> Any:
     raise KeyError("planted")
 
 
-def answers_what_does_not_fit(*given: Any) -> Any:
+def returns_an_invalid_response(*given: Any) -> Any:
     return ListConfigResourcesResponse(config_resources=[None])  # type: ignore[list-item]
 
 
@@ -61,7 +61,7 @@ def is_right(*given: Any) -> Any:
     ("handler", "finding"),
     [
         (raises, "planted"),
-        (answers_what_does_not_fit, "EncodeError"),
+        (returns_an_invalid_response, "EncodeError"),
         (never_answers, "1 requests, 0 responses"),
         (leaks, "1 tasks are left"),
         (takes_memory, "bytes of memory"),
@@ -78,14 +78,14 @@ def test_a_defect_planted_in_a_handler_is_found(
             monkeypatch.setattr(ListConfigResources, "__call__", handler)
             tracemalloc.start()
             try:
-                await judged(running, finding)
+                await check_finding(running, finding)
             finally:
                 tracemalloc.stop()
 
     trio.run(main)
 
 
-async def judged(running: FuzzedBroker, finding: str | None) -> None:
+async def check_finding(running: FuzzedBroker, finding: str | None) -> None:
     if finding is None:
         await running.feed_measured(REQUEST)
         return
@@ -105,7 +105,7 @@ def test_a_response_with_a_wrong_correlation_id_is_found(tmp_path: Path, monkeyp
     trio.run(main)
 
 
-def test_harm_to_another_connection_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_request_that_harms_another_connection_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with fuzzed_broker(tmp_path, 1) as running:
             await running.check_canary()
@@ -123,7 +123,7 @@ def test_harm_to_another_connection_is_found(tmp_path: Path, monkeypatch: pytest
     trio.run(main)
 
 
-def test_a_log_that_is_damaged_is_found(tmp_path: Path) -> None:
+def test_a_damaged_log_is_found(tmp_path: Path) -> None:
     async def main() -> None:
         async with fuzzed_broker(tmp_path, 1) as running:
             await running.check_canary()

@@ -1,4 +1,4 @@
-"""Valid and mutated requests of every API in every advertised version."""
+"""Tests of every API in every advertised version with valid and mutated requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ADVERTISED = [key for key, api in APIS.items() if api.advertised is not None]
 async def fuzzed(
     running: FuzzedBroker, maker: Maker, key: ApiKey, version: int, inputs: int, *, measured: bool
 ) -> None:
-    """Send `inputs` requests, each followed by its mutations."""
+    """Send `inputs` valid requests, each followed by mutations of it."""
     for number in range(inputs):
         frame = frame_of(maker, key, version)
         data = frame if number % 3 == 0 else mutated(maker, frame)
@@ -43,7 +43,7 @@ async def fuzzed(
 
 
 @pytest.mark.parametrize("key", ADVERTISED, ids=lambda key: key.name.lower())
-def test_an_api_survives_valid_and_mutated_requests(key: ApiKey, tmp_path: Path) -> None:
+def test_every_api_survives_valid_and_mutated_requests(key: ApiKey, tmp_path: Path) -> None:
     async def main() -> None:
         async with fuzzed_broker(tmp_path, SEED) as running:
             served = dict(await running.served())

@@ -1,4 +1,6 @@
-"""Metadata logs and directories for tests: one in memory that fails on demand, and real ones."""
+"""Helpers for tests of the controller: metadata logs in memory and on disk, and controllers that run on
+them.
+"""
 
 from __future__ import annotations
 
@@ -41,15 +43,17 @@ IDENTITY = BrokerIdentity(CLUSTER, 1, (b"d" * 16,))
 ENDPOINT = Endpoint("PLAINTEXT", "127.0.0.1", 9092)
 
 
-class Inline:
-    """Work that would go off the loop is done on it."""
+class InlineOffLoop:
+    """An `OffLoop` that runs every function at once on the event loop."""
 
     async def __call__(self, function: Callable[..., T], *args: object) -> T:
         return function(*args)
 
 
 class MemoryJournal:
-    """A log that counts its flushes; each waits for `gate` to be open."""
+    """A metadata log in memory that counts its flushes. A flush waits until `gate` is set, and appends or flushes may
+    fail.
+    """
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
@@ -100,28 +104,32 @@ class MemoryJournal:
 
 
 def in_memory(journal: MemoryJournal, disk: Disk) -> Controller:
-    """Return the controller of a cluster of one broker, on a log in memory; `disk` holds its state."""
+    """Return the controller of a cluster of one broker with an in-memory log; `disk` holds its quorum
+    state.
+    """
     image = ControllerHarness().open(1).freeze().image
     machine = ControllerMachine(ControllerSettings(1, CLUSTER), Configs(), random.Random(3), image)
     journal.log_end_offset = machine.next_offset
     disk.make_directory(METADATA_DIRECTORY)
     driver = Driver(journal, machine, disk, QuorumState(leader_id=1, leader_epoch=1))
     images = Images(driver.freeze())
-    snapshotter = Snapshotter(driver, images, Snapshots(disk, Inline()), LogRules(), Inline(), lambda: NOW_MS)
+    snapshotter = Snapshotter(
+        driver, images, Snapshots(disk, InlineOffLoop()), LogRules(), InlineOffLoop(), lambda: NOW_MS
+    )
     return Controller(driver, images, lambda: NOW_MS, snapshotter, Turns(lambda: 0))
 
 
 def disk_at(path: Path) -> SystemDisk:
-    """Return a log directory that is never fsynced."""
-    return SystemDisk(str(path), Inline(), durable=False)
+    """Return a log directory whose files are never fsynced."""
+    return SystemDisk(str(path), InlineOffLoop(), durable=False)
 
 
 async def metadata_log(disk: Disk, rules: LogRules = RULES) -> Log:
-    """Open the metadata log of a directory."""
-    return await open_metadata_log(disk, Inline(), rules)
+    """Open the metadata log in a directory."""
+    return await open_metadata_log(disk, InlineOffLoop(), rules)
 
 
-async def started(
+async def started_controller(
     disk: Disk,
     cluster_id: str = CLUSTER,
     seed: int = 3,
@@ -130,9 +138,9 @@ async def started(
     tick_ns: int = 0,
     **settings: Any,
 ) -> Controller:
-    """Start the controller of a directory. It answers once its `run` runs.
+    """Start the controller of a directory; it answers requests once `run` is called.
 
-    Each reading of the clock of shares is `tick_ns` later.
+    `tick_ns` is added to the clock of the event-loop shares at each reading.
     """
     return await start_controller(
         await metadata_log(disk, rules),
@@ -141,16 +149,16 @@ async def started(
         Configs(),
         random.Random(seed),
         wall_ms,
-        Inline(),
+        InlineOffLoop(),
         rules,
         Turns(count(0, tick_ns).__next__),
     )
 
 
 @asynccontextmanager
-async def living(disk: Disk, **options: Any) -> AsyncIterator[Controller]:
-    """Run a controller with a registered broker until the block ends."""
-    controller = await started(disk, **options)
+async def running_controller(disk: Disk, **options: Any) -> AsyncIterator[Controller]:
+    """Run a controller with one registered and unfenced broker during the block."""
+    controller = await started_controller(disk, **options)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(controller.run)
         nursery.start_soon(controller.snapshotter.run)
@@ -164,13 +172,13 @@ async def living(disk: Disk, **options: Any) -> AsyncIterator[Controller]:
 
 
 async def follow(controller: Controller) -> None:
-    """Take every image, and act on none."""
+    """Subscribe to the images and apply each one without further work."""
     async for _ in controller.images.updates():
         pass
 
 
 def golden_directory(archive: str, root: str, into: Path) -> SystemDisk:
-    """Return a copy of a directory that Apache Kafka wrote."""
+    """Extract a log directory that Apache Kafka wrote, and return it."""
     with lzma.open(GOLDEN / f"logdir-{archive}.tar.xz") as unpacked, tarfile.open(fileobj=unpacked) as files:
         files.extractall(into, filter="data")
     return disk_at(into / root)

@@ -1,4 +1,6 @@
-"""The controller's shell: one fsync for many, replies after commits, and a full stop when the log fails."""
+"""Tests of the controller around its machine: shared flushes, responses after commits, and a stop if
+the log fails.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,7 @@ async def test_a_topic_is_created_committed_and_applied(tmp_path: Path) -> None:
     assert journal.closed
 
 
-async def test_requests_that_come_together_share_a_flush_and_see_each_other(tmp_path: Path) -> None:
+async def test_concurrent_requests_share_a_flush_and_see_each_others_effects(tmp_path: Path) -> None:
     journal = MemoryJournal()
     controller = in_memory(journal, disk_at(tmp_path))
     answers: list[CreateTopicsResponse] = []
@@ -79,7 +81,7 @@ async def test_requests_that_come_together_share_a_flush_and_see_each_other(tmp_
     assert (codes.count(0), codes.count(ErrorCode.TOPIC_ALREADY_EXISTS)) == (26, 25)
 
 
-async def test_an_answer_without_records_waits_for_what_it_rests_on(tmp_path: Path) -> None:
+async def test_a_response_without_records_waits_until_earlier_records_are_committed(tmp_path: Path) -> None:
     journal = MemoryJournal()
     journal.gate = trio.Event()
     controller = in_memory(journal, disk_at(tmp_path))
@@ -101,7 +103,7 @@ async def test_an_answer_without_records_waits_for_what_it_rests_on(tmp_path: Pa
         nursery.cancel_scope.cancel()
 
 
-async def test_what_writes_nothing_costs_no_flush(tmp_path: Path) -> None:
+async def test_a_request_that_writes_no_records_needs_no_flush(tmp_path: Path) -> None:
     journal = MemoryJournal()
     controller = in_memory(journal, disk_at(tmp_path))
     async with trio.open_nursery() as nursery:
@@ -112,7 +114,7 @@ async def test_what_writes_nothing_costs_no_flush(tmp_path: Path) -> None:
     assert (journal.flushes, journal.batches) == (0, [])
 
 
-async def test_a_batch_that_is_too_large_is_refused_before_anything_happens(tmp_path: Path) -> None:
+async def test_a_request_whose_batch_is_too_large_is_refused_without_effect(tmp_path: Path) -> None:
     journal = MemoryJournal()
     controller = in_memory(journal, disk_at(tmp_path))
     long = "x" * 30_000
@@ -129,7 +131,7 @@ async def test_a_batch_that_is_too_large_is_refused_before_anything_happens(tmp_
     assert len(journal.batches) == 1
 
 
-async def test_a_subscriber_that_does_not_follow_is_waited_for_no_longer_than_asked(
+async def test_a_request_waits_for_a_slow_subscriber_no_longer_than_its_timeout(
     autojump_clock: Any, tmp_path: Path
 ) -> None:
     controller = in_memory(MemoryJournal(), disk_at(tmp_path))
@@ -144,7 +146,7 @@ async def test_a_subscriber_that_does_not_follow_is_waited_for_no_longer_than_as
         nursery.cancel_scope.cancel()
 
 
-async def expect_the_end(controller: Controller) -> None:
+async def expect_journal_failed(controller: Controller) -> None:
     with pytest.raises(JournalFailed):
         await controller.run()
 
@@ -155,12 +157,12 @@ async def refused(call: Any) -> None:
     assert error.value.code is ErrorCode.NOT_CONTROLLER
 
 
-async def test_a_failed_flush_ends_everything_and_answers_nobody_as_if_it_had_not(tmp_path: Path) -> None:
+async def test_a_failed_flush_stops_the_controller_and_refuses_all_waiting_requests(tmp_path: Path) -> None:
     journal = MemoryJournal()
     journal.gate = trio.Event()
     controller = in_memory(journal, disk_at(tmp_path))
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(expect_the_end, controller)
+        nursery.start_soon(expect_journal_failed, controller)
         nursery.start_soon(refused, partial(controller.ask, creating("a")))
         await trio.testing.wait_all_tasks_blocked()
         nursery.start_soon(refused, partial(controller.ask, creating("b")))
@@ -171,21 +173,21 @@ async def test_a_failed_flush_ends_everything_and_answers_nobody_as_if_it_had_no
     assert "a" not in controller.images.committed.topics.by_name
 
 
-async def test_a_failed_append_ends_everything(tmp_path: Path) -> None:
+async def test_a_failed_append_stops_the_controller(tmp_path: Path) -> None:
     journal = MemoryJournal()
     journal.gate = trio.Event()
     controller = in_memory(journal, disk_at(tmp_path))
     async with trio.open_nursery() as nursery:
         for name in "ab":
             nursery.start_soon(refused, partial(controller.ask, creating(name)))
-        nursery.start_soon(expect_the_end, controller)
+        nursery.start_soon(expect_journal_failed, controller)
         await trio.testing.wait_all_tasks_blocked()
         journal.append_error = OSError("gone")
         await refused(partial(controller.ask, creating("c")))
     assert not controller.images.committed.topics.by_name
 
 
-async def test_blocks_of_producer_ids_need_no_subscriber(tmp_path: Path) -> None:
+async def test_allocated_producer_ids_do_not_wait_for_a_subscriber(tmp_path: Path) -> None:
     controller = in_memory(MemoryJournal(), disk_at(tmp_path))
     epoch = controller.images.committed.cluster.brokers[1].epoch
     async with trio.open_nursery() as nursery:
@@ -197,7 +199,7 @@ async def test_blocks_of_producer_ids_need_no_subscriber(tmp_path: Path) -> None
         nursery.cancel_scope.cancel()
 
 
-async def test_a_full_disk_refuses_a_change_and_takes_the_next_one_when_there_is_room(tmp_path: Path) -> None:
+async def test_a_full_disk_refuses_a_request_and_the_next_one_succeeds_once_there_is_space(tmp_path: Path) -> None:
     journal = MemoryJournal()
     controller = in_memory(journal, disk_at(tmp_path))
     async with trio.open_nursery() as nursery:
@@ -216,10 +218,12 @@ async def test_a_full_disk_refuses_a_change_and_takes_the_next_one_when_there_is
     await controller.close()
 
 
-async def test_what_a_failure_leaves_half_replayed_is_not_published(
+async def test_the_image_of_a_request_that_fails_halfway_is_not_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A commit that is due waits for the request under way, which fails between two records."""
+    """A commit falls due while a request is being replayed, and the request fails between two of its
+    records.
+    """
     journal = MemoryJournal()
     controller = in_memory(journal, disk_at(tmp_path))
     monkeypatch.setattr(controller._shell._work, "_turns", Turns(count(0, SHARE_NS + 1).__next__))
@@ -240,6 +244,6 @@ async def test_what_a_failure_leaves_half_replayed_is_not_published(
         while not controller._shell._work.under_way:
             await trio.lowlevel.checkpoint()
         controller._shell._replies._due.set()
-        nursery.start_soon(expect_the_end, controller)
+        nursery.start_soon(expect_journal_failed, controller)
     assert journal.flushes == 0
     assert not controller.images.committed.topics.by_name

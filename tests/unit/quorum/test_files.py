@@ -1,4 +1,6 @@
-"""The small files beside the metadata log, as Apache Kafka writes and reads them."""
+"""Tests of the files `quorum-state` and `bootstrap.checkpoint`, which Apache Kafka reads and writes,
+too.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,14 @@ from wire.records.batch import batches
 KRAFT = "kraft-snapshot-and-dynamic"
 
 
-def test_a_state_of_voters_that_the_configuration_names() -> None:
+def test_a_quorum_state_with_static_voters_is_read_and_written_as_by_kafka() -> None:
     text = golden("clean", "clean/__cluster_metadata-0/quorum-state").decode()
     state = QuorumState.from_text(text)
     assert state == QuorumState(leader_id=1, leader_epoch=2, voters=(1,), version=0)
     assert state.to_text() == text
 
 
-def test_a_state_of_voters_that_stand_in_the_log() -> None:
+def test_a_quorum_state_with_dynamic_voters_is_read_and_written_as_by_kafka() -> None:
     text = golden(KRAFT, "dynamic-quorum/__cluster_metadata-0/quorum-state").decode()
     state = QuorumState.from_text(text)
     assert state == QuorumState(leader_id=1, leader_epoch=1, version=1)
@@ -30,24 +32,24 @@ def test_a_state_of_voters_that_stand_in_the_log() -> None:
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_what_is_ours_in_the_state_comes_back(version: int) -> None:
+def test_our_own_fields_of_the_quorum_state_are_written_and_read(version: int) -> None:
     state = QuorumState(leader_id=1, leader_epoch=4, cluster_id="c", applied_offset=7, version=version)
     assert QuorumState.from_text(state.to_text()) == state
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"leaderId":1}', "\x00"])
-def test_a_damaged_state(text: str) -> None:
+def test_a_damaged_quorum_state_is_refused(text: str) -> None:
     with pytest.raises(DecodeError, match="not the content of a"):
         QuorumState.from_text(text)
 
 
 def without_times(content: bytes) -> list[bytes]:
-    """Return the batches without checksum, base timestamp and largest timestamp."""
+    """Return the batches without their checksums and timestamps."""
     found = [bytes(batch.buffer) for batch in batches(content, strict=True)]
     return [batch[:17] + batch[21:27] + batch[43:] for batch in found]
 
 
-def test_the_bootstrap_file_is_kafkas_but_for_its_times() -> None:
+def test_the_bootstrap_file_equals_kafkas_except_for_timestamps() -> None:
     theirs = golden("clean", "clean/bootstrap.checkpoint")
     ours = bootstrap_content(feature_records(NEW_CLUSTER), 1_795_266_158_145)
     assert len(ours) == len(theirs) == 411
@@ -55,10 +57,10 @@ def test_the_bootstrap_file_is_kafkas_but_for_its_times() -> None:
     assert [batch.crc_ok() for batch in batches(ours)] == [True] * 3
 
 
-def test_the_records_of_kafkas_bootstrap_file() -> None:
+def test_the_records_of_kafkas_bootstrap_file_are_read() -> None:
     assert read_bootstrap(golden("clean", "clean/bootstrap.checkpoint")) == feature_records(NEW_CLUSTER)
 
 
-def test_a_damaged_bootstrap_file() -> None:
+def test_a_damaged_bootstrap_file_is_refused() -> None:
     with pytest.raises(DecodeError):
         read_bootstrap(golden("clean", "clean/bootstrap.checkpoint")[:-1])

@@ -1,4 +1,4 @@
-"""Images on their way to the subscriber."""
+"""Tests of the images that a controller publishes to its subscriber."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def delta(before: int, after: int, *topics: bytes) -> Delta:
     )
 
 
-async def test_asking_for_the_next_says_that_the_last_was_applied() -> None:
+async def test_requesting_the_next_image_marks_the_previous_one_as_applied() -> None:
     images = Images(delta(-1, 4))
     updates = aiter(images.updates())
     assert (await anext(updates)).image.offset == 4
@@ -31,7 +31,7 @@ async def test_asking_for_the_next_says_that_the_last_was_applied() -> None:
         assert images.current.offset == 4
 
 
-async def test_commits_that_were_not_taken_come_as_one() -> None:
+async def test_images_that_the_subscriber_has_not_taken_are_merged_into_one_update() -> None:
     images = Images(delta(-1, 4, b"a"))
     images.publish(delta(4, 5, b"b"))
     images.publish(delta(5, 6, b"c"))
@@ -39,7 +39,7 @@ async def test_commits_that_were_not_taken_come_as_one() -> None:
     assert (taken.previous, taken.image.offset, taken.topics_changed) == (EMPTY, 6, frozenset({b"a", b"b", b"c"}))
 
 
-async def test_waiting_until_an_offset_is_applied() -> None:
+async def test_a_caller_waits_until_an_offset_is_applied() -> None:
     images = Images(delta(-1, 4))
     reached = []
 

@@ -1,4 +1,6 @@
-"""Apache Kafka's snapshots and KRaft logs, read here, against what its own DumpLogSegments says of them."""
+"""Tests that read Kafka's metadata logs and snapshots, compared with the output of Kafka's
+DumpLogSegments.
+"""
 
 from __future__ import annotations
 
@@ -39,19 +41,19 @@ CONTROL_NAMES = {
 
 @cache
 def dumped() -> dict[str, list[str]]:
-    """Return the dumped lines of each file."""
+    """Map each file to its lines in the output of DumpLogSegments."""
     text = lzma.decompress((GOLDEN / "kraft-dump.txt.xz").read_bytes()).decode()
     files = [part.splitlines() for part in text.split("### ")[1:]]
     return {lines[0].strip(): lines[1:] for lines in files}
 
 
 def content(name: str) -> bytes:
-    """Return the file that has this name in the dump: the directories had other names then."""
+    """Return the content of the file with this name in the dump; the archive has other directory names."""
     member = name.removeprefix("gx/").replace("k1-clean/", "clean/")
     return golden(ARCHIVES[member.split("/")[0]], member)
 
 
-def told(batch: Batch) -> tuple[Any, ...]:
+def header_fields(batch: Batch) -> tuple[Any, ...]:
     return (
         batch.base_offset,
         batch.last_offset,
@@ -65,7 +67,7 @@ def told(batch: Batch) -> tuple[Any, ...]:
 
 
 def read(batch: Batch) -> list[tuple[int, str, Any]]:
-    """(offset, what it is, its fields) of each record."""
+    """Return (offset, record type, fields) of each record in the batch."""
     if batch.is_control:
         return [
             (record.offset, type(record.value).__name__, plain(record.value, 0))
@@ -87,19 +89,19 @@ def snake(name: str) -> str:
 def expected(line: str) -> tuple[int, str, Any]:
     found = RECORD.match(line)
     assert found is not None, line
-    said = json.loads(found[3])
+    dumped_fields = json.loads(found[3])
     if found[2]:
-        return int(found[1]), CONTROL_NAMES[found[2]], snaked(said)
-    return int(found[1]), said["type"], snaked(said["data"])
+        return int(found[1]), CONTROL_NAMES[found[2]], snaked(dumped_fields)
+    return int(found[1]), dumped_fields["type"], snaked(dumped_fields["data"])
 
 
 @pytest.mark.parametrize("name", dumped())
-def test_every_batch_and_record_is_read_as_kafka_reads_it(name: str) -> None:
+def test_every_batch_and_record_is_read_as_kafka_dumped_it(name: str) -> None:
     lines = dumped()[name]
     found = list(batches(content(name), strict=True))
     assert all(batch.crc_ok() for batch in found)
     heads = [match.groups() for line in lines if (match := BATCH.match(line))]
-    assert [tuple(json.loads(fact) for fact in head) for head in heads] == list(map(told, found))
-    said = [expected(line) for line in lines if line.startswith("|")]
-    assert said == [record for batch in found for record in read(batch)]
-    assert len(said) > 3
+    assert [tuple(json.loads(fact) for fact in head) for head in heads] == list(map(header_fields, found))
+    dumped_fields = [expected(line) for line in lines if line.startswith("|")]
+    assert dumped_fields == [record for batch in found for record in read(batch)]
+    assert len(dumped_fields) > 3

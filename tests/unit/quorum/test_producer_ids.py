@@ -1,4 +1,4 @@
-"""Blocks of producer ids: one at a time, and a controller that gives none is no reason for clients to give up."""
+"""Tests of the producer ids that a broker allocates from the controller in blocks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ids_from(*answers):
     return ProducerIds(Controller(*answers), 1, lambda: 5)
 
 
-async def test_ids_come_from_one_block_after_the_other():
+async def test_ids_are_taken_from_one_block_after_another():
     ids = ids_from(
         AllocateProducerIdsResponse(producer_id_start=10, producer_id_len=2),
         AllocateProducerIdsResponse(producer_id_start=30, producer_id_len=1),
@@ -43,7 +43,7 @@ async def test_ids_come_from_one_block_after_the_other():
         ApiError(ErrorCode.KAFKA_STORAGE_ERROR),
     ],
 )
-async def test_who_gets_no_block_is_to_ask_again(answer):
+async def test_a_client_gets_a_retriable_error_while_no_block_is_available(answer):
     ids = ids_from(answer, AllocateProducerIdsResponse(producer_id_start=10, producer_id_len=2))
     with pytest.raises(ApiError) as refused:
         await ids.next()

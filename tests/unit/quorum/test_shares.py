@@ -1,4 +1,6 @@
-"""Requests for thousands of partitions: decided, written and replayed in shares of the loop, and yet as a whole."""
+"""Tests of controller requests for thousands of partitions: other tasks run meanwhile, and the change
+is atomic.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import trio
 
 from pykbroker.quorum.controller import Controller
 from pykbroker.world.turns import SHARE_NS, STEPS_A_LOOK
-from tests.unit.quorum.logs import disk_at, living
+from tests.unit.quorum.logs import disk_at, running_controller
 from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -26,26 +28,28 @@ from wire.messages.incremental_alter_configs import (
 
 MANY = 2_000
 SLOW = SHARE_NS + 1
-"""A clock that goes so far between two looks finds each share used up."""
+"""Nanoseconds that the clock advances at each reading, so that every share of the event loop is used up
+at once.
+"""
 
 
-class Bystander:
-    """Counts how often it has the loop."""
+class PassCounter:
+    """A task that counts the passes of the event loop."""
 
     def __init__(self) -> None:
-        self.turns = 0
+        self.passes_seen = 0
 
     async def run(self) -> None:
         while True:
             await trio.lowlevel.checkpoint()
-            self.turns += 1
+            self.passes_seen += 1
 
 
 def creation(partitions: int) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=partitions, replication_factor=1)])
 
 
-def made(controller: Controller) -> int:
+def partition_count(controller: Controller) -> int:
     """Return the number of partitions of the topic in the newest image."""
     topic = controller.images.committed.topics.by_name.get("t")
     return 0 if topic is None else len(topic.partitions)
@@ -74,45 +78,45 @@ Ask = Callable[[Controller], Awaitable[object]]
     ],
     ids=["CreateTopics", "AlterPartitionReassignments", "ElectLeaders", "IncrementalAlterConfigs"],
 )
-async def test_others_have_their_turn(tmp_path: Path, ask: Ask, passes: int) -> None:
-    async with living(disk_at(tmp_path), tick_ns=SLOW) as controller, trio.open_nursery() as nursery:
-        nursery.start_soon((bystander := Bystander()).run)
+async def test_other_tasks_run_during_a_large_request(tmp_path: Path, ask: Ask, passes: int) -> None:
+    async with running_controller(disk_at(tmp_path), tick_ns=SLOW) as controller, trio.open_nursery() as nursery:
+        nursery.start_soon((counter := PassCounter()).run)
         await ask(controller)
-        assert bystander.turns >= passes * MANY // STEPS_A_LOOK
+        assert counter.passes_seen >= passes * MANY // STEPS_A_LOOK
         nursery.cancel_scope.cancel()
 
 
-async def test_no_image_holds_a_part_of_a_topic(tmp_path: Path) -> None:
+async def test_no_image_contains_only_some_partitions_of_a_new_topic(tmp_path: Path) -> None:
     seen = set[int]()
 
     async def look(controller: Controller) -> None:
         while True:
             await trio.lowlevel.checkpoint()
-            controller._shell._replies._due.set()  # a commit is due at any time
-            seen.add(made(controller))
+            controller._shell._replies._due.set()  # A commit may be due at any time.
+            seen.add(partition_count(controller))
 
-    async with living(disk_at(tmp_path), tick_ns=SLOW) as controller, trio.open_nursery() as nursery:
+    async with running_controller(disk_at(tmp_path), tick_ns=SLOW) as controller, trio.open_nursery() as nursery:
         nursery.start_soon(look, controller)
         await controller.ask(creation(MANY))
-        assert seen | {made(controller)} == {0, MANY}
+        assert seen | {partition_count(controller)} == {0, MANY}
         nursery.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize("turns", range(0, 420, 30))
-async def test_a_caller_who_gives_up_leaves_all_of_it_or_nothing(tmp_path: Path, turns: int) -> None:
-    async with living(disk_at(tmp_path), tick_ns=SLOW) as controller, trio.open_nursery() as nursery:
-        nursery.start_soon((bystander := Bystander()).run)
+async def test_a_cancelled_request_takes_effect_completely_or_not_at_all(tmp_path: Path, passes_seen: int) -> None:
+    async with running_controller(disk_at(tmp_path), tick_ns=SLOW) as controller, trio.open_nursery() as nursery:
+        nursery.start_soon((counter := PassCounter()).run)
         with trio.CancelScope() as scope:
-            nursery.start_soon(_cancel_after, bystander, turns, scope)
+            nursery.start_soon(_cancel_after, counter, passes_seen, scope)
             await controller.ask(creation(MANY))
         await controller.ask(
             CreateTopicsRequest(topics=[CreatableTopic(name="next", num_partitions=1, replication_factor=1)])
         )
-        assert made(controller) in (0, MANY)
+        assert partition_count(controller) in (0, MANY)
         nursery.cancel_scope.cancel()
 
 
-async def _cancel_after(bystander: Bystander, turns: int, scope: trio.CancelScope) -> None:
-    while bystander.turns < turns:
+async def _cancel_after(counter: PassCounter, passes_seen: int, scope: trio.CancelScope) -> None:
+    while counter.passes_seen < passes_seen:
         await trio.lowlevel.checkpoint()
     scope.cancel()

@@ -1,4 +1,6 @@
-"""Snapshots of the metadata log: when one is taken, what it lets go, and what a start makes of those it finds."""
+"""Tests of snapshots of the metadata log: when they are taken, what they allow to delete, and how a
+start reads them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,14 @@ from pykbroker.quorum.snapshot_file import SnapshotId, decode_snapshot, encode_s
 from pykbroker.quorum.snapshots import Snapshots
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.core.metadata.harness import NOW_MS, SNAPSHOTTED, golden, topic
-from tests.unit.quorum.logs import Inline, disk_at, golden_directory, living, metadata_log, started
+from tests.unit.quorum.logs import (
+    InlineOffLoop,
+    disk_at,
+    golden_directory,
+    metadata_log,
+    running_controller,
+    started_controller,
+)
 from wire.errors import DecodeError
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.records.batch import Batch, batches
@@ -41,7 +50,7 @@ async def create(controller: Controller, *names: str) -> None:
 
 
 def found(disk: SystemDisk) -> list[SnapshotId]:
-    return Snapshots(disk, Inline()).ids()
+    return Snapshots(disk, InlineOffLoop()).ids()
 
 
 def metadata(disk: SystemDisk) -> Path:
@@ -49,8 +58,8 @@ def metadata(disk: SystemDisk) -> Path:
 
 
 async def read_again(disk: SystemDisk) -> MetadataImage:
-    """Return the image that a start finds."""
-    controller = await started(disk)
+    """Return the image that the next start reads."""
+    controller = await started_controller(disk)
     await controller.close()
     return controller.images.committed
 
@@ -77,7 +86,7 @@ def same(one: MetadataImage, other: MetadataImage) -> bool:
         "dynamic-quorum/__cluster_metadata-0/00000000000000000000-0000000000.checkpoint",
     ],
 )
-def test_a_snapshot_is_laid_out_as_kafka_does(name: str) -> None:
+def test_a_snapshot_has_the_same_batches_as_kafkas(name: str) -> None:
     theirs = golden(KRAFT, name)
     content = decode_snapshot(theirs)
     epoch = int(name.split("-")[-1].removesuffix(".checkpoint"))
@@ -99,7 +108,7 @@ def without_times(batch: Batch) -> tuple[object, ...]:
     )
 
 
-def test_many_records_are_many_batches() -> None:
+def test_the_records_of_a_snapshot_are_split_into_batches() -> None:
     parts = encode_snapshot([bytes(50)] * 3000, 1, 0, NOW_MS)
     assert [Batch.read(part).count for part in parts] == [1, 1024, 1024, 952, 1]
     assert len(encode_snapshot([bytes(1 << 19)] * 5, 1, 0, NOW_MS)) == 7
@@ -107,16 +116,16 @@ def test_many_records_are_many_batches() -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 82, 83, 5854, -1])
-def test_a_file_that_is_cut_off_does_not_hold(cut: int) -> None:
+def test_a_truncated_snapshot_is_refused(cut: int) -> None:
     theirs = golden(KRAFT, f"{SNAPSHOTTED}00000000000000000484-0000000003.checkpoint")
     with pytest.raises(DecodeError):
         decode_snapshot(theirs[:cut])
 
 
-async def test_a_file_bears_its_name_once_it_is_whole_and_is_read_by_its_owner_alone(tmp_path: Path) -> None:
+async def test_a_snapshot_is_renamed_once_it_is_complete_and_only_its_owner_may_read_it(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
     disk.make_directory(METADATA_DIRECTORY)
-    snapshots, one = Snapshots(disk, Inline()), SnapshotId(7, 1)
+    snapshots, one = Snapshots(disk, InlineOffLoop()), SnapshotId(7, 1)
     (metadata(disk) / "00000000000000000007-0000000001.checkpoint.part").write_bytes(b"cut off")
     await snapshots.write(one, encode_snapshot([b"\x01\x14\x00\x00"], 1, 5, NOW_MS))
     assert os.listdir(metadata(disk)) == ["00000000000000000007-0000000001.checkpoint"]
@@ -125,10 +134,10 @@ async def test_a_file_bears_its_name_once_it_is_whole_and_is_read_by_its_owner_a
     assert (await snapshots.read(one)).values == (b"\x01\x14\x00\x00",)
 
 
-# When
+# ---- When a snapshot is taken
 
 
-def test_the_rules_are_kafkas_configs() -> None:
+def test_the_limits_are_set_by_kafkas_configs() -> None:
     assert LogRules.of(BrokerConfig.from_mapping({})) == LogRules()
     texts = {
         "metadata.log.segment.bytes": "8388608",
@@ -150,9 +159,9 @@ def test_the_rules_are_kafkas_configs() -> None:
     assert LogRules.of(small).segment_bytes == 100
 
 
-async def test_enough_records_ask_for_a_snapshot(tmp_path: Path) -> None:
+async def test_a_snapshot_is_taken_after_enough_record_bytes(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
-    async with living(disk, rules=OFTEN) as controller:
+    async with running_controller(disk, rules=OFTEN) as controller:
         await create(controller, "a", "b", "c", "d", "e")
         last = controller.images.committed
     assert len(found(disk)) > 1
@@ -160,11 +169,11 @@ async def test_enough_records_ask_for_a_snapshot(tmp_path: Path) -> None:
     assert same(await read_again(disk), last)
 
 
-async def test_time_asks_for_a_snapshot_only_where_something_happened(
+async def test_a_snapshot_is_taken_after_an_interval_only_if_the_metadata_changed(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     disk = disk_at(tmp_path)
-    async with living(disk) as controller:
+    async with running_controller(disk) as controller:
         await trio.sleep(0.9 * HOUR_S)
         assert found(disk) == []
         await trio.sleep(0.2 * HOUR_S)
@@ -178,17 +187,17 @@ async def test_time_asks_for_a_snapshot_only_where_something_happened(
         assert len(found(disk)) == 2
 
 
-async def test_a_long_log_is_put_into_a_snapshot_at_start(tmp_path: Path) -> None:
+async def test_a_start_with_a_long_log_takes_a_snapshot(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
-    async with living(disk, rules=LogRules(snapshot_interval_ms=0)) as controller:
+    async with running_controller(disk, rules=LogRules(snapshot_interval_ms=0)) as controller:
         await create(controller, "a", "b", "c")
     assert found(disk) == []
-    async with living(disk, rules=OFTEN) as controller:
+    async with running_controller(disk, rules=OFTEN) as controller:
         await wait_all_tasks_blocked()
         assert found(disk)[0].end_offset > 0
 
 
-async def test_a_disk_that_refuses_a_snapshot_stops_nothing(
+async def test_a_snapshot_that_cannot_be_written_is_logged_and_retried_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = disk_at(tmp_path)
@@ -196,7 +205,7 @@ async def test_a_disk_that_refuses_a_snapshot_stops_nothing(
     async def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    async with living(disk, rules=OFTEN) as controller:
+    async with running_controller(disk, rules=OFTEN) as controller:
         with monkeypatch.context() as patched:
             patched.setattr(Snapshots, "write", refuse)
             await create(controller, "a", "b", "c")
@@ -205,14 +214,16 @@ async def test_a_disk_that_refuses_a_snapshot_stops_nothing(
         assert found(disk)
 
 
-# What it lets go
+# ---- What a snapshot allows to delete
 
 
-async def test_the_log_is_cut_when_all_together_is_too_large(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_log_is_truncated_up_to_a_snapshot_when_log_and_snapshots_exceed_their_limit(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     disk = disk_at(tmp_path)
     rules = LogRules(segment_bytes=1000, snapshot_bytes=1000, retention_bytes=4000)
     with caplog.at_level("INFO"):
-        async with living(disk, rules=rules) as controller:
+        async with running_controller(disk, rules=rules) as controller:
             await create(controller, *(f"t{number}" for number in range(40)))
             last = controller.images.committed
     segments = sorted(metadata(disk).glob("*.log"))
@@ -220,18 +231,18 @@ async def test_the_log_is_cut_when_all_together_is_too_large(tmp_path: Path, cap
     assert not list(metadata(disk).glob("*.deleted"))
     assert "metadata.max.retention.bytes allows 4000" in caplog.text
     assert same(await read_again(disk), last)
-    async with living(disk, rules=rules) as controller:
+    async with running_controller(disk, rules=rules) as controller:
         assert set(controller.images.current.topics.by_name) == set(last.topics.by_name)
         assert controller.images.current.topics.by_name["t39"].partitions[0].leader == 1
 
 
-async def test_what_is_too_old_goes_but_one_snapshot_stays(tmp_path: Path, autojump_clock: MockClock) -> None:
+async def test_old_snapshots_are_deleted_except_the_newest(tmp_path: Path, autojump_clock: MockClock) -> None:
     disk = disk_at(tmp_path)
 
     def wall_ms() -> int:
         return NOW_MS + int(trio.current_time() * 1000)
 
-    async with living(disk, rules=LogRules(retention_ms=6 * HOUR_S * 1000), wall_ms=wall_ms) as controller:
+    async with running_controller(disk, rules=LogRules(retention_ms=6 * HOUR_S * 1000), wall_ms=wall_ms) as controller:
         for name in ("a", "b", "c"):
             await create(controller, name)
             await trio.sleep(2 * HOUR_S)
@@ -241,16 +252,16 @@ async def test_what_is_too_old_goes_but_one_snapshot_stays(tmp_path: Path, autoj
         assert left.end_offset == controller.images.current.offset + 1
 
 
-async def test_nothing_is_cut_that_only_a_damaged_snapshot_holds(
+async def test_the_log_is_not_truncated_up_to_a_damaged_snapshot(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = disk_at(tmp_path)
-    async with living(disk, rules=OFTEN) as controller:
+    async with running_controller(disk, rules=OFTEN) as controller:
         await create(controller, "a", "b", "c")
         last = controller.images.committed
     oldest, *younger = found(disk)
     assert younger
-    controller = await started(disk, rules=LogRules(retention_bytes=10))
+    controller = await started_controller(disk, rules=LogRules(retention_bytes=10))
     for snapshot in younger:
         flip(metadata(disk) / snapshot.name, 200)
     async with trio.open_nursery() as nursery:
@@ -263,7 +274,7 @@ async def test_nothing_is_cut_that_only_a_damaged_snapshot_holds(
     assert same(await read_again(disk), last)
 
 
-# What a start makes of them
+# ---- How a start reads snapshots
 
 
 def flip(path: Path, position: int) -> None:
@@ -275,11 +286,11 @@ def flip(path: Path, position: int) -> None:
 
 
 @pytest.mark.parametrize("position", [3, 15, 30, 70, 90, 200, -1], ids=str)
-async def test_a_damaged_snapshot_gives_way_to_the_one_before_it(
+async def test_a_start_falls_back_from_a_damaged_snapshot_to_the_previous_one(
     tmp_path: Path, position: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     disk = disk_at(tmp_path)
-    async with living(disk, rules=OFTEN) as controller:
+    async with running_controller(disk, rules=OFTEN) as controller:
         await create(controller, "a", "b", "c", "d")
         last = controller.images.committed
     *_, before, newest = found(disk)
@@ -290,9 +301,9 @@ async def test_a_damaged_snapshot_gives_way_to_the_one_before_it(
     assert (metadata(disk) / f"{newest.name}.damaged").exists()
 
 
-async def test_without_any_snapshot_that_holds_the_whole_log_is_read(tmp_path: Path) -> None:
+async def test_a_start_reads_the_whole_log_if_all_snapshots_are_damaged(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
-    async with living(disk, rules=OFTEN) as controller:
+    async with running_controller(disk, rules=OFTEN) as controller:
         await create(controller, "a", "b", "c")
         last = controller.images.committed
     for snapshot in found(disk):
@@ -300,34 +311,36 @@ async def test_without_any_snapshot_that_holds_the_whole_log_is_read(tmp_path: P
     assert same(await read_again(disk), last)
 
 
-async def test_a_log_whose_beginning_is_gone_with_its_snapshots_is_refused(tmp_path: Path) -> None:
+async def test_a_start_is_refused_if_the_log_is_truncated_and_all_snapshots_are_damaged(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
     rules = LogRules(segment_bytes=1000, snapshot_bytes=1000, retention_bytes=2000)
-    async with living(disk, rules=rules) as controller:
+    async with running_controller(disk, rules=rules) as controller:
         await create(controller, *(f"t{number}" for number in range(40)))
     before = found(disk)
     for snapshot in before:
         flip(metadata(disk) / snapshot.name, 100)
     with pytest.raises(StartError, match="no undamaged snapshot has the records before it"):
-        await started(disk)
+        await started_controller(disk)
     assert found(disk) == before
 
 
-async def test_what_a_killed_broker_was_writing_is_removed(tmp_path: Path) -> None:
+async def test_a_start_removes_an_incomplete_snapshot(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
-    await (await started(disk)).close()
+    await (await started_controller(disk)).close()
     part = metadata(disk) / "00000000000000000484-0000000003-1234567.checkpoint.part"
     part.write_bytes(b"cut off")
-    await (await started(disk)).close()
+    await (await started_controller(disk)).close()
     assert not part.exists()
 
 
-# What nobody here knows
+# ---- Unknown records
 
 
-async def test_what_is_not_known_survives_a_snapshot(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_unknown_records_and_feature_levels_survive_a_snapshot(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     disk = disk_at(tmp_path)
-    await (await started(disk)).close()
+    await (await started_controller(disk)).close()
     log = await metadata_log(disk)
     builder = BatchBuilder()
     unknown = bytes.fromhex("01ff0100") + b"whatever"
@@ -340,23 +353,23 @@ async def test_what_is_not_known_survives_a_snapshot(tmp_path: Path, caplog: pyt
         builder.append(None, value, timestamp=NOW_MS)
     log.append_as_leader(builder.build(), 1)
     await log.close()
-    async with living(disk, rules=OFTEN) as controller:
+    async with running_controller(disk, rules=OFTEN) as controller:
         await create(controller, "a", "b", "c", "d")
     assert "the cluster has feature new.version at level 2, which this broker does not support" in caplog.text
     (metadata(disk) / "00000000000000000000.log").write_bytes(b"")
     (metadata(disk) / "00000000000000000000.log").rename(metadata(disk) / f"{found(disk)[-1].end_offset:020}.log")
     for gone in ("quorum-state", "leader-epoch-checkpoint"):
-        (metadata(disk) / gone).unlink(missing_ok=True)  # a short log has no file of epochs
+        (metadata(disk) / gone).unlink(missing_ok=True)  # A short log has no leader epoch checkpoint.
     image = await read_again(disk)
     assert image.records.unknown == (unknown, unknown)
     assert (image.features.level("group.version"), image.features.level("new.version")) == (7, 2)
 
 
-async def test_voters_that_stand_in_the_log_stand_in_its_snapshots(tmp_path: Path) -> None:
+async def test_dynamic_voters_in_the_log_are_kept_in_snapshots(tmp_path: Path) -> None:
     disk = golden_directory(KRAFT, "dynamic-quorum", tmp_path)
-    async with living(disk, rules=OFTEN) as controller:
+    async with running_controller(disk, rules=OFTEN) as controller:
         await create(controller, "a", "b", "c")
-    version, voters = (await Snapshots(disk, Inline()).read(found(disk)[-1])).quorum
+    version, voters = (await Snapshots(disk, InlineOffLoop()).read(found(disk)[-1])).quorum
     assert isinstance(version, KRaftVersionRecord)
     assert isinstance(voters, VotersRecord)
     assert (version.kraft_version, [voter.voter_id for voter in voters.voters]) == (1, [1])

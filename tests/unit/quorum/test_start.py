@@ -1,4 +1,6 @@
-"""The start of a controller: on an empty directory, on its own files, on Apache Kafka's, and on damaged ones."""
+"""Tests of the start of a controller on an empty directory, on its own files, on Kafka's files and on
+damaged files.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,15 @@ from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.storage.log.log import Log
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.core.metadata.harness import CLUSTER, NOW_MS, SNAPSHOTTED, golden, golden_harness, topic
-from tests.unit.quorum.logs import ENDPOINT, IDENTITY, disk_at, follow, golden_directory, metadata_log, started
+from tests.unit.quorum.logs import (
+    ENDPOINT,
+    IDENTITY,
+    disk_at,
+    follow,
+    golden_directory,
+    metadata_log,
+    started_controller,
+)
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.records.batch import batches
 from wire.records.builder import BatchBuilder
@@ -28,14 +38,16 @@ from wire.stored.metadata_settings import FeatureLevelRecord
 KRAFT = "kraft-snapshot-and-dynamic"
 
 
-class Life:
-    """A broker from its start to its end: registered, followed, and stopped or killed."""
+class BrokerRun:
+    """One run of a broker from its start to a clean stop or a kill; it registers, unfences and creates
+    topics.
+    """
 
     def __init__(self, disk: SystemDisk, *, clean: bool, kill: bool = False, seed: int = 3) -> None:
         self.disk, self.clean, self.kill, self.seed = disk, clean, kill, seed
 
-    async def live(self, *topics: str) -> Controller:
-        controller = await started(self.disk, seed=self.seed)
+    async def run(self, *topics: str) -> Controller:
+        controller = await started_controller(self.disk, seed=self.seed)
         with trio.fail_after(30):
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(controller.run)
@@ -60,8 +72,8 @@ def quorum_state(path: Path) -> dict[str, object]:
     return dict(json.loads((path / METADATA_DIRECTORY / "quorum-state").read_text()))
 
 
-async def test_a_new_cluster(tmp_path: Path) -> None:
-    controller = await started(disk_at(tmp_path))
+async def test_a_new_cluster_is_bootstrapped(tmp_path: Path) -> None:
+    controller = await started_controller(disk_at(tmp_path))
     image = controller.images.committed
     assert (image.offset, image.epoch, controller.epoch) == (9, 1, 1)
     assert image.features.levels == NEW_CLUSTER
@@ -82,13 +94,13 @@ async def test_a_new_cluster(tmp_path: Path) -> None:
     assert (first.attributes, first.leader_epoch, second.base_offset, second.count) == (0x20, 1, 1, 9)
 
 
-async def test_every_start_is_an_epoch_and_loses_nothing(tmp_path: Path) -> None:
+async def test_every_start_has_a_new_epoch_and_keeps_all_topics(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
-    life = Life(disk, clean=False)
-    await life.live("a", "b")
-    names = set(life.serving.topics.by_name)
+    run = BrokerRun(disk, clean=False)
+    await run.run("a", "b")
+    names = set(run.serving.topics.by_name)
     for epoch in (2, 3):
-        controller = await Life(disk, clean=True).live()
+        controller = await BrokerRun(disk, clean=True).run()
         assert controller.epoch == epoch
         assert set(controller.images.committed.topics.by_name) == names == {"a", "b"}
     log = (tmp_path / METADATA_DIRECTORY / "00000000000000000000.log").read_bytes()
@@ -96,18 +108,18 @@ async def test_every_start_is_an_epoch_and_loses_nothing(tmp_path: Path) -> None
     assert quorum_state(tmp_path)["leaderEpoch"] == 3
 
 
-async def test_leadership_after_a_clean_stop_and_after_a_kill(tmp_path: Path) -> None:
+async def test_partition_leadership_after_a_clean_stop_and_after_a_kill(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
-    life = Life(disk, clean=False)
-    await life.live("a")
-    assert life.serving.topics.by_name["a"].partitions[0].leader_epoch == 0
-    life = Life(disk, clean=True, kill=True, seed=4)
-    await life.live()
-    partition = life.serving.topics.by_name["a"].partitions[0]
+    run = BrokerRun(disk, clean=False)
+    await run.run("a")
+    assert run.serving.topics.by_name["a"].partitions[0].leader_epoch == 0
+    run = BrokerRun(disk, clean=True, kill=True, seed=4)
+    await run.run()
+    partition = run.serving.topics.by_name["a"].partitions[0]
     assert (partition.leader, partition.leader_epoch, partition.recovering) == (1, 2, False)
-    life = Life(disk, clean=False, seed=5)
-    await life.live()
-    partition = life.serving.topics.by_name["a"].partitions[0]
+    run = BrokerRun(disk, clean=False, seed=5)
+    await run.run()
+    partition = run.serving.topics.by_name["a"].partitions[0]
     assert (partition.leader, partition.leader_epoch, partition.recovering) == (1, 4, True)
     assert partition.directories == IDENTITY.directory_ids
 
@@ -116,11 +128,13 @@ async def test_leadership_after_a_clean_stop_and_after_a_kill(tmp_path: Path) ->
     ("archive", "root", "offset", "epoch"),
     [("clean", "clean", 451, 2), (KRAFT, "snapshotted", 517, 3), (KRAFT, "dynamic-quorum", 20, 1)],
 )
-async def test_kafkas_directories(tmp_path: Path, archive: str, root: str, offset: int, epoch: int) -> None:
+async def test_a_controller_starts_on_kafkas_directories(
+    tmp_path: Path, archive: str, root: str, offset: int, epoch: int
+) -> None:
     disk = golden_directory(archive, root, tmp_path)
     image = golden_harness(archive, f"{root}/{METADATA_DIRECTORY}/00000000000000000000.log").freeze().image
     assert image.offset == offset
-    controller = await started(disk)
+    controller = await started_controller(disk)
     assert controller.epoch == epoch + 1
     assert controller.images.committed.offset == offset + 1
     assert controller.images.committed.topics == image.topics
@@ -128,11 +142,11 @@ async def test_kafkas_directories(tmp_path: Path, archive: str, root: str, offse
     await controller.close()
 
 
-async def test_voters_that_stand_in_the_log_keep_the_form_of_the_state(tmp_path: Path) -> None:
+async def test_quorum_state_is_rewritten_in_version_1_if_the_log_has_dynamic_voters(tmp_path: Path) -> None:
     disk = golden_directory(KRAFT, "dynamic-quorum", tmp_path)
     state = tmp_path / "dynamic-quorum" / METADATA_DIRECTORY / "quorum-state"
     state.unlink()
-    await (await started(disk)).close()
+    await (await started_controller(disk)).close()
     assert json.loads(state.read_text())["data_version"] == 1
 
 
@@ -149,9 +163,9 @@ async def snapshot_only(tmp_path: Path, name: str, end: int) -> SystemDisk:
 
 
 @pytest.mark.parametrize("end", [484, 517])
-async def test_a_log_that_begins_with_a_snapshot(tmp_path: Path, end: int) -> None:
+async def test_a_controller_starts_from_a_snapshot_and_the_log_after_it(tmp_path: Path, end: int) -> None:
     disk = await snapshot_only(tmp_path, f"{end:020}-0000000003.checkpoint", end)
-    controller = await started(disk)
+    controller = await started_controller(disk)
     whole = golden_harness(KRAFT, SNAPSHOTTED + "00000000000000000000.log").freeze().image
     found = controller.images.committed
     assert (found.offset, found.epoch) == (whole.offset + 1, 4)
@@ -159,18 +173,18 @@ async def test_a_log_that_begins_with_a_snapshot(tmp_path: Path, end: int) -> No
     await controller.close()
 
 
-async def test_a_snapshot_that_does_not_reach_to_the_log_is_no_beginning(tmp_path: Path) -> None:
+async def test_a_gap_between_the_snapshot_and_the_log_prevents_the_start(tmp_path: Path) -> None:
     disk = await snapshot_only(tmp_path, "00000000000000000484-0000000003.checkpoint", 517)
     with pytest.raises(StartError, match="offsets from 517 to 518, but the newest snapshot ends at 484"):
-        await started(disk)
+        await started_controller(disk)
 
 
-async def test_a_log_that_ends_before_its_snapshot_has_lost_something(tmp_path: Path) -> None:
+async def test_a_log_that_ends_before_its_snapshot_prevents_the_start(tmp_path: Path) -> None:
     disk = golden_directory(KRAFT, "snapshotted", tmp_path)
     log = tmp_path / "snapshotted" / METADATA_DIRECTORY / "00000000000000000000.log"
     log.write_bytes(log.read_bytes()[:30000])
     with pytest.raises(StartError, match="is damaged"):
-        await started(disk)
+        await started_controller(disk)
 
 
 def flip(path: Path, position: int) -> None:
@@ -180,116 +194,116 @@ def flip(path: Path, position: int) -> None:
     path.write_bytes(content)
 
 
-async def test_damage_where_the_log_was_synced_is_no_torn_tail(tmp_path: Path) -> None:
+async def test_damage_below_the_synced_offset_prevents_the_start(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
-    await Life(disk, clean=False).live("a")
+    await BrokerRun(disk, clean=False).run("a")
     log = tmp_path / METADATA_DIRECTORY / "00000000000000000000.log"
     flip(log, 300)
     before = log.read_bytes()
     with pytest.raises(StartError, match="Restore __cluster_metadata-0 from a copy; nothing was changed"):
-        await started(disk)
+        await started_controller(disk)
     assert log.read_bytes() == before
 
 
-async def test_a_tail_that_was_not_synced_is_cut(tmp_path: Path) -> None:
+async def test_an_unsynced_damaged_end_of_the_log_is_truncated(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
-    await Life(disk, clean=False).live("a")
+    await BrokerRun(disk, clean=False).run("a")
     log = tmp_path / METADATA_DIRECTORY / "00000000000000000000.log"
     log.write_bytes(log.read_bytes() + bytes(100))
-    await Life(disk, clean=False).live("b")
-    life = Life(disk, clean=True)
-    await life.live()
-    assert set(life.serving.topics.by_name) == {"a", "b"}
+    await BrokerRun(disk, clean=False).run("b")
+    run = BrokerRun(disk, clean=True)
+    await run.run()
+    assert set(run.serving.topics.by_name) == {"a", "b"}
 
 
-async def test_a_log_that_has_lost_its_end(tmp_path: Path) -> None:
+async def test_a_log_that_ends_below_the_synced_offset_prevents_the_start(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
-    await Life(disk, clean=False).live("a")
+    await BrokerRun(disk, clean=False).run("a")
     log = tmp_path / METADATA_DIRECTORY / "00000000000000000000.log"
     first = next(batches(log.read_bytes()))
     log.write_bytes(first.buffer)
     with pytest.raises(StartError, match="ends at offset 1; all below [0-9]+ was synced. Restore"):
-        await started(disk)
+        await started_controller(disk)
 
 
-async def test_a_kill_keeps_what_was_answered(tmp_path: Path) -> None:
+async def test_a_kill_loses_no_committed_change(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
-    await Life(disk, clean=False, kill=True).live("a")
-    life = Life(disk, clean=False, kill=True)
-    await life.live("b")
-    assert set(life.serving.topics.by_name) == {"a", "b"}
+    await BrokerRun(disk, clean=False, kill=True).run("a")
+    run = BrokerRun(disk, clean=False, kill=True)
+    await run.run("b")
+    assert set(run.serving.topics.by_name) == {"a", "b"}
 
 
 @pytest.mark.parametrize("root", ["snapshotted", "dynamic-quorum"])
-async def test_another_clusters_metadata(tmp_path: Path, root: str) -> None:
+async def test_the_metadata_log_of_another_cluster_prevents_the_start(tmp_path: Path, root: str) -> None:
     disk = golden_directory(KRAFT, root, tmp_path)
-    await (await started(disk)).close()
+    await (await started_controller(disk)).close()
     with pytest.raises(StartError, match=r"belongs to cluster MkU3OEVBNTcwNTJENDM2Qk, and meta.properties says"):
-        await started(disk, cluster_id="another")
+        await started_controller(disk, cluster_id="another")
 
 
-async def test_other_voters(tmp_path: Path) -> None:
+async def test_a_quorum_state_with_other_voters_prevents_the_start(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
-    await (await started(disk)).close()
+    await (await started_controller(disk)).close()
     state = tmp_path / METADATA_DIRECTORY / "quorum-state"
     state.write_text(state.read_text().replace('{"voterId":1}', '{"voterId":1},{"voterId":2}'))
     with pytest.raises(StartError, match=r"voters \[1, 2\], but node 1 can only run alone"):
-        await started(disk)
+        await started_controller(disk)
 
 
 @pytest.mark.parametrize("name", [f"{METADATA_DIRECTORY}/quorum-state", "bootstrap.checkpoint"])
-async def test_a_damaged_file_is_named_with_its_place(tmp_path: Path, name: str) -> None:
+async def test_a_damaged_file_prevents_the_start_and_the_error_names_its_path(tmp_path: Path, name: str) -> None:
     disk = disk_at(tmp_path)
     (tmp_path / METADATA_DIRECTORY).mkdir(exist_ok=True)
     (tmp_path / name).write_bytes(b"junk")
     with pytest.raises(StartError, match=f"^{tmp_path}/{name} is damaged .*: remove it, and "):
-        await started(disk)
+        await started_controller(disk)
     assert (tmp_path / name).read_bytes() == b"junk"
 
 
-async def test_a_newer_clusters_metadata_is_left_alone(tmp_path: Path) -> None:
+async def test_a_newer_metadata_version_prevents_the_start_and_changes_nothing(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
     newer = FeatureLevelRecord(name="metadata.version", feature_level=31)
     (tmp_path / "bootstrap.checkpoint").write_bytes(bootstrap_content([newer], NOW_MS))
     with pytest.raises(StartError, match="at metadata.version 31, and this broker supports 7 to 30"):
-        await started(disk)
+        await started_controller(disk)
     assert not (tmp_path / METADATA_DIRECTORY / "quorum-state").exists()
 
 
-async def test_a_cluster_begins_with_what_it_was_formatted_with(tmp_path: Path) -> None:
+async def test_a_new_cluster_has_the_levels_of_its_bootstrap_file(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
     levels = FeatureLevelRecord(name="metadata.version", feature_level=25)
     (tmp_path / "bootstrap.checkpoint").write_bytes(bootstrap_content([levels], NOW_MS))
-    life = Life(disk, clean=False)
-    controller = await life.live("a")
+    run = BrokerRun(disk, clean=False)
+    controller = await run.run("a")
     assert controller.images.committed.features.levels == {"metadata.version": 25}
     assert controller.images.committed.configs.cluster_default == {}
-    again = Life(disk, clean=True)
-    await again.live()
+    again = BrokerRun(disk, clean=True)
+    await again.run()
     assert again.serving.topics.by_name["a"].partitions[0].isr == (1,)
 
 
-async def test_a_transaction_that_nobody_will_end_is_aborted(tmp_path: Path) -> None:
+async def test_an_incomplete_metadata_transaction_is_aborted(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
-    await (await started(disk)).close()
+    await (await started_controller(disk)).close()
     log = await metadata_log(disk)
     begin = bytes.fromhex("01170000")
     config = encode_metadata(FeatureLevelRecord(name="group.version", feature_level=9), 0)
     append(log, begin, config)
     await log.close()
-    controller = await started(disk)
+    controller = await started_controller(disk)
     assert controller.images.committed.features.level("group.version") == 1
     await controller.close()
-    await (await started(disk)).close()
+    await (await started_controller(disk)).close()
 
 
-async def test_records_of_unknown_types_stay_and_change_nothing(tmp_path: Path) -> None:
+async def test_records_of_unknown_types_are_ignored(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
-    await (await started(disk)).close()
+    await (await started_controller(disk)).close()
     log = await metadata_log(disk)
     append(log, bytes.fromhex("01ff0100") + b"whatever")
     await log.close()
-    controller = await started(disk)
+    controller = await started_controller(disk)
     assert controller.images.committed.features.levels == NEW_CLUSTER
     await controller.close()
 
@@ -301,11 +315,11 @@ def append(log: Log, *values: bytes) -> None:
     log.append_as_leader(builder.build(), 1)
 
 
-async def test_a_record_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
+async def test_a_record_that_cannot_be_decoded_prevents_the_start(tmp_path: Path) -> None:
     disk = disk_at(tmp_path)
-    await (await started(disk)).close()
+    await (await started_controller(disk)).close()
     log = await metadata_log(disk)
     append(log, bytes.fromhex("01020001"))
     await log.close()
     with pytest.raises(StartError, match="Restore it from a copy; nothing was changed"):
-        await started(disk)
+        await started_controller(disk)

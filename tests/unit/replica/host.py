@@ -1,4 +1,4 @@
-"""The partitions of a broker on two simulated disks, for tests of moves between them."""
+"""The replicas of a broker with two simulated disks, for tests of moves between log directories."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ PATHS = ("one", "two")
 
 
 async def inline(function: Any, *args: Any) -> Any:
-    """Run off-loop work on the event loop."""
+    """Run a function at once, in place of a worker thread."""
     await trio.lowlevel.checkpoint()
     return function(*args)
 
 
 class Host:
-    """The partitions of a broker, on two disks."""
+    """The replicas of a broker with two log directories, on a simulated disk each."""
 
     def __init__(
         self, volumes: tuple[Volume, ...], assigned: bytes, note: Callable[[], None] = lambda: None, **configs: str
@@ -68,7 +68,7 @@ class Host:
         await trio.lowlevel.checkpoint()
 
     async def finish_moves(self, partition: Partition) -> None:
-        """Wait until the partition is not being moved."""
+        """Wait until the partition is no longer being moved."""
         if any(list(self.replicas.moves.into(one)) for one in self.replicas.moves._places.directories):
             await self.move_away(partition)
 

@@ -1,4 +1,4 @@
-"""`pykbroker.flush.before.ack`: a record is neither acknowledged nor consumed before it is durable."""
+"""Tests of `pykbroker.flush.before.ack`: a record is acknowledged and consumed only after its fsync."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from wire.error_codes import ErrorCode
 
 
 class Device:
-    """A counter of the fsyncs of topic t. Each fsync waits until `go` is set, and fails if that is configured."""
+    """A disk that counts the fsyncs of topic t. An fsync waits until `go` is set, and fails if `error`
+    is set.
+    """
 
     def __init__(self) -> None:
         self.go, self.begun = trio.Event(), trio.Event()
@@ -49,7 +51,7 @@ async def local_broker(tmp_path: Path) -> AsyncIterator[LocalBroker]:
 
 
 async def committed(client: Client) -> int:
-    """Return the high watermark in a consumer's Fetch, after checking that no record is above it."""
+    """Return the high watermark of a consumer's fetch; assert that no returned record is above it."""
     answer = await client.fetch("t", 0)
     assert bool(answer.records) == bool(answer.high_watermark)
     end: int = answer.high_watermark
@@ -88,7 +90,7 @@ async def test_many_connections_share_one_fsync(local_broker: LocalBroker, devic
     await device.begun.wait()
     for client in clients[1:]:
         await client.send(produce_request("t", batch(b"v"), acks=1), 11)
-    for _ in clients:  # passes in which the broker reads the request
+    for _ in clients:  # The broker needs some passes of the event loop to read the request.
         await (await local_broker.connect()).fetch("t", 0)
     device.go.set()
     for client in clients:
@@ -97,7 +99,7 @@ async def test_many_connections_share_one_fsync(local_broker: LocalBroker, devic
     assert device.count <= 4
 
 
-async def test_after_a_failed_fsync_nothing_is_acknowledged_or_consumed(
+async def test_after_a_failed_fsync_no_record_is_acknowledged_or_consumed(
     local_broker: LocalBroker, device: Device
 ) -> None:
     client = await local_broker.connect()
@@ -134,7 +136,7 @@ async def test_without_flush_before_ack_no_produce_waits_for_an_fsync(tmp_path: 
         device.go.set()
 
 
-async def test_records_found_after_a_kill_are_fsynced_before_they_are_served(
+async def test_records_found_after_a_kill_are_fsynced_before_they_are_consumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(tmp_path) as local_broker:

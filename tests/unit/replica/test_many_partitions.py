@@ -1,4 +1,4 @@
-"""Metadata about thousands of partitions is applied a few partitions at a time."""
+"""Tests of metadata about thousands of partitions, which is applied a few partitions at a time."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def serving() -> Replicas:
     return replicas
 
 
-async def turns_of_others(work: Awaitable[object]) -> int:
+async def passes_of_other_tasks(work: Awaitable[object]) -> int:
     """Return how often other tasks run during the work."""
     turns = 0
 
@@ -68,8 +68,8 @@ async def test_other_tasks_run_while_metadata_of_many_partitions_is_applied(
     work: Callable[[Replicas], Awaitable[object]],
 ) -> None:
     replicas = await serving()
-    # Half, because trio runs the tasks that are ready in random order.
-    assert await turns_of_others(work(replicas)) >= MANY // AT_ONCE_MAX // 2
+    # Half of the passes, because trio runs ready tasks in random order.
+    assert await passes_of_other_tasks(work(replicas)) >= MANY // AT_ONCE_MAX // 2
 
 
 async def test_all_partitions_of_a_deleted_topic_are_removed() -> None:

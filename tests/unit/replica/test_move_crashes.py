@@ -1,4 +1,6 @@
-"""Power failures and kills at any point of a move: every acknowledged record survives, in one log."""
+"""Tests of power losses and kills at any point of a move: every acknowledged record survives, in
+exactly one log.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +18,15 @@ from tests.unit.replica.host import IDS, NOW_MS, Host
 from tests.unit.storage.logs import batch, every_byte
 from wire.records.batch import batches
 
-pytestmark = pytest.mark.timeout(240)  # seconds of CPU time, which take longer on a busy machine
+pytestmark = pytest.mark.timeout(240)  # Seconds of CPU time, which take longer on a busy machine.
 
 ENDINGS = 3
 
 
-class Life:
-    """The recorded changes to two volumes, and the state that was promised after each number of changes."""
+class RecordedMove:
+    """A recorded move: the changes to two volumes, and after each change the offsets that a crash must
+    not lose.
+    """
 
     def __init__(self, seed: int) -> None:
         self._dice = Random(seed)
@@ -34,20 +38,20 @@ class Life:
         self.facts: list[tuple[int, int, int, bytes]] = []
         self._synced = 0
 
-    async def live(self) -> Life:
+    async def run(self) -> RecordedMove:
         self.partition = await self.host.open()
         for number in range(8):
             await self.append(number)
         for path in ("two", "one"):
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self.go_on)
+                nursery.start_soon(self.continue_after_crash)
                 await self.host.replicas.move(TopicPartition("t", 0), path)
                 await self.host.move_away(self.partition)
                 nursery.cancel_scope.cancel()
             await self.append(0)
         return self
 
-    async def go_on(self) -> None:
+    async def continue_after_crash(self) -> None:
         while True:
             await self.append(self._dice.randrange(20))
             for _ in range(self._dice.randrange(4)):
@@ -63,11 +67,15 @@ class Life:
             self.note()
 
     def note(self) -> None:
-        """Record the number of changes, the offsets that survive a kill or a power failure, and the right directory."""
+        """Record, after this number of changes, the offsets that survive a kill or a power loss, and the right
+        directory.
+        """
         self.facts.append((len(self.calls), self.partition.high_watermark, self._synced, self.host.assigned))
 
     def endings(self) -> Iterator[tuple[int, tuple[Volume, ...], int]]:
-        """Yield (point, volumes after the crash, number of promised offsets) for each change."""
+        """Yield (number of changes, volumes after the crash, number of offsets that must survive) for
+        each change.
+        """
         volumes, facts = (Volume(), Volume()), iter([*self.facts, (1 << 60, 0, 0, b"")])
         following, appended, synced = next(facts), 0, 0
         for point, (number, (name, args)) in enumerate(self.calls, 1):
@@ -76,7 +84,7 @@ class Life:
                 following = next(facts)
             volumes[number].play((name, args))
             if "/" in str(args[0]) and point % 5:
-                continue  # crashes between two changes of the directories themselves are much alike
+                continue  # Crashes between two changes of directories have similar results.
             yield point, tuple(after_power_loss(one, Random(0), ALL_KEPT) for one in volumes), appended
             for ending in range(ENDINGS):
                 dice = Random(f"{point} {ending}")
@@ -86,7 +94,7 @@ class Life:
 
 @pytest.mark.parametrize("seed", range(2))
 async def test_no_crash_during_a_move_loses_acknowledged_records_or_leaves_two_logs(seed: int) -> None:
-    life = await Life(seed).live()
+    life = await RecordedMove(seed).run()
     written = await every_byte_of(life.partition)
     count = 0
     for point, volumes, promised in life.endings():

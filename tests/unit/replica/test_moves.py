@@ -1,4 +1,6 @@
-"""Moves of partitions between two log directories of a broker: responses to clients, and directories after a crash."""
+"""Tests of moves of partitions between two log directories: responses to clients, and directories after
+a crash.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ Held = dict[str, set[tuple[str, bool]]]
 
 
 class Pause:
-    """A pause of copies after each round until `go` is set. `reached` is set when a copy waits."""
+    """A double that pauses copies after each round until `go` is set. `reached` is set when a copy
+    waits.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.go, self.reached = trio.Event(), trio.Event()
@@ -288,7 +292,7 @@ async def test_a_copy_uses_no_descriptor_that_is_reserved_for_clients(
         await client.create("full", 55)
         assert await alter(client, (there, "t", 0)) == [ErrorCode.KAFKA_STORAGE_ERROR]
         assert "t-0: not moving to another log directory, as no file descriptor is free" in caplog.text
-        assert await alter(client, (here, "t", 0)) == [0], "it is there"
+        assert await alter(client, (here, "t", 0)) == [0], "the partition is in the new directory"
         await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="full")], timeout_ms=1000), 6)
         assert await alter(client, (there, "t", 0)) == [0]
         await until(client, at(here, other=there, there=(("t-0", False),)))

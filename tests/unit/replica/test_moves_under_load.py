@@ -1,4 +1,6 @@
-"""Moves of partitions while clients append, records are deleted and disks fail. Time is virtual."""
+"""Tests of moves of partitions while clients append, records are deleted and disks fail, in virtual
+time.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +82,7 @@ async def under_way(host: Host, *tasks: Callable[[], object]) -> AsyncIterator[N
 
 
 async def arrives(host: Host, partition: Partition, *tasks: Callable[[], object]) -> None:
-    """Move the partition to the second directory, and wait until it is there."""
+    """Move the partition to the second directory, and wait until the move is complete."""
     async with under_way(host, *tasks):
         await host.replicas.move(TopicPartition("t", 0), "two")
         await until(lambda: partition.directory is host.directories[1] and is_named(partition))
@@ -92,7 +94,7 @@ async def ended(host: Host) -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Wait for a condition, a minute of virtual time at most."""
+    """Wait until a condition holds, at most one minute of virtual time."""
     for _ in range(60_000):
         if condition():
             return
@@ -101,7 +103,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def offsets(partition: Partition) -> list[int]:
-    """Return the offsets of all records; each value repeats its offset."""
+    """Return the offsets of all records; assert that each value contains its offset."""
     assert partition.log is not None
     found = [record for one in await every_batch(partition.log) for record in records(one, 1 << 20)]
     assert [int.from_bytes((one.value or b"")[:8], "big") for one in found] == [one.offset for one in found]
@@ -109,7 +111,7 @@ async def offsets(partition: Partition) -> list[int]:
 
 
 async def test_a_copy_that_is_slower_than_producers_catches_up(autojump_clock: object) -> None:
-    """The copy's disk takes 10 ms for each fsync, and each segment of 100 kB needs one or two."""
+    """The disk of the copy takes 10 ms per fsync, and each segment of 100 kB needs one or two."""
     host, partition = await a_host()
     host.disks[1].faults.wait_s = 0.01
     producers = Producer(partition, 0.0005)
@@ -136,7 +138,7 @@ async def test_producers_that_are_slower_than_the_copy_are_not_throttled(
 
 
 async def test_a_move_continues_at_the_new_log_start_offset(autojump_clock: object) -> None:
-    """Retention repeatedly deletes the records that would be copied next."""
+    """Retention repeatedly deletes the records that the move would copy next."""
     host, partition = await a_host(**{"retention.bytes": str(5 * SEGMENT_BYTES), "file.delete.delay.ms": "0"})
     host.disks[1].faults.wait_s = 0.01
     producer = Producer(partition, 0.002)
@@ -180,7 +182,7 @@ async def test_deletions_below_and_above_the_end_of_the_copy_do_not_stop_a_move(
     assert (await offsets(partition))[-1] == 59
 
 
-async def test_a_copy_is_not_level_after_further_appends_to_the_log(autojump_clock: object) -> None:
+async def test_a_copy_does_not_replace_the_log_after_further_appends(autojump_clock: object) -> None:
     host, partition = await a_host()
     await filled(partition, 30)
     async with under_way_not_run(host) as move:
@@ -195,7 +197,7 @@ async def test_a_copy_is_not_level_after_further_appends_to_the_log(autojump_clo
         assert move.log.log_end_offset == 50
 
 
-async def test_a_copy_is_not_level_before_it_is_as_durable_as_the_log(autojump_clock: object) -> None:
+async def test_a_copy_does_not_replace_the_log_before_it_is_as_durable_as_the_log(autojump_clock: object) -> None:
     host, partition = await a_host()
     await filled(partition, 2)
     async with under_way_not_run(host) as move:
@@ -220,7 +222,7 @@ async def test_a_step_copies_chunks_until_it_reaches_its_limit(
         assert move.copied_bytes == chunks * 4 * BATCH_BYTES
 
 
-async def test_clients_append_again_before_the_names_of_directories_are_durable(
+async def test_clients_may_append_before_the_renamed_directories_are_durable(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host, partition = await a_host()
@@ -274,7 +276,7 @@ async def filled_from(partition: Partition, first: int, count: int) -> None:
 
 
 async def test_records_deleted_from_the_log_are_deleted_from_the_copy(autojump_clock: object) -> None:
-    """A long move needs no more disk space than the log."""
+    """A long move needs no more disk space than the log itself."""
     host, partition = await a_host()
     await filled(partition, 30)
     async with under_way_not_run(host) as move:
@@ -290,7 +292,7 @@ async def test_records_deleted_from_the_log_are_deleted_from_the_copy(autojump_c
 
 
 @pytest.mark.parametrize(("lacking", "count"), [(9, 2), (10, 2), (11, 3)])
-async def test_a_copy_is_nearly_level_when_a_round_copied_few_bytes(
+async def test_the_move_is_reported_to_the_controller_once_a_round_copies_few_bytes(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, lacking: int, count: int
 ) -> None:
     """One round precedes the report to the controller and one follows it, or two if the first copied too much."""
@@ -310,7 +312,7 @@ async def test_a_copy_is_nearly_level_when_a_round_copied_few_bytes(
 
 
 @pytest.mark.parametrize("segment_bytes", [BATCH_BYTES, 1 << 26])
-async def test_a_copy_is_flushed_when_it_reaches_its_limits(
+async def test_a_copy_is_flushed_when_its_unflushed_part_reaches_a_limit(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, segment_bytes: int
 ) -> None:
     """The limits are on unflushed bytes and on unflushed sealed segments, which are open files."""
@@ -334,7 +336,7 @@ async def test_a_copy_is_flushed_when_it_reaches_its_limits(
         assert UNFLUSHED_BYTES_MAX <= max(sizes) <= UNFLUSHED_BYTES_MAX + step
 
 
-async def test_a_throttle_admits_half_of_the_bytes_copied(autojump_clock: object) -> None:
+async def test_a_throttled_producer_gets_half_of_the_bytes_that_are_copied(autojump_clock: object) -> None:
     host, partition = await a_host()
     async with under_way_not_run(host) as move:
         move.throttle()
@@ -342,7 +344,7 @@ async def test_a_throttle_admits_half_of_the_bytes_copied(autojump_clock: object
         async with trio.open_nursery() as nursery:
             nursery.start_soon(producer.run)
             await trio.sleep(1)
-            assert producer.acknowledged == ALLOWANCE_BYTES_MAX // BATCH_BYTES + 1  # the last batch exceeds the limit
+            assert producer.acknowledged == ALLOWANCE_BYTES_MAX // BATCH_BYTES + 1  # The last batch exceeds the limit.
             for _ in range(5):
                 before = producer.acknowledged
                 copied = await move.catch_up()
@@ -373,7 +375,7 @@ async def test_a_pause_delays_appends_and_flushes_until_it_ends(autojump_clock: 
 
 
 @pytest.mark.parametrize("end", ["forgotten", "given up", "stopped"])
-async def test_the_throttle_ends_with_its_move(autojump_clock: object, end: str) -> None:
+async def test_throttling_ends_with_the_move(autojump_clock: object, end: str) -> None:
     host, partition = await a_host()
     await filled(partition, 300)
     host.disks[1].faults.wait_s = 0.01
@@ -502,10 +504,10 @@ async def test_a_failed_read_of_the_log_is_retried_a_few_times(
 
 
 @pytest.mark.parametrize("deleted_up_to", [59, 60])
-async def test_a_move_continues_when_all_records_left_to_copy_are_deleted(
+async def test_a_move_continues_if_all_records_that_are_left_to_copy_are_deleted(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, deleted_up_to: int
 ) -> None:
-    """If the log has no record of the copy any more, the copy begins anew at the end of the log."""
+    """If the log has deleted all records of the copy, the copy starts again at the log end offset."""
     monkeypatch.setattr(moving, "STEP_BYTES_MAX", 1)
     host, partition = await a_host()
     await filled(partition, 60)

@@ -1,4 +1,6 @@
-"""A partition whose log or disk fails: the errors for clients, and the partitions that go offline."""
+"""Tests of a partition whose log or disk fails: the errors for clients, and the partitions that go
+offline.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ async def directory(tmp_path: Path) -> LogDirectory:
 
 @pytest.fixture
 async def partition(directory: LogDirectory) -> Partition:
-    """Return a partition with three batches, which this broker leads in epoch 3."""
+    """Return a partition with three batches, of which this broker is the leader in epoch 3."""
     one = Partition(
         TopicPartition("t", 0),
         await directory.create_log(TopicPartition("t", 0), TOPIC_ID, LogConfig(segment_bytes=100)),
@@ -63,7 +65,9 @@ def offline(partition: Partition) -> bool:
 async def test_after_a_failed_fsync_no_record_is_acknowledged(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log directory survives a full disk, but records of this log may be lost."""
+    """A full disk does not take the log directory offline, but the unflushed records of this log may be
+    lost.
+    """
 
     async def fail(_: SystemFile) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -80,7 +84,7 @@ async def test_after_a_failed_fsync_no_record_is_acknowledged(
 
 @pytest.mark.parametrize("damage", [CorruptLog("batch 1 does not hold"), Shortened("ends before byte 70")])
 @pytest.mark.parametrize("asked", ["look_up", "max_timestamp", "wait_cached", "patiently", "retain", "flush"])
-async def test_a_damaged_log_goes_offline_alone_whatever_detects_the_damage(
+async def test_only_the_damaged_log_goes_offline_whatever_detects_the_damage(
     partition: Partition,
     asked: str,
     damage: Exception,
@@ -139,7 +143,7 @@ async def test_a_batch_validated_off_the_loop_is_refused_if_its_topic_was_delete
     assert partition.directory.failed is None
 
 
-async def test_retention_continues_after_a_log_that_it_cannot_delete_from(
+async def test_retention_continues_with_other_logs_after_one_cannot_delete_segments(
     directory: LogDirectory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = replace(LogConfig(), segment_bytes=100, retention_bytes=0)
@@ -177,10 +181,10 @@ async def test_retention_continues_after_a_log_that_it_cannot_delete_from(
     assert directory.failed is None
 
 
-async def test_no_segment_is_deleted_before_the_log_is_in_a_checkpoint(
+async def test_no_segment_is_deleted_before_a_checkpoint_contains_the_log(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Recovery treats a log without a checkpoint as new, and a new log begins at offset 0."""
+    """Recovery treats a log that is missing in the checkpoint as new, and a new log begins at offset 0."""
     checkpointed: list[int] = []
     retain = Log.retain
 

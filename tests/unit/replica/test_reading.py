@@ -1,4 +1,6 @@
-"""Reads of several partitions: limits, partitions that are left out, and bytes that must be read from the disk."""
+"""Tests of reads of several partitions: limits, omitted partitions, and bytes that are not in the page
+cache.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ LONG_MS = 50_000
 
 
 class Directory:
-    """The attributes of a log directory that a partition uses."""
+    """A double of a log directory with the attributes that a partition uses."""
 
     failed: OSError | None = None
     path = "data"
@@ -40,13 +42,13 @@ class Directory:
 
 
 class Unreadable(Exception):
-    """A failure of a log: the disk refuses while a read waits for it."""
+    """A double of an open segment whose disk fails while a read waits for it."""
 
 
 class FakeLog:
-    """A log with batches of 10 bytes and one offset each, up to `end`.
+    """A double of a log up to offset `end`, whose batches have 10 bytes and one offset each.
 
-    An OSError as `trouble` is raised by every read.
+    If `trouble` is an OSError, every read raises it.
     """
 
     failed: Exception | None = None
@@ -84,9 +86,9 @@ class FakeLog:
 
 
 def located(*logs: FakeLog, offset: int = 0, sent: int = -1) -> list[tuple[SessionPartition, Partition]]:
-    """Return a partition for each log, led in epoch 3 and read from `offset`.
+    """Return a partition for each log, led in epoch 3, and its fetch offset.
 
-    `sent` is the last high watermark that was sent.
+    `sent` is the high watermark that the client received last.
     """
     found = []
     for index, log in enumerate(logs):
@@ -116,14 +118,14 @@ def test_partitions_share_max_bytes_and_only_the_first_batch_may_exceed_it():
     assert sizes(reading(*logs, bytes_max=5).read()) == {0: 0, 1: 10, 2: 0, 3: 0}
 
 
-def test_partitions_without_news_are_left_out():
+def test_unchanged_partitions_are_omitted():
     assert sizes(reading(FakeLog(5), FakeLog(5), offset=5).read()) == {0: 0, 1: 0}
     assert reading(FakeLog(5), FakeLog(5), offset=5, sent=5).read() == []
     assert sizes(reading(FakeLog(5), FakeLog(6), offset=5, sent=5).read()) == {1: 10}
     assert sizes(reading(FakeLog(5), offset=5, sent=4).read()) == {0: 0}
 
 
-def test_a_wrong_leader_epoch_is_reported_without_new_records():
+def test_a_wrong_leader_epoch_is_reported_without_records():
     for epoch, code in ((2, ErrorCode.FENCED_LEADER_EPOCH), (4, ErrorCode.UNKNOWN_LEADER_EPOCH)):
         partitions = located(FakeLog(5), offset=5, sent=5)
         partitions[0][0].asked.current_leader_epoch = epoch
@@ -132,7 +134,7 @@ def test_a_wrong_leader_epoch_is_reported_without_new_records():
 
 
 @pytest.mark.parametrize(("bytes_min", "enough"), [(0, True), (50, True), (51, False), (1 << 30, False)])
-def test_min_bytes_is_counted_in_bytes_of_batches(bytes_min: int, enough: bool) -> None:
+def test_min_bytes_counts_the_bytes_of_whole_batches(bytes_min: int, enough: bool) -> None:
     one = reading(FakeLog(5), bytes_min=bytes_min)
     one.read()
     assert one.is_enough is enough
@@ -143,15 +145,15 @@ def test_a_read_of_no_partitions_does_not_wait():
     assert (one.read(), one.is_enough) == ([], True)
 
 
-async def test_a_read_waits_for_bytes_that_are_on_the_disk():
+async def test_a_read_waits_for_bytes_that_are_not_in_the_page_cache():
     one = reading(FakeLog(3), FakeLog(3, EOFError()), FakeLog(3, EOFError()))
     with pytest.raises(NotCached):
         one.read()
     assert sizes(await patiently(one.read)) == {0: 30, 1: 30, 2: 30}
 
 
-async def test_more_partitions_than_open_segments_are_read_one_after_the_other():
-    """A partition can be read only while its segment is open, and opening another segment closes it."""
+async def test_more_partitions_than_open_segments_are_read_one_after_another():
+    """A partition can only be read while its segment is open, and opening another segment closes it."""
     logs, opened = [FakeLog(2) for _ in range(100)], []
 
     def reader(log: FakeLog, read: Any) -> Any:
@@ -193,7 +195,7 @@ async def test_a_repeated_read_of_a_partition_counts_its_records_once(in_steps: 
     assert (sizes(await patiently(one.read)), one.is_enough) == ({0: 30}, False)
 
 
-async def test_a_damaged_log_goes_offline_alone(caplog: pytest.LogCaptureFixture) -> None:
+async def test_only_the_damaged_log_goes_offline(caplog: pytest.LogCaptureFixture) -> None:
     partitions = located(FakeLog(3, CorruptLog("segment 0: batch 7 does not hold")), FakeLog(3))
     one = Reading(partitions, 1, 100, committed_only=False)
     with caplog.at_level(logging.ERROR):
@@ -204,7 +206,7 @@ async def test_a_damaged_log_goes_offline_alone(caplog: pytest.LogCaptureFixture
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-async def test_a_disk_that_cannot_be_read_fails_its_directory(at_once: bool) -> None:
+async def test_a_disk_that_cannot_be_read_takes_its_directory_offline(at_once: bool) -> None:
     broken = OSError(errno.EIO, "Input/output error")
     log = FakeLog(3, broken if at_once else Unreadable(broken))
     partitions = located(log, FakeLog(3))
@@ -213,8 +215,8 @@ async def test_a_disk_that_cannot_be_read_fails_its_directory(at_once: bool) -> 
     assert partitions[0][1].directory.failed is broken
 
 
-async def test_a_refused_read_is_not_repeated_for_the_same_response():
-    """Otherwise a log whose reads always fail, for example for want of descriptors, would be read for ever."""
+async def test_a_failed_read_is_not_repeated_for_the_same_response():
+    """A log whose reads always fail would otherwise be read again and again."""
     log, asked = FakeLog(3), []
 
     async def refuse() -> None:

@@ -1,4 +1,6 @@
-"""Directories that contradict the metadata, disks that are full for a while, and topics of many partitions."""
+"""Tests of log directories that contradict the metadata, of full disks, and of topics with many
+partitions.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
 
-async def test_a_directory_left_by_a_kill_during_a_deletion_is_renamed_as_stray(
+async def test_a_directory_of_a_deletion_that_a_kill_interrupted_is_renamed_as_stray(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with serving(tmp_path) as house:
@@ -56,7 +58,7 @@ async def test_a_directory_with_another_topic_id_is_offline_and_not_renamed(tmp_
     assert [name for name in os.listdir(tmp_path) if name.startswith("t-0")] == ["t-0"]
 
 
-async def test_a_topic_created_on_a_full_disk_is_served_once_there_is_room(
+async def test_a_topic_created_on_a_full_disk_is_served_once_there_is_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(upkeep, "OPENING_RETRY_INTERVAL_S", 0.01)
@@ -112,7 +114,9 @@ async def test_other_tasks_run_while_a_topic_is_created_and_deleted(
             await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=1000), 6)
             nursery.cancel_scope.cancel()
     assert len(seen) == 40
-    assert max(Counter(seen).values()) <= 2, "the order within one pass of the loop is random"
+    assert max(Counter(seen).values()) <= 2, (
+        "at most two partitions are handled in one pass, in which tasks run in any order"
+    )
 
 
 async def test_a_deleted_topic_that_was_never_opened_does_not_block_others(
@@ -138,7 +142,7 @@ async def test_a_deleted_topic_that_was_never_opened_does_not_block_others(
 
 
 async def test_an_empty_topic_name_is_an_unknown_topic(tmp_path: Path) -> None:
-    """Versions without topic ids do not have the error UNKNOWN_TOPIC_ID."""
+    """Versions without topic ids do not have the error code UNKNOWN_TOPIC_ID."""
     async with serving(tmp_path) as house:
         client = await house.connect()
         assert (await client.produce("", batch(b"v"), version=11)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -146,14 +150,16 @@ async def test_an_empty_topic_name_is_an_unknown_topic(tmp_path: Path) -> None:
 
 
 def allow_open_files(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Limit the open files of brokers that start later."""
+    """Limit the number of open files of brokers that start later."""
     monkeypatch.setattr(system, "open_files_max", lambda: number)
 
 
 async def test_partitions_without_a_descriptor_are_served_once_one_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A limit of 128 leaves 57 descriptors. The partitions of the last topic stay closed."""
+    """A limit of 128 open files leaves 57 for partitions, so the partitions of the last topic stay
+    closed.
+    """
     caplog.set_level("INFO")
     monkeypatch.setattr(upkeep, "OPENING_RETRY_INTERVAL_S", 0.01)
     async with serving(tmp_path) as house:
@@ -167,7 +173,9 @@ async def test_partitions_without_a_descriptor_are_served_once_one_is_free(
         client = await house.connect()
         assert f"3 partitions, of which {last}-27 is the first, stay offline" in caplog.text
         assert (await client.fetch(last, 0, partition=29)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
-    assert (tmp_path / ".kafka_cleanshutdown").exists(), "what was not opened is as clean as it was"
+    assert (tmp_path / ".kafka_cleanshutdown").exists(), (
+        "a log that was never opened is still marked as cleanly shut down"
+    )
     async with serving(tmp_path) as house:
         client = await house.connect()
         await client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name=first)], timeout_ms=1000), 6)

@@ -1,4 +1,6 @@
-"""The paced scrub: it finds damage that no client reads, at a limited rate, and ignores deleted logs and segments."""
+"""Tests of the scrubber: it reads at a limited rate, finds damage that no client reads, and ignores
+deleted logs.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,16 @@ SMALL = LogConfig(segment_bytes=SEGMENT_BYTES)
 FAST = ScrubSettings(interval_ms=1000, bytes_per_second=1 << 40)
 
 
-class House:
-    """A log directory with partitions of several segments each, which was reopened so that no range is verified."""
+class ScrubbedDirectory:
+    """A log directory whose logs have several segments. The logs were reopened, so no byte is verified
+    yet.
+    """
 
     def __init__(self) -> None:
         self.volume = Volume()
         self.partitions: list[Partition] = []
 
-    async def fill(self, count: int) -> House:
+    async def fill(self, count: int) -> ScrubbedDirectory:
         directory = await self._opened()
         for index in range(count):
             log = await directory.create_log(TopicPartition("t", index), bytes(15) + bytes([index]), SMALL)
@@ -53,7 +57,7 @@ class House:
         )
 
     def flip(self, index: int, at: int) -> None:
-        """Flip a bit of the log's second segment."""
+        """Flip one bit in the second segment of the log."""
         log = self.partitions[index].log
         base = log.segments.every()[1].base_offset
         inode = self.volume.find(f"t-{index}/{base:020d}.log")
@@ -70,8 +74,8 @@ class House:
 
 @pytest.mark.parametrize("at", [3, 30, 100, 700])
 async def test_a_scrub_finds_damage_that_no_client_reads(at: int, caplog: pytest.LogCaptureFixture) -> None:
-    """Damage in an offset, a checksum or the records takes only its own partition offline."""
-    house = await House().fill(3)
+    """Damage in an offset, a checksum or a record takes only its own partition offline."""
+    house = await ScrubbedDirectory().fill(3)
     size = house.size
     house.flip(1, at)
     scrubber = house.scrubber()
@@ -85,8 +89,8 @@ async def test_a_scrub_finds_damage_that_no_client_reads(at: int, caplog: pytest
     assert "1 partitions are damaged" in caplog.text
 
 
-async def test_a_scrub_reads_verified_bytes_again() -> None:
-    house = await House().fill(1)
+async def test_a_later_scrub_reads_the_verified_bytes_again() -> None:
+    house = await ScrubbedDirectory().fill(1)
     scrubber = house.scrubber()
     await scrubber.scrub()
     assert scrubber.statistics() == ScrubStatistics(1, house.size, 0, 0)
@@ -95,8 +99,8 @@ async def test_a_scrub_reads_verified_bytes_again() -> None:
     assert not house.partitions[0].is_online
 
 
-async def test_a_scrub_keeps_its_rate_and_its_interval(autojump_clock: MockClock) -> None:
-    house = await House().fill(2)
+async def test_a_scrub_observes_its_rate_and_its_interval(autojump_clock: MockClock) -> None:
+    house = await ScrubbedDirectory().fill(2)
     scrubber, interval_s = house.scrubber(ScrubSettings(3_600_000, RATE)), 3600
     seen = []
     async with trio.open_nursery() as nursery:
@@ -118,8 +122,8 @@ async def test_a_scrub_can_be_disabled() -> None:
     assert scrubber.statistics().passes == 0
 
 
-async def test_a_log_deleted_during_a_scrub_is_not_damaged(autojump_clock: MockClock) -> None:
-    house = await House().fill(2)
+async def test_a_log_deleted_during_a_scrub_is_not_reported_as_damaged(autojump_clock: MockClock) -> None:
+    house = await ScrubbedDirectory().fill(2)
     scrubber = house.scrubber(ScrubSettings(1000, RATE))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(scrubber.scrub)
@@ -130,8 +134,8 @@ async def test_a_log_deleted_during_a_scrub_is_not_damaged(autojump_clock: MockC
     assert scrubber.statistics().passes == 1
 
 
-async def test_segments_dropped_during_a_scrub_are_not_damaged(autojump_clock: MockClock) -> None:
-    house = await House().fill(1)
+async def test_segments_deleted_during_a_scrub_are_not_reported_as_damaged(autojump_clock: MockClock) -> None:
+    house = await ScrubbedDirectory().fill(1)
     log = house.partitions[0].log
     scrubber = house.scrubber(ScrubSettings(1000, RATE))
     async with trio.open_nursery() as nursery:

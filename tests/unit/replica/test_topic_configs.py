@@ -1,4 +1,4 @@
-"""The descriptions of topic configs in CreateTopics responses: topics with equal configs share one."""
+"""Tests of the configs in CreateTopics responses: topics with equal configs share one description."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pykbroker.replica.topic_configs import DESCRIPTIONS_MAX, TopicConfigs
 
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[Texts]:
-    """Return the overrides of each description that was made."""
+    """Return the config overrides of each description that was computed."""
     found = list[Texts]()
 
     def noted(config: BrokerConfig, overrides: Texts) -> Iterator[ConfigEntry]:

@@ -1,4 +1,6 @@
-"""A connection with a pump that only counts its calls, and handlers made of functions."""
+"""Test doubles for connections: a rig with a pump that only counts its calls, and handlers made of
+functions.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ REQUEST_BYTES_MAX = 200_000
 
 
 class Api(Handler):
-    """A handler made of a function, which may return a coroutine or steps, and None for no response."""
+    """A handler made of a function. It may return a coroutine or steps, or None for no response."""
 
     def __init__(self, key: ApiKey, versions: str, call: Callable[[RequestContext, Any], Any]) -> None:
         self.key, self.versions, self._call = key, versions, call  # type: ignore[misc]
@@ -40,7 +42,7 @@ class NoTasks:
 
 
 class Ticks:
-    """A clock that advances by `step` whenever it is read."""
+    """A clock that advances by `step` at each reading."""
 
     def __init__(self, step: int = 1000) -> None:
         self.now, self.step = 0, step
@@ -72,7 +74,7 @@ def shared(
 
 
 class Rig:
-    """One connection and its pump."""
+    """A connection together with its pump."""
 
     def __init__(self, tasks: Any, *handlers: Any, of: Shared | None = None, **options: Any) -> None:
         self.flushes = self.closes = 0
@@ -89,7 +91,9 @@ class Rig:
             self.connection.closed()
 
     def feed(self, data: bytes) -> int:
-        """Give the connection `data` as a pump would, while it wants input, and return how many bytes it took."""
+        """Pass `data` to the connection while it wants input, as a pump does; return the number of
+        bytes that it took.
+        """
         given, connection = 0, self.connection
         while given < len(data) and not connection.ended:
             if connection.wants_turn:
@@ -121,7 +125,7 @@ class Rig:
 
 
 def echo(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
-    """Return the generation as the throttle time."""
+    """Return a Heartbeat response whose throttle time is the generation of the request."""
     return HeartbeatResponse(throttle_time_ms=request.generation_id)
 
 
@@ -133,7 +137,9 @@ def heartbeat(number: int, version: int = 4, group: str = "g") -> bytes:
 
 
 def padded(number: int, size: int, group: str = "g") -> bytes:
-    """Return a Heartbeat of about `size` bytes, with an unknown tagged field, which the decoder skips."""
+    """Return a Heartbeat request of about `size` bytes; most of it is an unknown tagged field that is
+    skipped.
+    """
     frame = heartbeat(number, group=group)
     padding = bytes(max(0, size - len(frame)))
     body = frame[4:-1] + b"\x01\x63" + uvarint(len(padding)) + padding

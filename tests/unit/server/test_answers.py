@@ -1,4 +1,4 @@
-"""Encoded responses are kept for one image, and within bounds."""
+"""Tests of the cache of encoded responses, which belongs to one metadata image and has a limited size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FIRST, SECOND = object(), object()
 XYZ = EncodedResponse([b"xyz"])
 
 
-def test_a_response_is_found_by_its_question_while_its_image_is_current():
+def test_a_cached_response_is_found_while_its_image_is_current():
     answers = Answers()
     assert answers.find(FIRST, "a") is None
     answers.keep(FIRST, "a", XYZ, (b"id",))
@@ -24,7 +24,7 @@ def test_a_response_is_found_by_its_question_while_its_image_is_current():
     assert answers.find(FIRST, "a") is None
 
 
-def test_a_response_made_from_an_old_image_is_not_kept():
+def test_a_response_for_an_old_image_is_not_cached():
     answers = Answers()
     answers.find(FIRST, "a")
     answers.find(SECOND, "b")
@@ -33,7 +33,7 @@ def test_a_response_made_from_an_old_image_is_not_kept():
 
 
 @pytest.mark.parametrize(("size", "kept"), [(99, True), (100, True), (101, False)])
-def test_kept_responses_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch, size: int, *, kept: bool):
+def test_the_bytes_of_cached_responses_are_limited(monkeypatch: pytest.MonkeyPatch, size: int, *, kept: bool):
     monkeypatch.setattr(answers_module, "ANSWERS_BYTES_MAX", 100)
     answers = Answers()
     answers.find(FIRST, "a")
@@ -45,7 +45,7 @@ def test_kept_responses_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch, si
 
 
 @pytest.mark.parametrize(("topics", "kept"), [(0, True), (1, True), (2, False)])
-def test_the_questions_of_kept_responses_count_towards_the_bytes(
+def test_the_keys_of_cached_responses_count_towards_the_limit(
     monkeypatch: pytest.MonkeyPatch, topics: int, *, kept: bool
 ):
     monkeypatch.setattr(answers_module, "ANSWERS_BYTES_MAX", TOPIC_BYTES + 3)
@@ -55,7 +55,7 @@ def test_the_questions_of_kept_responses_count_towards_the_bytes(
     assert (answers.find(FIRST, "a") is not None) == kept
 
 
-def test_kept_responses_are_bounded_in_number(monkeypatch: pytest.MonkeyPatch):
+def test_the_number_of_cached_responses_is_limited(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(answers_module, "ANSWERS_MAX", 2)
     answers = Answers()
     for question in ("a", "b", "c"):

@@ -1,4 +1,6 @@
-"""The budget of bytes and of held requests: its limits, which connections wait for it, and that none waits for ever."""
+"""Tests of the budget for request bytes and held requests: connections above it wait, but none waits
+for ever.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ def rigs(count: int, of: Any) -> list[Rig]:
     return [Rig(None, of=of) for _ in range(count)]
 
 
-def test_the_budget_is_spent_at_its_limit_and_not_below() -> None:
+def test_the_budget_is_exhausted_at_its_limit_and_not_below() -> None:
     budget = Budget(bytes_max=100, requests_max=1)
     one, other = rigs(2, shared(NoTasks()))
     budget.charge(one.connection, 60)
@@ -55,7 +57,7 @@ def test_an_idle_connection_is_charged_nothing() -> None:
     assert (rig.budget.bytes, rig.budget.holders) == (0, {})
 
 
-def test_large_frames_come_one_after_the_other_while_the_budget_is_spent() -> None:
+def test_large_frames_are_read_one_after_another_while_the_budget_is_exhausted() -> None:
     of = shared(NoTasks(), ECHO, bytes_max=MIB, request_bytes_max=LARGE)
     one, two, three = all_three = rigs(3, of)
     frames = [padded(number, LARGE - 100) for number in range(3)]
@@ -65,13 +67,13 @@ def test_large_frames_come_one_after_the_other_while_the_budget_is_spent() -> No
         before = list(fed)
         for i, rig in enumerate(all_three):
             fed[i] += rig.feed(frames[i][fed[i] : fed[i] + 70_000])
-        assert fed != before, "nobody gets on"
+        assert fed != before, "at least one connection must make progress"
         assert of.budget.bytes <= MIB + LARGE + 2 * GROWTH_BYTES
     assert [correlation_ids(rig.replies()) for rig in (one, two, three)] == [[0], [1], [2]]
     assert (of.budget.bytes, of.budget.holders) == (0, {})
 
 
-def test_a_favoured_connection_that_closes_makes_room_for_the_next() -> None:
+def test_when_a_connection_closes_the_next_one_may_read() -> None:
     of = shared(NoTasks(), ECHO, bytes_max=1, request_bytes_max=LARGE)
     first, favoured, third = all_three = rigs(3, of)
     frame = padded(1, 200_000)
@@ -87,7 +89,7 @@ def test_a_favoured_connection_that_closes_makes_room_for_the_next() -> None:
     assert correlation_ids(third.replies()) == [1]
 
 
-def test_small_requests_are_served_while_bytes_are_spent() -> None:
+def test_small_requests_are_served_while_the_budget_is_exhausted() -> None:
     of = shared(NoTasks(), ECHO, bytes_max=1)
     one, two = rigs(2, of)
     one.feed(padded(1, 100_000)[:50_000])
@@ -96,7 +98,7 @@ def test_small_requests_are_served_while_bytes_are_spent() -> None:
     assert correlation_ids(two.replies()) == [0, 1, 2, 3, 4]
 
 
-def test_replies_that_are_not_taken_are_charged() -> None:
+def test_unsent_replies_are_charged_to_the_budget() -> None:
     rig = Rig(NoTasks(), ECHO)
     rig.connection.unsent(1000, 70)
     assert rig.budget.bytes == 70
@@ -108,7 +110,7 @@ def test_replies_that_are_not_taken_are_charged() -> None:
 
 
 class Holding:
-    """A ListOffsets handler whose requests hold their connections until their gates open."""
+    """A ListOffsets handler. Each of its requests holds its connection until its gate opens."""
 
     def __init__(self) -> None:
         self.gates: list[trio.Event] = []
@@ -125,7 +127,7 @@ def list_offsets(number: int) -> bytes:
 
 
 @pytest.mark.parametrize("requests_max", [1, 3])
-async def test_no_request_starts_while_the_maximum_of_requests_hold_connections(requests_max: int) -> None:
+async def test_no_request_starts_while_the_maximum_number_of_requests_is_held(requests_max: int) -> None:
     holding = Holding()
     async with trio.open_nursery() as nursery:
         of = shared(nursery, ECHO, holding.api, requests_max=requests_max)
@@ -141,7 +143,7 @@ async def test_no_request_starts_while_the_maximum_of_requests_hold_connections(
         assert correlation_ids(last.replies()) == [1]
         assert not last.connection.wants_input
         for count, gate in enumerate(holding.gates[: (requests_max + 1) // 2]):
-            assert not last.connection.wants_turn, f"{count} have ended"
+            assert not last.connection.wants_turn, f"{count} held requests have ended"
             gate.set()
             await trio.testing.wait_all_tasks_blocked()
         assert last.connection.wants_turn
@@ -152,7 +154,7 @@ async def test_no_request_starts_while_the_maximum_of_requests_hold_connections(
     assert (of.budget.requests, of.budget.bytes, of.budget.holders) == (0, 0, {})
 
 
-async def test_a_complete_large_frame_waits_for_held_requests_too() -> None:
+async def test_a_complete_large_frame_also_waits_for_held_requests() -> None:
     holding = Holding()
     async with trio.open_nursery() as nursery:
         of = shared(nursery, ECHO, holding.api, requests_max=1)
@@ -171,7 +173,7 @@ async def test_a_complete_large_frame_waits_for_held_requests_too() -> None:
     assert of.budget.bytes == 0
 
 
-async def test_a_held_request_is_charged_until_it_ends_even_if_its_peer_has_gone() -> None:
+async def test_a_held_request_is_charged_until_it_ends_even_if_its_client_disconnects() -> None:
     holding = Holding()
     async with trio.open_nursery() as nursery:
         of = shared(nursery, ECHO, holding.api)
@@ -190,14 +192,14 @@ async def test_a_held_request_is_charged_until_it_ends_even_if_its_peer_has_gone
     assert (of.budget.bytes, of.budget.requests, of.budget.holders) == (0, 0, {})
 
 
-def test_a_claimed_frame_size_takes_no_memory() -> None:
+def test_a_claimed_frame_size_allocates_no_memory() -> None:
     of = shared(NoTasks(), ECHO, request_bytes_max=100 * MIB)
     for rig in rigs(1000, of):
         rig.feed(struct.pack(">i", 100 * MIB) + bytes(100))
     assert of.budget.bytes == 104_000
 
 
-async def test_a_connection_that_is_not_read_because_of_its_own_request_is_not_favoured() -> None:
+async def test_a_connection_with_too_many_waiting_requests_does_not_block_others() -> None:
     async def park() -> Any:
         await trio.sleep_forever()
 
@@ -212,7 +214,7 @@ async def test_a_connection_that_is_not_read_because_of_its_own_request_is_not_f
         nursery.cancel_scope.cancel()
 
 
-def test_a_large_frame_begins_with_a_smaller_buffer_while_memory_is_scarce() -> None:
+def test_a_large_frame_starts_with_a_smaller_buffer_if_memory_is_scarce() -> None:
     of = shared(NoTasks(), ECHO, bytes_max=4 * MIB, request_bytes_max=100 * MIB)
     one, other = rigs(2, of)
     claim = struct.pack(">i", 50 * MIB) + bytes(LARGE_FRAME_BYTES)
@@ -223,8 +225,10 @@ def test_a_large_frame_begins_with_a_smaller_buffer_while_memory_is_scarce() -> 
     assert (plenty, of.budget.bytes - 3 * MIB) == (MIB // 2, MIB // 16)
 
 
-def test_a_connection_moves_when_its_peer_takes_bytes_and_not_when_replies_are_added() -> None:
-    """`moved_at` decides which connections are idle: a reply added to others that are not taken keeps none alive."""
+def test_a_connection_makes_progress_when_its_peer_takes_bytes_and_not_when_replies_are_queued() -> None:
+    """`moved_at` decides which connections are idle, so queueing a reply for a peer that takes none
+    must not change it.
+    """
     ticks = Ticks(step=0)
     connection = Rig(NoTasks(), ECHO, ticks=ticks).connection
     moves = []
@@ -234,8 +238,10 @@ def test_a_connection_moves_when_its_peer_takes_bytes_and_not_when_replies_are_a
     assert moves == [False, False, True, False, False, True, True, True]
 
 
-async def test_a_relieved_connection_goes_on_where_it_stopped() -> None:
-    """An incomplete frame gets room, and a complete frame another turn; only a request that may start is read again."""
+async def test_waiting_connections_continue_where_they_stopped_once_the_budget_has_space() -> None:
+    """An incomplete frame gets a buffer and a complete frame is handled; other connections are not
+    called.
+    """
     holding = Holding()
     async with trio.open_nursery() as nursery:
         of = shared(nursery, ECHO, holding.api, requests_max=1)
@@ -249,13 +255,13 @@ async def test_a_relieved_connection_goes_on_where_it_stopped() -> None:
         holding.gates[0].set()
         await trio.testing.wait_all_tasks_blocked()
         assert (waiting.connection.wants_input, waiting.connection.wants_turn) == (True, True)
-        assert waiting.flushes == flushes[1] + 1, "its pump is to give it a turn"
+        assert waiting.flushes == flushes[1] + 1, "the pump is asked to handle the complete frame"
         assert [rig.connection.wants_turn for rig in (growing, idle)] == [False, False]
         waiting.feed(b"")
         assert correlation_ids(waiting.replies()) == [2]
 
 
-def test_a_connection_relieved_in_the_middle_of_a_large_frame_gets_room() -> None:
+def test_a_connection_waiting_inside_a_large_frame_gets_a_buffer_once_the_budget_has_space() -> None:
     of = shared(NoTasks(), ECHO, bytes_max=MIB, request_bytes_max=LARGE)
     first, second = rigs(2, of)
     whole = padded(1, LARGE - 100)
@@ -268,19 +274,21 @@ def test_a_connection_relieved_in_the_middle_of_a_large_frame_gets_room() -> Non
     flushes = second.flushes
     first.feed(whole[2 * MIB :])
     assert (second.connection.wants_input, second.flushes) == (True, flushes + 1)
-    assert second.connection.wants_turn is (second.connection.room is None), "with room it needs no other turn"
+    assert second.connection.wants_turn is (second.connection.room is None), (
+        "a connection that got a buffer waits for bytes only"
+    )
     second.feed(large[taken:])
     assert correlation_ids(second.replies()) == [2]
 
 
-def test_a_relieved_connection_with_room_for_its_frame_needs_no_other_turn() -> None:
-    """The connection has begun a large frame and filled its first buffer when the budget is spent."""
+def test_a_connection_that_got_a_buffer_for_its_frame_waits_for_bytes_only() -> None:
+    """The budget is exhausted after the connection has filled the first buffer of a large frame."""
     of = shared(NoTasks(), ECHO, bytes_max=4 * MIB, request_bytes_max=LARGE)
     one, other = rigs(2, of)
     frame = padded(1, LARGE - 100)
     one.feed(frame[:100_000])
     of.budget.charge(other.connection, 4 * MIB)
-    assert of.budget.may_grow(other.connection), "the other one is favoured"
+    assert of.budget.may_grow(other.connection), "the other connection may read beyond the budget"
     taken = 100_000 + one.feed(frame[100_000:])
     assert (taken < len(frame), one.connection.room, one.connection.wants_input) == (True, None, False)
     flushes = one.flushes
@@ -291,7 +299,7 @@ def test_a_relieved_connection_with_room_for_its_frame_needs_no_other_turn() -> 
     assert correlation_ids(one.replies()) == [1]
 
 
-async def test_a_connection_relieved_while_it_is_held_goes_on_when_the_request_has_ended() -> None:
+async def test_a_connection_that_gets_budget_while_its_request_is_held_continues_after_the_request() -> None:
     holding = Holding()
     async with trio.open_nursery() as nursery:
         rig = Rig(nursery, ECHO, holding.api)

@@ -1,4 +1,6 @@
-"""The connection as a function of bytes: frames divided anywhere, the order of replies, and errors of the peer."""
+"""Tests of a connection without a socket: frames split anywhere, the order of replies, and errors of
+the peer.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ from wire.messages.offset_fetch import OffsetFetchRequest
 
 
 @pytest.mark.parametrize("version", [0, 1, 4])
-def test_a_request_is_answered_in_its_version(version: int) -> None:
+def test_a_response_has_the_version_of_its_request(version: int) -> None:
     rig = Rig(NoTasks(), ECHO)
     rig.feed(heartbeat(7, version))
     (frame,) = rig.replies()
@@ -46,7 +48,7 @@ def test_a_request_is_answered_in_its_version(version: int) -> None:
     assert (correlation_id, response.throttle_time_ms) == (7, 7 if version else 0)
 
 
-def test_frames_may_be_cut_anywhere() -> None:
+def test_frames_may_be_split_anywhere() -> None:
     stream = b"".join(heartbeat(number) for number in range(5))
     for cut in range(len(stream)):
         rig = Rig(NoTasks(), ECHO)
@@ -86,7 +88,7 @@ def test_a_size_out_of_range_ends_the_connection_at_once(size: int, caplog: pyte
     assert f"{size} bytes" in line
 
 
-def test_the_largest_request_is_allowed() -> None:
+def test_a_request_of_exactly_the_maximum_size_is_accepted() -> None:
     rig = Rig(NoTasks(), ECHO)
     rig.feed(struct.pack(">i", REQUEST_BYTES_MAX))
     rig.feed(bytes(100))
@@ -96,7 +98,7 @@ def test_the_largest_request_is_allowed() -> None:
 @pytest.mark.parametrize(
     ("size", "fits"), [(REQUEST_BYTES_MAX - 1, True), (REQUEST_BYTES_MAX, True), (REQUEST_BYTES_MAX + 1, False)]
 )
-def test_a_request_may_have_as_many_bytes_as_allowed(size: int, *, fits: bool) -> None:
+def test_a_request_above_the_maximum_size_closes_the_connection(size: int, *, fits: bool) -> None:
     frame = padded(7, size + 4 - 10)
     frame = padded(7, 2 * (size + 4) - len(frame) - 10)
     assert len(frame) == size + 4
@@ -106,7 +108,7 @@ def test_a_request_may_have_as_many_bytes_as_allowed(size: int, *, fits: bool) -
 
 
 @pytest.mark.parametrize("ticks", [Ticks(TURN_NS_MAX + 1), Ticks()])
-def test_a_turn_may_end_before_a_large_frame(ticks: Ticks) -> None:
+def test_a_pass_of_the_event_loop_may_end_before_a_large_frame(ticks: Ticks) -> None:
     count = 3 * OUT_PARTS_MAX if ticks.step < TURN_NS_MAX else 3
     rig = Rig(NoTasks(), ECHO, ticks=ticks)
     rig.feed(b"".join(map(heartbeat, range(count))) + padded(count, 100_000) + heartbeat(count + 1))
@@ -114,7 +116,7 @@ def test_a_turn_may_end_before_a_large_frame(ticks: Ticks) -> None:
     assert (rig.budget.bytes, rig.connection.room) == (0, None)
 
 
-def test_memory_follows_the_bytes_that_came_and_not_the_claimed_size() -> None:
+def test_memory_depends_on_received_bytes_and_not_on_the_claimed_size() -> None:
     rig = Rig(NoTasks(), ECHO, request_bytes_max=100 << 20)
     rig.feed(struct.pack(">i", 100 << 20) + bytes(LARGE_FRAME_BYTES - 4))
     assert (rig.connection.room, rig.budget.bytes) == (None, LARGE_FRAME_BYTES)
@@ -124,7 +126,7 @@ def test_memory_follows_the_bytes_that_came_and_not_the_claimed_size() -> None:
     assert rig.budget.bytes <= 7 << 20
 
 
-def test_the_buffers_of_large_frames_are_used_again() -> None:
+def test_the_buffers_of_large_frames_are_reused() -> None:
     taken: list[bytearray] = []
 
     class Noting(FramePool):
@@ -141,7 +143,7 @@ def test_the_buffers_of_large_frames_are_used_again() -> None:
     assert len({id(buffer) for buffer in taken}) == 1
 
 
-def test_a_refused_version_leaves_nothing_behind() -> None:
+def test_a_refused_api_version_frees_its_memory() -> None:
     rig = Rig(NoTasks(), Api(ApiKey.API_VERSIONS, "0-4", lambda context, request: ApiVersionsResponse()))
     for version in range(5, 50):
         body = struct.pack(">hhih", ApiKey.API_VERSIONS, version, 5, -1)
@@ -163,7 +165,7 @@ def test_a_refused_version_leaves_nothing_behind() -> None:
         (struct.pack(">hhih", ApiKey.HEARTBEAT, 4, 1, 0) + b"\0\x7f", ""),
     ],
 )
-def test_bytes_that_are_no_request_end_the_connection_with_one_log_line(
+def test_bytes_that_are_not_a_request_close_the_connection_with_one_log_line(
     frame: bytes, reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     rig = Rig(NoTasks(), ECHO)
@@ -175,7 +177,7 @@ def test_bytes_that_are_no_request_end_the_connection_with_one_log_line(
     assert reason in line
 
 
-def test_a_future_version_of_api_versions_gets_the_served_range_in_version_0() -> None:
+def test_an_unsupported_api_versions_version_is_answered_in_version_0_with_the_supported_range() -> None:
     rig = Rig(NoTasks(), Api(ApiKey.API_VERSIONS, "0-4", lambda context, request: ApiVersionsResponse()))
     body = struct.pack(">hhih", ApiKey.API_VERSIONS, 99, 5, 2) + b"me" + b"\0garbage of the future"
     rig.feed(struct.pack(">i", len(body)) + body)
@@ -185,7 +187,7 @@ def test_a_future_version_of_api_versions_gets_the_served_range_in_version_0() -
     assert [(api.api_key, api.min_version, api.max_version) for api in response.api_keys] == [(18, 0, 4)]
 
 
-def test_the_api_versions_response_header_has_no_tags() -> None:
+def test_the_api_versions_response_header_has_no_tagged_fields() -> None:
     rig = Rig(NoTasks(), Api(ApiKey.API_VERSIONS, "0-4", lambda context, request: ApiVersionsResponse(error_code=42)))
     rig.feed(encode_request(ApiVersionsRequest(), 3, 1, None))
     assert rig.replies()[0][:6] == struct.pack(">ih", 1, 42)
@@ -201,7 +203,7 @@ def test_the_request_context_has_the_client_id() -> None:
 
 
 @pytest.mark.parametrize("raw", ["müller".encode("latin-1"), b"\xff" * 10_922])
-def test_a_client_id_that_is_not_utf_8_is_read_as_java_reads_it(raw: bytes) -> None:
+def test_a_client_id_that_is_not_utf_8_is_decoded_as_in_java(raw: bytes) -> None:
     seen: list[str | None] = []
     rig = Rig(NoTasks(), Api(ApiKey.HEARTBEAT, "0-4", lambda context, request: seen.append(context.client_id)))
     frame = encode_request(HeartbeatRequest(), 4, 1, "?" * len(raw)).replace(b"?" * len(raw), raw)
@@ -216,7 +218,7 @@ def test_a_client_id_that_is_not_utf_8_is_read_as_java_reads_it(raw: bytes) -> N
         (KeyError("bug"), ErrorCode.UNKNOWN_SERVER_ERROR),
     ],
 )
-async def test_a_failing_request_is_answered_with_its_error(raised: Exception, code: ErrorCode) -> None:
+async def test_a_failed_request_gets_an_error_response(raised: Exception, code: ErrorCode) -> None:
     def fail(context: RequestContext, request: HeartbeatRequest) -> Any:
         if request.generation_id:
             return fail_later()
@@ -262,7 +264,9 @@ def test_an_error_for_which_a_version_has_no_field_closes_the_connection(
 
 
 class Gates:
-    """A Heartbeat handler: generation n waits until gate n opens if n is odd, and is answered at once if it is even."""
+    """A Heartbeat handler that answers even generations at once. An odd generation waits until its gate
+    opens.
+    """
 
     def __init__(self) -> None:
         self.gates = [trio.Event() for _ in range(8)]
@@ -296,7 +300,7 @@ async def test_replies_leave_in_request_order() -> None:
     assert rig.flushes == 3
 
 
-async def test_a_held_request_lets_no_later_one_start() -> None:
+async def test_no_later_request_starts_while_a_request_holds_its_connection() -> None:
     gates = Gates()
     held = Api(ApiKey.LIST_OFFSETS, "1-11", lambda context, request: Later(hold(), holds_connection=True))
 
@@ -317,7 +321,7 @@ async def test_a_held_request_lets_no_later_one_start() -> None:
     assert correlation_ids(rig.replies()) == [0, 50, 2, 4]
 
 
-async def test_a_held_request_that_goes_on_waiting_lets_later_ones_start() -> None:
+async def test_later_requests_start_once_a_request_no_longer_holds_its_connection() -> None:
     gates, held, last = Gates(), trio.Event(), trio.Event()
 
     async def wait() -> ListOffsetsResponse:
@@ -350,7 +354,7 @@ async def test_a_held_request_that_goes_on_waiting_lets_later_ones_start() -> No
     assert correlation_ids(rig.replies()) == [50, 2]
 
 
-async def test_waiting_requests_of_one_connection_are_bounded() -> None:
+async def test_the_number_of_waiting_requests_of_a_connection_is_limited() -> None:
     gates = Gates()
     async with trio.open_nursery() as nursery:
         rig = Rig(nursery, gates.api)
@@ -368,7 +372,7 @@ async def test_waiting_requests_of_one_connection_are_bounded() -> None:
     assert len(rig.replies()) == 2
 
 
-async def test_queued_replies_are_bounded_and_charged() -> None:
+async def test_queued_replies_are_limited_and_charged_to_the_budget() -> None:
     gates = Gates()
     async with trio.open_nursery() as nursery:
         rig = Rig(nursery, gates.api)
@@ -387,7 +391,7 @@ async def test_queued_replies_are_bounded_and_charged() -> None:
 
 
 class Parking(Handler):
-    """A Fetch handler that waits until it is hurried."""
+    """A Fetch handler that waits until it is hurried, as a fetch below min_bytes does."""
 
     key: ClassVar = ApiKey.FETCH
     versions: ClassVar[str] = "4-18"
@@ -406,7 +410,7 @@ def fetch(number: int) -> bytes:
     return encode_request(FetchRequest(), 12, number, "me")
 
 
-async def test_a_parked_fetch_yields_to_another_kind_of_request_but_not_to_a_fetch() -> None:
+async def test_a_waiting_fetch_is_answered_when_a_request_of_another_api_arrives() -> None:
     async with trio.open_nursery() as nursery:
         rig = Rig(nursery, Parking(), ECHO)
         rig.feed(fetch(1) + fetch(2))
@@ -416,7 +420,7 @@ async def test_a_parked_fetch_yields_to_another_kind_of_request_but_not_to_a_fet
     assert correlation_ids(rig.replies()) == [1, 2, 3]
 
 
-async def test_a_parked_fetch_ends_with_its_connection() -> None:
+async def test_a_waiting_fetch_is_cancelled_when_its_connection_closes() -> None:
     async with trio.open_nursery() as nursery:
         rig = Rig(nursery, Parking())
         rig.feed(fetch(1))

@@ -1,11 +1,11 @@
-"""Buffers are reused only when no view on them exists."""
+"""Tests of the pool of frame buffers: a buffer is reused only if no memoryview on it exists."""
 
 from __future__ import annotations
 
 from pykbroker.server.frame_pool import POOLED_BYTES_MAX, SIZE_MIN, FramePool
 
 
-def test_a_buffer_given_back_is_used_again() -> None:
+def test_a_returned_buffer_is_reused() -> None:
     pool = FramePool()
     buffer = pool.take(100_000)
     assert len(buffer) == 131_072
@@ -14,7 +14,7 @@ def test_a_buffer_given_back_is_used_again() -> None:
     assert pool.take(131_072) is not buffer
 
 
-def test_a_buffer_with_a_view_on_it_is_not_used_again() -> None:
+def test_a_buffer_with_a_memoryview_on_it_is_not_reused() -> None:
     pool = FramePool()
     buffer = pool.take(SIZE_MIN)
     view = memoryview(buffer)[10:20]
@@ -23,7 +23,7 @@ def test_a_buffer_with_a_view_on_it_is_not_used_again() -> None:
     assert len(view) == 10
 
 
-def test_the_pool_is_bounded() -> None:
+def test_the_size_of_the_pool_is_limited() -> None:
     pool = FramePool()
     buffers = [pool.take(1 << 20) for _ in range(POOLED_BYTES_MAX // (1 << 20) + 3)]
     for buffer in buffers:

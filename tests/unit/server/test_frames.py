@@ -1,4 +1,4 @@
-"""The frame reader alone: bytes in, frames out."""
+"""Tests of the frame reader, which turns received bytes into frames."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def framed(body: bytes) -> bytes:
 
 
 def cut(frames: FrameReader, data: bytes) -> list[bytes]:
-    """Return every whole frame, and keep the rest."""
+    """Yield or return every complete frame, and keep the incomplete rest."""
     data, pos, found = frames.take(data), 0, []
     while end := frames.end_of(data, pos):
         found.append(data[pos + 4 : end])
@@ -38,7 +38,7 @@ def cut(frames: FrameReader, data: bytes) -> list[bytes]:
     bodies=st.lists(st.binary(min_size=FRAME_BYTES_MIN, max_size=40), max_size=5),
     sizes=st.lists(st.integers(1, 30), min_size=1),
 )
-def test_frames_are_the_same_however_their_bytes_are_divided(bodies: list[bytes], sizes: list[int]) -> None:
+def test_frames_do_not_depend_on_how_their_bytes_are_split(bodies: list[bytes], sizes: list[int]) -> None:
     frames, data, found = reader(), b"".join(map(framed, bodies)), list[bytes]()
     for at in range(len(data)):
         size = sizes[at % len(sizes)]
@@ -48,22 +48,22 @@ def test_frames_are_the_same_however_their_bytes_are_divided(bodies: list[bytes]
 
 
 @pytest.mark.parametrize("size", [-1, 0, FRAME_BYTES_MIN - 1, BYTES_MAX + 1])
-def test_a_size_that_is_not_allowed_is_an_error_before_the_frame_is_complete(size: int) -> None:
+def test_an_invalid_frame_size_is_an_error_before_the_frame_is_complete(size: int) -> None:
     with pytest.raises(DecodeError, match=f"a request of {size} bytes, allowed are 10 to 100000"):
         reader().end_of(struct.pack(">i", size), 0)
 
 
-def test_an_incomplete_frame_wants_a_buffer_only_once_enough_of_it_has_come() -> None:
+def test_an_incomplete_frame_gets_its_own_buffer_only_above_a_minimum_size() -> None:
     frames, data = reader(), framed(bytes(BYTES_MAX))
     frames.rest = data[:LARGE_FRAME_BYTES]
     assert not frames.wants_buffer
     frames.rest = data[: LARGE_FRAME_BYTES + 1]
     assert frames.wants_buffer
     frames.rest = framed(bytes(20)) * 2000
-    assert not frames.wants_buffer, "whole frames need none"
+    assert not frames.wants_buffer, "complete frames need no buffer of their own"
 
 
-def test_a_large_frame_is_filled_in_its_buffer() -> None:
+def test_a_large_frame_is_received_into_its_own_buffer() -> None:
     frames, body = reader(), bytes(range(250)) * 400
     start = LARGE_FRAME_BYTES + 1
     frames.rest = framed(body)[: start + 4]
@@ -79,7 +79,7 @@ def test_a_large_frame_is_filled_in_its_buffer() -> None:
     assert (bytes(large.buffer[: large.size]), frames.incomplete_bytes) == (body, BYTES_MAX)
 
 
-def test_a_cleared_reader_keeps_nothing() -> None:
+def test_a_cleared_reader_keeps_no_bytes() -> None:
     frames = reader()
     frames.rest = framed(bytes(BYTES_MAX))[: LARGE_FRAME_BYTES + 1]
     frames.begin_large(trust=2)

@@ -1,4 +1,6 @@
-"""Hosts that configs name are looked up once, and a host without an address does not affect the others."""
+"""Tests of host names in connection limits: each is looked up once, and an unknown host does not affect
+others.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,7 @@ BROKER = 4
 
 
 class Names:
-    """A resolver that knows one host."""
+    """A resolver that resolves exactly one host."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -38,7 +40,7 @@ class Names:
         return ("10.0.0.1", "::2")
 
 
-async def test_names_are_looked_up_and_addresses_are_not(caplog: pytest.LogCaptureFixture) -> None:
+async def test_names_are_looked_up_and_ip_addresses_are_not(caplog: pytest.LogCaptureFixture) -> None:
     names = Names()
     counts = {"127.0.0.1": 1, "known": 2, "::1": 3, "other": 4}
     named = await HostNames(names).addresses(counts)
@@ -47,7 +49,7 @@ async def test_names_are_looked_up_and_addresses_are_not(caplog: pytest.LogCaptu
     assert ["other" in line for line in caplog.messages] == [True]
 
 
-async def test_a_name_is_looked_up_once_for_as_long_as_configs_name_it() -> None:
+async def test_a_name_is_looked_up_once_while_configs_contain_it() -> None:
     names = Names()
     hosts = HostNames(names)
     for asked in (["known", "other"], ["known"], ["known", "other"]):
@@ -56,10 +58,10 @@ async def test_a_name_is_looked_up_once_for_as_long_as_configs_name_it() -> None
     assert names.asked == ["known", "other", "other"]
 
 
-async def test_a_resolver_that_does_not_answer_is_not_waited_for(
+async def test_metadata_is_applied_without_waiting_for_the_resolver(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The task that looks up names also applies the metadata of all topics."""
+    """The task that looks up names also applies the metadata of topics."""
 
     class Silent(Names):
         async def addresses(self, host: str) -> tuple[str, ...]:
@@ -73,14 +75,14 @@ async def test_a_resolver_that_does_not_answer_is_not_waited_for(
     assert [line.split()[2] for line in caplog.messages] == ["silent", "silent.too"]
 
 
-async def test_this_machine_knows_its_own_name() -> None:
+async def test_the_name_of_this_machine_is_resolved() -> None:
     net = SystemNet()
     assert "127.0.0.1" in await net.addresses("localhost")
     with pytest.raises(socket.gaierror):
         await net.addresses(UNKNOWN)
 
 
-async def test_a_host_that_is_named_has_its_own_limit(tmp_path: Path) -> None:
+async def test_a_host_name_may_have_its_own_connection_limit(tmp_path: Path) -> None:
     async with serving(tmp_path, max_connections_per_ip_overrides="localhost:1") as house:
         first = await house.connect()
         refused = await house.connect()
@@ -94,14 +96,14 @@ async def test_a_host_that_is_named_has_its_own_limit(tmp_path: Path) -> None:
         await second.create("served")
 
 
-async def test_a_start_looks_up_a_host_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_start_looks_up_each_host_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = Names()
     monkeypatch.setattr(SystemNet, "addresses", lambda net, host: names.addresses(host))
     async with serving(tmp_path, max_connections_per_ip_overrides="known:1"):
         assert names.asked == ["known"]
 
 
-async def test_a_host_without_an_address_prevents_the_start(tmp_path: Path) -> None:
+async def test_a_host_that_cannot_be_resolved_prevents_the_start(tmp_path: Path) -> None:
     options = settings(tmp_path, max_connections_per_ip_overrides=f"{UNKNOWN}:5")
     with pytest.raises(StartError, match=rf"{UNKNOWN} has no address in DNS"):
         await broker.serve(options, lambda serving: None, stop=trio.Event())

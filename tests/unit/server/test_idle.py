@@ -1,4 +1,6 @@
-"""Idle and slow connections are closed at the limit, not before it, and not for a delay that the broker caused."""
+"""Tests of closing idle and slow connections: at their limit, not earlier, and never for a delay of the
+broker.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,8 @@ def ticks() -> int:
     return round(trio.current_time() * 1e9)
 
 
-class House:
-    """A listener, and a rig around each connection that it makes."""
+class IdleListener:
+    """A listener with a rig around each of its connections."""
 
     def __init__(self, tasks: Any, *handlers: Any, **limits: Any) -> None:
         self.connections = Connections(ApiTable((ECHO, *handlers)), tasks, Turns(ticks), Limits(**limits))
@@ -57,15 +59,15 @@ class House:
 
 
 @asynccontextmanager
-async def house(*handlers: Any, **limits: Any) -> AsyncIterator[House]:
+async def house(*handlers: Any, **limits: Any) -> AsyncIterator[IdleListener]:
     async with trio.open_nursery() as nursery:
-        made = House(nursery, *handlers, **limits)
+        made = IdleListener(nursery, *handlers, **limits)
         nursery.start_soon(made.connections.run)
         yield made
         nursery.cancel_scope.cancel()
 
 
-async def test_idle_connections_are_closed_at_the_limit_the_quietest_first(
+async def test_idle_connections_are_closed_at_their_limit_longest_idle_first(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with house(idle_ms_max=60_000) as home:
@@ -73,7 +75,7 @@ async def test_idle_connections_are_closed_at_the_limit_the_quietest_first(
         for rig in (third, second, first):
             await trio.sleep(10)
             rig.feed(heartbeat(1))
-        await trio.sleep(49.8)  # the third was quiet for 69.8 s, the second for 59.8 s
+        await trio.sleep(49.8)  # The third connection was idle for 69.8 s, the second for 59.8 s.
         assert [rig.closes for rig in rigs] == [0, 0, 1]
         second.feed(heartbeat(2))
         await trio.sleep(10 + LOOK)
@@ -83,7 +85,7 @@ async def test_idle_connections_are_closed_at_the_limit_the_quietest_first(
         assert home.endings() == {ConnectionEnding.IDLE: 3}
 
 
-async def test_one_idle_connection_is_closed_in_each_pass_of_the_loop(autojump_clock: trio.testing.MockClock) -> None:
+async def test_one_idle_connection_is_closed_per_pass_of_the_event_loop(autojump_clock: trio.testing.MockClock) -> None:
     async with house(idle_ms_max=1000) as home:
         rigs = [home.connect() for _ in range(10)]
         await trio.sleep(1.5)
@@ -97,14 +99,14 @@ async def test_one_idle_connection_is_closed_in_each_pass_of_the_loop(autojump_c
     assert (counts[-1], max(steps) <= 2) == (10, True)
 
 
-async def test_connections_may_idle_for_ever(autojump_clock: trio.testing.MockClock) -> None:
+async def test_idle_connections_stay_open_if_no_limit_is_set(autojump_clock: trio.testing.MockClock) -> None:
     async with house(idle_ms_max=-1) as home:
         rig = home.connect()
         await trio.sleep(5000)
         assert rig.closes == 0
 
 
-async def test_a_parked_fetch_does_not_keep_a_connection_alive_but_its_response_does(
+async def test_a_waiting_fetch_does_not_prevent_an_idle_timeout_but_its_response_does(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def park(seconds: float) -> FetchResponse:
@@ -122,7 +124,7 @@ async def test_a_parked_fetch_does_not_keep_a_connection_alive_but_its_response_
         assert short.closes == 1
 
 
-async def test_a_request_that_stops_coming_ends_its_connection(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_connection_whose_request_stays_incomplete_is_closed(autojump_clock: trio.testing.MockClock) -> None:
     async with house() as home:
         small, large, fine = home.connect(), home.connect(), home.connect()
         small.feed(heartbeat(1) + heartbeat(1)[:5])
@@ -136,7 +138,7 @@ async def test_a_request_that_stops_coming_ends_its_connection(autojump_clock: t
 
 
 @pytest.mark.parametrize(("bytes_s", "closes"), [(1, 1), (1000, 1), (1100, 0), (5000, 0)])
-async def test_a_request_must_come_at_a_minimum_rate(
+async def test_a_request_must_arrive_at_a_minimum_rate(
     bytes_s: int, closes: int, autojump_clock: trio.testing.MockClock
 ) -> None:
     async with house() as home:
@@ -150,7 +152,7 @@ async def test_a_request_must_come_at_a_minimum_rate(
         assert rig.closes == closes
 
 
-async def test_a_fast_start_does_not_excuse_a_slow_rate_later(autojump_clock: trio.testing.MockClock) -> None:
+async def test_a_fast_start_of_a_request_does_not_excuse_a_slow_rest(autojump_clock: trio.testing.MockClock) -> None:
     async with house() as home:
         rig = home.connect()
         rig.feed(HALF)
@@ -162,7 +164,7 @@ async def test_a_fast_start_does_not_excuse_a_slow_rate_later(autojump_clock: tr
                 rig.feed(b"x")
 
 
-async def test_successive_requests_do_not_count_as_one_slow_request(autojump_clock: trio.testing.MockClock) -> None:
+async def test_consecutive_requests_do_not_count_as_one_slow_request(autojump_clock: trio.testing.MockClock) -> None:
     async with house() as home:
         rig = home.connect()
         frame = heartbeat(1)
@@ -173,7 +175,7 @@ async def test_successive_requests_do_not_count_as_one_slow_request(autojump_clo
         assert rig.closes == 0
 
 
-async def test_a_connection_that_the_broker_does_not_read_is_not_timed_out(
+async def test_a_connection_is_not_timed_out_while_the_broker_does_not_read_it(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async def wait() -> Any:
@@ -193,12 +195,14 @@ async def test_a_connection_that_the_broker_does_not_read_is_not_timed_out(
         assert rig.closes == 1
 
 
-async def test_requests_time_out_sooner_while_the_budget_is_spent(autojump_clock: trio.testing.MockClock) -> None:
+async def test_incomplete_requests_time_out_sooner_while_the_budget_is_exhausted(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
     async with house(held_bytes_max=100_000) as home:
         quiet, slow, quick = home.connect(), home.connect(), home.connect()
         for rig in (quiet, slow, quick):
             rig.feed(struct.pack(">i", 2 * MIB) + bytes(2000))
-        await trio.sleep(10.5)  # the looks fall between the steps below
+        await trio.sleep(10.5)  # The checks for timeouts fall between these steps.
         assert quiet.closes == 0
         quick.feed(bytes(100_000))
         for second in range(idle.SPENT_QUIET_S_MAX + 3):
@@ -210,7 +214,7 @@ async def test_requests_time_out_sooner_while_the_budget_is_spent(autojump_clock
         assert [rig.closes for rig in (quiet, slow, quick)] == [1, 1, 0]
 
 
-async def test_slow_readers_are_closed_while_the_budget_is_spent_and_otherwise_only_when_idle(
+async def test_a_client_that_reads_slowly_is_closed_early_only_while_the_budget_is_exhausted(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with house(held_bytes_max=1000, idle_ms_max=600_000) as home:
@@ -232,7 +236,7 @@ async def test_slow_readers_are_closed_while_the_budget_is_spent_and_otherwise_o
         assert home.endings() == {ConnectionEnding.SLOW_READER: 1, ConnectionEnding.IDLE: 1}
 
 
-async def test_no_more_slow_readers_are_closed_than_the_budget_needs(autojump_clock: trio.testing.MockClock) -> None:
+async def test_only_as_many_slow_clients_are_closed_as_the_budget_needs(autojump_clock: trio.testing.MockClock) -> None:
     async with house(held_bytes_max=1000) as home:
         rigs = [home.connect() for _ in range(100)]
         for rig in rigs:
@@ -242,7 +246,7 @@ async def test_no_more_slow_readers_are_closed_than_the_budget_needs(autojump_cl
         assert [rig.closes for rig in rigs] == [1] * 10 + [0] * 90
 
 
-async def test_a_slow_reader_is_not_timed_out_for_the_request_that_the_broker_does_not_read(
+async def test_a_client_that_reads_slowly_is_not_timed_out_for_a_request_that_the_broker_does_not_read(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     async with house() as home:
@@ -256,7 +260,7 @@ async def test_a_slow_reader_is_not_timed_out_for_the_request_that_the_broker_do
         assert home.endings() == {ConnectionEnding.SLOW_REQUEST: 1}
 
 
-async def test_a_flood_of_slow_peers_does_not_flood_the_log(
+async def test_closing_many_slow_connections_logs_few_lines(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with house() as home:

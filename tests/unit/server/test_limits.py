@@ -1,4 +1,4 @@
-"""The limits of a broker and its listeners as a broker's configs set them."""
+"""Tests of the limits that configs set for a broker and its listeners."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def limits(**configs: str) -> Limits:
     )
 
 
-def test_the_defaults_are_kafkas() -> None:
+def test_the_default_limits_are_kafkas() -> None:
     assert limits() == Limits(
         request_bytes_max=100 * MIB,
         connections=ConnectionLimits(UNLIMITED, UNLIMITED),
@@ -34,7 +34,7 @@ def test_the_defaults_are_kafkas() -> None:
     )
 
 
-def test_a_listener_has_the_limits_of_the_broker_unless_it_has_its_own() -> None:
+def test_a_listener_without_limits_of_its_own_has_the_limits_of_the_broker() -> None:
     own = {"listener.name.b.max.connections": "5", "listener.name.b.max.connection.creation.rate": "7"}
     found = limits(max_connections="9", **own)
     assert found.connections == ConnectionLimits(9, UNLIMITED)
@@ -44,7 +44,7 @@ def test_a_listener_has_the_limits_of_the_broker_unless_it_has_its_own() -> None
 
 
 @pytest.mark.parametrize(("queued", "held"), [("-1", 100), ("0", 100), ("99", 99), ("100", 100), ("101", 100)])
-def test_the_smaller_of_both_budgets_applies(queued: str, held: int) -> None:
+def test_the_smaller_of_the_two_byte_budgets_applies(queued: str, held: int) -> None:
     scale = 1 if queued in ("-1", "0") else MIB
     found = limits(
         queued_max_request_bytes=str(int(queued) * scale),
@@ -54,7 +54,7 @@ def test_the_smaller_of_both_budgets_applies(queued: str, held: int) -> None:
     assert found.held_bytes_max == held * MIB
 
 
-def test_overrides_are_by_address() -> None:
+def test_connection_limits_may_be_overridden_per_address() -> None:
     found = limits(max_connections_per_ip_overrides=" 127.0.0.1:20, [::1]:5,2001:db8:0::7:9,")
     assert found.connections_per_ip_overrides == {"127.0.0.1": 20, "::1": 5, "2001:db8::7": 9}
     found = limits(max_connections_per_ip_overrides="::1:5,Twice.example.org:7")
@@ -62,7 +62,7 @@ def test_overrides_are_by_address() -> None:
 
 
 @pytest.mark.parametrize(("queued", "fits"), [(0, True), (MIB - 1, False), (MIB, True)])
-def test_queued_max_request_bytes_must_have_room_for_one_request(queued: int, *, fits: bool) -> None:
+def test_queued_max_request_bytes_must_hold_at_least_one_request(queued: int, *, fits: bool) -> None:
     with nullcontext() if fits else pytest.raises(ApiError, match="must not be below socket.request.max.bytes"):
         limits(queued_max_request_bytes=str(queued), socket_request_max_bytes=str(MIB))
 

@@ -1,4 +1,4 @@
-"""The limits on connections: below, at and above each of them."""
+"""Tests of the limits on connections, with values below, at and above each limit."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Clock:
 
 
 def of(host: str, listener: str = "PLAINTEXT") -> Session:
-    """Return a session of this host."""
+    """Return a session of the given host."""
     return Session(host, 50000, "::1", 9092, listener, 0)
 
 
@@ -41,7 +41,7 @@ def quotas(clock: Clock | None = None, **limits: Any) -> ConnectionQuotas:
     return ConnectionQuotas(limited(**limits), clock or Clock())
 
 
-def test_without_limits_every_peer_is_accepted() -> None:
+def test_without_limits_every_connection_is_accepted() -> None:
     free = quotas()
     for _ in range(5000):
         assert free.has_room("PLAINTEXT")
@@ -62,7 +62,7 @@ def test_an_override_sets_the_limit_of_one_address() -> None:
     assert [each.admit(of(host)) for host in (OTHER, "::1", "::1")] == [False, True, False]
 
 
-def test_peers_above_the_total_limit_wait() -> None:
+def test_connections_above_the_total_limit_wait() -> None:
     few = quotas(connections_max=2)
     room = []
     for _ in range(2):
@@ -89,16 +89,16 @@ def test_new_limits_apply_to_later_connections() -> None:
     assert changing.has_room("PLAINTEXT")
 
 
-def test_a_refused_peer_does_not_count_towards_the_total() -> None:
+def test_a_refused_connection_does_not_count_towards_the_total() -> None:
     few = quotas(connections_max=2, connections_per_ip_max=1)
     assert [few.admit(of(HOST)), few.admit(of(HOST)), few.has_room("PLAINTEXT")] == [True, False, True]
 
 
-def test_peers_are_accepted_no_faster_than_the_rate() -> None:
+def test_connections_are_accepted_no_faster_than_the_rate() -> None:
     clock = Clock()
     slow = quotas(clock, connections_per_s_max=4)
     come = 0
-    for _ in range(100):  # ten seconds in steps of a tenth
+    for _ in range(100):  # ten seconds in steps of 0.1 s
         while slow.has_room("PLAINTEXT"):
             slow.admit(of(HOST))
             come += 1
@@ -112,14 +112,14 @@ def test_peers_are_accepted_no_faster_than_the_rate() -> None:
     assert burst == 4
 
 
-def test_a_rate_of_0_accepts_no_peer() -> None:
+def test_a_rate_of_0_accepts_no_connection() -> None:
     clock = Clock()
     closed = quotas(clock, connections_per_s_max=0)
     clock.now += 1000 * SECOND_NS
     assert not closed.has_room("PLAINTEXT")
 
 
-def test_a_listener_is_limited_beside_the_broker() -> None:
+def test_a_listener_may_have_a_limit_in_addition_to_the_brokers() -> None:
     own = {"PLAINTEXT": ConnectionLimits(5), "B": ConnectionLimits(2)}
     each = ConnectionQuotas(limited(3, listeners=own), Clock())
     assert [each.admit(of(HOST, "B")), each.admit(of(HOST, "B"))] == [True, True]
@@ -130,7 +130,7 @@ def test_a_listener_is_limited_beside_the_broker() -> None:
     assert (each.has_room("B"), each.has_room("PLAINTEXT")) == (True, True)
 
 
-def test_a_listener_has_a_rate_of_its_own() -> None:
+def test_a_listener_may_have_its_own_rate() -> None:
     clock = Clock()
     own = {"PLAINTEXT": ConnectionLimits(), "B": ConnectionLimits(connections_per_s_max=1)}
     each = ConnectionQuotas(limited(listeners=own), clock)
@@ -140,7 +140,7 @@ def test_a_listener_has_a_rate_of_its_own() -> None:
     assert each.has_room("B")
 
 
-def test_the_limits_of_the_broker_do_not_apply_to_the_listener_of_brokers() -> None:
+def test_the_limits_of_the_broker_do_not_apply_to_the_inter_broker_listener() -> None:
     own = {"PLAINTEXT": ConnectionLimits(), "INTERNAL": ConnectionLimits(2)}
     each = ConnectionQuotas(limited(1, 1, listeners=own), Clock(), exempt="INTERNAL")
     assert [each.admit(of(HOST)), each.has_room("PLAINTEXT")] == [True, False]
@@ -157,7 +157,7 @@ class NoPump:
         pass
 
 
-def test_a_flood_of_peers_is_counted_and_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_refused_connections_are_counted_and_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     clock = Clock()
     limits = limited(connections_per_ip_max=1, connections_max=2)

@@ -1,4 +1,4 @@
-"""The reply queue alone: replies leave in request order."""
+"""Tests of the queue of replies, which leave in the order of their requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sent(replies: ReplyQueue) -> list[int]:
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
-def test_replies_leave_in_request_order_whichever_is_ready_first(order: tuple[int, ...]) -> None:
+def test_replies_leave_in_request_order_regardless_of_which_is_ready_first(order: tuple[int, ...]) -> None:
     replies, slots = ReplyQueue(0), [slot(number) for number in range(3)]
     replies.slots += slots
     for count, number in enumerate(order, 1):
@@ -35,7 +35,7 @@ def test_replies_leave_in_request_order_whichever_is_ready_first(order: tuple[in
     assert len(replies) == 0
 
 
-def test_a_request_without_a_response_holds_up_no_other_reply() -> None:
+def test_a_request_without_a_response_delays_no_other_reply() -> None:
     replies, (first, second) = ReplyQueue(0), (slot(1), slot(2))
     replies.slots += [first, second]
     replies.answer(second, HeartbeatResponse(), 0)
@@ -56,7 +56,7 @@ def test_the_memory_of_requests_replies_and_unsent_bytes_is_counted() -> None:
     assert (replies.unsent_bytes, replies.out, replies.kept_bytes) == (0, [], 100 + reply)
 
 
-def test_the_time_of_a_slow_reader_counts_from_the_first_unsent_byte_to_the_last() -> None:
+def test_the_time_of_a_slow_client_is_measured_from_its_first_unsent_byte_to_its_last() -> None:
     replies = ReplyQueue(0)
     assert [replies.unsent(*args) for args in ((100, 100, 10), (40, 40, 20), (0, 0, 35), (0, 0, 50))] == [0, 0, 25, 0]
 
@@ -69,7 +69,7 @@ def test_a_queue_with_the_maximum_of_slots_is_full() -> None:
     assert replies.is_full
 
 
-def test_only_requests_that_can_be_hurried_are() -> None:
+def test_only_requests_with_a_hurry_callback_are_hurried() -> None:
     replies, (first, second), hurried = ReplyQueue(0), (slot(1), slot(2)), list[int]()
     replies.slots += [first, second]
     second.context.hurry = lambda: hurried.append(2)

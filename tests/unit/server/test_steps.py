@@ -1,4 +1,6 @@
-"""Requests that take long are handled in shares of the loop, and their responses are encoded in shares."""
+"""Tests of requests that take long: they run in several shares of the event loop, and so does encoding
+the response.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ LONG = ListOffsetsResponse(
 
 
 def slow_ticks() -> Ticks:
-    """Return a clock that finds the share used up whenever it is read."""
+    """Return a clock that makes every share of the event loop appear used up."""
     return Ticks(SHARE_NS + 1)
 
 
@@ -91,14 +93,14 @@ async def test_other_tasks_run_between_the_shares_of_longer_steps() -> None:
             await trio.lowlevel.checkpoint()
         done.set()
     seen = [STEPS_A_LOOK, *others, MANY]
-    assert max(later - sooner for sooner, later in pairwise(seen)) <= 2 * STEPS_A_LOOK  # tasks run in any order
-    assert others.count(MANY) > 3, "the answer is encoded in shares as well"
+    assert max(later - sooner for sooner, later in pairwise(seen)) <= 2 * STEPS_A_LOOK  # Tasks run in any order.
+    assert others.count(MANY) > 3, "the response is encoded in shares as well"
     assert answered(rig.replies()[0]) == LONG
     rig.feed(heartbeat(3))
     assert correlation_ids(rig.replies()) == [50, 2, 3]
 
 
-async def test_all_requests_with_steps_together_have_one_share_at_a_time() -> None:
+async def test_all_requests_with_steps_share_one_share_of_each_pass() -> None:
     turns: list[int] = []
     others: list[int] = []
 
@@ -133,7 +135,7 @@ async def test_a_later_request_waits_for_the_steps_of_an_earlier_one() -> None:
 
 
 @pytest.mark.parametrize("steps", [0, MANY])
-async def test_an_error_in_a_step_is_answered(steps: int) -> None:
+async def test_an_error_in_a_step_gets_an_error_response(steps: int) -> None:
     async with trio.open_nursery() as nursery:
         api = stepping(steps, ApiError(ErrorCode.INVALID_REQUEST))
         api.refuse = lambda request, code: ListOffsetsResponse(throttle_time_ms=int(code))  # type: ignore[method-assign]
@@ -143,7 +145,7 @@ async def test_an_error_in_a_step_is_answered(steps: int) -> None:
 
 
 @pytest.mark.parametrize("steps", [0, MANY])
-async def test_steps_may_lead_to_a_wait_and_a_wait_to_steps(steps: int) -> None:
+async def test_steps_may_return_a_coroutine_and_a_coroutine_may_return_steps(steps: int) -> None:
     async def wait() -> Any:
         await trio.lowlevel.checkpoint()
         return stepping(MANY, LONG)(context(7), None)
@@ -154,7 +156,7 @@ async def test_steps_may_lead_to_a_wait_and_a_wait_to_steps(steps: int) -> None:
     assert answered(rig.replies()[0]) == LONG
 
 
-async def test_steps_of_a_closed_connection_end_without_a_reply() -> None:
+async def test_the_steps_of_a_closed_connection_are_cancelled_without_a_reply() -> None:
     async with trio.open_nursery() as nursery:
         rig = Rig(nursery, stepping(MANY, LONG), ticks=slow_ticks())
         rig.feed(ASKED)
@@ -162,7 +164,7 @@ async def test_steps_of_a_closed_connection_end_without_a_reply() -> None:
     assert (rig.replies(), rig.budget.bytes, rig.budget.requests) == ([], 0, 0)
 
 
-def test_an_encoded_response_is_sent_as_it_is() -> None:
+def test_an_encoded_response_is_sent_unchanged() -> None:
     rig = Rig(NoTasks(), stepping(1, EncodedResponse([b"\0\0\0\7", b"\0\0", b"\0\0\0\0"])))
     rig.feed(encode_request(ListOffsetsRequest(), 5, 50, "me"))
     assert rig.replies()[0][4:] == b"\0\0\0\7\0\0\0\0\0\0"
@@ -197,7 +199,7 @@ def asking_much(timestamp: int = 0) -> tuple[ListOffsetsRequest, bytes]:
 
 
 @pytest.mark.parametrize("ready", [True, False])
-async def test_a_large_request_is_decoded_in_shares(*, ready: bool) -> None:
+async def test_a_large_request_is_decoded_in_several_shares(*, ready: bool) -> None:
     asked: list[Any] = []
     others: list[int] = []
 
@@ -220,7 +222,8 @@ async def test_a_large_request_is_decoded_in_shares(*, ready: bool) -> None:
         rigs = [rig, Rig(nursery, of=rig.shared)]
         nursery.start_soon(bystander)
         for each_rig, data in zip(rigs, (frame, other), strict=True):
-            for at in range(0, len(data), LARGE_FRAME_BYTES + 10):  # so that it gets a buffer of its own
+            # The frame is split so that it gets a buffer of its own.
+            for at in range(0, len(data), LARGE_FRAME_BYTES + 10):
                 each_rig.feed(data[at : at + LARGE_FRAME_BYTES + 10])
         assert (asked, rig.connection.wants_input) == ([], False)
         while len(asked) < 2 or not all(each_rig.replies() for each_rig in rigs):
@@ -233,7 +236,7 @@ async def test_a_large_request_is_decoded_in_shares(*, ready: bool) -> None:
     assert (answered(rig.replies()[0]), rig.budget.bytes, rig.budget.requests) == (LONG, 0, 0)
 
 
-async def test_a_large_request_with_an_error_at_its_end_ends_its_connection(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_large_request_with_an_error_at_its_end_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
     _, frame = asking_much()
     async with trio.open_nursery() as nursery:
         rig = Rig(nursery, stepping(0, LONG), ticks=slow_ticks())
@@ -243,7 +246,7 @@ async def test_a_large_request_with_an_error_at_its_end_ends_its_connection(capl
     assert "ListOffsetsRequest v7" in caplog.text
 
 
-async def test_each_runs_the_function_once_in_each_step() -> None:
+async def test_each_step_calls_the_function_once() -> None:
     steps = each(str, range(MANY))
     assert isinstance(advance(steps, slow_ticks()), Unfinished)
     assert await Turns(slow_ticks()).walk(steps) == [str(number) for number in range(MANY)]

@@ -1,4 +1,6 @@
-"""Peers that speak another protocol: one line a minute and host that says what to set."""
+"""Tests of peers that speak another protocol: the log has one line per host and minute, with the
+setting to change.
+"""
 
 from __future__ import annotations
 
@@ -21,24 +23,24 @@ REASON = "set something"
     ("data", "reason"),
     [(CLIENT_HELLO, TLS), (b"GET /metrics HTTP/1.1\r\n", HTTP), (b"PRI * HTTP/2.0\r\n", HTTP), (b"POST /", HTTP)],
 )
-def test_first_bytes_of_another_protocol_are_recognized(data: bytes, reason: str) -> None:
+def test_the_first_bytes_of_other_protocols_are_recognized(data: bytes, reason: str) -> None:
     with pytest.raises(NotKafka, match=reason[:20]):
         FrameReader(100 << 20, FramePool()).end_of(data, 0)
 
 
 @pytest.mark.parametrize("data", [b"\x16\x04\x00\x00aaaa", b"get /", b"\xff\xff\xff\xff"])
-def test_other_invalid_sizes_are_reported_as_sizes(data: bytes) -> None:
+def test_other_invalid_frame_sizes_are_reported_as_sizes(data: bytes) -> None:
     with pytest.raises(DecodeError, match="a request of") as refused:
         FrameReader(100 << 20, FramePool()).end_of(data, 0)
     assert not isinstance(refused.value, NotKafka)
 
 
-def test_an_allowed_size_is_a_request_whatever_its_bytes_mean() -> None:
+def test_bytes_that_are_a_valid_frame_size_are_read_as_a_request() -> None:
     assert FrameReader(0x16030200, FramePool()).end_of(CLIENT_HELLO, 0) == 0
     assert other_protocol(b"\x00\x00\x00\x20") == ""
 
 
-def test_each_host_has_one_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_host_is_logged_once_per_minute(caplog: pytest.LogCaptureFixture) -> None:
     now = 0
     seen = Strangers(lambda: now)
     caplog.set_level(logging.WARNING)
@@ -54,7 +56,7 @@ def test_each_host_has_one_line_a_minute(caplog: pytest.LogCaptureFixture) -> No
 
 
 @pytest.mark.parametrize(("hosts", "lines"), [(2, 2), (3, 3), (5, 4)])
-def test_hosts_beyond_the_bound_share_one_line(
+def test_hosts_above_the_limit_share_one_log_line(
     hosts: int, lines: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(strangers, "HOSTS_MAX", 3)

@@ -1,4 +1,6 @@
-"""The time of a request: before its turn, on the loop, waiting, behind earlier responses, and while it is sent."""
+"""Tests of the measured times of a request: queued, on the event loop, waiting, behind earlier
+responses, and sending.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ PEER = Peer("10.0.0.7", 50000, "10.0.0.1", 9092)
 
 
 class Clock:
-    """A clock that stands still."""
+    """A clock that does not advance by itself."""
 
     def __init__(self) -> None:
         self.now = 0
@@ -36,7 +38,7 @@ def counted(rig: Rig) -> RouteStatistics:
     return RouteStatistics.of(route)
 
 
-def test_the_time_behind_earlier_requests_is_queue_time() -> None:
+def test_the_time_behind_earlier_requests_counts_as_queue_time() -> None:
     clock = Clock()
 
     def slow(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
@@ -48,12 +50,12 @@ def test_the_time_behind_earlier_requests_is_queue_time() -> None:
     assert (counted(rig).queue_ns, counted(rig).local_ns) == (0 + 100 + 200, 300)
     clock.now += 1000
     rig.feed(heartbeat(3)[:9])
-    clock.now += 1000  # not all of it is there: nobody keeps it waiting
+    clock.now += 1000  # The last request is incomplete, so it is not yet waiting.
     rig.feed(heartbeat(3)[9:])
     assert (counted(rig).queue_ns, counted(rig).local_ns) == (300, 400)
 
 
-async def test_the_time_behind_earlier_responses_is_answer_queue_time() -> None:
+async def test_the_time_behind_earlier_responses_counts_as_response_queue_time() -> None:
     clock, gates = Clock(), [trio.Event(), trio.Event()]
 
     async def wait(number: int) -> HeartbeatResponse:
