@@ -51,8 +51,8 @@ async def test_a_start_refused_for_a_topic_does_not_change_the_directory(tmp_pat
     error = await refused(settings(tmp_path, topics=(NewTopic("a.b", 1),)))
     assert "a.b" in str(error)
     assert (tmp_path / CLEAN).exists()
-    async with serving(tmp_path, topics=(NewTopic("a_b", 1),)) as house:
-        assert house.serving.port
+    async with serving(tmp_path, topics=(NewTopic("a_b", 1),)) as local_broker:
+        assert local_broker.serving.port
 
 
 async def test_a_start_refused_for_its_second_directory_unlocks_the_first(tmp_path: Path) -> None:
@@ -66,21 +66,21 @@ async def test_a_start_refused_for_its_second_directory_unlocks_the_first(tmp_pa
     assert "in use by another broker" in str(error)
     other.unlock(".lock")
     assert (first / CLEAN).exists()
-    async with serving(first) as house:
-        assert house.serving.port
+    async with serving(first) as local_broker:
+        assert local_broker.serving.port
 
 
 async def test_a_port_in_use_changes_nothing_on_disk(tmp_path: Path) -> None:
-    async with serving(tmp_path / "one") as house:
+    async with serving(tmp_path / "one") as local_broker:
         chosen = settings(tmp_path / "two")
         taken = Settings(
             chosen.config,
             chosen.data_dirs,
-            listeners=(ListenerSettings(address=Address("127.0.0.1", house.serving.port)),),
+            listeners=(ListenerSettings(address=Address("127.0.0.1", local_broker.serving.port)),),
             memory=True,
         )
         error = await refused(taken)
-    assert str(house.serving.port) in str(error)
+    assert str(local_broker.serving.port) in str(error)
     assert not any((tmp_path / "two").glob("*"))
 
 
@@ -185,11 +185,11 @@ async def test_nothing_is_written_after_a_directory_is_unlocked(
 async def test_a_stop_does_not_wait_for_waiting_fetches(tmp_path: Path) -> None:
     from tests.unit.apis.conftest import fetch_request
 
-    async with serving(tmp_path, topics=(NewTopic("a", 1),)) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(NewTopic("a", 1),)) as local_broker:
+        client = await local_broker.connect()
         await client.send(fetch_request("a", 0, max_wait_ms=50_000), 12)
         await trio.testing.wait_all_tasks_blocked()
-        house.stop.set()
+        local_broker.stop.set()
         with pytest.raises(ConnectionResetError):
             await client.receive()
 
@@ -201,8 +201,8 @@ async def test_a_stop_during_the_start_is_clean_and_never_reports_ready(tmp_path
     await broker.serve(settings(tmp_path, topics=(NewTopic("a", 1),)), ready.append, stop=stop)
     assert ready == []
     assert (tmp_path / CLEAN).exists()
-    async with serving(tmp_path) as house:
-        assert house.serving.port
+    async with serving(tmp_path) as local_broker:
+        assert local_broker.serving.port
 
 
 def of_topic(directory: Path) -> list[int]:

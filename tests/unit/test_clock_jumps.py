@@ -50,8 +50,8 @@ def stamped_now() -> bytes:
 
 async def test_records_are_appended_and_read_after_the_clock_jumps(tmp_path: Path, clock: Clock) -> None:
     """After a restart with the right time, all records are still there."""
-    async with serving(tmp_path, topics=(("a", 1),)) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
+        client = await local_broker.connect()
         await client.create("stamped", message_timestamp_type="LogAppendTime")
         for offset, ahead_ms in enumerate(clock.jumps()):
             assert (await client.produce("a", stamped_now())).base_offset == offset, ahead_ms
@@ -60,14 +60,14 @@ async def test_records_are_appended_and_read_after_the_clock_jumps(tmp_path: Pat
             assert abs(answer.log_append_time_ms - system.wall_ms()) < YEAR_MS
             assert (await client.fetch("a", offset)).high_watermark == offset + 1
     for _ in clock.jumps():
-        async with serving(tmp_path) as house:
-            client = await house.connect()
+        async with serving(tmp_path) as local_broker:
+            client = await local_broker.connect()
             assert (await client.fetch("stamped", 0)).high_watermark == len(JUMPS_MS)
 
 
 async def test_a_clock_jump_does_not_prolong_a_waiting_fetch(tmp_path: Path, clock: Clock) -> None:
-    async with serving(tmp_path, topics=(("a", 1),)) as house:
-        reader, writer = await house.connect(), await house.connect()
+    async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
+        reader, writer = await local_broker.connect(), await local_broker.connect()
         for offset, _ in enumerate(clock.jumps()):
             await reader.send(fetch_request("a", offset, max_wait_ms=60_000), 12)
             assert (await writer.produce("a", stamped_now())).error_code == 0
@@ -76,8 +76,8 @@ async def test_a_clock_jump_does_not_prolong_a_waiting_fetch(tmp_path: Path, clo
 
 
 async def test_group_members_survive_a_clock_jump(tmp_path: Path, clock: Clock) -> None:
-    async with serving(tmp_path, topics=(("t", 2),), **CONFIGS) as house:
-        client = await house.connect()
+    async with serving(tmp_path, topics=(("t", 2),), **CONFIGS) as local_broker:
+        client = await local_broker.connect()
         await client.call(FindCoordinatorRequest("g"), 3)
         joined = await client.call(
             ConsumerGroupHeartbeatRequest(
@@ -102,8 +102,8 @@ async def test_group_members_survive_a_clock_jump(tmp_path: Path, clock: Clock) 
 
 
 async def test_transactions_are_committed_after_the_clock_jumps(tmp_path: Path, clock: Clock) -> None:
-    async with serving(tmp_path, **CONFIGS) as house:
-        client = await house.connect()
+    async with serving(tmp_path, **CONFIGS) as local_broker:
+        client = await local_broker.connect()
         await client.create("t", message_timestamp_type="LogAppendTime")
         producer = await TransactionalClient(client).begin()
         for sequence, _ in enumerate(clock.jumps()):

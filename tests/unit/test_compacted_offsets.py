@@ -60,8 +60,8 @@ def cleaned(monkeypatch: pytest.MonkeyPatch) -> trio.Event:
 
 
 async def test_offsets_are_loaded_from_a_log_with_many_empty_segments(tmp_path: Path, cleaned: trio.Event) -> None:
-    async with serving(tmp_path, topics=(("t", PARTITIONS),), log_cleaner_backoff_ms=HOUR_MS) as house:
-        client, number = await house.connect(), 0
+    async with serving(tmp_path, topics=(("t", PARTITIONS),), log_cleaner_backoff_ms=HOUR_MS) as local_broker:
+        client, number = await local_broker.connect(), 0
         await client.create("__consumer_offsets", 1, **OFFSETS_TOPIC)
         while len(segments(tmp_path)) < LOADED_MAX + 10:
             number += 1
@@ -71,9 +71,9 @@ async def test_offsets_are_loaded_from_a_log_with_many_empty_segments(tmp_path: 
         with trio.fail_after(30):
             await cleaned.wait()
     assert sum(path.stat().st_size == 0 for path in segments(tmp_path)) > LOADED_MAX
-    async with serving(tmp_path, log_cleaner_backoff_ms=HOUR_MS) as house:
+    async with serving(tmp_path, log_cleaner_backoff_ms=HOUR_MS) as local_broker:
         with trio.fail_after(30):
-            assert await committed(await house.connect()) == dict.fromkeys(range(PARTITIONS), number)
+            assert await committed(await local_broker.connect()) == dict.fromkeys(range(PARTITIONS), number)
 
 
 def segments(directory: Path) -> list[Path]:

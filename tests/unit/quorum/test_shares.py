@@ -102,7 +102,7 @@ async def test_no_image_contains_only_some_partitions_of_a_new_topic(tmp_path: P
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.parametrize("turns", range(0, 420, 30))
+@pytest.mark.parametrize("passes_seen", range(0, 420, 30))
 async def test_a_cancelled_request_takes_effect_completely_or_not_at_all(tmp_path: Path, passes_seen: int) -> None:
     async with running_controller(disk_at(tmp_path), tick_ns=SLOW) as controller, trio.open_nursery() as nursery:
         nursery.start_soon((counter := PassCounter()).run)

@@ -75,13 +75,13 @@ class ScrubbedDirectory:
 @pytest.mark.parametrize("at", [3, 30, 100, 700])
 async def test_a_scrub_finds_damage_that_no_client_reads(at: int, caplog: pytest.LogCaptureFixture) -> None:
     """Damage in an offset, a checksum or a record takes only its own partition offline."""
-    house = await ScrubbedDirectory().fill(3)
-    size = house.size
-    house.flip(1, at)
-    scrubber = house.scrubber()
+    scrubbed = await ScrubbedDirectory().fill(3)
+    size = scrubbed.size
+    scrubbed.flip(1, at)
+    scrubber = scrubbed.scrubber()
     with caplog.at_level(logging.INFO):
         await scrubber.scrub()
-    assert [one.is_online for one in house.partitions] == [True, False, True]
+    assert [one.is_online for one in scrubbed.partitions] == [True, False, True]
     found = scrubber.statistics()
     assert (found.passes, found.partitions_damaged, found.partitions_left) == (1, 1, 0)
     assert size * 2 // 3 < found.bytes_read < size
@@ -90,18 +90,18 @@ async def test_a_scrub_finds_damage_that_no_client_reads(at: int, caplog: pytest
 
 
 async def test_a_later_scrub_reads_the_verified_bytes_again() -> None:
-    house = await ScrubbedDirectory().fill(1)
-    scrubber = house.scrubber()
+    scrubbed = await ScrubbedDirectory().fill(1)
+    scrubber = scrubbed.scrubber()
     await scrubber.scrub()
-    assert scrubber.statistics() == ScrubStatistics(1, house.size, 0, 0)
-    house.flip(0, 100)
+    assert scrubber.statistics() == ScrubStatistics(1, scrubbed.size, 0, 0)
+    scrubbed.flip(0, 100)
     await scrubber.scrub()
-    assert not house.partitions[0].is_online
+    assert not scrubbed.partitions[0].is_online
 
 
 async def test_a_scrub_observes_its_rate_and_its_interval(autojump_clock: MockClock) -> None:
-    house = await ScrubbedDirectory().fill(2)
-    scrubber, interval_s = house.scrubber(ScrubSettings(3_600_000, RATE)), 3600
+    scrubbed = await ScrubbedDirectory().fill(2)
+    scrubber, interval_s = scrubbed.scrubber(ScrubSettings(3_600_000, RATE)), 3600
     seen = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(scrubber.run)
@@ -112,7 +112,7 @@ async def test_a_scrub_observes_its_rate_and_its_interval(autojump_clock: MockCl
     assert seen[0] == ScrubStatistics()
     assert 0 < seen[1].bytes_read <= 2 * RATE + SEGMENT_BYTES
     assert (seen[1].passes, seen[1].partitions_left) == (0, 2)
-    assert [(one.passes, one.bytes_read) for one in seen[2:]] == [(1, house.size), (2, 2 * house.size)]
+    assert [(one.passes, one.bytes_read) for one in seen[2:]] == [(1, scrubbed.size), (2, 2 * scrubbed.size)]
 
 
 async def test_a_scrub_can_be_disabled() -> None:
@@ -123,27 +123,27 @@ async def test_a_scrub_can_be_disabled() -> None:
 
 
 async def test_a_log_deleted_during_a_scrub_is_not_reported_as_damaged(autojump_clock: MockClock) -> None:
-    house = await ScrubbedDirectory().fill(2)
-    scrubber = house.scrubber(ScrubSettings(1000, RATE))
+    scrubbed = await ScrubbedDirectory().fill(2)
+    scrubber = scrubbed.scrubber(ScrubSettings(1000, RATE))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(scrubber.scrub)
         await trio.sleep(1)
-        await house.partitions[0].directory.delete_logs([TopicPartition("t", 0)])
+        await scrubbed.partitions[0].directory.delete_logs([TopicPartition("t", 0)])
     assert scrubber.statistics().partitions_damaged == 0
-    assert house.partitions[0].directory.failed is None
+    assert scrubbed.partitions[0].directory.failed is None
     assert scrubber.statistics().passes == 1
 
 
 async def test_segments_deleted_during_a_scrub_are_not_reported_as_damaged(autojump_clock: MockClock) -> None:
-    house = await ScrubbedDirectory().fill(1)
-    log = house.partitions[0].log
-    scrubber = house.scrubber(ScrubSettings(1000, RATE))
+    scrubbed = await ScrubbedDirectory().fill(1)
+    log = scrubbed.partitions[0].log
+    scrubber = scrubbed.scrubber(ScrubSettings(1000, RATE))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(scrubber.scrub)
         await trio.sleep(1)
         log.delete_records(log.log_end_offset)
         await log.retain(NOW, log.log_end_offset)
         for path in log.take_doomed():
-            SimDisk(house.volume).remove(path)
-    assert house.partitions[0].is_online
+            SimDisk(scrubbed.volume).remove(path)
+    assert scrubbed.partitions[0].is_online
     assert scrubber.statistics().partitions_damaged == 0

@@ -83,16 +83,16 @@ async def test_the_name_of_this_machine_is_resolved() -> None:
 
 
 async def test_a_host_name_may_have_its_own_connection_limit(tmp_path: Path) -> None:
-    async with serving(tmp_path, max_connections_per_ip_overrides="localhost:1") as house:
-        first = await house.connect()
-        refused = await house.connect()
+    async with serving(tmp_path, max_connections_per_ip_overrides="localhost:1") as local_broker:
+        first = await local_broker.connect()
+        refused = await local_broker.connect()
         assert await refused.closed()
         change = AlterConfigsResource(
             BROKER, "", [AlterableConfig("max.connections.per.ip.overrides", 0, f"{UNKNOWN}:1,localhost:2")]
         )
         response = await first.call(IncrementalAlterConfigsRequest(resources=[change]), 1)
         assert response.responses[0].error_code == 0
-        second = await house.connect()
+        second = await local_broker.connect()
         await second.create("served")
 
 

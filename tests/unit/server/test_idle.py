@@ -59,7 +59,7 @@ class IdleListener:
 
 
 @asynccontextmanager
-async def house(*handlers: Any, **limits: Any) -> AsyncIterator[IdleListener]:
+async def idle_listener(*handlers: Any, **limits: Any) -> AsyncIterator[IdleListener]:
     async with trio.open_nursery() as nursery:
         made = IdleListener(nursery, *handlers, **limits)
         nursery.start_soon(made.connections.run)
@@ -70,7 +70,7 @@ async def house(*handlers: Any, **limits: Any) -> AsyncIterator[IdleListener]:
 async def test_idle_connections_are_closed_at_their_limit_longest_idle_first(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async with house(idle_ms_max=60_000) as home:
+    async with idle_listener(idle_ms_max=60_000) as home:
         first, second, third = rigs = [home.connect() for _ in range(3)]
         for rig in (third, second, first):
             await trio.sleep(10)
@@ -86,7 +86,7 @@ async def test_idle_connections_are_closed_at_their_limit_longest_idle_first(
 
 
 async def test_one_idle_connection_is_closed_per_pass_of_the_event_loop(autojump_clock: trio.testing.MockClock) -> None:
-    async with house(idle_ms_max=1000) as home:
+    async with idle_listener(idle_ms_max=1000) as home:
         rigs = [home.connect() for _ in range(10)]
         await trio.sleep(1.5)
         counts: list[Any] = []
@@ -100,7 +100,7 @@ async def test_one_idle_connection_is_closed_per_pass_of_the_event_loop(autojump
 
 
 async def test_idle_connections_stay_open_if_no_limit_is_set(autojump_clock: trio.testing.MockClock) -> None:
-    async with house(idle_ms_max=-1) as home:
+    async with idle_listener(idle_ms_max=-1) as home:
         rig = home.connect()
         await trio.sleep(5000)
         assert rig.closes == 0
@@ -114,7 +114,7 @@ async def test_a_waiting_fetch_does_not_prevent_an_idle_timeout_but_its_response
         return FetchResponse()
 
     fetch = Api(ApiKey.FETCH, "4-18", lambda context, request: park(request.max_wait_ms / 1000))
-    async with house(fetch, idle_ms_max=60_000) as home:
+    async with idle_listener(fetch, idle_ms_max=60_000) as home:
         short, long = home.connect(), home.connect()
         short.feed(encode_request(FetchRequest(max_wait_ms=40_000), 12, 1, "me"))
         long.feed(encode_request(FetchRequest(max_wait_ms=90_000), 12, 1, "me"))
@@ -125,7 +125,7 @@ async def test_a_waiting_fetch_does_not_prevent_an_idle_timeout_but_its_response
 
 
 async def test_a_connection_whose_request_stays_incomplete_is_closed(autojump_clock: trio.testing.MockClock) -> None:
-    async with house() as home:
+    async with idle_listener() as home:
         small, large, fine = home.connect(), home.connect(), home.connect()
         small.feed(heartbeat(1) + heartbeat(1)[:5])
         large.feed(HALF)
@@ -141,7 +141,7 @@ async def test_a_connection_whose_request_stays_incomplete_is_closed(autojump_cl
 async def test_a_request_must_arrive_at_a_minimum_rate(
     bytes_s: int, closes: int, autojump_clock: trio.testing.MockClock
 ) -> None:
-    async with house() as home:
+    async with idle_listener() as home:
         rig = home.connect()
         rig.feed(struct.pack(">i", 2 * MIB))
         await trio.sleep(0.5)
@@ -153,7 +153,7 @@ async def test_a_request_must_arrive_at_a_minimum_rate(
 
 
 async def test_a_fast_start_of_a_request_does_not_excuse_a_slow_rest(autojump_clock: trio.testing.MockClock) -> None:
-    async with house() as home:
+    async with idle_listener() as home:
         rig = home.connect()
         rig.feed(HALF)
         await trio.sleep(0.5)
@@ -165,7 +165,7 @@ async def test_a_fast_start_of_a_request_does_not_excuse_a_slow_rest(autojump_cl
 
 
 async def test_consecutive_requests_do_not_count_as_one_slow_request(autojump_clock: trio.testing.MockClock) -> None:
-    async with house() as home:
+    async with idle_listener() as home:
         rig = home.connect()
         frame = heartbeat(1)
         rig.feed(frame[:9])
@@ -183,7 +183,7 @@ async def test_a_connection_is_not_timed_out_while_the_broker_does_not_read_it(
         return NO_RESPONSE
 
     held = Api(ApiKey.LIST_OFFSETS, "1-11", lambda context, request: Later(wait(), holds_connection=True))
-    async with house(held) as home:
+    async with idle_listener(held) as home:
         rig = home.connect()
         rig.feed(encode_request(ListOffsetsRequest(), 11, 1, "me") + heartbeat(1)[:5])
         await trio.sleep(100.5)
@@ -198,7 +198,7 @@ async def test_a_connection_is_not_timed_out_while_the_broker_does_not_read_it(
 async def test_incomplete_requests_time_out_sooner_while_the_budget_is_exhausted(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async with house(held_bytes_max=100_000) as home:
+    async with idle_listener(held_bytes_max=100_000) as home:
         quiet, slow, quick = home.connect(), home.connect(), home.connect()
         for rig in (quiet, slow, quick):
             rig.feed(struct.pack(">i", 2 * MIB) + bytes(2000))
@@ -217,7 +217,7 @@ async def test_incomplete_requests_time_out_sooner_while_the_budget_is_exhausted
 async def test_a_client_that_reads_slowly_is_closed_early_only_while_the_budget_is_exhausted(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async with house(held_bytes_max=1000, idle_ms_max=600_000) as home:
+    async with idle_listener(held_bytes_max=1000, idle_ms_max=600_000) as home:
         reader, sluggish = home.connect(), home.connect()
         sluggish.connection.unsent(999, 999)
         await trio.sleep(500)
@@ -237,7 +237,7 @@ async def test_a_client_that_reads_slowly_is_closed_early_only_while_the_budget_
 
 
 async def test_only_as_many_slow_clients_are_closed_as_the_budget_needs(autojump_clock: trio.testing.MockClock) -> None:
-    async with house(held_bytes_max=1000) as home:
+    async with idle_listener(held_bytes_max=1000) as home:
         rigs = [home.connect() for _ in range(100)]
         for rig in rigs:
             rig.connection.unsent(11, 11)
@@ -249,7 +249,7 @@ async def test_only_as_many_slow_clients_are_closed_as_the_budget_needs(autojump
 async def test_a_client_that_reads_slowly_is_not_timed_out_for_a_request_that_the_broker_does_not_read(
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    async with house() as home:
+    async with idle_listener() as home:
         rig = home.connect()
         rig.feed(heartbeat(1)[:9])
         rig.connection.unsent(1000, 1000)
@@ -263,7 +263,7 @@ async def test_a_client_that_reads_slowly_is_not_timed_out_for_a_request_that_th
 async def test_closing_many_slow_connections_logs_few_lines(
     autojump_clock: trio.testing.MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with house() as home:
+    async with idle_listener() as home:
         rigs = [home.connect() for _ in range(1000)]
         for rig in rigs:
             rig.feed(heartbeat(1)[:5])

@@ -1,4 +1,6 @@
-"""Simulations poison the machine and seed trio, so each runs in a process of its own."""
+"""Fixtures that run a simulation in a process of its own, since a simulation patches modules and seeds
+trio.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +37,9 @@ Apart = Callable[..., tuple[Any, str]]
 def apart() -> Apart:
     """Return a function `apart(scene)` that runs `await scene(simulation)` in another process.
 
-    It returns the result as JSON, and the digest. `hash_seed`, `junk` (objects on the heap) and `threshold` (of the
-    garbage collector) make processes differ.
+    The function returns the scene's result and the digest of its run. Its arguments `hash_seed`, `junk` (objects on the
+    heap)
+    and `threshold` (of the garbage collector) make two processes differ.
     """
 
     def run(
@@ -60,9 +63,10 @@ def apart() -> Apart:
 
 @pytest.fixture
 def expect_finding(apart: Apart) -> Callable[..., None]:
-    """Return `expect_finding(scene, name, first_seed, seeds_max)`, which needs a finding with `name` in it.
+    """Return `expect_finding(scene, name, first_seed, seeds_max)`, which fails unless a seed leads to the finding
+    `name`.
 
-    With SEARCH_SEEDS=60 in the environment it tries that many seeds from 0, to find a new `first_seed`.
+    The environment variable SEARCH_SEEDS=60 makes it try that many seeds from 0 on, to find a new `first_seed`.
     """
 
     def search(scene: Callable[..., Any], name: str, first_seed: int, seeds_max: int) -> None:

@@ -1,4 +1,4 @@
-"""The scenarios for brokers with a planted bug."""
+"""Runs of the simulation for brokers with a planted bug."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ SECONDS, SECONDS_WITHOUT_FAULTS = 10, 6
 async def found(
     simulation: Simulation, workload: str, *kinds: str, compacted: bool = False, seconds: int = SECONDS
 ) -> list[str]:
-    """Return the findings of a run under these faults, or of a shorter run without faults."""
+    """Return the findings of a run with the given kinds of faults, or of a shorter run without faults."""
     seconds = seconds if kinds else SECONDS_WITHOUT_FAULTS
     return (await run_scenario(simulation, Plan(seconds, kinds, compacted=compacted, workloads=(workload,)))).findings

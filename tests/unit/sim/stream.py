@@ -1,4 +1,4 @@
-"""The end of a virtual connection as a trio stream, for tests of the network alone."""
+"""A trio stream over a virtual connection, for tests of the simulated network."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ RECEIVE_BYTES = 65_536
 
 
 class SimStream(trio.abc.Stream):
-    """Any number of tasks may send and receive."""
+    """A trio stream over a virtual connection. Several tasks may send and receive at the same time."""
 
     def __init__(self, endpoint: SimEndpoint) -> None:
         self._endpoint = endpoint
@@ -24,13 +24,13 @@ class SimStream(trio.abc.Stream):
         self._waiting.unpark_all()
 
     async def established(self) -> None:
-        """Wait until the connection is established. OSError when nobody listens there."""
+        """Wait until the connection is established; raise OSError if no listener accepts it."""
         while not self._endpoint.established:
             self._endpoint.check()
             await self._waiting.park()
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """Send as a trio stream does; BrokenResourceError."""
+        """Send all bytes; raise BrokenResourceError if the connection is broken."""
         rest = memoryview(data)
         await trio.lowlevel.checkpoint()
         while rest:
@@ -42,12 +42,11 @@ class SimStream(trio.abc.Stream):
                 raise self._lost() from error
 
     async def wait_send_all_might_not_block(self) -> None:
-        """Wait as a trio stream does."""
         while not self._endpoint.writable:
             await self._waiting.park()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        """Receive as a trio stream does; BrokenResourceError."""
+        """Receive some bytes; raise BrokenResourceError if the connection is broken."""
         await trio.lowlevel.checkpoint()
         while True:
             try:
@@ -58,7 +57,6 @@ class SimStream(trio.abc.Stream):
                 raise self._lost() from error
 
     async def aclose(self) -> None:
-        """Close as a trio stream does."""
         self._closed = True
         self._endpoint.close()
         self._waiting.unpark_all()
@@ -69,7 +67,7 @@ class SimStream(trio.abc.Stream):
 
 
 async def connect(network: Network, process: Process, host: str, remote_host: str, port: int) -> SimStream:
-    """Connect from `host`. OSError when nobody listens; without an answer, wait for ever."""
+    """Connect from `host`; raise OSError if no listener accepts, and wait for ever without an answer."""
     endpoint = network.begin_connect(process, host, (remote_host, port))
     stream = SimStream(endpoint)
     try:

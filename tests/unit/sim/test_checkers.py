@@ -1,4 +1,6 @@
-"""Anomalies are named, a clean history has none, and a long history is checked in seconds."""
+"""Tests of the checker of logs: it names each anomaly, accepts correct histories, and is fast on long
+ones.
+"""
 
 from __future__ import annotations
 
@@ -56,18 +58,18 @@ def kinds(sends: list[Send], polls: list[PollResult], final: str) -> set[str]:
         (set(), [send("abc", 0)], [poll(0, "a", 3, (0, 2)), poll(0, "a", 2, (1, 3))], "abc"),
     ],
 )
-def test_each_anomaly_has_its_name(expected, sends, polls, final):
+def test_each_anomaly_of_a_log_is_named(expected, sends, polls, final):
     assert kinds(sends, polls, final) == expected
 
 
-def test_other_partitions_are_other_logs():
+def test_each_partition_is_checked_as_a_log_of_its_own():
     history = History()
     history.sends = [send("a", 0), Send("p", ("u", 0), (b"b",), SendOutcome.ACKNOWLEDGED, 0)]
     crossed = [PollResult("c", T, 0, [(0, b"b")], 1, 0, 0), PollResult("c", ("u", 0), 0, [(0, b"b")], 1, 0, 0)]
     assert {(each.kind, each.place) for each in check(history, crossed)} == {("invented", T), ("lost write", T)}
 
 
-def test_a_long_history_is_judged():
+def test_a_long_history_is_checked_without_findings():
     dice, history = Random(1), History()
     log: list[Any] = []
     positions: dict[Any, int] = {}

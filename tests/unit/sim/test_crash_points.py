@@ -1,4 +1,6 @@
-"""Every crash of a recorded workload: a careless log is caught, and storage's log loses nothing that it must keep."""
+"""Tests of recorded crashes: a log without checksums is caught, and the broker's own log loses no
+durable record.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.log_life import crashes, lived
 from pykbroker.sim.volume import Volume
 
-pytestmark = pytest.mark.timeout(240)  # it needs seconds of a processor alone, of which a busy machine gives little
+pytestmark = pytest.mark.timeout(240)  # The tests need seconds of CPU time, which take longer on a busy machine.
 
 SEEDS, STEPS, ENDINGS_OF_A_POINT = range(1, 7), 200, 12
 WORDS = [bytes([letter]) * 700 for letter in b"ABCDEFGH"]
@@ -26,7 +28,7 @@ def framed(word: bytes) -> bytes:
 
 
 def words(data: bytes, *, check: bool) -> list[bytes]:
-    """Return the frames up to the first that is cut off or has a wrong checksum."""
+    """Return the frames before the first that is truncated or has a wrong checksum."""
     found = []
     while len(data) >= 8:
         size, crc = int.from_bytes(data[:4], "big"), int.from_bytes(data[4:8], "big")
@@ -37,8 +39,10 @@ def words(data: bytes, *, check: bool) -> list[bytes]:
     return found
 
 
-async def written() -> Recording[tuple[int, int]]:
-    """Record words written to a file, every other one synced; known are the counts begun and synced."""
+async def recorded_words() -> Recording[tuple[int, int]]:
+    """Record a run that writes words to a file and syncs every second one; note (words written, words
+    synced).
+    """
     recording = Recording((0, 0))
     disk = SimDisk(recording.volume)
     file, synced = disk.open("words", create=True), 0
@@ -53,9 +57,9 @@ async def written() -> Recording[tuple[int, int]]:
     return recording
 
 
-async def test_a_log_with_checksums_keeps_what_was_synced_and_serves_nothing_torn():
+async def test_a_log_with_checksums_keeps_synced_words_and_returns_no_torn_word():
     seen = set()
-    for ending in (await written()).endings(per_point=50, seed=1, points=range(2, 15)):
+    for ending in (await recorded_words()).endings(per_point=50, seed=1, points=range(2, 15)):
         found = words(content(ending.volume, "words"), check=True)
         begun, synced = ending.known
         assert found == WORDS[: len(found)]
@@ -64,29 +68,29 @@ async def test_a_log_with_checksums_keeps_what_was_synced_and_serves_nothing_tor
     assert seen == {0, 1, 2}
 
 
-async def test_a_log_without_checksums_is_caught():
-    endings = (await written()).endings(per_point=50, seed=1, points=range(2, 15))
+async def test_a_log_without_checksums_returns_torn_words():
+    endings = (await recorded_words()).endings(per_point=50, seed=1, points=range(2, 15))
     found = [words(content(ending.volume, "words"), check=False) for ending in endings]
     assert any(each != WORDS[: len(each)] for each in found)
 
 
-async def test_an_ending_can_be_had_again():
-    recording = await written()
+async def test_the_same_seed_gives_the_same_crash():
+    recording = await recorded_words()
     for ending in recording.endings(per_point=3, seed=7, points=[4, 9]):
         again = recording.ending(ending.point, ending.number, 7)
         assert content(again.volume, "words") == content(ending.volume, "words")
         assert (again.known, again.last_call) == (ending.known, ending.last_call)
 
 
-async def test_a_recording_can_begin_where_another_one_ended():
-    ending = (await written()).ending(point=14, number=0, seed=1)
+async def test_a_recording_may_start_from_the_volume_of_a_crash():
+    ending = (await recorded_words()).ending(point=14, number=0, seed=1)
     later = Recording("recovery", ending.volume)
     SimDisk(later.volume).open("words").truncate(100)
     assert {len(content(each.volume, "words")) for each in later.endings(per_point=20, seed=1)} > {100}
     assert len(content(ending.volume, "words")) != 100
 
 
-async def test_a_life_has_all_that_can_happen_to_a_log():
+async def test_the_recorded_run_of_a_log_has_all_kinds_of_disk_operations():
     life = await lived(1, STEPS)
     names = {name for name, _ in life.recording.calls}
     assert names >= {"create", "write", "sync", "rename", "sync_directory"}
@@ -99,7 +103,7 @@ async def test_a_life_has_all_that_can_happen_to_a_log():
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-async def test_the_log_recovers_from_every_crash(seed):
+async def test_the_log_recovers_from_every_recorded_crash(seed):
     checked = 0
     async for _ in crashes(seed, STEPS, ENDINGS_OF_A_POINT):
         checked += 1

@@ -1,4 +1,4 @@
-"""The simulated disk answers as the machine's does, and fails as its faults say."""
+"""Tests of the simulated disk: it behaves like the real one, and fails as the configured faults say."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAMES = ("a", "b", "d", "d/a", "d/b", "e", "e/x", "nowhere/a")
 
 
 def outcome(step, *args, **named):
-    """Return the result of a step, or the kind of its error."""
+    """Return the result of an operation, or the type of its error."""
     try:
         return step(*args, **named)
     except OSError as error:
@@ -27,7 +27,7 @@ def outcome(step, *args, **named):
 
 
 def random_steps(dice: Random, disk: Disk):
-    """Yield the result of each of many random operations on this disk."""
+    """Yield the results of random operations on this disk."""
     files: dict[str, Any] = {}
     for _ in range(300):
         path, other, data = dice.choice(NAMES), dice.choice(NAMES), dice.randbytes(dice.randrange(2000))
@@ -48,7 +48,7 @@ def random_steps(dice: Random, disk: Disk):
         elif which == 6:
             yield which, path, outcome(disk.make_directory, path)
         elif which == 7 and path.rpartition("/")[0] == other.rpartition("/")[0]:
-            files.clear()  # of two handles on one file only one would know the size
+            files.clear()  # Only one handle per file, since a second one would not know the size.
             yield which, path, other, outcome(disk.rename, path, other)
         elif which == 8:
             yield which, path, outcome(disk.remove, path)
@@ -57,13 +57,13 @@ def random_steps(dice: Random, disk: Disk):
 
 
 @pytest.mark.parametrize("seed", range(20))
-async def test_it_answers_as_the_machine_does(tmp_path: Path, seed):
+async def test_the_simulated_disk_has_the_same_results_as_the_real_one(tmp_path: Path, seed):
     real = list(random_steps(Random(seed), SystemDisk(str(tmp_path), SystemOffLoop())))
     simulated = list(random_steps(Random(seed), SimDisk(Volume())))
     assert simulated == real
 
 
-async def test_a_closed_file_and_a_taken_lock_are_refused():
+async def test_a_closed_file_and_a_locked_file_are_refused():
     volume = Volume()
     disk, other = SimDisk(volume), SimDisk(volume)
     file = disk.open("f", create=True)
@@ -78,7 +78,7 @@ async def test_a_closed_file_and_a_taken_lock_are_refused():
     assert not disk.exists(".lock")
 
 
-async def test_a_full_disk_takes_all_or_nothing():
+async def test_a_write_to_a_full_disk_writes_everything_or_nothing():
     disk = SimDisk(Volume(), faults=DiskFaults(room_bytes=1000))
     file = disk.open("f", create=True)
     file.append(bytes(600))
@@ -91,7 +91,7 @@ async def test_a_full_disk_takes_all_or_nothing():
     assert file.append(b"again") == 105
 
 
-async def test_after_a_failed_sync_what_was_dirty_is_read_but_not_durable():
+async def test_bytes_of_a_failed_sync_can_be_read_but_are_not_durable():
     volume, faults = Volume(), DiskFaults(sync_fails=1.0)
     disk = SimDisk(volume, faults=faults)
     file = disk.open("f", create=True)
@@ -104,7 +104,7 @@ async def test_after_a_failed_sync_what_was_dirty_is_read_but_not_durable():
     assert volume.files[0].durable == b""
 
 
-async def test_reads_and_writes_fail_and_miss_the_cache():
+async def test_faults_make_reads_and_writes_fail_and_reads_miss_the_page_cache():
     faults = DiskFaults(not_cached=1.0)
     disk = SimDisk(Volume(), faults=faults)
     file = disk.open("f", create=True)
@@ -121,7 +121,7 @@ async def test_reads_and_writes_fail_and_miss_the_cache():
     assert faults.happened == {"not cached": 1, "read failed": 1, "write failed": 1}
 
 
-async def test_a_flipped_bit_is_read():
+async def test_a_flipped_bit_is_returned_by_reads():
     volume = Volume()
     file = SimDisk(volume).open("f", create=True)
     file.append(b"\x00\x00")

@@ -1,4 +1,4 @@
-"""Anomalies of groups are named; late or missing responses are none."""
+"""Tests of the checker of groups: it names each anomaly, and late or missing responses are none."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ def kinds(anomalies) -> set[str]:
         ({"aborted offset fetched"}, [commit(5, 0, outcome=REFUSED, in_transaction=True)], [fetched(5, 2, 3)]),
     ],
 )
-def test_each_anomaly_of_an_offset_has_its_name(expected, commits, answers):
+def test_each_anomaly_of_committed_offsets_is_named(expected, commits, answers):
     assert kinds(check_offsets(commits, answers)) == expected
 
 
-def test_other_partitions_and_groups_are_other_registers():
+def test_offsets_of_each_partition_and_group_are_checked_separately():
     commits = [commit(5, 0, 1)]
     elsewhere = [FetchedOffset("r", "g", Q, -1, "", 2, 3), FetchedOffset("r", "h", P, -1, "", 2, 3)]
     assert check_offsets(commits, elsewhere) == []
 
 
-def test_a_long_history_of_an_honest_register_is_judged_clean():
+def test_a_long_correct_history_of_offsets_has_no_findings():
     dice, commits, answers, now_s, held = Random(1), [], [], 0.0, -1
     for number in range(20_000):
         began_s, done_s, ended_s = now_s, now_s + dice.random(), now_s + 1 + dice.random()
@@ -107,5 +107,5 @@ def history(assigned=(), leases=(), commits=()) -> GroupHistory:
         ({"zombie commit"}, history([Assigned("g", 2, "b", (), 5)], commits=[commit(5, 6, 7, generation=1)])),
     ],
 )
-def test_each_anomaly_of_ownership_has_its_name(expected, of):
+def test_each_anomaly_of_partition_ownership_is_named(expected, of):
     assert kinds(check_ownership(of)) == expected

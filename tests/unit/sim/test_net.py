@@ -1,4 +1,4 @@
-"""The simulated network keeps TCP's promises and no others."""
+"""Tests of the simulated network: it keeps the promises of TCP and no others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PORT = 9092
 
 
 class Echo:
-    """A connection that sends back what it receives. Matches world.net.Connection."""
+    """A connection that sends back what it receives; it matches the Protocol `world.net.Connection`."""
 
     def __init__(self, pump: Pump) -> None:
         self.out: list[Any] = []
@@ -43,8 +43,8 @@ class Echo:
         self.is_closed = True
 
 
-class Stage:
-    """A network with an echoing server on the host "server"."""
+class EchoNetwork:
+    """A simulated network with a server on the host "server" that echoes what it receives."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation, self.network = simulation, Network(simulation)
@@ -67,13 +67,13 @@ async def read(stream: SimStream, size: int) -> bytes:
     data = b""
     while len(data) < size:
         more = await stream.receive_some()
-        assert more, "the connection ended"
+        assert more, "the connection must not end"
         data += more
     return data
 
 
-async def the_link_flaps(simulation: Simulation) -> dict[str, int]:
-    stage, dice = Stage(simulation), simulation.dice("scene")
+async def an_unstable_link(simulation: Simulation) -> dict[str, int]:
+    stage, dice = EchoNetwork(simulation), simulation.dice("scene")
     faults = stage.network.faults
     faults.lost, faults.late, faults.short = 0.05, 0.1, 0.5
     stream = await stage.connect()
@@ -108,17 +108,17 @@ async def the_link_flaps(simulation: Simulation) -> dict[str, int]:
     return faults.happened
 
 
-def test_bytes_arrive_in_order_whatever_the_link_does(apart):
+def test_bytes_arrive_in_order_over_an_unstable_link(apart):
     for seed in range(3):
-        assert apart(the_link_flaps, seed=seed)[0]["lost"] > 5
+        assert apart(an_unstable_link, seed=seed)[0]["lost"] > 5
 
 
-def test_a_seed_gives_one_run(apart):
-    assert apart(the_link_flaps, hash_seed="7", junk=1000)[1] == apart(the_link_flaps, hash_seed="8")[1]
+def test_the_same_seed_gives_the_same_run(apart):
+    assert apart(an_unstable_link, hash_seed="7", junk=1000)[1] == apart(an_unstable_link, hash_seed="8")[1]
 
 
-async def nobody_reads(simulation: Simulation) -> int:
-    stage = Stage(simulation)
+async def a_peer_that_does_not_read(simulation: Simulation) -> int:
+    stage = EchoNetwork(simulation)
     stream = await stage.connect()
     sent = 0
     with trio.move_on_after(60):
@@ -128,12 +128,12 @@ async def nobody_reads(simulation: Simulation) -> int:
     return sent
 
 
-def test_who_does_not_read_is_not_sent_to_for_ever(apart):
-    assert 256_000 < apart(nobody_reads)[0] < 1_500_000
+def test_a_sender_blocks_while_its_peer_does_not_read(apart):
+    assert 256_000 < apart(a_peer_that_does_not_read)[0] < 1_500_000
 
 
-async def a_file_is_sent(simulation: Simulation) -> bool:
-    stage = Stage(simulation)
+async def a_file_slice_is_sent(simulation: Simulation) -> bool:
+    stage = EchoNetwork(simulation)
     file = SimDisk(Volume()).open("f", create=True)
     content = simulation.dice("content").randbytes(700_000)
     file.append(content)
@@ -146,19 +146,19 @@ async def a_file_is_sent(simulation: Simulation) -> bool:
     return await read(stream, 600_008) == b"head" + content[10:600_010] + b"tail"
 
 
-def test_slices_of_files_are_sent(apart):
-    assert apart(a_file_is_sent)[0] is True
+def test_file_slices_are_sent(apart):
+    assert apart(a_file_slice_is_sent)[0] is True
 
 
-async def nobody_listens(simulation: Simulation) -> None:
-    stage = Stage(simulation)
+async def connecting_without_a_listener(simulation: Simulation) -> None:
+    stage = EchoNetwork(simulation)
     stage.listener.close()
     with pytest.raises(ConnectionRefusedError):
         await stage.connect()
 
 
-async def nobody_listens_yet(simulation: Simulation) -> None:
-    stage = Stage(simulation)
+async def connecting_to_a_bound_but_not_listening_port(simulation: Simulation) -> None:
+    stage = EchoNetwork(simulation)
     bound = stage.net.bind("server", PORT + 1)
     with pytest.raises(ConnectionRefusedError):
         await connect(stage.network, stage.client, "client", "server", PORT + 1)
@@ -169,7 +169,7 @@ async def nobody_listens_yet(simulation: Simulation) -> None:
 
 
 async def the_server_is_killed(simulation: Simulation) -> None:
-    stage = Stage(simulation)
+    stage = EchoNetwork(simulation)
     stream = await stage.connect()
     await simulation.at_rest()
     stage.server.kill()
@@ -183,7 +183,7 @@ async def the_server_is_killed(simulation: Simulation) -> None:
 
 
 async def the_server_loses_power(simulation: Simulation) -> None:
-    stage = Stage(simulation)
+    stage = EchoNetwork(simulation)
     stream = await stage.connect()
     await simulation.at_rest()
     stage.server.kill()
@@ -191,14 +191,14 @@ async def the_server_loses_power(simulation: Simulation) -> None:
     await stream.send_all(b"hello?")
     with trio.move_on_after(10) as patience:
         await stream.receive_some()
-    assert patience.cancelled_caught, "a half-open connection is silent"
+    assert patience.cancelled_caught, "a half-open connection gets no answer"
     stage.network.host_up("server")
     with pytest.raises(trio.BrokenResourceError):
         await stream.receive_some()
 
 
-async def the_answer_is_lost(simulation: Simulation) -> None:
-    stage = Stage(simulation)
+async def a_response_over_a_cut_link(simulation: Simulation) -> None:
+    stage = EchoNetwork(simulation)
     stream = await stage.connect()
     stage.network.cut("server", "client")
     await stream.send_all(b"hello?")
@@ -215,7 +215,9 @@ async def the_answer_is_lost(simulation: Simulation) -> None:
 
 
 class Caller:
-    """An outgoing connection that keeps what it receives. Matches world.net.ConnectionMachine."""
+    """An outgoing connection that keeps what it receives; it matches the Protocol
+    `world.net.ConnectionMachine`.
+    """
 
     wants_input, wants_turn = True, False
 
@@ -243,8 +245,8 @@ class Caller:
         self.gone.set()
 
 
-async def a_connection_goes_out(simulation: Simulation) -> None:
-    stage = Stage(simulation)
+async def an_outgoing_connection(simulation: Simulation) -> None:
+    stage = EchoNetwork(simulation)
     net = SimNet(stage.network, stage.client, "client", simulation.dice("client"))
     with pytest.raises(ConnectionRefusedError):
         await net.connect("server", PORT + 1, Caller)
@@ -263,11 +265,11 @@ async def a_connection_goes_out(simulation: Simulation) -> None:
     stage.network.cut("client", "server")
     with trio.move_on_after(10) as patience:
         await net.connect("server", PORT, Caller)
-    assert patience.cancelled_caught, "no answer comes over a link that is cut"
+    assert patience.cancelled_caught, "a cut link delivers no answer"
 
 
-async def the_client_leaves(simulation: Simulation) -> None:
-    stage = Stage(simulation)
+async def the_client_closes(simulation: Simulation) -> None:
+    stage = EchoNetwork(simulation)
     stream = await stage.connect()
     await stream.send_all(b"x")
     await stream.aclose()
@@ -277,8 +279,8 @@ async def the_client_leaves(simulation: Simulation) -> None:
     assert stage.connections[0].is_closed
 
 
-async def segments_reset_it(simulation: Simulation) -> None:
-    stage = Stage(simulation)
+async def segments_are_answered_with_a_reset(simulation: Simulation) -> None:
+    stage = EchoNetwork(simulation)
     stage.network.faults.reset = 1.0
     stream = await stage.connect()
     await stream.send_all(b"x")
@@ -291,15 +293,15 @@ async def segments_reset_it(simulation: Simulation) -> None:
 @pytest.mark.parametrize(
     "scene",
     [
-        nobody_listens,
-        nobody_listens_yet,
+        connecting_without_a_listener,
+        connecting_to_a_bound_but_not_listening_port,
         the_server_is_killed,
         the_server_loses_power,
-        the_answer_is_lost,
-        a_connection_goes_out,
-        the_client_leaves,
-        segments_reset_it,
+        a_response_over_a_cut_link,
+        an_outgoing_connection,
+        the_client_closes,
+        segments_are_answered_with_a_reset,
     ],
 )
-def test_connections_end_as_connections_do(apart, scene):
+def test_connections_fail_and_close_as_with_tcp(apart, scene):
     apart(scene)

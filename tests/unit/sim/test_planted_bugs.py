@@ -1,6 +1,6 @@
-"""The alarm works: brokers that lie are found within a few seeds, each by the name of its lie.
+"""Tests that the simulation finds planted bugs of a broker within a few seeds, each under its own name.
 
-A test begins with a seed that is known to find its bug; SEARCH_SEEDS=40 in the environment looks for it anew.
+Each test begins with a seed that finds its bug; SEARCH_SEEDS=40 in the environment searches for a new one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pykbroker.storage.log.flusher import Flusher
 from pykbroker.storage.segments.segment import ActiveSegment
 from pykbroker.storage.segments.walk import Walk
 
-pytestmark = pytest.mark.timeout(240)  # it needs seconds of a processor alone, of which a busy machine gives little
+pytestmark = pytest.mark.timeout(240)  # The tests need seconds of CPU time, which take longer on a busy machine.
 
 SEEDS_MAX = 40
 SECONDS = 10
@@ -37,25 +37,25 @@ async def consumed_before_it_is_durable(simulation: Simulation) -> list[str]:
     return await found(simulation, "fail_syncs")
 
 
-async def what_a_failed_fsync_left_is_believed(simulation: Simulation) -> list[str]:
+async def a_failed_fsync_is_forgotten_after_a_restart(simulation: Simulation) -> list[str]:
     lost_writes.note = lambda disk: None
     return await found(simulation, "fail_syncs")
 
 
-async def torn_batches_are_kept(simulation: Simulation) -> list[str]:
+async def recovery_keeps_torn_batches(simulation: Simulation) -> list[str]:
     Walk._check_crc = property(lambda walk: False, lambda walk, check_crc: None)
     return await found(simulation, "lose_power", "lose_power_midstep")
 
 
-async def batches_that_come_again_are_written_again(simulation: Simulation) -> list[str]:
+async def duplicates_are_written_again(simulation: Simulation) -> list[str]:
     Producers.check = lambda producers, *batch: None
     return await found(simulation, "mute", "kill")
 
 
-async def a_full_disk_is_not_noticed(simulation: Simulation) -> list[str]:
+async def errors_of_a_full_disk_are_ignored(simulation: Simulation) -> list[str]:
     init = ActiveSegment.__init__
 
-    class Deaf:
+    class IgnoresErrors:
         def __init__(self, file):
             self.file = file
 
@@ -69,7 +69,7 @@ async def a_full_disk_is_not_noticed(simulation: Simulation) -> list[str]:
                 return self.file.size
 
     def deaf(segment, base_offset, file, *args):
-        init(segment, base_offset, Deaf(file), *args)
+        init(segment, base_offset, IgnoresErrors(file), *args)
 
     ActiveSegment.__init__ = deaf
     return await found(simulation, "fill_disk", "kill")
@@ -80,11 +80,11 @@ async def a_full_disk_is_not_noticed(simulation: Simulation) -> list[str]:
     [
         (acknowledged_before_it_is_durable, "lost write", 5),
         (consumed_before_it_is_durable, "two values at one offset", 16),
-        (what_a_failed_fsync_left_is_believed, "lost write", 4),
-        (torn_batches_are_kept, "damaged bytes", 8),
-        (batches_that_come_again_are_written_again, "duplicate", 0),
-        (a_full_disk_is_not_noticed, "lost write", 0),
+        (a_failed_fsync_is_forgotten_after_a_restart, "lost write", 4),
+        (recovery_keeps_torn_batches, "damaged bytes", 8),
+        (duplicates_are_written_again, "duplicate", 0),
+        (errors_of_a_full_disk_are_ignored, "lost write", 0),
     ],
 )
-def test_a_planted_bug_is_found(expect_finding, bug, name, first_seed):
+def test_a_planted_bug_of_a_broker_is_found(expect_finding, bug, name, first_seed):
     expect_finding(bug, name, first_seed, SEEDS_MAX)

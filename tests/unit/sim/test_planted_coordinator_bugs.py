@@ -1,6 +1,6 @@
-"""The alarm works for coordinators: of groups and of transactions, each lie is found by its name.
+"""Tests that the simulation finds planted bugs of the group and transaction coordinators, each under its own name.
 
-A test begins with a seed that is known to find its bug; SEARCH_SEEDS=60 in the environment looks for it anew.
+Each test begins with a seed that finds its bug; SEARCH_SEEDS=60 in the environment searches for a new one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.log.reader import LogReader
 from wire.messages.offset_fetch import OffsetFetchResponseGroup
 
-pytestmark = pytest.mark.timeout(240)  # it needs seconds of a processor alone, of which a busy machine gives little
+pytestmark = pytest.mark.timeout(240)  # The tests need seconds of CPU time, which take longer on a busy machine.
 
 SEEDS_MAX = 60
 SECONDS, SECONDS_WITHOUT_FAULTS = 20, 6
@@ -82,7 +82,7 @@ async def a_log_is_replayed_in_the_wrong_order(simulation: Simulation) -> list[s
     return await in_groups(simulation, "kill")
 
 
-async def a_rebalance_is_no_new_generation(simulation: Simulation) -> list[str]:
+async def a_rebalance_keeps_the_generation(simulation: Simulation) -> list[str]:
     def same_again(group, wall_ms):
         group.generation = max(group.generation, 1)
         group.protocol = group.select_protocol()
@@ -96,7 +96,7 @@ async def a_rebalance_is_no_new_generation(simulation: Simulation) -> list[str]:
 check_classic = commit.check_classic
 
 
-async def commits_of_old_generations_are_taken(simulation: Simulation) -> list[str]:
+async def commits_of_old_generations_are_accepted(simulation: Simulation) -> list[str]:
     def careless(group, member_id, instance_id, generation, *, transactional):
         if member_id in group.members:
             check_classic(group, member_id, instance_id, group.generation, transactional=transactional)
@@ -105,17 +105,17 @@ async def commits_of_old_generations_are_taken(simulation: Simulation) -> list[s
     return await in_groups(simulation, "stall")
 
 
-async def partitions_are_assigned_before_they_are_given_back(simulation: Simulation) -> list[str]:
+async def partitions_are_assigned_before_they_are_revoked(simulation: Simulation) -> list[str]:
     ConsumerGroup.is_free = lambda group, topic_id, partition: True
     return await in_groups(simulation)
 
 
-async def an_open_transaction_holds_nobody_up(simulation: Simulation) -> list[str]:
+async def open_transactions_do_not_hold_the_last_stable_offset(simulation: Simulation) -> list[str]:
     OpenTransactions.last_stable_offset = lambda transactions, high_watermark: high_watermark
     return await in_transactions(simulation)
 
 
-async def readers_are_not_told_what_is_aborted(simulation: Simulation) -> list[str]:
+async def fetches_list_no_aborted_transactions(simulation: Simulation) -> list[str]:
     LogReader.aborted_transactions = lambda log, offset, data: []
     return await in_transactions(simulation)
 
@@ -131,7 +131,7 @@ async def one_partition_gets_no_marker(simulation: Simulation) -> list[str]:
     return await in_transactions(simulation)
 
 
-async def the_epoch_of_an_end_is_not_looked_at(simulation: Simulation) -> list[str]:
+async def end_txn_does_not_check_the_epoch(simulation: Simulation) -> list[str]:
     ending._has_valid_epoch = lambda *about: True
     return await in_transactions(simulation, "stall")
 
@@ -139,7 +139,7 @@ async def the_epoch_of_an_end_is_not_looked_at(simulation: Simulation) -> list[s
 renewed = Transaction.renewed
 
 
-async def who_takes_over_fences_nobody(simulation: Simulation) -> list[str]:
+async def a_takeover_does_not_bump_the_epoch(simulation: Simulation) -> list[str]:
     def unfenced(transaction, producer_id, epoch, timeout_ms, wall_ms):
         return renewed(transaction, producer_id, max(transaction.epoch, 0), timeout_ms, wall_ms)
 
@@ -147,7 +147,7 @@ async def who_takes_over_fences_nobody(simulation: Simulation) -> list[str]:
     return await in_transactions(simulation)
 
 
-async def pending_offsets_do_not_make_a_partition_unstable(simulation: Simulation) -> list[str]:
+async def pending_offsets_are_returned_as_stable(simulation: Simulation) -> list[str]:
     GroupOffsets.is_pending = lambda offsets, *place: False
     return await in_transactions(simulation, "stall")
 
@@ -155,8 +155,8 @@ async def pending_offsets_do_not_make_a_partition_unstable(simulation: Simulatio
 append_ending = Endings.append
 
 
-async def markers_pass_by_the_group_coordinator(simulation: Simulation) -> list[str]:
-    class Deaf:
+async def markers_do_not_reach_the_group_coordinator(simulation: Simulation) -> list[str]:
+    class NotAwaited:
         async def wait(self):
             return None
 
@@ -164,7 +164,7 @@ async def markers_pass_by_the_group_coordinator(simulation: Simulation) -> list[
         if topic != GROUP_METADATA_TOPIC:
             return append_ending(endings, topic, index, marker)
         endings._log_of(topic, index).append_own(marker, endings._wall_ms(), None)
-        return Deaf()
+        return NotAwaited()
 
     Endings.append = append
     return await in_transactions(simulation)
@@ -175,17 +175,17 @@ async def markers_pass_by_the_group_coordinator(simulation: Simulation) -> list[
     [
         (offsets_are_fetched_before_they_are_durable, "fetched and then gone", 5),
         (a_log_is_replayed_in_the_wrong_order, "lost commit", 0),
-        (a_rebalance_is_no_new_generation, "two owners", 1),
-        (commits_of_old_generations_are_taken, "zombie commit", 4),
-        (partitions_are_assigned_before_they_are_given_back, "two owners", 0),
-        (an_open_transaction_holds_nobody_up, "precommitted read", 0),
-        (readers_are_not_told_what_is_aborted, "aborted read", 0),
+        (a_rebalance_keeps_the_generation, "two owners", 1),
+        (commits_of_old_generations_are_accepted, "zombie commit", 4),
+        (partitions_are_assigned_before_they_are_revoked, "two owners", 0),
+        (open_transactions_do_not_hold_the_last_stable_offset, "precommitted read", 0),
+        (fetches_list_no_aborted_transactions, "aborted read", 0),
         (one_partition_gets_no_marker, "hanging transaction", 0),
-        (the_epoch_of_an_end_is_not_looked_at, "zombie", 0),
-        (who_takes_over_fences_nobody, "zombie", 0),
-        (pending_offsets_do_not_make_a_partition_unstable, "copied twice", 22),
-        (markers_pass_by_the_group_coordinator, "hanging transaction", 0),
+        (end_txn_does_not_check_the_epoch, "zombie", 0),
+        (a_takeover_does_not_bump_the_epoch, "zombie", 0),
+        (pending_offsets_are_returned_as_stable, "copied twice", 22),
+        (markers_do_not_reach_the_group_coordinator, "hanging transaction", 0),
     ],
 )
-def test_a_planted_bug_is_found(expect_finding, bug, name, first_seed):
+def test_a_planted_bug_of_a_coordinator_is_found(expect_finding, bug, name, first_seed):
     expect_finding(bug, name, first_seed, SEEDS_MAX)

@@ -1,4 +1,6 @@
-"""The alarm works for groups: what authors of coordinators have got wrong before is found by its name."""
+"""Tests that the simulation finds planted bugs of groups, which authors of coordinators have made
+before.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,12 @@ from pykbroker.machines.loader import Loader
 from pykbroker.sim.simulation import Simulation
 from tests.unit.sim.planted import SEEDS_MAX, found
 
-pytestmark = pytest.mark.timeout(240)  # the first seed may find nothing once the schedule of tasks has changed
+pytestmark = pytest.mark.timeout(240)  # The first seed may find nothing after a change in the order of tasks.
 
 load_all = Loader.load
 
 
-async def a_coordinator_loads_what_one_read_finds(simulation: Simulation) -> list[str]:
+async def a_coordinator_loads_only_the_first_part_of_its_log(simulation: Simulation) -> list[str]:
     async def load(loader, machine, offset):
         once = isinstance(loader._log, log.CoordinatorLog)
         return await (loader.load_some if once else partial(load_all, loader))(machine, offset)
@@ -40,7 +42,7 @@ async def heartbeats_do_not_renew_a_session(simulation: Simulation) -> list[str]
 expect = membership.expect  # type: ignore[attr-defined]
 
 
-async def a_session_ends_when_the_first_heartbeat_said(simulation: Simulation) -> list[str]:
+async def only_the_first_heartbeat_renews_a_session(simulation: Simulation) -> list[str]:
     def once(shard, group_id, member_id, said, step):
         if shard.timers.get(Due(CONSUMER_SESSION, group_id, member_id)) == inf:
             expect(shard, group_id, member_id, said, step)
@@ -52,10 +54,10 @@ async def a_session_ends_when_the_first_heartbeat_said(simulation: Simulation) -
 @pytest.mark.parametrize(
     ("bug", "name", "first_seed"),
     [
-        (a_coordinator_loads_what_one_read_finds, "lost commit", 1),
+        (a_coordinator_loads_only_the_first_part_of_its_log, "lost commit", 1),
         (heartbeats_do_not_renew_a_session, "classic was dropped", 0),
-        (a_session_ends_when_the_first_heartbeat_said, "consumer was dropped", 0),
+        (only_the_first_heartbeat_renews_a_session, "consumer was dropped", 0),
     ],
 )
-def test_a_planted_bug_is_found(expect_finding, bug, name, first_seed):
+def test_a_planted_bug_of_groups_is_found(expect_finding, bug, name, first_seed):
     expect_finding(bug, name, first_seed, SEEDS_MAX)

@@ -1,4 +1,4 @@
-"""The alarm works for files: what authors of logs have forgotten before is found by its name."""
+"""Tests that the simulation finds planted bugs of the storage, which authors of logs have made before."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from pykbroker.storage.recovery import recovery
 from pykbroker.storage.segments.segment import ActiveSegment, Segment
 from tests.unit.sim.planted import SEEDS_MAX, found
 
-pytestmark = pytest.mark.timeout(240)  # the first seed may find nothing once the schedule of tasks has changed
+pytestmark = pytest.mark.timeout(240)  # The first seed may find nothing after a change in the order of tasks.
 
 index = ActiveSegment._index
 
 
-async def an_index_entry_points_behind_its_batch(simulation: Simulation) -> list[str]:
+async def an_index_entry_points_after_its_batch(simulation: Simulation) -> list[str]:
     def ahead(segment, last_offset, position):
         index(segment, segment.next_offset - 1, position)
 
@@ -32,7 +32,7 @@ async def an_index_entry_points_behind_its_batch(simulation: Simulation) -> list
 roll = LogState.roll
 
 
-async def a_roll_forgets_the_producers(simulation: Simulation) -> list[str]:
+async def rolling_a_segment_forgets_the_producers(simulation: Simulation) -> list[str]:
     def forgetful(one):
         one.producers = Producers()
         return roll(one)
@@ -41,7 +41,7 @@ async def a_roll_forgets_the_producers(simulation: Simulation) -> list[str]:
     return await found(simulation, "log", "lose_segments", "slow_disk", "kill")
 
 
-async def producers_are_as_the_snapshot_says_and_no_newer(simulation: Simulation) -> list[str]:
+async def recovery_ignores_producers_after_the_last_snapshot(simulation: Simulation) -> list[str]:
     recovery.recall = lambda producers, batch: None  # type: ignore[attr-defined]
     return await found(simulation, "log", "kill")
 
@@ -49,7 +49,7 @@ async def producers_are_as_the_snapshot_says_and_no_newer(simulation: Simulation
 sync = Flusher._sync
 
 
-async def an_fsync_covers_what_was_written_after_it_began(simulation: Simulation) -> list[str]:
+async def the_recovery_point_includes_writes_after_the_fsync_began(simulation: Simulation) -> list[str]:
     async def generous(flusher, target):
         await sync(flusher, target)
         flusher.recovery_point = flusher._segments.active.next_offset
@@ -58,7 +58,7 @@ async def an_fsync_covers_what_was_written_after_it_began(simulation: Simulation
     return await found(simulation, "log", "lose_power", "lose_power_midstep")
 
 
-async def the_name_of_a_new_segment_is_not_synced(simulation: Simulation) -> list[str]:
+async def the_directory_of_a_new_segment_is_not_fsynced(simulation: Simulation) -> list[str]:
     async def files_only(flusher, sealed, active):
         for segment in (*sealed, active):
             await patiently(segment.require_loaded)
@@ -72,12 +72,12 @@ async def the_name_of_a_new_segment_is_not_synced(simulation: Simulation) -> lis
 kept = Round._kept
 
 
-async def compaction_takes_the_first_of_a_batch_for_an_old_one(simulation: Simulation) -> list[str]:
+async def compaction_drops_the_first_record_of_a_batch(simulation: Simulation) -> list[str]:
     Round._kept = lambda compaction, base, all_of_it, expired: kept(compaction, base, all_of_it, expired)[1:]
     return await found(simulation, "log", compacted=True)
 
 
-async def compacted_segments_are_put_in_place_before_they_are_named_durably(simulation: Simulation) -> list[str]:
+async def compacted_segments_are_used_before_their_names_are_durable(simulation: Simulation) -> list[str]:
     async def hasty(opening, segments, flusher, sources, cleaned):
         swap._rename(opening, cleaned, ".cleaned", ".swap")
         segments.put(sources, cleaned)
@@ -92,14 +92,14 @@ async def compacted_segments_are_put_in_place_before_they_are_named_durably(simu
 @pytest.mark.parametrize(
     ("bug", "name", "first_seed"),
     [
-        (an_index_entry_points_behind_its_batch, "skipped", 0),
-        (a_roll_forgets_the_producers, "duplicate", 3),
-        (producers_are_as_the_snapshot_says_and_no_newer, "duplicate", 0),
-        (an_fsync_covers_what_was_written_after_it_began, "lost write", 4),
-        (the_name_of_a_new_segment_is_not_synced, "lost write", 2),
-        (compaction_takes_the_first_of_a_batch_for_an_old_one, "lost write", 2),
-        (compacted_segments_are_put_in_place_before_they_are_named_durably, "two values", 1),
+        (an_index_entry_points_after_its_batch, "skipped", 0),
+        (rolling_a_segment_forgets_the_producers, "duplicate", 3),
+        (recovery_ignores_producers_after_the_last_snapshot, "duplicate", 0),
+        (the_recovery_point_includes_writes_after_the_fsync_began, "lost write", 4),
+        (the_directory_of_a_new_segment_is_not_fsynced, "lost write", 2),
+        (compaction_drops_the_first_record_of_a_batch, "lost write", 2),
+        (compacted_segments_are_used_before_their_names_are_durable, "two values", 1),
     ],
 )
-def test_a_planted_bug_is_found(expect_finding, bug, name, first_seed):
+def test_a_planted_bug_of_the_storage_is_found(expect_finding, bug, name, first_seed):
     expect_finding(bug, name, first_seed, SEEDS_MAX)

@@ -1,4 +1,6 @@
-"""The alarm works for transactions: what authors of brokers have got wrong before is found by its name."""
+"""Tests that the simulation finds planted bugs of transactions, which authors of brokers have made
+before.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +15,12 @@ from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.log.reader import LogReader
 from tests.unit.sim.planted import SEEDS_MAX, found
 
-pytestmark = pytest.mark.timeout(240)  # the first seed may find nothing once the schedule of tasks has changed
+pytestmark = pytest.mark.timeout(240)  # The first seed may find nothing after a change in the order of tasks.
 
 begin = Producers.__init__
 
 
-async def a_snapshot_forgets_open_transactions(simulation: Simulation) -> list[str]:
+async def a_producer_snapshot_loses_open_transactions(simulation: Simulation) -> list[str]:
     def closed(producers, entries=()):
         for one in entries:
             one.txn_first_offset = -1
@@ -28,7 +30,7 @@ async def a_snapshot_forgets_open_transactions(simulation: Simulation) -> list[s
     return await found(simulation, "transactions", "restart", seconds=30)
 
 
-async def a_fenced_epoch_may_write(simulation: Simulation) -> list[str]:
+async def a_fenced_producer_may_write(simulation: Simulation) -> list[str]:
     def open_to_anybody(context, request):
         return context.of_producer(request.transactional_id, request.producer_id)
 
@@ -40,7 +42,7 @@ async def a_fenced_epoch_may_write(simulation: Simulation) -> list[str]:
 ask = Produce._in_transaction
 
 
-async def nobody_asks_the_coordinator_before_a_transaction_begins(simulation: Simulation) -> list[str]:
+async def transactions_begin_without_verification(simulation: Simulation) -> list[str]:
     def unasked(produce, context, request, transactional_id):
         if context.version >= ADDED_VERSION_FIRST:
             return ask(produce, context, request, transactional_id)
@@ -54,7 +56,7 @@ async def nobody_asks_the_coordinator_before_a_transaction_begins(simulation: Si
 fenced = Transaction.fenced
 
 
-async def who_takes_too_long_is_aborted_and_not_fenced(simulation: Simulation) -> list[str]:
+async def a_timed_out_transaction_is_aborted_but_not_fenced(simulation: Simulation) -> list[str]:
     def unfenced(transaction, *about):
         return msgspec.structs.replace(fenced(transaction, *about), epoch=transaction.epoch)
 
@@ -62,7 +64,7 @@ async def who_takes_too_long_is_aborted_and_not_fenced(simulation: Simulation) -
     return await found(simulation, "transactions", "stall")
 
 
-async def what_was_aborted_before_a_restart_is_forgotten(simulation: Simulation) -> list[str]:
+async def a_restart_forgets_aborted_transactions(simulation: Simulation) -> list[str]:
     async def unread(log, segment):
         segment.aborted_unread = False
 
@@ -73,12 +75,12 @@ async def what_was_aborted_before_a_restart_is_forgotten(simulation: Simulation)
 @pytest.mark.parametrize(
     ("bug", "name", "first_seed"),
     [
-        (a_snapshot_forgets_open_transactions, "aborted read", 1),
-        (a_fenced_epoch_may_write, "zombie", 1),
-        (nobody_asks_the_coordinator_before_a_transaction_begins, "aborted read", 14),
-        (who_takes_too_long_is_aborted_and_not_fenced, "aborted read", 1),
-        (what_was_aborted_before_a_restart_is_forgotten, "aborted read", 0),
+        (a_producer_snapshot_loses_open_transactions, "aborted read", 1),
+        (a_fenced_producer_may_write, "zombie", 1),
+        (transactions_begin_without_verification, "aborted read", 14),
+        (a_timed_out_transaction_is_aborted_but_not_fenced, "aborted read", 1),
+        (a_restart_forgets_aborted_transactions, "aborted read", 0),
     ],
 )
-def test_a_planted_bug_is_found(expect_finding, bug, name, first_seed):
+def test_a_planted_bug_of_transactions_is_found(expect_finding, bug, name, first_seed):
     expect_finding(bug, name, first_seed, SEEDS_MAX)

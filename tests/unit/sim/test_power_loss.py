@@ -1,4 +1,6 @@
-"""A power loss takes nothing that was synced, and everything else that POSIX lets it take is taken at times."""
+"""Tests of simulated power losses: synced bytes stay, and everything that POSIX allows to be lost is
+lost sometimes.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ def content(volume: Volume, path: str) -> bytes:
 
 
 async def with_files(*paths: str) -> tuple[Volume, SimDisk]:
-    """Return a volume with empty files whose names are durable, and its disk."""
+    """Return a volume whose empty files have durable names, and a disk on it."""
     volume = Volume()
     disk = SimDisk(volume)
     for path in paths:
@@ -28,7 +30,7 @@ async def with_files(*paths: str) -> tuple[Volume, SimDisk]:
     return volume, disk
 
 
-async def test_synced_bytes_stay_and_unsynced_ones_are_kept_lost_torn_or_zeros():
+async def test_synced_bytes_stay_and_unsynced_bytes_are_kept_lost_torn_or_zeroed():
     volume, disk = await with_files("f")
     file = disk.open("f")
     file.append(b"A" * 700)
@@ -44,7 +46,7 @@ async def test_synced_bytes_stay_and_unsynced_ones_are_kept_lost_torn_or_zeros()
     assert content(volume, "f") == b"A" * 700 + b"B" * 2000
 
 
-async def test_later_writes_may_survive_earlier_ones():
+async def test_a_later_write_may_survive_an_earlier_one():
     volume, disk = await with_files("f")
     file = disk.open("f")
     for letter in b"ABCD":
@@ -60,7 +62,7 @@ async def test_a_sector_is_not_torn():
         assert content(after_power_loss(volume, Random(seed)), "f") in (b"", b"B" * 512, bytes(512))
 
 
-async def test_a_rename_is_atomic_and_lasts_once_the_directory_is_synced():
+async def test_a_rename_is_atomic_and_durable_once_the_directory_is_synced():
     volume, disk = await with_files("meta")
     old, new = disk.open("meta"), disk.open("meta.tmp", create=True)
     old.append(b"old")
@@ -73,7 +75,7 @@ async def test_a_rename_is_atomic_and_lasts_once_the_directory_is_synced():
     assert content(after_power_loss(volume, Random(0), LOST), "meta") == b"new"
 
 
-async def test_a_rename_without_a_sync_of_the_file_may_leave_nothing_in_it():
+async def test_a_renamed_file_without_a_sync_may_be_empty():
     volume, disk = await with_files()
     disk.open("meta.tmp", create=True).append(b"new")
     disk.rename("meta.tmp", "meta")
@@ -82,7 +84,7 @@ async def test_a_rename_without_a_sync_of_the_file_may_leave_nothing_in_it():
 
 
 @pytest.mark.parametrize(("luck", "names"), [(LOST, ["kept"]), (ALL_KEPT, ["kept", "new"])])
-async def test_names_in_a_new_directory_need_both_directories_synced(luck, names):
+async def test_a_name_in_a_new_directory_is_durable_once_both_directories_are_synced(luck, names):
     volume = Volume()
     disk = SimDisk(volume)
     disk.make_directory("d")
@@ -94,7 +96,7 @@ async def test_names_in_a_new_directory_need_both_directories_synced(luck, names
     assert SimDisk(after_power_loss(volume, Random(0), luck)).names("d") == names
 
 
-async def test_a_removed_file_may_come_back():
+async def test_a_removed_file_may_reappear():
     volume, disk = await with_files("f")
     file = disk.open("f")
     file.append(b"x")
@@ -103,7 +105,7 @@ async def test_a_removed_file_may_come_back():
     assert {SimDisk(after_power_loss(volume, Random(seed))).exists("f") for seed in range(50)} == {True, False}
 
 
-async def test_an_unsynced_truncation_may_be_undone_beneath_later_bytes():
+async def test_an_unsynced_truncation_may_be_undone_below_later_bytes():
     volume, disk = await with_files("f")
     file = disk.open("f")
     file.append(b"A" * 2048)
@@ -114,7 +116,7 @@ async def test_an_unsynced_truncation_may_be_undone_beneath_later_bytes():
     assert {b"B" * 512, b"B" * 512 + b"A" * 1536, b"A" * 2048, b""} <= found
 
 
-async def test_a_sync_covers_what_was_written_before_it():
+async def test_a_sync_covers_only_bytes_written_before_it_began():
     volume, disk = await with_files("f")
     file = disk.open("f")
     file.append(b"1")

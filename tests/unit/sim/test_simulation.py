@@ -1,4 +1,6 @@
-"""The scheduler: same seed, same run; time that costs none; processes that stop without a word."""
+"""Tests of the simulated scheduler: reproducible runs, virtual time, and processes that are killed
+without cleanup.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ async def tasks_race(simulation: Simulation) -> list[int]:
     return order
 
 
-def test_a_seed_gives_one_order_in_unlike_processes_and_another_seed_another(apart):
+def test_a_seed_gives_the_same_order_in_processes_that_differ_and_another_seed_another_order(apart):
     runs = [apart(tasks_race, **unlike) for unlike in UNLIKE]
     assert runs == [runs[0]] * len(UNLIKE)
     assert apart(tasks_race, seed=2)[0] != runs[0][0]
@@ -48,7 +50,7 @@ async def hash_order_decides(simulation: Simulation) -> None:
         simulation.trace(name)
 
 
-def test_a_run_that_depends_on_hashes_is_found(apart):
+def test_a_run_that_depends_on_hash_order_is_detected(apart):
     assert len({apart(hash_order_decides, **unlike)[1] for unlike in UNLIKE}) > 1
 
 
@@ -57,44 +59,44 @@ async def a_day_passes(simulation: Simulation) -> float:
     return trio.current_time()
 
 
-def test_time_is_virtual(apart):
+def test_a_virtual_day_passes_at_once(apart):
     assert apart(a_day_passes)[0] == 86_400
 
 
-async def events_come_in_time_and_at_rest(simulation: Simulation) -> list[str]:
-    heard: list[str] = []
-    simulation.clock.call_later(2, heard.append, "two")
-    simulation.clock.call_later(1, heard.append, "one")
+async def events_at_times_and_at_rest(simulation: Simulation) -> list[str]:
+    effects: list[str] = []
+    simulation.clock.call_later(2, effects.append, "two")
+    simulation.clock.call_later(1, effects.append, "one")
 
     async def busy() -> None:
         for _ in range(3):
             await trio.lowlevel.checkpoint()
-            heard.append("busy")
+            effects.append("busy")
 
     simulation.nursery.start_soon(busy)
     await simulation.at_rest()
-    heard.append("rest")
+    effects.append("rest")
     await trio.sleep(5)
-    return heard
+    return effects
 
 
-def test_events_happen_when_no_task_can_run(apart):
-    assert apart(events_come_in_time_and_at_rest)[0] == ["busy"] * 3 + ["rest", "one", "two"]
+def test_events_take_place_when_no_task_can_run(apart):
+    assert apart(events_at_times_and_at_rest)[0] == ["busy"] * 3 + ["rest", "one", "two"]
 
 
 async def a_process_is_killed(simulation: Simulation) -> list[str]:
-    heard: list[str] = []
+    effects: list[str] = []
 
     async def main(process: Process) -> None:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(trio.sleep, 0.5)
                 await trio.sleep(1)
-                heard.append("lived")
+                effects.append("lived")
                 await trio.sleep(1)
                 process.step()
         finally:
-            heard.append("finally")
+            effects.append("finally")
 
     alive, dead = Process("alive"), Process("dead")
     simulation.start(dead, main, dead)
@@ -102,10 +104,10 @@ async def a_process_is_killed(simulation: Simulation) -> list[str]:
     await trio.sleep(1.5)
     dead.kill()
     await trio.sleep(100)
-    return list(heard)
+    return list(effects)
 
 
-def test_of_a_killed_process_no_line_runs_any_more(apart):
+def test_no_code_of_a_killed_process_runs_any_more(apart):
     assert apart(a_process_is_killed)[0] == ["lived", "lived", "finally"]
 
 
@@ -127,29 +129,29 @@ async def a_process_is_paused(simulation: Simulation) -> list[float]:
     return times
 
 
-def test_a_paused_process_goes_on_where_it_was(apart):
+def test_a_paused_process_continues_where_it_stopped(apart):
     assert apart(a_process_is_paused)[0] == [1.0, 11.5, 12.5]
 
 
-async def it_dies_at_its_third_effect(simulation: Simulation) -> list[int]:
+async def a_process_is_killed_before_its_third_effect(simulation: Simulation) -> list[int]:
     process = Process("mortal")
-    heard: list[int] = []
+    effects: list[int] = []
 
     async def main() -> None:
         for number in range(5):
             process.step()
-            heard.append(number)
+            effects.append(number)
 
     process.steps_left = 2
     simulation.start(process, main)
     await trio.sleep(1)
     with pytest.raises(Killed):
         process.step()
-    return heard
+    return effects
 
 
 def test_a_process_can_be_killed_between_two_effects_of_one_step(apart):
-    assert apart(it_dies_at_its_third_effect)[0] == [0, 1]
+    assert apart(a_process_is_killed_before_its_third_effect)[0] == [0, 1]
 
 
 async def a_live_process_fails(simulation: Simulation) -> None:
@@ -160,21 +162,21 @@ async def a_live_process_fails(simulation: Simulation) -> None:
     await trio.sleep(1)
 
 
-def test_a_failure_of_a_live_process_fails_the_simulation(apart):
+def test_an_exception_in_a_running_process_fails_the_simulation(apart):
     with pytest.raises(AssertionError, match="this fails the simulation"):
         apart(a_live_process_fails)
 
 
-async def nobody_will_ever_run(simulation: Simulation) -> None:
+async def a_deadlock(simulation: Simulation) -> None:
     await trio.sleep_forever()
 
 
-def test_a_deadlock_is_found(apart):
+def test_a_deadlock_is_detected(apart):
     with pytest.raises(AssertionError, match="Stuck"):
-        apart(nobody_will_ever_run)
+        apart(a_deadlock)
 
 
-async def the_machine_is_asked(simulation: Simulation) -> int:
+async def clocks_randomness_and_threads_are_used(simulation: Simulation) -> int:
     questions = (
         time.time,
         time.monotonic,
@@ -195,5 +197,5 @@ async def the_machine_is_asked(simulation: Simulation) -> int:
     return len(questions)
 
 
-def test_the_machine_does_not_answer(apart):
-    assert apart(the_machine_is_asked)[0] == 7
+def test_real_clocks_randomness_and_threads_are_refused(apart):
+    assert apart(clocks_randomness_and_threads_are_used)[0] == 7

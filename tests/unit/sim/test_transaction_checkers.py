@@ -1,4 +1,4 @@
-"""Anomalies of transactions are named; allowed outcomes are none."""
+"""Tests of the checker of transactions: it names each anomaly and accepts all allowed outcomes."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def kinds(transactions, polls, final_p: str, final_q: str = "", **more) -> set[s
         ({"lost transaction"}, [transaction(COMMITTED, "ab", "c")], [], "", ""),
     ],
 )
-def test_each_anomaly_of_a_transaction_has_its_name(expected, transactions, polls, final_p, final_q):
+def test_each_anomaly_of_a_transaction_is_named(expected, transactions, polls, final_p, final_q):
     assert kinds(transactions, polls, final_p, final_q) == expected
 
 
@@ -79,7 +79,7 @@ def test_each_anomaly_of_a_transaction_has_its_name(expected, transactions, poll
         ({"offset fetched too early"}, COMMITTED, 7, 0),
     ],
 )
-def test_offsets_hold_with_their_transaction(expected, decision, offset, began_s):
+def test_offsets_take_effect_only_with_their_transaction(expected, decision, offset, began_s):
     one = transaction(decision, "a", asked_s=2)
     one.offsets = [Commit("g", P, 7, "m", 1, 4 if decision is COMMITTED else 99, in_transaction=True, not_before_s=2)]
     history = TransactionHistory([])
@@ -99,7 +99,7 @@ def test_offsets_hold_with_their_transaction(expected, decision, offset, began_s
         ({"zombie"}, Deed("x", 0, 9, 6, "EndTxn")),
     ],
 )
-def test_who_works_on_in_an_old_epoch_is_a_zombie(expected, deed):
+def test_a_request_with_an_old_producer_epoch_after_a_takeover_is_a_zombie(expected, deed):
     assert kinds([], [], "", takeovers=[Takeover("x", 1, 2, 1), Takeover("x", 1, 4, 5)], deeds=[deed]) == expected
 
 
@@ -115,7 +115,7 @@ def test_who_works_on_in_an_old_epoch_is_a_zombie(expected, deed):
         ({"invented"}, [b"a|1 ", b"x|1 "], 1),
     ],
 )
-def test_a_copy_has_every_record_once(expected, outputs, committed):
+def test_a_copy_by_transactions_has_every_record_exactly_once(expected, outputs, committed):
     assert {each.kind for each in check_copy({P: {0: b"a ", 1: b"b "}}, outputs, {P: committed})} == expected
 
 
@@ -138,7 +138,7 @@ def marker(base_offset: int, producer_id: int, *, commit: bool) -> Batch:
     )
 
 
-def test_a_reader_drops_what_is_aborted_up_to_its_marker():
+def test_a_reader_skips_the_records_of_aborted_transactions():
     found = [
         batch(0, 7),
         batch(1, 8),

@@ -31,7 +31,7 @@ Pairs = list[tuple[bytes, bytes | None]]
 async def opened(
     disk: Disk, config: LogConfig = COMPACTED, *, recovery_point: int = 0, cleaned_offset: int = 0, clean: bool = False
 ) -> Log:
-    """Open the log in DIRECTORY. Only one sealed segment may be loaded at a time."""
+    """Open the log in DIRECTORY. At most one sealed segment is loaded at a time."""
     return await Log.open(
         disk,
         DIRECTORY,
@@ -46,7 +46,7 @@ async def opened(
 
 
 def put(log: Log, pairs: Pairs, producer_id: int = -1) -> None:
-    """Append one batch, which is transactional if it has a producer id."""
+    """Append one batch; it is transactional if it has a producer id."""
     builder = BatchBuilder(producer_id=producer_id, transactional=producer_id >= 0)
     if producer_id >= 0:
         known = log.producers.get(producer_id)
@@ -65,12 +65,12 @@ def end(log: Log, producer_id: int, *, commit: bool) -> None:
 
 
 async def unpaced(_bytes: int) -> None:
-    """Let other tasks run, without a rate limit."""
+    """Let other tasks run; do not limit the rate."""
     await trio.lowlevel.checkpoint()
 
 
 async def clean(log: Log, now_ms: int = NOW, keys_max: int = 1000, pace=unpaced) -> bool:
-    """Compact the log if it is dirty, and return whether it was."""
+    """Compact the log if it is dirty; return whether it was dirty."""
     await log.flush()
     cleanable = await Cleanable.of(log, log.log_end_offset, now_ms)
     if not cleanable.segments or not cleanable.dirty_range.dirty_bytes:
@@ -109,11 +109,11 @@ async def stored(log: Log, upper_offset: int | None = None) -> tuple[list[Batch]
 
 
 def view(found: list[Record]) -> dict[bytes | None, bytes]:
-    """Return the last value of each key."""
+    """Map each key to its last value."""
     last = {one.key: one.value for one in found}
     return {key: value for key, value in last.items() if value is not None}
 
 
 async def last_values(log: Log) -> dict[bytes | None, bytes]:
-    """Return the last value of each key, as a read_committed consumer finds it."""
+    """Map each key to its last value, as a read_committed consumer finds it."""
     return view((await stored(log))[1])

@@ -14,18 +14,20 @@ KINDS = {"clean": "clean", "unclean": "unclean", "snapshotted": "kraft-snapshot-
 
 
 def unpack(kind: str, to: Path) -> Path:
-    """Unpack the directory `kind` below `to`."""
+    """Extract the log directory `kind` into `to`."""
     with tarfile.open(DATA / f"logdir-{KINDS[kind]}.tar.xz") as archive:
         archive.extractall(to, filter="data")
     return to / kind
 
 
 def expected(kind: str, of: str = "topics") -> dict[str, Any]:
-    """Return the recorded responses of Kafka on this directory: records of each topic, or groups, or transactions."""
+    """Return Kafka's recorded responses for this directory: the records of a topic, or its groups or
+    transactions.
+    """
     found: dict[str, Any] = json.loads((DATA / f"{kind}-expected.json").read_text())[of]
     return found
 
 
 def config_of(topic: str) -> LogConfig:
-    """Return the topic configs that storage needs: whether the topic is compacted."""
+    """Return the topic configs that the storage needs."""
     return LogConfig(cleanup_policy=("compact",)) if topic == "compacted" else LogConfig()

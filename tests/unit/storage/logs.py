@@ -24,7 +24,7 @@ SMALL = LogConfig(segment_bytes=1000, index_interval_bytes=200)
 
 
 def batch(*values: bytes, timestamp: int = NOW, step: int = 0, key: bytes | None = b"key", **fields: Any) -> bytes:
-    """Return a batch of these values; the timestamps increase by `step`."""
+    """Return a batch of these values, with timestamps that increase by `step`."""
     builder = BatchBuilder(**fields)
     for at, value in enumerate(values or (b"value",)):
         builder.append(key, value, timestamp=timestamp + at * step)
@@ -39,7 +39,7 @@ def marker(producer_id: int, *, commit: bool, producer_epoch: int = 0, coordinat
 
 
 def append_in_transaction(log: Log, data: bytes, leader_epoch: int = 0) -> Appended:
-    """Append a transactional batch that the coordinator has verified."""
+    """Append a transactional batch that is verified."""
     one = Batch.read(data)
     shown = log.producers.begin_verification(one.producer_id, one.producer_epoch, one.base_sequence, NOW)
     return log.append(data, leader_epoch, NOW, shown)
@@ -53,7 +53,7 @@ async def open_log(disk: Disk, config: LogConfig = SMALL, **options: Any) -> Log
 
 
 def filled(log: Log, count: int, **fields: Any) -> list[tuple[int, int]]:
-    """Append batches of one to three records, and return (first, last offset) of each."""
+    """Append batches of one to three records; return (first offset, last offset) of each."""
     places = []
     for number in range(count):
         values = [b"%d" % number * (1 + number % 7)] * (1 + number % 3)
@@ -63,7 +63,7 @@ def filled(log: Log, count: int, **fields: Any) -> list[tuple[int, int]]:
 
 
 async def slowly(method: Callable[..., T], *args: Any) -> T:
-    """Return the result of a log's method, waiting for the disk where needed."""
+    """Return the result of a synchronous method of a log; wait for the disk if necessary."""
     return await patiently(partial(method, *args))
 
 
@@ -76,12 +76,12 @@ def content(data: Buffer | FileSlice) -> bytes:
 
 
 def file_bytes(file: SystemFile) -> bytes:
-    """Return the content of a file, even if it is not in the page cache."""
+    """Return the content of a file, whether or not it is in the page cache."""
     return os.pread(file.fileno(), file.size, 0)
 
 
 async def every_batch(log: Log) -> list[Batch]:
-    """Return all readable batches of the log, with verified checksums."""
+    """Return all readable batches of the log; assert that their checksums are valid."""
     found: list[Batch] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:

@@ -26,7 +26,7 @@ ONE_SEGMENT = replace(SMALL, segment_bytes=1 << 20)
 
 
 def contents(disk: SystemDisk) -> dict[str, bytes]:
-    """Return the files of the log."""
+    """Map the name of each file of the log to its content."""
     found = {}
     for name in disk.names(DIRECTORY):
         file = disk.open(f"{DIRECTORY}/{name}")
@@ -34,8 +34,8 @@ def contents(disk: SystemDisk) -> dict[str, bytes]:
     return found
 
 
-def lay(disk: SystemDisk, files: dict[str, bytes]) -> None:
-    """Write exactly these files into the log's directory."""
+def write_files(disk: SystemDisk, files: dict[str, bytes]) -> None:
+    """Replace the files in the log's directory by exactly these files."""
     for name in disk.names(DIRECTORY):
         disk.remove(f"{DIRECTORY}/{name}")
     for name, data in files.items():
@@ -43,7 +43,9 @@ def lay(disk: SystemDisk, files: dict[str, bytes]) -> None:
 
 
 async def with_transactions(disk: SystemDisk, producers: tuple[int, int] = (1, 2), rounds: int = 30) -> Log:
-    """Return a closed log with idempotent producers, aborted and open transactions, several epochs and segments."""
+    """Return a closed log with idempotent producers, aborted and open transactions, several leader
+    epochs and segments.
+    """
     log = await open_log(disk)
     for number in range(rounds):
         log.append(batch(b"%d" % number, timestamp=NOW + number * 10), number // 8, NOW)
@@ -68,7 +70,7 @@ async def with_transactions(disk: SystemDisk, producers: tuple[int, int] = (1, 2
 
 
 async def answers(log: Log) -> dict[str, object]:
-    """Return the results of all reads and queries of a log."""
+    """Return the results of all kinds of reads and queries of a log."""
     end = log.log_end_offset
     found: dict[str, object] = {
         "bytes": await every_byte(log),

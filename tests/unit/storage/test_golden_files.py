@@ -1,4 +1,4 @@
-"""Every index, snapshot and checkpoint in Apache Kafka's log directories, rebuilt from the logs byte for byte."""
+"""Tests that rebuild the indexes, snapshots and checkpoints in Kafka's log directories byte for byte."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from wire.records.batch import Batch, batches
 from wire.records.crc import crc32c
 
 RESTARTS = {"clean": "unclean", "snapshotted": "clean"}
-"""The directories before the broker's last start, which began new indexes."""
+"""The directories before the last start of the broker, which began new indexes.
+"""
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def partitions(root: Path) -> Iterator[Path]:
 
 
 def logs(partition: Path) -> Iterator[tuple[Path, bool]]:
-    """Yield the files of the segments, and whether each is the active one."""
+    """Yield the files of each segment, and whether it is the active one."""
     bases = offsets_of([path.name for path in partition.iterdir()], ".log")
     for base in bases:
         yield partition / f"{base:020d}.log", base == bases[-1]
@@ -55,7 +56,9 @@ def stored(path: Path) -> list[Batch]:
 
 @pytest.mark.parametrize("kind", ["clean", "unclean", "snapshotted"])
 def test_rebuilt_indexes_equal_kafkas(golden: Path, kind: str) -> None:
-    """The index files of an active segment that was not closed are preallocated and therefore end with zeros."""
+    """The index files of an active segment that was not closed are preallocated, so they end with
+    zeros.
+    """
     disk, seen = SystemDisk(str(golden), SystemOffLoop()), 0
     for partition in partitions(golden / kind):
         config = LogConfig(index_interval_bytes=4096 if partition.name == "__cluster_metadata-0" else 1024)
@@ -103,7 +106,7 @@ def test_rebuilt_producer_snapshots_and_transaction_indexes_equal_kafkas(golden:
 
 
 def same_snapshot(partition: Path, offset: int, producers: Producers) -> set[Path]:
-    """Compare the snapshot of this offset, if it exists, with the producers."""
+    """Assert that the snapshot at this offset, if it exists, equals the producers."""
     path = partition / f"{offset:020d}.snapshot"
     if not path.exists():
         return set()

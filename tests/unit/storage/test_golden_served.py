@@ -1,4 +1,6 @@
-"""Reads from Kafka's log directories: pykbroker serves every record that Kafka served, in both isolation levels."""
+"""Tests of reads from Kafka's log directories: every record that Kafka served is served at both
+isolation levels.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ async def directory(path: Path) -> LogDirectory:
 
 
 async def served(log: Log, upper_offset: int, *, committed: bool) -> list[tuple[Record, Batch]]:
-    """Return the records that a consumer gets: no control records, and with `committed` no aborted ones."""
+    """Return the records that a consumer gets, without control records and, with `committed`, without
+    aborted records.
+    """
     found: list[tuple[Record, Batch]] = []
     offset = log.log_start_offset
     while offset < upper_offset:
@@ -64,13 +68,17 @@ def pieces(record: Record, batch: Batch) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("kind", ["clean", "unclean"])
 async def test_every_record_that_kafka_served_is_served(tmp_path: Path, kind: str) -> None:
-    """A transaction was open at the unclean end. Kafka aborted it before it served the log."""
-    house = await directory(unpack(kind, tmp_path))
-    assert house.clean is (kind == "clean")
+    """The unclean directory ends with an open transaction, which Kafka aborted before it served the
+    log.
+    """
+    real_directory = await directory(unpack(kind, tmp_path))
+    assert real_directory.clean is (kind == "clean")
     seen = 0
     for topic, facts in expected(kind).items():
         for partition, levels in facts["p"].items():
-            log = await house.open_log(TopicPartition(topic, int(partition)), id_bytes(facts["id"]), config_of(topic))
+            log = await real_directory.open_log(
+                TopicPartition(topic, int(partition)), id_bytes(facts["id"]), config_of(topic)
+            )
             end = log.log_end_offset
             everything = levels["read_uncommitted"]
             found = await served(log, end, committed=False)
@@ -88,22 +96,24 @@ async def test_every_record_that_kafka_served_is_served(tmp_path: Path, kind: st
                 assert (kind, topic) == ("unclean", "txn")
             if kind == "clean":
                 assert end == everything["end"]
-                assert house.high_watermark(TopicPartition(topic, int(partition))) == end
+                assert real_directory.high_watermark(TopicPartition(topic, int(partition))) == end
             seen += 1
     assert seen >= 15
 
 
 async def test_opening_and_closing_kafkas_directory_changes_no_file(tmp_path: Path) -> None:
-    """Opening, reading and closing a directory that Kafka closed cleanly changes nothing in it."""
+    """Open, read and close a directory that Kafka closed cleanly."""
     path = unpack("clean", tmp_path)
     before = {one.relative_to(path): one.read_bytes() for one in path.glob("*/*")}
-    house = await directory(path)
+    real_directory = await directory(path)
     topics = expected("clean")
     for topic, facts in topics.items():
         for partition in facts["p"]:
-            log = await house.open_log(TopicPartition(topic, int(partition)), id_bytes(facts["id"]), config_of(topic))
+            log = await real_directory.open_log(
+                TopicPartition(topic, int(partition)), id_bytes(facts["id"]), config_of(topic)
+            )
             await served(log, log.log_end_offset, committed=True)
-    await house.close(broker_epoch=238, high_watermarks={})
+    await real_directory.close(broker_epoch=238, high_watermarks={})
     after = {one.relative_to(path): one.read_bytes() for one in path.glob("*/*")}
     different = {str(name) for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     assert {name for name in different if not name.endswith(("leader-epoch-checkpoint", ".snapshot"))} == set()
@@ -111,11 +121,11 @@ async def test_opening_and_closing_kafkas_directory_changes_no_file(tmp_path: Pa
     assert not (path / ".lock").exists()
 
 
-async def test_without_the_transaction_index_aborted_records_stay_hidden(tmp_path: Path) -> None:
+async def test_aborted_records_stay_hidden_without_the_transaction_index(tmp_path: Path) -> None:
     path = unpack("clean", tmp_path)
     for index in path.glob("txn-0/*.txnindex"):
         index.unlink()
-    house, facts = await directory(path), expected("clean")["txn"]
-    log = await house.open_log(TopicPartition("txn", 0), id_bytes(facts["id"]), LogConfig())
+    real_directory, facts = await directory(path), expected("clean")["txn"]
+    log = await real_directory.open_log(TopicPartition("txn", 0), id_bytes(facts["id"]), LogConfig())
     found = await served(log, log.log_end_offset, committed=True)
     assert checksum(found) == facts["p"]["0"]["read_committed"]["crc"]

@@ -1,6 +1,6 @@
-"""Power failures at any point in the life of a compacted log: in every phase of every swap, and again during recovery.
+"""Tests of power losses at any point of a compacted log's use: in every phase of a swap, and again during recovery.
 
-At the next start all fsynced records are there, consumers find the last value of every key, and producers continue.
+After the next start all fsynced records are there, consumers find the last value of every key, and producers continue.
 """
 
 from __future__ import annotations
@@ -20,23 +20,27 @@ from pykbroker.storage.log.log import Log
 from tests.unit.storage.compacted import RETENTION_MS, Pairs, clean, end, last_values, opened, put
 from tests.unit.storage.logs import DIRECTORY, NOW
 
-pytestmark = pytest.mark.timeout(240)  # seconds of CPU time, which take longer on a busy machine
+pytestmark = pytest.mark.timeout(240)  # Seconds of CPU time, which take longer on a busy machine.
 
 KEYS = [b"a", b"b", b"c", b"d" * 30]
 STEPS, ENDINGS, SWAP_ENDINGS = 70, 3, 12
 Written = tuple[int, int, Pairs | bool]
-"""A batch or marker: (first offset, producer id or -1, the key-value pairs or whether a transaction is committed)."""
+"""A batch or marker: (first offset, producer id or -1, the key-value pairs or whether the transaction
+is committed).
+"""
 
 
 @dataclass(frozen=True)
 class Known:
-    """The written batches in order. All records below `synced` are durable."""
+    """The written batches in order. All records below offset `synced` are durable."""
 
     written: tuple[Written, ...] = ()
     synced: int = 0
 
     def expected(self, log_end: int) -> tuple[dict[bytes, bytes], dict[int, int]]:
-        """Return each key's last value, and the first offsets of open transactions, if the log ends at `log_end`."""
+        """Return the last value of each key and the first offsets of open transactions, for a log that ends at
+        `log_end`.
+        """
         decided: list[tuple[int, bytes, bytes | None]] = []
         pending: dict[int, list[tuple[int, bytes, bytes | None]]] = {}
         for first, producer, what in self.written:
@@ -60,8 +64,8 @@ def empty_directory() -> Volume:
     return after_power_loss(volume, Random(0), ALL_KEPT)
 
 
-class Life:
-    """The life of a compacted log, and the records known to be in it."""
+class RecordedLog:
+    """A recorded run of a compacted log, and the records known to be in it."""
 
     def __init__(self, seed: int) -> None:
         self.known = Known()
@@ -70,7 +74,7 @@ class Life:
         self._open: set[int] = set()
         self.cleaned = 0
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         """Write batches, end transactions and compact, while the clock advances."""
         dice, now_ms = self._dice, NOW
         log = await opened(SimDisk(self.recording.volume))
@@ -111,7 +115,7 @@ class Life:
 
 
 async def check(ending: PowerLoss[Known], dice: Random) -> None:
-    """Recover the log, perhaps twice. Then compact it."""
+    """Recover the log, in some runs twice, and then compact it."""
     where = f"point {ending.point} ({ending.last_call}), ending {ending.number}"
     volume, known = ending.volume, ending.known
     recovery_point = dice.choice([0, known.synced])
@@ -133,8 +137,8 @@ async def check(ending: PowerLoss[Known], dice: Random) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 async def test_no_crash_loses_the_last_value_of_a_key(seed: int) -> None:
-    life = Life(seed)
-    await life.live()
+    life = RecordedLog(seed)
+    await life.run()
     assert life.cleaned >= 2
     dice = Random(seed)
     phases = Counter(str(call[1][-1]).rpartition(".")[2] for call in life.recording.calls if call[0] == "rename")
@@ -145,8 +149,8 @@ async def test_no_crash_loses_the_last_value_of_a_key(seed: int) -> None:
 
 
 async def test_a_kill_in_any_phase_of_a_swap_leaves_no_extra_file() -> None:
-    life = Life(7)
-    await life.live()
+    life = RecordedLog(7)
+    await life.run()
     for point in range(len(life.recording.calls)):
         volume = life.recording.ending(point, 0, 7).volume
         await opened(SimDisk(volume))
@@ -155,7 +159,7 @@ async def test_a_kill_in_any_phase_of_a_swap_leaves_no_extra_file() -> None:
 
 
 async def restarted(killed: Recording[Known], point: int) -> Recording[Known]:
-    """Record the start that follows a kill of the process at `point`."""
+    """Record the start after a kill at `point`."""
     again = Recording(killed.ending(point, 0, 0).known, empty_directory())
     for call in killed.calls[:point]:
         again.volume.play(call)
@@ -163,13 +167,12 @@ async def restarted(killed: Recording[Known], point: int) -> Recording[Known]:
     return again
 
 
-async def test_a_power_failure_after_a_kill_loses_no_segment_that_was_being_swapped() -> None:
-    """A start finds files named `.swap` that no fsync has covered.
-
-    The start removes the old files; then the power fails.
+async def test_a_power_loss_after_a_kill_loses_no_segment_that_was_being_swapped() -> None:
+    """The start finds `.swap` files that were never fsynced and removes the old files; then the power
+    fails.
     """
-    life, begun = Life(3), 0
-    await life.live()
+    life, begun = RecordedLog(3), 0
+    await life.run()
     calls = [name if name != "rename" else str(args[-1])[-5:] for name, args in life.recording.calls]
     for point in range(1, len(calls)):
         if calls[point - 1] == ".swap" != calls[point]:

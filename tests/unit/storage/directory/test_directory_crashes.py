@@ -1,7 +1,7 @@
-"""Power failures at any point in the life of a log directory: topics are created, committed, deleted and created again.
+"""Tests of power losses while topics of a log directory are created, written, deleted and created again.
 
-At the next start a partition is complete, or has never had committed records. A partition never has another topic's
-records, and is never offline.
+After the next start a partition is complete, or never had committed records. A partition never has records of another
+topic, and is never offline.
 """
 
 from __future__ import annotations
@@ -24,23 +24,24 @@ ENDINGS = 6
 
 @dataclass(frozen=True)
 class Known:
-    """A partition of topic `topic_id`, or a deleted partition (None).
+    """The expected state of a partition of topic `topic_id`; None stands for a deleted partition.
 
-    Records below `synced` are durable. The log may begin at `start`.
+    Records below `synced` are durable. The log start offset is at most `start`.
     """
 
     topic_id: bytes | None = None
     synced: int = 0
     start: int = 0
     before: bytes | None = None
-    """The topic that is being deleted. Its directory may still exist."""
+    """The topic that is being deleted; its directory may still exist.
+    """
 
 
 async def opened(volume: Volume) -> LogDirectory:
     return await LogDirectory.open(SimDisk(volume), off_loop=InlineOffLoop(), wall_ms=lambda: NOW, jitter=lambda: 0.5)
 
 
-async def lived(lives: int) -> Recording[Known]:
+async def recorded_run(lives: int) -> Recording[Known]:
     known = Known()
     recording = Recording(known)
     directory = await opened(recording.volume)
@@ -77,7 +78,9 @@ async def check(ending: PowerLoss[Known]) -> None:
         return
     found = {one.key: one.topic_id for one in directory.partitions()}
     if KEY not in found:
-        assert directory.high_watermark(KEY) == 0 or known.before is not None, f"{where}: its directory is gone"
+        assert directory.high_watermark(KEY) == 0 or known.before is not None, (
+            f"{where}: the directory of the partition is missing"
+        )
         assert known.synced == 0, where
         await directory.create_log(KEY, known.topic_id, SMALL)
     elif known.before is None or found[KEY] != known.before:
@@ -90,8 +93,8 @@ async def check(ending: PowerLoss[Known]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-async def test_a_partition_is_never_another_topics_and_never_offline(seed: int) -> None:
-    recording = await lived(3)
+async def test_a_partition_never_has_another_topics_records_and_is_never_offline(seed: int) -> None:
+    recording = await recorded_run(3)
     points = range(len(recording.calls) + 1)
     assert len(points) > 100
     for ending in recording.endings(ENDINGS, seed, points):

@@ -1,4 +1,4 @@
-"""A log directory as a whole: its lock, the partitions found at start, its checkpoints, and its shutdown."""
+"""Tests of a log directory: its lock, the partitions found at start, its checkpoints, and its shutdown."""
 
 from __future__ import annotations
 
@@ -22,29 +22,31 @@ from pykbroker.storage.segments.config import LogConfig
 from pykbroker.storage.segments.sealed import SealedSegment
 from pykbroker.world.system_disk import SystemDisk, SystemFile
 from pykbroker.world.system_off_loop import SystemOffLoop
-from tests.unit.storage.house import House
 from tests.unit.storage.logs import NOW, SMALL, batch, every_byte, filled
+from tests.unit.storage.real_directory import RealLogDirectory
 
 TOPIC_ID = bytes(range(16))
 
 
-async def test_a_clean_shutdown_writes_the_checkpoints_that_the_next_start_needs(house: House) -> None:
-    first = await house.open()
+async def test_a_clean_shutdown_writes_the_checkpoints_that_the_next_start_needs(
+    real_directory: RealLogDirectory,
+) -> None:
+    first = await real_directory.open()
     assert not first.clean
     log = await first.create_log(TopicPartition("topic", 3), TOPIC_ID, SMALL)
     filled(log, 30)
     whole, end = await every_byte(log), log.log_end_offset
     log.delete_records(5)
     await first.close(broker_epoch=17, high_watermarks={TopicPartition("topic", 3): end})
-    assert json.loads((house.path / ".kafka_cleanshutdown").read_text()) == {"version": 0, "brokerEpoch": 17}
-    assert house.offsets("recovery-point-offset-checkpoint") == {("topic", 3): end}
-    assert house.offsets("replication-offset-checkpoint") == {("topic", 3): end}
-    assert house.offsets("log-start-offset-checkpoint") == {("topic", 3): 5}
-    assert (house.path / "cleaner-offset-checkpoint").read_bytes() == b""
+    assert json.loads((real_directory.path / ".kafka_cleanshutdown").read_text()) == {"version": 0, "brokerEpoch": 17}
+    assert real_directory.offsets("recovery-point-offset-checkpoint") == {("topic", 3): end}
+    assert real_directory.offsets("replication-offset-checkpoint") == {("topic", 3): end}
+    assert real_directory.offsets("log-start-offset-checkpoint") == {("topic", 3): 5}
+    assert (real_directory.path / "cleaner-offset-checkpoint").read_bytes() == b""
 
-    second = await house.open()
+    second = await real_directory.open()
     assert second.clean
-    assert not (house.path / ".kafka_cleanshutdown").exists()
+    assert not (real_directory.path / ".kafka_cleanshutdown").exists()
     assert [(*one.key, one.topic_id) for one in second.partitions()] == [("topic", 3, TOPIC_ID)]
     assert second.high_watermark(TopicPartition("topic", 3)) == end
     log = await second.open_log(TopicPartition("topic", 3), TOPIC_ID, SMALL)
@@ -53,34 +55,34 @@ async def test_a_clean_shutdown_writes_the_checkpoints_that_the_next_start_needs
     await second.close(high_watermarks={})
 
 
-async def test_after_a_crash_logs_are_recovered_from_their_recovery_points(house: House) -> None:
-    directory = await house.open()
+async def test_after_a_crash_logs_are_recovered_from_their_recovery_points(real_directory: RealLogDirectory) -> None:
+    directory = await real_directory.open()
     log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     filled(log, 30)
     await log.flush()
     point = log.log_end_offset
     await directory.checkpoint()
     log.append(batch(), 0, NOW)
-    house.crash()
-    with next(house.path.glob(f"topic-0/*{log.segments.active.base_offset}.log")).open("ab") as file:
+    real_directory.crash()
+    with next(real_directory.path.glob(f"topic-0/*{log.segments.active.base_offset}.log")).open("ab") as file:
         file.write(b"half a batch")
-    directory = await house.open()
+    directory = await real_directory.open()
     assert not directory.clean
     log = await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     assert (log.log_end_offset, log.recovery_point) == (point + 1, point)
 
 
-async def test_a_second_broker_cannot_lock_the_directory(house: House) -> None:
-    await house.open()
-    other = House(house.path)
+async def test_a_second_broker_cannot_lock_the_directory(real_directory: RealLogDirectory) -> None:
+    await real_directory.open()
+    other = RealLogDirectory(real_directory.path)
     with pytest.raises(StartError, match="in use"):
         await other.open()
-    house.crash()
+    real_directory.crash()
     await other.open()
 
 
 async def test_a_directory_that_is_not_a_partition_is_ignored_with_a_warning(
-    house: House, caplog: pytest.LogCaptureFixture
+    real_directory: RealLogDirectory, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in (
         "backup",
@@ -90,84 +92,90 @@ async def test_a_directory_that_is_not_a_partition_is_ignored_with_a_warning(
         "lost+found",
         "__cluster_metadata-0",
     ):
-        (house.path / name).mkdir()
-    (house.path / "a file-0").touch()
-    directory = await house.open()
+        (real_directory.path / name).mkdir()
+    (real_directory.path / "a file-0").touch()
+    directory = await real_directory.open()
     assert [(*one.key, one.topic_id) for one in directory.partitions()] == [("topic", 1, None)]
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
-        f"{house.path}/{name} is not a partition's directory and is ignored" for name in ("backup", "topic-01")
+        f"{real_directory.path}/{name} is not a partition's directory and is ignored" for name in ("backup", "topic-01")
     ]
 
 
 @pytest.mark.parametrize(
     "content", [None, b"", b"version: 0\ntopic_id: ?", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"]
 )
-async def test_a_partition_directory_of_an_unknown_topic_id_stays_offline(house: House, content: bytes | None) -> None:
-    directory = await house.open()
+async def test_a_partition_directory_of_an_unknown_topic_id_stays_offline(
+    real_directory: RealLogDirectory, content: bytes | None
+) -> None:
+    directory = await real_directory.open()
     filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
     await directory.close(high_watermarks={TopicPartition("topic", 0): 3})
-    metadata = house.path / "topic-0" / "partition.metadata"
+    metadata = real_directory.path / "topic-0" / "partition.metadata"
     metadata.unlink()
     if content is not None:
         metadata.write_bytes(content)
-    before = sorted(path.name for path in house.path.glob("topic-0/*.log"))
-    directory = await house.open()
+    before = sorted(path.name for path in real_directory.path.glob("topic-0/*.log"))
+    directory = await real_directory.open()
     with pytest.raises(CorruptLog):
         await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     await directory.close(high_watermarks={})
-    assert sorted(path.name for path in house.path.glob("topic-0/*.log")) == before
-    assert (house.path / ".kafka_cleanshutdown").exists()
-    assert house.offsets("replication-offset-checkpoint") == {("topic", 0): 3}
-    assert house.offsets("recovery-point-offset-checkpoint") == {("topic", 0): 6}
+    assert sorted(path.name for path in real_directory.path.glob("topic-0/*.log")) == before
+    assert (real_directory.path / ".kafka_cleanshutdown").exists()
+    assert real_directory.offsets("replication-offset-checkpoint") == {("topic", 0): 3}
+    assert real_directory.offsets("recovery-point-offset-checkpoint") == {("topic", 0): 6}
 
 
-async def test_an_invalid_checkpoint_is_ignored(house: House) -> None:
-    directory = await house.open()
+async def test_an_invalid_checkpoint_is_ignored(real_directory: RealLogDirectory) -> None:
+    directory = await real_directory.open()
     filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
     await directory.close(high_watermarks={TopicPartition("topic", 0): 3})
-    (house.path / "replication-offset-checkpoint").write_bytes(b"0\n7\ntopic 0 3\n")
-    (house.path / "recovery-point-offset-checkpoint").write_bytes(b"\0\0\0")
-    directory = await house.open()
+    (real_directory.path / "replication-offset-checkpoint").write_bytes(b"0\n7\ntopic 0 3\n")
+    (real_directory.path / "recovery-point-offset-checkpoint").write_bytes(b"\0\0\0")
+    directory = await real_directory.open()
     assert directory.high_watermark(TopicPartition("topic", 0)) == 0
     log = await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     assert log.log_end_offset == 6
 
 
-async def test_a_deleted_partition_is_renamed_at_once_and_its_files_are_removed_later(house: House) -> None:
-    directory = await house.open()
+async def test_a_deleted_partition_is_renamed_at_once_and_its_files_are_removed_later(
+    real_directory: RealLogDirectory,
+) -> None:
+    directory = await real_directory.open()
     log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     filled(log, 3)
     await directory.delete_logs([TopicPartition("topic", 0)])
-    assert [path.name for path in house.path.iterdir() if path.is_dir()] == [f"topic-0.{TOPIC_ID.hex()}-delete"]
+    assert [path.name for path in real_directory.path.iterdir() if path.is_dir()] == [
+        f"topic-0.{TOPIC_ID.hex()}-delete"
+    ]
     again = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     assert again.log_end_offset == 0
     await directory.delete_logs([TopicPartition("topic", 0)])
-    assert len([path for path in house.path.iterdir() if path.is_dir()]) == 2
-    house.now_ms += 59_999
+    assert len([path for path in real_directory.path.iterdir() if path.is_dir()]) == 2
+    real_directory.now_ms += 59_999
     await directory._chores.round()
-    assert len([path for path in house.path.iterdir() if path.is_dir()]) == 2
-    house.now_ms += 1
+    assert len([path for path in real_directory.path.iterdir() if path.is_dir()]) == 2
+    real_directory.now_ms += 1
     await directory._chores.round()
-    assert [path for path in house.path.iterdir() if path.is_dir()] == []
+    assert [path for path in real_directory.path.iterdir() if path.is_dir()] == []
 
 
-async def test_a_deletion_continues_after_a_restart(house: House) -> None:
-    directory = await house.open()
+async def test_a_deletion_continues_after_a_restart(real_directory: RealLogDirectory) -> None:
+    directory = await real_directory.open()
     await directory.create_log(TopicPartition("a" * 249, 0), TOPIC_ID, SMALL)
     await directory.delete_logs([TopicPartition("a" * 249, 0)])
-    house.crash()
-    directory = await house.open()
+    real_directory.crash()
+    directory = await real_directory.open()
     assert directory.partitions() == []
-    house.now_ms += 60_000
+    real_directory.now_ms += 60_000
     await directory._chores.round()
-    assert [path for path in house.path.iterdir() if path.is_dir()] == []
+    assert [path for path in real_directory.path.iterdir() if path.is_dir()] == []
 
 
-async def test_background_work_flushes_removes_and_checkpoints(
-    house: House, autojump_clock: trio.testing.MockClock
+async def test_background_work_flushes_logs_removes_files_and_writes_checkpoints(
+    real_directory: RealLogDirectory, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Rolled segments and records older than flush.ms are fsynced, files are removed, checkpoints are written."""
-    directory = await house.open()
+    directory = await real_directory.open()
     rolled = await directory.create_log(TopicPartition("rolled", 0), TOPIC_ID, SMALL)
     filled(rolled, 30)
     waits = await directory.create_log(TopicPartition("waits", 0), TOPIC_ID, replace(LogConfig(), flush_ms=5000))
@@ -180,30 +188,32 @@ async def test_background_work_flushes_removes_and_checkpoints(
         assert (rolled.recovery_point, waits.recovery_point) == (rolled.log_end_offset, 0)
         rolled.configure(replace(SMALL, retention_bytes=0))
         await rolled.retain(NOW, rolled.log_end_offset)
-        house.now_ms += 6000
+        real_directory.now_ms += 6000
         await trio.sleep(2)
         assert (waits.recovery_point, never.recovery_point) == (1, 0)
-        assert list(house.path.glob("rolled-0/*.deleted"))
-        house.now_ms += 60_000
+        assert list(real_directory.path.glob("rolled-0/*.deleted"))
+        real_directory.now_ms += 60_000
         await trio.sleep(2)
-        assert not list(house.path.glob("rolled-0/*.deleted"))
-        assert house.offsets("recovery-point-offset-checkpoint") == {
+        assert not list(real_directory.path.glob("rolled-0/*.deleted"))
+        assert real_directory.offsets("recovery-point-offset-checkpoint") == {
             ("rolled", 0): rolled.log_end_offset,
             ("waits", 0): 1,
             ("never", 0): 0,
         }
         assert len(waits.producers) == 1
-        house.now_ms += 86_400_000
+        real_directory.now_ms += 86_400_000
         await trio.sleep(2)
         assert len(waits.producers) == 0
         nursery.cancel_scope.cancel()
 
 
-async def test_the_event_loop_runs_while_files_are_removed(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    directory = await house.open(SystemOffLoop())
+async def test_the_event_loop_runs_while_files_are_removed(
+    real_directory: RealLogDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = await real_directory.open(SystemOffLoop())
     await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     await directory.delete_logs([TopicPartition("topic", 0)])
-    house.now_ms += 60_000
+    real_directory.now_ms += 60_000
     threads, remove = set(), SystemDisk.remove
 
     def note(disk: SystemDisk, path: str) -> None:
@@ -212,13 +222,15 @@ async def test_the_event_loop_runs_while_files_are_removed(house: House, monkeyp
 
     monkeypatch.setattr(SystemDisk, "remove", note)
     await directory._chores.round()
-    assert not list(house.path.glob("topic-0*"))
+    assert not list(real_directory.path.glob("topic-0*"))
     assert threads
     assert threading.get_ident() not in threads
 
 
-async def test_a_failed_disk_gets_no_clean_shutdown_marker(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    directory = await house.open()
+async def test_a_failed_disk_gets_no_clean_shutdown_file(
+    real_directory: RealLogDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = await real_directory.open()
     log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     filled(log, 30)
 
@@ -232,33 +244,35 @@ async def test_a_failed_disk_gets_no_clean_shutdown_marker(house: House, monkeyp
         await directory.run()
     assert directory.failed is log.failed is not None
     await directory.close(high_watermarks={})
-    assert not (house.path / ".kafka_cleanshutdown").exists()
-    assert not (await house.open()).clean
+    assert not (real_directory.path / ".kafka_cleanshutdown").exists()
+    assert not (await real_directory.open()).clean
 
 
 @pytest.mark.parametrize(
     "number",
     [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOENT, errno.EACCES, errno.EBADF],
 )
-async def test_a_temporary_lack_of_resources_does_not_fail_the_disk(house: House, number: int) -> None:
-    directory = await house.open()
+async def test_a_temporary_lack_of_resources_does_not_take_the_directory_offline(
+    real_directory: RealLogDirectory, number: int
+) -> None:
+    directory = await real_directory.open()
     directory.fail(OSError(number, os.strerror(number)))
     assert directory.failed is None
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENODEV, errno.ESTALE, 4711])
-async def test_an_io_error_fails_the_disk_for_good(house: House, number: int) -> None:
-    directory = await house.open()
+async def test_an_io_error_takes_the_directory_offline(real_directory: RealLogDirectory, number: int) -> None:
+    directory = await real_directory.open()
     directory.fail(failure := OSError(number, os.strerror(number)))
     directory.fail(OSError(errno.EIO, "Input/output error"))
     assert directory.failed is failure
 
 
-async def test_deleting_a_partition_during_its_flush_does_not_fail_the_disk(
-    house: House, monkeypatch: pytest.MonkeyPatch
+async def test_deleting_a_partition_during_its_flush_does_not_take_the_directory_offline(
+    real_directory: RealLogDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    house.disk = SystemDisk(str(house.path), SystemOffLoop())
-    directory = await house.open()
+    real_directory.disk = SystemDisk(str(real_directory.path), SystemOffLoop())
+    directory = await real_directory.open()
     log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     filled(log, 30)
     waiting, go, sync = trio.Event(), trio.Event(), SystemFile.sync
@@ -280,11 +294,11 @@ async def test_deleting_a_partition_during_its_flush_does_not_fail_the_disk(
     assert log.failed is directory.failed is None
 
 
-async def test_deleting_a_partition_while_its_epochs_are_written_does_not_fail_the_disk(
-    house: House, monkeypatch: pytest.MonkeyPatch
+async def test_deleting_a_partition_while_its_epochs_are_written_does_not_take_the_directory_offline(
+    real_directory: RealLogDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", -1)
-    directory = await house.open()
+    directory = await real_directory.open()
     log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     log.append(batch(), 0, NOW)
     waiting, go = trio.Event(), trio.Event()
@@ -305,9 +319,9 @@ async def test_deleting_a_partition_while_its_epochs_are_written_does_not_fail_t
 
 
 async def test_a_file_that_cannot_be_removed_does_not_stop_the_background_work(
-    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    real_directory: RealLogDirectory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    directory = await house.open()
+    directory = await real_directory.open()
     for partition in range(3):
         await directory.create_log(TopicPartition("topic", partition), TOPIC_ID, SMALL)
     rename = SystemDisk.rename
@@ -321,18 +335,18 @@ async def test_a_file_that_cannot_be_removed_does_not_stop_the_background_work(
     await directory.delete_logs([TopicPartition("topic", index) for index in range(3)])
     assert "topic-1 cannot be renamed" in caplog.text
     assert directory.failed is not None
-    assert sorted(path.name for path in house.path.iterdir() if path.is_dir()) == [
+    assert sorted(path.name for path in real_directory.path.iterdir() if path.is_dir()) == [
         f"topic-0.{TOPIC_ID.hex()}-delete",
         "topic-1",
         f"topic-2.{TOPIC_ID.hex()}-delete",
     ]
 
 
-async def test_deleting_a_topic_lists_no_directory_and_syncs_once(
-    house: House, monkeypatch: pytest.MonkeyPatch
+async def test_deleting_a_topic_lists_no_directory_and_fsyncs_once(
+    real_directory: RealLogDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Listing a directory costs time per partition, and one fsync is enough for all partitions."""
-    directory = await house.open()
+    """Listing a directory takes time for each partition, and one fsync is enough for all partitions."""
+    directory = await real_directory.open()
     for partition in range(20):
         await directory.create_log(TopicPartition("topic", partition), TOPIC_ID, SMALL)
     listed, synced = [], []
@@ -347,14 +361,16 @@ async def test_deleting_a_topic_lists_no_directory_and_syncs_once(
 
 
 async def test_background_work_continues_on_a_full_disk(
-    house: House,
+    real_directory: RealLogDirectory,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Files are still removed, logs that need no room are flushed, and one log line reports the full disk."""
+    """Files are still removed, logs that need no space are flushed, and one log line reports the full
+    disk.
+    """
     monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", -1)
-    directory = await house.open()
+    directory = await real_directory.open()
     needs = await directory.create_log(TopicPartition("needs", 0), TOPIC_ID, replace(LogConfig(), flush_ms=0))
     other = await directory.create_log(TopicPartition("other", 0), TOPIC_ID, replace(LogConfig(), flush_ms=0))
     await directory.create_log(TopicPartition("old", 0), TOPIC_ID, SMALL)
@@ -372,22 +388,22 @@ async def test_background_work_continues_on_a_full_disk(
         nursery.start_soon(directory.run)
         with monkeypatch.context() as patch:
             patch.setattr(SystemFile, "append", full)
-            house.now_ms += 60_000
+            real_directory.now_ms += 60_000
             await trio.sleep(5)
-            assert not list(house.path.glob("old-0*"))
+            assert not list(real_directory.path.glob("old-0*"))
             assert (needs.recovery_point, other.recovery_point) == (0, 1)
             assert caplog.text.count("background work failed and is retried") == 1
-        house.now_ms += 60_000
+        real_directory.now_ms += 60_000
         await trio.sleep(2)
         nursery.cancel_scope.cancel()
     assert needs.recovery_point == 1
-    assert house.offsets("recovery-point-offset-checkpoint") == {("needs", 0): 1, ("other", 0): 1}
+    assert real_directory.offsets("recovery-point-offset-checkpoint") == {("needs", 0): 1, ("other", 0): 1}
 
 
-async def test_a_log_that_cannot_be_closed_prevents_a_clean_shutdown_but_not_the_closing_of_others(
-    house: House, monkeypatch: pytest.MonkeyPatch
+async def test_a_log_that_cannot_be_closed_prevents_a_clean_shutdown_but_other_logs_are_closed(
+    real_directory: RealLogDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = await house.open()
+    directory = await real_directory.open()
     damaged, sound = [
         await directory.create_log(TopicPartition("topic", partition), TOPIC_ID, SMALL) for partition in range(2)
     ]
@@ -400,46 +416,45 @@ async def test_a_log_that_cannot_be_closed_prevents_a_clean_shutdown_but_not_the
     with monkeypatch.context() as patch:
         patch.setattr(SealedSegment, "require_loaded", refuse)
         await directory.close(high_watermarks={TopicPartition("topic", 1): 6})
-    assert not (house.path / ".kafka_cleanshutdown").exists()
-    assert house.offsets("recovery-point-offset-checkpoint") == {("topic", 0): 0, ("topic", 1): 6}
+    assert not (real_directory.path / ".kafka_cleanshutdown").exists()
+    assert real_directory.offsets("recovery-point-offset-checkpoint") == {("topic", 0): 0, ("topic", 1): 6}
 
 
-async def test_a_log_that_went_offline_is_recovered_with_checksums_at_the_next_start(house: House) -> None:
-    directory = await house.open()
+async def test_a_log_that_went_offline_is_recovered_with_checksums_at_the_next_start(
+    real_directory: RealLogDirectory,
+) -> None:
+    directory = await real_directory.open()
     filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
     directory.set_offline(TopicPartition("topic", 0))
     await directory.close(high_watermarks={})
-    assert not (house.path / ".kafka_cleanshutdown").exists()
+    assert not (real_directory.path / ".kafka_cleanshutdown").exists()
 
 
-async def test_a_log_damaged_after_a_clean_shutdown_is_refused_by_every_start(house: House) -> None:
-    """The log does not end where it was closed.
-
-    After a crash, the end of the log could be a tail that was not fsynced.
-    """
-    directory = await house.open()
+async def test_a_log_damaged_after_a_clean_shutdown_is_refused_by_every_start(real_directory: RealLogDirectory) -> None:
+    """The log ends at another offset than at its shutdown, which no crash explains."""
+    directory = await real_directory.open()
     for partition, count in enumerate((3, 9)):
         filled(await directory.create_log(TopicPartition("topic", partition), TOPIC_ID, LogConfig()), count)
     await directory.close(high_watermarks={})
-    one, other = (house.path / f"topic-{partition}" / f"{0:020d}.log" for partition in range(2))
+    one, other = (real_directory.path / f"topic-{partition}" / f"{0:020d}.log" for partition in range(2))
     one.write_bytes(other.read_bytes())
     for _ in range(3):
-        directory = await house.open()
+        directory = await real_directory.open()
         with pytest.raises(CorruptLog, match="its last segment is not its own"):
             await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, LogConfig())
         filled(await directory.open_log(TopicPartition("topic", 1), TOPIC_ID, LogConfig()), 1)
         await directory.close(high_watermarks={})
 
 
-async def test_a_partition_with_unreadable_metadata_goes_offline_alone(house: House) -> None:
-    directory = await house.open()
+async def test_only_the_partition_with_unreadable_metadata_goes_offline(real_directory: RealLogDirectory) -> None:
+    directory = await real_directory.open()
     for partition in range(2):
         filled(await directory.create_log(TopicPartition("topic", partition), TOPIC_ID, SMALL), 3)
     await directory.close(high_watermarks={})
-    metadata = house.path / "topic-0" / "partition.metadata"
+    metadata = real_directory.path / "topic-0" / "partition.metadata"
     metadata.unlink()
     metadata.mkdir()
-    directory = await house.open()
+    directory = await real_directory.open()
     with pytest.raises(CorruptLog, match="does not say"):
         await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     assert (await directory.open_log(TopicPartition("topic", 1), TOPIC_ID, SMALL)).log_end_offset == 6
@@ -447,9 +462,9 @@ async def test_a_partition_with_unreadable_metadata_goes_offline_alone(house: Ho
 
 @pytest.mark.parametrize("refused", ["partition.metadata", ".log"])
 async def test_a_partition_that_cannot_be_created_leaves_no_files(
-    house: House, monkeypatch: pytest.MonkeyPatch, refused: str
+    real_directory: RealLogDirectory, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
-    directory = await house.open()
+    directory = await real_directory.open()
     opened = SystemDisk.open
 
     def full(disk: SystemDisk, path: str, *, create: bool = False) -> SystemFile:
@@ -461,86 +476,94 @@ async def test_a_partition_that_cannot_be_created_leaves_no_files(
         patch.setattr(SystemDisk, "open", full)
         with pytest.raises(OSError, match="No space"):
             await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
-    assert (directory.partitions(), list(house.path.glob("topic-0*"))) == ([], [])
+    assert (directory.partitions(), list(real_directory.path.glob("topic-0*"))) == ([], [])
     filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
     await directory.close(high_watermarks={})
-    assert (house.path / ".kafka_cleanshutdown").exists()
+    assert (real_directory.path / ".kafka_cleanshutdown").exists()
 
 
-async def test_an_interrupted_creation_of_a_partition_is_finished_by_the_next_start(house: House) -> None:
-    (house.path / "topic-0").mkdir()
-    directory = await house.open()
+async def test_an_interrupted_creation_of_a_partition_is_finished_by_the_next_start(
+    real_directory: RealLogDirectory,
+) -> None:
+    (real_directory.path / "topic-0").mkdir()
+    directory = await real_directory.open()
     assert (await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)).log_end_offset == 0
     await directory.close(high_watermarks={})
-    assert [one.topic_id for one in (await house.open()).partitions()] == [TOPIC_ID]
+    assert [one.topic_id for one in (await real_directory.open()).partitions()] == [TOPIC_ID]
 
 
-async def test_a_partition_with_checkpointed_records_is_not_created_again(house: House) -> None:
-    directory = await house.open()
+async def test_a_partition_with_checkpointed_records_is_not_created_again(real_directory: RealLogDirectory) -> None:
+    directory = await real_directory.open()
     filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
     await directory.close(high_watermarks={TopicPartition("topic", 0): 6})
-    for path in house.path.glob("topic-0/*"):
+    for path in real_directory.path.glob("topic-0/*"):
         path.unlink()
     with pytest.raises(CorruptLog, match="does not say"):
-        await (await house.open()).open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
+        await (await real_directory.open()).open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
 
 
 @pytest.mark.parametrize("is_known", [True, False])
-async def test_a_log_whose_segments_are_missing_is_not_started_empty(house: House, is_known: bool) -> None:
-    directory = await house.open()
+async def test_a_log_whose_segments_are_missing_is_offline_instead_of_empty(
+    real_directory: RealLogDirectory, is_known: bool
+) -> None:
+    directory = await real_directory.open()
     filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
     if is_known:
         await directory.checkpoint_high_watermarks({TopicPartition("topic", 0): 6})
-    house.crash()
-    (house.path / "topic-0" / f"{0:020d}.log").unlink()
-    directory = await house.open()
+    real_directory.crash()
+    (real_directory.path / "topic-0" / f"{0:020d}.log").unlink()
+    directory = await real_directory.open()
     if is_known:
         with pytest.raises(CorruptLog, match="topic-0 holds no segment, though there were records in it"):
             await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
-        assert not list(house.path.glob("topic-0/*.log"))
+        assert not list(real_directory.path.glob("topic-0/*.log"))
     else:
         assert (await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)).log_end_offset == 0
 
 
-async def test_a_stray_partition_is_kept_under_another_name(house: House, caplog: pytest.LogCaptureFixture) -> None:
-    directory = await house.open()
+async def test_a_stray_partition_is_renamed_and_kept(
+    real_directory: RealLogDirectory, caplog: pytest.LogCaptureFixture
+) -> None:
+    directory = await real_directory.open()
     filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
     await directory.close(high_watermarks={TopicPartition("topic", 0): 6})
-    directory = await house.open()
+    directory = await real_directory.open()
     await directory.set_aside(directory.partitions())
     stray = f"topic-0.{TOPIC_ID.hex()}-stray"
-    assert f"{house.path}/topic-0 belongs to a topic" in caplog.text
+    assert f"{real_directory.path}/topic-0 belongs to a topic" in caplog.text
     assert stray in caplog.text
     assert (directory.partitions(), directory.high_watermark(TopicPartition("topic", 0))) == ([], 0)
-    assert (house.path / stray / f"{0:020d}.log").stat().st_size > 0
+    assert (real_directory.path / stray / f"{0:020d}.log").stat().st_size > 0
     again = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     assert again.log_end_offset == 0
-    house.now_ms += 10**9
+    real_directory.now_ms += 10**9
     await directory.close(high_watermarks={})
-    await house.open()
-    assert (house.path / stray).exists()
+    await real_directory.open()
+    assert (real_directory.path / stray).exists()
 
 
-async def test_a_log_that_does_not_reach_its_recovery_point_is_damaged_also_after_a_crash(house: House) -> None:
-    directory = await house.open()
+async def test_a_log_that_ends_below_its_recovery_point_is_damaged_even_after_a_crash(
+    real_directory: RealLogDirectory,
+) -> None:
+    directory = await real_directory.open()
     log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     log.append(batch(b"a"), 0, NOW)
     end_of_first = log.size_bytes
     log.append(batch(b"b"), 0, NOW)
     await log.flush()
     await directory.checkpoint()
-    house.crash()
-    os.truncate(house.path / "topic-0" / f"{0:020d}.log", end_of_first)
-    directory = await house.open()
+    real_directory.crash()
+    os.truncate(real_directory.path / "topic-0" / f"{0:020d}.log", end_of_first)
+    directory = await real_directory.open()
     with pytest.raises(CorruptLog, match="ends at offset 1; all below 2 was synced"):
         await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
 
 
 @pytest.mark.parametrize("restart", [False, True])
-async def test_a_new_topic_does_not_inherit_the_checkpoints_of_a_deleted_one_of_its_name(
-    house: House, restart: bool
+async def test_a_new_topic_does_not_inherit_the_checkpoints_of_a_deleted_topic_with_its_name(
+    real_directory: RealLogDirectory, restart: bool
 ) -> None:
-    directory = await house.open()
+    directory = await real_directory.open()
     for topic in ("topic", "other"):
         log = await directory.create_log(TopicPartition(topic, 0), TOPIC_ID, SMALL)
         filled(log, 9)
@@ -550,21 +573,21 @@ async def test_a_new_topic_does_not_inherit_the_checkpoints_of_a_deleted_one_of_
     await directory.checkpoint()
     await directory.checkpoint_high_watermarks({TopicPartition("topic", 0): end, TopicPartition("other", 0): end})
     if restart:
-        house.crash()
-        directory = await house.open()
+        real_directory.crash()
+        directory = await real_directory.open()
         await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     await directory.delete_logs([TopicPartition("topic", 0)])
     for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
-        assert house.offsets(name) == {("other", 0): end}
-    assert house.offsets("log-start-offset-checkpoint") == {}
+        assert real_directory.offsets(name) == {("other", 0): end}
+    assert real_directory.offsets("log-start-offset-checkpoint") == {}
     log = await directory.create_log(TopicPartition("topic", 0), bytes(reversed(TOPIC_ID)), SMALL)
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
 
 
 async def test_a_high_watermark_is_checkpointed_once_the_directory_of_its_log_is_durable(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    real_directory: RealLogDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = await house.open()
+    directory = await real_directory.open()
     for index in range(2):
         filled(await directory.create_log(TopicPartition("topic", index), TOPIC_ID, SMALL), 2)
 
@@ -574,19 +597,19 @@ async def test_a_high_watermark_is_checkpointed_once_the_directory_of_its_log_is
 
     monkeypatch.setattr(SystemDisk, "sync_directory", refuse)
     await directory.checkpoint_high_watermarks({TopicPartition("topic", 0): 2, TopicPartition("topic", 1): 2})
-    assert house.offsets("replication-offset-checkpoint") == {("topic", 1): 2}
+    assert real_directory.offsets("replication-offset-checkpoint") == {("topic", 1): 2}
 
 
 @pytest.mark.parametrize("marker", [None, b'{"version":0,"brokerEpoch":17}'])
-async def test_a_broker_that_fails_to_start_restores_the_clean_shutdown_marker(
-    house: House, marker: bytes | None
+async def test_a_broker_that_fails_to_start_restores_the_clean_shutdown_file(
+    real_directory: RealLogDirectory, marker: bytes | None
 ) -> None:
-    path = house.path / ".kafka_cleanshutdown"
+    path = real_directory.path / ".kafka_cleanshutdown"
     if marker is not None:
         path.write_bytes(marker)
-    directory = await house.open()
+    directory = await real_directory.open()
     assert not path.exists()
     await directory.leave_untouched()
     assert (path.read_bytes() if path.exists() else None) == marker
-    assert not (house.path / ".lock").exists()
-    assert (await house.open()).clean is (marker is not None)
+    assert not (real_directory.path / ".lock").exists()
+    assert (await real_directory.open()).clean is (marker is not None)

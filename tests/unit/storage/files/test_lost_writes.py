@@ -1,4 +1,6 @@
-"""A failed fsync, a restart with the same page cache, then a power failure: no acknowledged record is lost."""
+"""Tests of a failed fsync, then a restart with the same page cache, then a power loss: no acknowledged
+record is lost.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ async def opened(disk: SimDisk) -> LogDirectory:
 
 
 async def failed(flushed: int) -> Volume:
-    """Return the disk of a process killed after a failed fsync, with this number of batches flushed before."""
+    """Return the disk of a process that was killed after a failed fsync; `flushed` batches were durable
+    before.
+    """
     volume, faults = Volume(), DiskFaults()
     disk = SimDisk(volume, faults=faults)
     directory = await opened(disk)
@@ -46,7 +50,7 @@ async def failed(flushed: int) -> Volume:
 
 
 @pytest.mark.parametrize("flushed", [-1, 0, 1, 25])
-async def test_records_acknowledged_after_a_failed_fsync_survive_a_power_failure(flushed: int) -> None:
+async def test_records_acknowledged_after_a_failed_fsync_survive_a_power_loss(flushed: int) -> None:
     volume = await failed(flushed)
     disk = SimDisk(volume)
     directory = await opened(disk)
@@ -59,7 +63,7 @@ async def test_records_acknowledged_after_a_failed_fsync_survive_a_power_failure
     assert await every_byte(log) == seen
 
 
-async def test_the_note_stays_until_a_clean_shutdown() -> None:
+async def test_the_file_that_notes_a_failed_fsync_stays_until_a_clean_shutdown() -> None:
     volume = await failed(0)
     disk = SimDisk(volume)
     for _ in range(2):
@@ -74,7 +78,7 @@ async def test_the_note_stays_until_a_clean_shutdown() -> None:
     assert (await opened(disk)).clean
 
 
-async def test_without_a_failed_fsync_a_start_rewrites_nothing() -> None:
+async def test_without_a_failed_fsync_a_start_rewrites_no_file() -> None:
     volume = Volume()
     log = await (await opened(disk := SimDisk(volume))).create_log(KEY, TOPIC_ID, SMALL)
     log.append(batch(), 0, NOW)
@@ -86,7 +90,7 @@ async def test_without_a_failed_fsync_a_start_rewrites_nothing() -> None:
     assert calls.count("write") == 0
 
 
-async def test_a_note_that_cannot_be_written_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failure_to_note_a_failed_fsync_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     class Full(SimDisk):
         def open(self, path: str, *, create: bool = False) -> SimFile:
             raise OSError(errno.EROFS, "Read-only file system")

@@ -1,4 +1,6 @@
-"""Appends: offsets, refusals, duplicates, rewritten batches, rolled segments, and errors of the disk."""
+"""Tests of appends: assigned offsets, refused batches, duplicates, rewritten batches, rolled segments,
+and disk errors.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +48,12 @@ def refused(log: Log, data: Any) -> ErrorCode:
 
 
 def changed(data: bytes, **header: int) -> bytes:
-    """Return the batch with other header fields and a valid checksum."""
+    """Return the batch with changed header fields and a valid checksum."""
     one = Batch.read(data)
     return sealed(replace(one, **header), one.payload)
 
 
-async def test_batches_get_the_next_offsets_and_the_epoch_and_keep_their_checksum(disk: SystemDisk) -> None:
+async def test_batches_get_the_next_offsets_and_the_leader_epoch_and_keep_their_checksum(disk: SystemDisk) -> None:
     log = await open_log(disk)
     first, second = log.append(batch(b"a", b"b"), 3, NOW), log.append(batch(b"c"), 4, NOW)
     assert (first.base_offset, first.last_offset, first.log_append_time_ms, first.duplicate) == (0, 1, -1, False)
@@ -113,18 +115,18 @@ async def test_a_batch_at_the_limits_is_accepted(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig(max_message_bytes=len(batch())))
     log.append(batch(timestamp=NOW + 3_600_000), 0, NOW)
     log.append(batch(timestamp=-1), 0, NOW)
-    log.append(batch() + batch()[:30], 0, NOW)  # a partial second batch is ignored
+    log.append(batch() + batch()[:30], 0, NOW)  # A partial second batch is ignored.
     assert log.log_end_offset == 3
     assert refused(log, batch(b"valuee")) is ErrorCode.MESSAGE_TOO_LARGE
 
 
-async def test_unknown_attribute_bits_are_stored_as_they_came(disk: SystemDisk) -> None:
+async def test_unknown_attribute_bits_are_stored_unchanged(disk: SystemDisk) -> None:
     log = await open_log(disk)
     log.append(changed(batch(), attributes=0x4080), 0, NOW)
     assert (await every_batch(log))[0].attributes == 0x4080
 
 
-async def test_a_duplicate_returns_the_offsets_and_time_of_the_first_append(disk: SystemDisk) -> None:
+async def test_a_duplicate_returns_the_offsets_and_the_time_of_the_first_append(disk: SystemDisk) -> None:
     log = await open_log(disk)
     log.append(batch(), 0, NOW)
     sent = batch(b"a", b"b", timestamp=NOW - 7, producer_id=9, producer_epoch=0, base_sequence=0)
@@ -137,7 +139,7 @@ async def test_a_duplicate_returns_the_offsets_and_time_of_the_first_append(disk
     assert refused(log, gap) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
-async def test_log_append_time_sets_the_brokers_time_and_keeps_the_deltas(disk: SystemDisk) -> None:
+async def test_log_append_time_overrides_the_largest_timestamp_and_keeps_the_deltas(disk: SystemDisk) -> None:
     log = await open_log(disk, replace(SMALL, message_timestamp_type="LogAppendTime"))
     appended = log.append(batch(b"a", b"b", timestamp=5, step=3), 0, NOW)
     assert appended.log_append_time_ms == NOW
@@ -171,9 +173,9 @@ async def test_records_older_than_message_timestamp_before_max_ms_are_refused(di
     assert refused(log, batch(b"a", b"b", timestamp=NOW, step=-1001)) is ErrorCode.INVALID_TIMESTAMP
 
 
-async def test_every_record_is_validated_unless_that_is_switched_off(disk: SystemDisk) -> None:
+async def test_records_are_validated_unless_validation_is_disabled(disk: SystemDisk) -> None:
     broken = bytearray(batch(b"a", b"b"))
-    broken[-1] = 9  # a record that claims nine headers and has none
+    broken[-1] = 9  # The record claims nine headers and has none.
     one = Batch.read(broken)
     broken = bytearray(sealed(one, one.payload))
     log = await open_log(disk, LogConfig())
@@ -188,7 +190,7 @@ async def test_every_record_is_validated_unless_that_is_switched_off(disk: Syste
 )
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.LZ4])
 @pytest.mark.parametrize("compression_type", ["producer", "zstd"])
-async def test_the_largest_timestamp_is_that_of_the_records(
+async def test_the_largest_timestamp_is_computed_from_the_records(
     disk: SystemDisk, claimed: int, kept: int, codec: Codec, compression_type: str
 ) -> None:
     whole = Batch.read(batch(b"a", b"b", b"c", timestamp=NOW, step=5, codec=codec))
@@ -211,7 +213,7 @@ async def test_records_from_before_1970_have_no_largest_timestamp(disk: SystemDi
 
 
 @pytest.mark.parametrize(("ahead", "refusal"), [(3_600_000, None), (3_600_001, ErrorCode.INVALID_TIMESTAMP)])
-async def test_records_of_the_future_are_refused_whatever_the_header_says(
+async def test_records_of_the_future_are_refused_whatever_the_batch_header_says(
     disk: SystemDisk, ahead: int, refusal: ErrorCode | None
 ) -> None:
     whole = Batch.read(batch(b"a", timestamp=NOW + ahead))
@@ -265,7 +267,7 @@ async def test_jitter_makes_a_segment_roll_earlier(disk: SystemDisk) -> None:
     assert [int(name[:20]) for name in disk.names("topic-0") if name.endswith(".log")] == [0, 2]
 
 
-async def test_jitter_is_less_than_the_time_that_it_shortens(disk: SystemDisk) -> None:
+async def test_the_jitter_is_less_than_the_segment_time(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig(segment_ms=1000, segment_jitter_ms=5000), jitter=lambda below: below - 1)
     for timestamp in (NOW, NOW + 1, NOW + 2):
         log.append(batch(timestamp=timestamp), 0, NOW)
@@ -274,7 +276,7 @@ async def test_jitter_is_less_than_the_time_that_it_shortens(disk: SystemDisk) -
 
 @pytest.mark.parametrize(("segment_ms", "bases"), [(500, [0, 1]), (5000, [0])])
 @pytest.mark.parametrize("reopened", [False, True])
-async def test_the_active_segment_obeys_a_segment_ms_that_changes(
+async def test_a_changed_segment_ms_applies_to_the_active_segment(
     disk: SystemDisk, segment_ms: int, bases: list[int], reopened: bool
 ) -> None:
     log = await open_log(disk, config := LogConfig(segment_ms=1000))
@@ -287,7 +289,7 @@ async def test_the_active_segment_obeys_a_segment_ms_that_changes(
     assert [int(name[:20]) for name in disk.names("topic-0") if name.endswith(".log")] == bases
 
 
-async def test_a_segment_rolls_before_its_offsets_pass_32_bits(disk: SystemDisk) -> None:
+async def test_a_segment_rolls_before_its_relative_offsets_exceed_32_bits(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig())
     log.append(batch(), 0, NOW)
     far = bytearray(batch())
@@ -321,7 +323,7 @@ async def test_an_append_to_a_full_disk_changes_nothing(
 
 
 @pytest.mark.parametrize("compression_type", ["producer", "gzip"])
-async def test_a_smaller_batch_does_not_pass_a_producers_first_one_when_the_disk_is_full(
+async def test_a_batch_refused_by_a_full_disk_is_not_overtaken_by_a_smaller_one_of_its_producer(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, compression_type: str
 ) -> None:
     log = await open_log(disk, LogConfig(compression_type=compression_type))
@@ -340,7 +342,7 @@ async def test_a_smaller_batch_does_not_pass_a_producers_first_one_when_the_disk
     assert [log.append(one, 0, NOW).base_offset for one in (first, second)] == [0, 1]
 
 
-async def test_append_stored_keeps_batches_as_they_are_and_refuses_a_wrong_offset(disk: SystemDisk) -> None:
+async def test_append_stored_keeps_batches_unchanged_and_refuses_a_wrong_offset(disk: SystemDisk) -> None:
     log = await open_log(disk)
     leader = batch(base_offset=10, leader_epoch=2) + batch(base_offset=15, leader_epoch=3)
     appended = log.append_stored(leader)
@@ -358,7 +360,7 @@ async def test_append_stored_keeps_batches_as_they_are_and_refuses_a_wrong_offse
     assert log.epochs.entries == ((2, 10), (3, 15))
 
 
-async def test_a_read_in_a_gap_of_a_followers_log_returns_the_next_batch(disk: SystemDisk) -> None:
+async def test_a_read_in_an_offset_gap_returns_the_next_batch(disk: SystemDisk) -> None:
     log = await open_log(disk)
     log.append_stored(batch(b"a", b"b") + batch(base_offset=10) + batch(base_offset=11))
     for offset in range(2, 11):
@@ -366,7 +368,7 @@ async def test_a_read_in_a_gap_of_a_followers_log_returns_the_next_batch(disk: S
     assert Batch.read(content(await log.read_patiently(1, 1, 12, at_least_one=True))).base_offset == 0
 
 
-async def test_markers_end_transactions_and_are_fenced(disk: SystemDisk) -> None:
+async def test_markers_end_transactions_and_fence_old_epochs(disk: SystemDisk) -> None:
     log = await open_log(disk)
     append_in_transaction(log, batch(producer_id=4, producer_epoch=2, base_sequence=0, transactional=True))
     append_in_transaction(log, batch(producer_id=5, producer_epoch=0, base_sequence=0, transactional=True))
@@ -399,7 +401,7 @@ async def test_markers_end_transactions_and_are_fenced(disk: SystemDisk) -> None
     ]
 
 
-async def test_a_transaction_begins_only_after_verification_by_the_coordinator(disk: SystemDisk) -> None:
+async def test_a_transaction_begins_only_after_it_is_verified(disk: SystemDisk) -> None:
     log = await open_log(disk)
     data = batch(producer_id=4, producer_epoch=0, base_sequence=0, transactional=True)
     for append in (lambda: log.append(data, 0, NOW), lambda: log.append_as_leader(data, 0)):

@@ -1,4 +1,6 @@
-"""Flushing: the records that a flush covers, callers that share an fsync, and failures of the disk."""
+"""Tests of flushes: the records that a flush covers, callers that share an fsync, and failures of the
+disk.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from tests.unit.storage.logs import DIRECTORY, NOW, SMALL, batch, filled, open_l
 from wire.error_codes import ErrorCode
 
 BIG = LogConfig()
-"""Segments that hold everything these tests append."""
+"""Configs under which no segment rolls in these tests.
+"""
 
 
 @pytest.fixture
@@ -35,7 +38,7 @@ def whole_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def syncs(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Count the fsyncs of each file and directory, by name."""
+    """Count the fsyncs of each file and directory by name."""
     counted: Counter[str] = Counter()
 
     async def sync(file: SystemFile) -> None:
@@ -52,9 +55,7 @@ def syncs(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 
 
 @pytest.mark.usefixtures("whole_epochs")
-async def test_the_first_flush_makes_the_names_durable_later_ones_the_data_alone(
-    disk: SystemDisk, syncs: Counter[str]
-) -> None:
+async def test_only_the_first_flush_fsyncs_the_directory(disk: SystemDisk, syncs: Counter[str]) -> None:
     log = await open_log(disk)
     log.append(batch(), 0, NOW)
     await log.flush()
@@ -83,7 +84,7 @@ async def test_concurrent_flushes_share_an_fsync(disk: SystemDisk, syncs: Counte
     assert log.recovery_point == 50
 
 
-async def test_a_flush_covers_the_segments_that_were_sealed(disk: SystemDisk, syncs: Counter[str]) -> None:
+async def test_a_flush_includes_segments_that_were_sealed(disk: SystemDisk, syncs: Counter[str]) -> None:
     log = await open_log(disk)
     filled(log, 40)
     names = [name for name in disk.names(DIRECTORY) if name.endswith(".log")]
@@ -94,7 +95,7 @@ async def test_a_flush_covers_the_segments_that_were_sealed(disk: SystemDisk, sy
     assert all(disk.exists(f"{DIRECTORY}/{name[:20]}.index") for name in names[:-1])
 
 
-async def test_a_failed_fsync_is_final(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_flush_succeeds_after_a_failed_fsync(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     log = await open_log(disk)
     log.append(batch(), 0, NOW)
 
@@ -114,7 +115,7 @@ async def test_a_failed_fsync_is_final(disk: SystemDisk, monkeypatch: pytest.Mon
     assert not disk.exists(f"{DIRECTORY}/{0:020d}.index")
 
 
-async def test_flushes_of_a_deleted_log_end_without_failing_the_disk(
+async def test_flushes_of_a_deleted_log_do_not_take_the_directory_offline(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = await open_log(disk)
@@ -147,7 +148,9 @@ async def test_flushes_of_a_deleted_log_end_without_failing_the_disk(
 async def test_a_flush_that_fails_before_its_fsync_is_retried(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without free descriptors neither a directory nor the leader epoch file can be opened; no record is lost."""
+    """Without free descriptors neither the directory nor the leader epoch file can be opened; no record
+    is lost.
+    """
     log = await open_log(disk)
     log.append(batch(), 0, NOW)
     opened = SystemDisk.open
@@ -171,7 +174,7 @@ async def test_a_flush_that_fails_before_its_fsync_is_retried(
     assert disk.exists(f"{DIRECTORY}/leader-epoch-checkpoint")
 
 
-async def test_a_sealed_segment_that_is_damaged_fails_the_flush_of_its_log(
+async def test_a_damaged_sealed_segment_fails_the_flush_of_its_log(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = await open_log(disk)
@@ -189,7 +192,7 @@ async def test_a_sealed_segment_that_is_damaged_fails_the_flush_of_its_log(
 
 
 @pytest.mark.usefixtures("whole_epochs")
-async def test_leader_epochs_may_change_while_they_are_written(
+async def test_leader_epochs_may_change_while_their_file_is_written(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = await open_log(disk)
@@ -216,7 +219,7 @@ async def test_leader_epochs_may_change_while_they_are_written(
     assert await read_whole(disk, f"{DIRECTORY}/{EPOCHS}") == synced[-1]
 
 
-async def test_a_full_disk_costs_indexes_and_snapshots_not_the_log(
+async def test_a_flush_on_a_full_disk_succeeds_without_indexes_and_snapshots(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = await open_log(disk)
@@ -262,7 +265,7 @@ async def test_segments_may_be_deleted_and_truncated_during_a_flush(
     assert not [name for name in names if name < first and name.endswith("index")]
 
 
-async def test_closing_a_small_log_writes_only_its_segment(disk: SystemDisk) -> None:
+async def test_closing_a_small_log_writes_only_its_log_file(disk: SystemDisk) -> None:
     log = await open_log(disk, BIG)
     log.become_leader(3)
     filled(log, 5)
@@ -283,14 +286,14 @@ async def test_closing_an_unchanged_log_changes_no_file(disk: SystemDisk, monkey
     opened = SystemDisk.open
 
     def refuse(self: SystemDisk, path: str, *, create: bool = False) -> SystemFile:
-        assert not create, f"{path} is written"
+        assert not create, f"{path} must not be written"
         return opened(self, path)
 
     monkeypatch.setattr(SystemDisk, "open", refuse)
     await again.close()
 
 
-async def test_a_leader_epoch_is_written_with_its_first_batch(disk: SystemDisk) -> None:
+async def test_the_first_batch_writes_its_leader_epoch(disk: SystemDisk) -> None:
     log = await open_log(disk)
     filled(log, 40)
     await log.close()
@@ -304,7 +307,7 @@ async def test_a_leader_epoch_is_written_with_its_first_batch(disk: SystemDisk) 
 
 
 @pytest.mark.parametrize(("bytes_over", "written"), [(-1, False), (0, False), (1, True)])
-async def test_a_log_below_the_replay_bound_is_closed_without_epochs_and_snapshot(
+async def test_a_small_log_is_closed_without_leader_epochs_and_producer_snapshot(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, bytes_over: int, written: bool
 ) -> None:
     log = await open_log(disk, BIG)

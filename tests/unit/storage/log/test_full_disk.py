@@ -1,4 +1,6 @@
-"""A disk that becomes full at any write and then has room again: the log has exactly the acknowledged records."""
+"""Tests of a disk that is full from some write on and later has space again: no acknowledged record is
+lost.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ WRITES_MAX = 400
 
 
 class Filling(SimDisk):
-    """A disk that is full from write number `room` on, until the test raises `room`."""
+    """A disk that is full from write number `room` on; a test may raise `room`."""
 
     room = 1 << 30
 
@@ -26,7 +28,7 @@ class Filling(SimDisk):
         self.take(path)
 
     def take(self, path: str) -> None:
-        """Count one write."""
+        """Count one write; raise OSError if the disk is full."""
         self.room -= 1
         if self.room < 0:
             raise OSError(errno.ENOSPC, "No space left on device", path)
@@ -43,8 +45,8 @@ class FillingFile(SimFile):
         return super().append(data)
 
 
-async def lived(volume: Volume, room: int) -> tuple[list[int], bool]:
-    """Return the acknowledged base offsets, and whether the disk was ever full."""
+async def appended(volume: Volume, room: int) -> tuple[list[int], bool]:
+    """Run appends and flushes; return the acknowledged base offsets and whether the disk was ever full."""
     disk = Filling(volume)
     disk.faults.room_bytes, disk.room = 1 << 30, room
     acknowledged: list[int] = []
@@ -69,7 +71,7 @@ async def lived(volume: Volume, room: int) -> tuple[list[int], bool]:
         except OSError as full:
             assert full.errno == errno.ENOSPC
         if disk.room < -3:
-            disk.room = 1 << 30  # the disk has room again
+            disk.room = 1 << 30  # The disk has space again.
     was_full = disk.room > room
     disk.room = 1 << 30
     await directory.close(high_watermarks={KEY: len(acknowledged)})
@@ -77,10 +79,10 @@ async def lived(volume: Volume, room: int) -> tuple[list[int], bool]:
     return acknowledged, was_full
 
 
-async def test_no_acknowledged_record_is_lost_whichever_write_finds_the_disk_full() -> None:
+async def test_no_acknowledged_record_is_lost_at_whichever_write_the_disk_is_full() -> None:
     for room in range(WRITES_MAX):
         volume = Volume()
-        acknowledged, was_full = await lived(volume, room)
+        acknowledged, was_full = await appended(volume, room)
         directory = await LogDirectory.open(
             SimDisk(volume), off_loop=InlineOffLoop(), wall_ms=lambda: NOW, jitter=lambda: 0.5
         )

@@ -1,4 +1,4 @@
-"""The cost of a new partition on disk, and its recovery after a crash."""
+"""Tests of a new partition: its files, and its recovery after a crash."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def disk(tmp_path: Path) -> SystemDisk:
     return SystemDisk(str(tmp_path), SystemOffLoop(), durable=False)
 
 
-async def test_a_new_partition_costs_one_directory_and_two_files(
+async def test_a_new_partition_creates_one_directory_and_two_files(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     directory, done = await opened(disk), list[str]()
@@ -45,7 +45,7 @@ async def test_a_new_partition_costs_one_directory_and_two_files(
     assert done == ["make_directory topic-0", "open topic-0/partition.metadata", f"open topic-0/{0:020d}.log"]
 
 
-async def test_leader_epochs_are_written_with_the_first_flush_that_leaves_much_to_replay(
+async def test_leader_epochs_are_written_by_the_first_flush_of_a_large_log(
     disk: SystemDisk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", 0)

@@ -1,4 +1,6 @@
-"""The opener: batches of all logs are decompressed a few at a time, in the order of the calls."""
+"""Tests of the opener, which decompresses the batches of all logs a few at a time, in the order of the
+calls.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ NOW = 1_700_000_000_000
 
 
 class Gate:
-    """A double of `OffLoop` whose functions end one after the other, when the test releases them."""
+    """A double of `OffLoop` whose functions end one by one, when the test lets them."""
 
     def __init__(self) -> None:
         self.begun: list[object] = []
@@ -41,7 +43,7 @@ class Gate:
 
 
 @pytest.mark.parametrize("calls", [OPENED_AT_ONCE_MAX - 1, OPENED_AT_ONCE_MAX, OPENED_AT_ONCE_MAX + 1, 5])
-async def test_at_most_two_batches_are_open_at_a_time_and_others_wait_in_order(calls: int) -> None:
+async def test_at_most_two_batches_are_decompressed_at_a_time_and_others_wait_in_order(calls: int) -> None:
     gate = Gate()
     opener = Opener(gate)
     async with trio.open_nursery() as nursery:
@@ -53,7 +55,7 @@ async def test_at_most_two_batches_are_open_at_a_time_and_others_wait_in_order(c
             await gate.let_one_end()
 
 
-async def test_a_refused_or_cancelled_call_frees_its_turn() -> None:
+async def test_a_failed_or_cancelled_call_does_not_block_later_calls() -> None:
     opener = Opener(InlineOffLoop())
     for _ in range(2 * OPENED_AT_ONCE_MAX):
         with pytest.raises(ValueError, match="invalid literal"):

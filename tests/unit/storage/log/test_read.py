@@ -1,4 +1,4 @@
-"""Reads of whole batches from any offset, from memory or files, within any limits."""
+"""Tests of reads, which return whole batches from any offset, from memory or from files, within limits."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ COUNT = 60
 
 
 class Filled:
-    """A log of 60 batches in several segments, with the offsets and bytes of each batch."""
+    """A log of 60 batches in several segments, and the offsets and bytes of each batch."""
 
     def __init__(self, log: Log, places: list[tuple[int, int]], stored: list[bytes]) -> None:
         self.log, self.places, self.stored = log, places, stored
 
     def expected(self, offset: int, bytes_max: int, upper: int, at_least_one: bool) -> list[bytes]:
-        """Return the most batches that a reader may get: the whole ones of the segment and of later segments."""
+        """Return the longest result that a read may have: all whole batches of the segment and of later
+        segments.
+        """
         taken: list[bytes] = []
         for (_, last), data in zip(self.places, self.stored, strict=True):
             if last >= offset:
@@ -55,7 +57,7 @@ async def filled_log(disk: SystemDisk, request: pytest.FixtureRequest) -> AsyncI
     await log.close()
 
 
-async def test_any_read_gives_whole_batches_from_the_one_that_holds_the_offset(filled_log: Filled) -> None:
+async def test_every_read_returns_whole_batches_from_the_one_that_contains_the_offset(filled_log: Filled) -> None:
     log, end = filled_log.log, filled_log.log.log_end_offset
     for offset in range(end):
         for bytes_max in (0, 1, 80, 150, 700, 5000):
@@ -133,7 +135,7 @@ async def test_a_read_waits_for_bytes_that_are_not_in_the_page_cache(
     assert len(await log.read_patiently(0, 1, 1, at_least_one=True)) == log.size_bytes
 
 
-async def test_few_sealed_segments_are_open_at_a_time(disk: SystemDisk) -> None:
+async def test_only_a_few_sealed_segments_are_open_at_a_time(disk: SystemDisk) -> None:
     log = await open_log(disk, LogConfig(segment_bytes=200))
     filled(log, 200)
     await log.flush()
@@ -145,7 +147,7 @@ async def test_few_sealed_segments_are_open_at_a_time(disk: SystemDisk) -> None:
 
 @given(st.integers(0, 2**20), st.integers(0, 7))
 def test_a_flipped_bit_is_never_served(tmp_path_factory: pytest.TempPathFactory, at: int, bit: int) -> None:
-    """The bit is anywhere in a segment that recovery does not read. No checksum covers leader epochs."""
+    """Flip any bit of a segment that recovery does not read. No checksum covers leader epochs."""
     trio.run(serve_flipped, SystemDisk(str(tmp_path_factory.mktemp("log")), SystemOffLoop(), durable=False), at, bit)
 
 

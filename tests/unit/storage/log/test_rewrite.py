@@ -1,4 +1,4 @@
-"""The choice of batches that are decompressed in a thread: exactly those that would block the event loop."""
+"""Tests of which batches are decompressed in a thread: exactly those that would block the event loop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PACKED = [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD]
 
 
 def holding(size: int, codec: Codec) -> bytes:
-    """Return a batch of one record that decompresses to `size` bytes."""
+    """Return a batch with one record that decompresses to `size` bytes."""
     overhead = len(batch(bytes(size - 30))) - HEADER_BYTES - (size - 30)
     return batch(bytes(size - overhead), codec=codec)
 
@@ -39,7 +39,7 @@ def packing(codec: str) -> LogConfig:
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_a_batch_that_may_decompress_to_much_is_long_work(codec: Codec) -> None:
+def test_a_batch_that_may_decompress_to_many_bytes_is_long_work(codec: Codec) -> None:
     bomb = batch(bytes(2 << 20), codec=codec)
     assert is_long_work(bomb, LOOKING)
     assert is_long_work(bomb, packing("lz4" if codec is Codec.ZSTD else "zstd"))
@@ -56,7 +56,7 @@ def test_a_batch_that_stays_small_is_not_long_work(codec: Codec) -> None:
 
 @pytest.mark.parametrize(("over", "is_long"), [(-1, False), (0, False), (1, True)])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY, Codec.GZIP])
-def test_the_decompressed_size_decides_about_long_work(codec: Codec, over: int, is_long: bool) -> None:
+def test_whether_a_batch_is_long_work_depends_on_its_decompressed_size(codec: Codec, over: int, is_long: bool) -> None:
     bytes_max = WALKED_AT_ONCE_BYTES_MAX // (GZIP_COST if codec is Codec.GZIP else 1)
     data = holding(bytes_max + over, codec)
     assert is_long_work(data, LOOKING) is is_long
@@ -65,7 +65,7 @@ def test_the_decompressed_size_decides_about_long_work(codec: Codec, over: int, 
 
 
 @pytest.mark.parametrize(("over", "is_long"), [(-1, False), (0, False), (1, True)])
-def test_many_records_are_long_work_if_each_is_validated(over: int, is_long: bool) -> None:
+def test_validating_each_of_many_records_is_long_work(over: int, is_long: bool) -> None:
     many = batch(*[b""] * (WALKED_AT_ONCE_RECORDS_MAX + over), codec=Codec.LZ4)
     assert is_long_work(many, LOOKING) is is_long
     assert not is_long_work(many, packing("lz4"))
@@ -77,7 +77,7 @@ def test_recompressing_a_large_batch_is_long_work(over: int, is_long: bool) -> N
     assert is_long_work(batch(bytes(size)), packing("gzip")) is is_long
 
 
-def test_a_gzip_stream_that_claims_to_be_small_turns_out_to_be_long_work() -> None:
+def test_a_gzip_batch_that_is_larger_than_it_claims_becomes_long_work() -> None:
     stream = zlib.compress(bytes(WALKED_AT_ONCE_BYTES_MAX + 1), 9, 31) + zlib.compress(b"", 9, 31)
     lying = sealed(Batch.read(batch(codec=Codec.GZIP)), stream)
     assert not is_long_work(lying, LOOKING)
@@ -88,7 +88,7 @@ def test_a_gzip_stream_that_claims_to_be_small_turns_out_to_be_long_work() -> No
 
 
 @pytest.mark.parametrize(("over", "is_long"), [(-1, False), (0, False), (1, True)])
-def test_many_headers_turn_out_to_be_long_work(over: int, is_long: bool) -> None:
+def test_a_batch_with_many_headers_becomes_long_work(over: int, is_long: bool) -> None:
     builder = BatchBuilder()
     builder.append(b"key", b"value", (("name", None),) * (WALKED_AT_ONCE_RECORDS_MAX + over), NOW)
     whole = Batch.read(builder.build())

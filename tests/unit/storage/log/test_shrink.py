@@ -1,4 +1,4 @@
-"""Removal of records from a log: retention, DeleteRecords, and truncation of a divergent end."""
+"""Tests of removing records from a log: retention, DeleteRecords, and truncation of a divergent end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ def bases(disk: SystemDisk) -> list[int]:
 
 
 async def hourly(disk: SystemDisk, **config: object) -> Log:
-    """Return a log of ten segments with one batch each, an hour apart. The newest batch has the time NOW."""
+    """Return a log of ten segments with one batch each, one hour apart. The newest batch has the
+    timestamp NOW.
+    """
     log = await open_log(disk, replace(SMALL, segment_bytes=len(batch()), retention_ms=-1, **config))
     for hour in range(9, -1, -1):
         log.append(batch(timestamp=NOW - hour * HOUR), 0, NOW)
@@ -61,7 +63,7 @@ async def test_retention_deletes_whole_segments_by_time_and_size(
     assert log.append(batch(), 0, NOW).base_offset == 10
 
 
-async def test_retention_after_a_restart_reads_times_from_the_indexes(disk: SystemDisk) -> None:
+async def test_retention_after_a_restart_reads_timestamps_from_the_time_indexes(disk: SystemDisk) -> None:
     log = await hourly(disk)
     await log.close()
     log = await open_log(disk, replace(log.config, retention_ms=5 * HOUR), clean=True)
@@ -85,7 +87,7 @@ async def test_retention_deletes_nothing_above_the_high_watermark(disk: SystemDi
     assert log.log_start_offset == 3
 
 
-async def test_deleted_segments_are_renamed_and_removed_later(disk: SystemDisk) -> None:
+async def test_deleted_segments_are_renamed_first_and_removed_later(disk: SystemDisk) -> None:
     log = await hourly(disk)
     await log.flush()
     log.configure(replace(log.config, retention_ms=7 * HOUR))
@@ -110,7 +112,7 @@ async def test_a_segment_without_timestamps_never_expires_by_age(disk: SystemDis
     assert log.log_start_offset == 0
 
 
-async def test_deleted_records_are_unreadable_at_once_and_their_segments_go_with_retention(disk: SystemDisk) -> None:
+async def test_deleted_records_are_unreadable_at_once_and_retention_deletes_their_segments(disk: SystemDisk) -> None:
     log = await hourly(disk)
     log.become_leader(3)
     assert log.delete_records(7) == 7
@@ -131,7 +133,7 @@ async def test_deleted_records_are_unreadable_at_once_and_their_segments_go_with
 
 
 @pytest.mark.parametrize("offset", range(61))
-async def test_truncation_drops_the_batch_of_the_offset_and_all_later_ones(disk: SystemDisk, offset: int) -> None:
+async def test_truncation_drops_the_batch_of_the_offset_and_all_later_batches(disk: SystemDisk, offset: int) -> None:
     log = await open_log(disk)
     for number in range(60):
         log.append(batch(b"%d" % number, producer_id=4, producer_epoch=0, base_sequence=number), number // 20, NOW)
@@ -156,19 +158,19 @@ async def test_truncation_inside_a_batch_drops_the_whole_batch(disk: SystemDisk)
     assert log.log_end_offset == places[3][0]
 
 
-async def test_truncation_restores_the_transactions_of_the_new_end(disk: SystemDisk) -> None:
+async def test_truncation_restores_the_open_transactions_of_the_new_end(disk: SystemDisk) -> None:
     log = await open_log(disk)
     for number in range(40):
         append_in_transaction(log, batch(producer_id=4, producer_epoch=0, base_sequence=number, transactional=True))
         if number % 4 == 3:
             log.append_as_leader(marker(4, commit=False), 0)
-    await log.shrinker.truncate(29)  # a marker
+    await log.shrinker.truncate(29)  # the offset of the marker
     assert log.last_stable_offset(29) == 25
     found = await slowly(log.aborted_transactions, 0, await log.read_patiently(0, 10_000, 29, at_least_one=True))
     assert [one.first_offset for one in found][:2] == [0, 5]
 
 
-async def test_truncating_fully_starts_the_log_at_another_offset(disk: SystemDisk) -> None:
+async def test_a_full_truncation_restarts_the_log_at_another_offset(disk: SystemDisk) -> None:
     log = await open_log(disk)
     filled(log, 40, producer_id=-1)
     await log.shrinker.truncate_fully_and_start_at(1000)

@@ -1,4 +1,4 @@
-"""The limit on open segments of a directory: below it, at it and above it."""
+"""Tests of the limit on open segments of a directory, below it, at it and above it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pykbroker.world.disk import File
 
 
 class Segment:
-    """A segment that is open until it is unloaded."""
+    """A double of a segment that is open until it is unloaded."""
 
     def __init__(self, loaded: Loaded, file: File) -> None:
         self._loaded, self.file = loaded, file
@@ -20,7 +20,7 @@ class Segment:
         del self.file
 
 
-def test_files_of_unloaded_segments_are_lent_while_they_are_sent_up_to_a_bound() -> None:
+def test_the_files_of_unloaded_segments_stay_open_while_they_are_sent_up_to_a_limit() -> None:
     loaded, disk = Loaded(2), SimDisk(Volume())
     answers = []
     crowded = []
@@ -28,7 +28,9 @@ def test_files_of_unloaded_segments_are_lent_while_they_are_sent_up_to_a_bound()
         segment = Segment(loaded, disk.open(f"{number}.log", create=True))
         answers.append(segment.file)
         crowded.append(loaded.is_crowded)
-    assert crowded == [False, False, False, True, True], "two are loaded; one, two and three are lent"
+    assert crowded == [False, False, False, True, True], (
+        "two segments are loaded, and the files of segments 1, 2 and 3 are still being sent"
+    )
     answers.pop(0)
     assert loaded.is_crowded
     answers.pop(0)

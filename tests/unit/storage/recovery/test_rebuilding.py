@@ -1,4 +1,6 @@
-"""Recovery rebuilds indexes, producer snapshots and leader epochs, in whatever state a crash left them."""
+"""Tests of recovery, which rebuilds indexes, producer snapshots and leader epochs in any state that a
+crash leaves.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from pykbroker.storage.files.errors import CorruptLog
 from pykbroker.world import system_disk
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import DIRECTORY, NOW, batch, every_byte, file_bytes, filled, open_log
-from tests.unit.storage.recovered import answers, contents, lay, with_transactions
+from tests.unit.storage.recovered import answers, contents, write_files, with_transactions
 from wire.error_codes import ErrorCode
 
 DISPOSABLE = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint")
@@ -21,18 +23,18 @@ DISPOSABLE = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-ch
 async def test_a_log_on_a_full_disk_can_be_recovered_and_read(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Indexes and snapshots are written once the disk has room."""
+    """Indexes and snapshots are written once the disk has space."""
     log = await with_transactions(disk)
     expected = await answers(log)
     files = {name: data for name, data in contents(disk).items() if name.endswith(".log")}
-    lay(disk, files)
+    write_files(disk, files)
 
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     for harmed in (files, files | {f"{name[:20]}.index": b"x" for name in files}):
         for clean in (True, False):
-            lay(disk, harmed)
+            write_files(disk, harmed)
             with monkeypatch.context() as patch:
                 patch.setattr(system_disk, "pwrite", full)
                 log = await open_log(disk, clean=clean)
@@ -44,17 +46,16 @@ async def test_a_log_on_a_full_disk_can_be_recovered_and_read(
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("harm", ["lost", "emptied", "cut", "flipped", "garbage", "another's"])
-async def test_disposable_files_may_be_damaged_in_any_way(disk: SystemDisk, clean: bool, harm: str) -> None:
-    """In each of ten rounds, a random half of all files except the `.log` files is damaged.
-
-    Reads return the same records.
-    """
+async def test_any_damage_of_files_that_can_be_rebuilt_does_not_change_reads(
+    disk: SystemDisk, clean: bool, harm: str
+) -> None:
+    """Damage a random half of all files except the `.log` files, in each of ten rounds."""
     log = await with_transactions(disk)
     expected = await answers(log)
     await log.close()
     files, rng = contents(disk), random.Random(harm)
     disposable = [name for name in files if name.endswith(DISPOSABLE)]
-    if harm == "flipped":  # a damaged digit may give another valid epoch
+    if harm == "flipped":  # A damaged digit may give another valid epoch.
         disposable.remove("leader-epoch-checkpoint")
     for _ in range(10):
         harmed = dict(files)
@@ -71,7 +72,7 @@ async def test_disposable_files_may_be_damaged_in_any_way(disk: SystemDisk, clea
                 harmed[name] = bytes(data)
             else:
                 harmed[name] = b"" if harm == "emptied" else rng.randbytes(len(data))
-        lay(disk, harmed)
+        write_files(disk, harmed)
         log = await open_log(disk, clean=clean, recovery_point=expected["end"])
         got = await answers(log)
         assert {key: got[key] for key in expected if got[key] != expected[key]} == {}
@@ -86,17 +87,17 @@ async def test_a_producer_snapshot_of_another_partition_is_ignored(
     other = await with_transactions(disk, producers=others, rounds=20)
     await other.close()
     theirs = [data for name, data in sorted(contents(disk).items()) if name.endswith(".snapshot")]
-    lay(disk, {})
+    write_files(disk, {})
     log = await with_transactions(disk)
     expected = await answers(log)
     await log.close()
     names = [name for name in sorted(contents(disk)) if name.endswith(".snapshot")]
-    lay(disk, contents(disk) | {name: theirs[at % len(theirs)] for at, name in enumerate(names)})
+    write_files(disk, contents(disk) | {name: theirs[at % len(theirs)] for at, name in enumerate(names)})
     assert await answers(await open_log(disk, clean=clean, recovery_point=log.log_end_offset)) == expected
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot"])
-async def test_a_directory_in_place_of_a_disposable_file_is_ignored(disk: SystemDisk, suffix: str) -> None:
+async def test_a_directory_in_place_of_a_file_that_can_be_rebuilt_is_ignored(disk: SystemDisk, suffix: str) -> None:
     log = await open_log(disk)
     filled(log, 40)
     await log.close()
@@ -111,7 +112,7 @@ async def test_a_directory_in_place_of_a_disposable_file_is_ignored(disk: System
     assert (await every_byte(log)).startswith(expected)
 
 
-async def test_epochs_are_rebuilt_from_the_active_segment_too(disk: SystemDisk) -> None:
+async def test_leader_epochs_are_rebuilt_from_the_active_segment_too(disk: SystemDisk) -> None:
     log = await open_log(disk)
     filled(log, 40)
     log.append(batch(), 7, NOW)
@@ -121,7 +122,7 @@ async def test_epochs_are_rebuilt_from_the_active_segment_too(disk: SystemDisk) 
     assert log.epochs.entries == ((0, 0), (7, log.log_end_offset - 1))
 
 
-async def test_a_start_after_a_clean_shutdown_rebuilds_nothing(disk: SystemDisk) -> None:
+async def test_a_start_after_a_clean_shutdown_rebuilds_no_file(disk: SystemDisk) -> None:
     log = await with_transactions(disk)
     await log.close()
     files = contents(disk)
@@ -132,10 +133,12 @@ async def test_a_start_after_a_clean_shutdown_rebuilds_nothing(disk: SystemDisk)
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_retries_of_a_producers_last_five_batches_are_detected_after_a_restart(
+async def test_duplicates_of_a_producers_last_five_batches_are_detected_after_a_restart(
     disk: SystemDisk, clean: bool
 ) -> None:
-    """Some of the five batches are older than the last roll. The sixth is out of order, since it is not remembered."""
+    """Some of the five batches are older than the last rolled segment. The sixth batch is not
+    remembered.
+    """
     log = await open_log(disk)
     sent = [batch(b"x" * 100, producer_id=5, producer_epoch=0, base_sequence=number) for number in range(30)]
     at = -1
@@ -156,7 +159,7 @@ async def test_retries_of_a_producers_last_five_batches_are_detected_after_a_res
     assert not log.append(sent[at + 1], 0, NOW).duplicate
 
 
-async def test_a_log_that_ends_below_its_start_offset_is_emptied(disk: SystemDisk) -> None:
+async def test_a_log_that_ends_below_its_log_start_offset_is_emptied(disk: SystemDisk) -> None:
     log = await open_log(disk)
     filled(log, 3)
     log = await open_log(disk, log_start_offset=100)
@@ -170,7 +173,7 @@ async def test_interrupted_swaps_and_deletions_are_completed_or_undone(disk: Sys
     await log.close()
     files = contents(disk)
     logs = sorted(name for name in files if name.endswith(".log"))
-    lay(
+    write_files(
         disk,
         files
         | {
@@ -195,18 +198,18 @@ async def test_an_interrupted_compaction_with_a_damaged_result_is_discarded(disk
     files = contents(disk)
     logs = sorted(name for name in files if name.endswith(".log"))
     swap = {logs[0] + ".swap": (files[logs[0]] + files[logs[1]])[:-1], logs[0][:20] + ".index.swap": b"x"}
-    lay(disk, files | swap)
+    write_files(disk, files | swap)
     log = await open_log(disk, clean=True)
     assert await every_byte(log) == b"".join(files[name] for name in logs)
     assert not [name for name in disk.names(DIRECTORY) if name.endswith("swap")]
     begun = {name: data for name, data in files.items() if name != logs[0]} | swap | {logs[0] + ".deleted": b"x"}
-    lay(disk, begun)
+    write_files(disk, begun)
     with pytest.raises(CorruptLog, match="swap"):
         await open_log(disk, clean=True)
     assert contents(disk) == begun
 
 
-async def test_snapshots_are_kept_at_segment_bases_and_at_the_end(disk: SystemDisk) -> None:
+async def test_producer_snapshots_are_kept_for_segment_base_offsets_and_the_end(disk: SystemDisk) -> None:
     log = await with_transactions(disk)
     await log.close()
     snapshot = file_bytes(disk.open(f"{DIRECTORY}/{log.log_end_offset:020d}.snapshot"))

@@ -1,4 +1,6 @@
-"""Recovery after a crash: it keeps fsynced records, truncates a torn tail, and tolerates damaged disposable files."""
+"""Tests of recovery after a crash: it keeps fsynced records, truncates a torn tail, and rebuilds
+damaged other files.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,7 @@ from tests.unit.storage.logs import (
     open_log,
     slowly,
 )
-from tests.unit.storage.recovered import FIRST, ONE_SEGMENT, answers, contents, lay, with_transactions
+from tests.unit.storage.recovered import FIRST, ONE_SEGMENT, answers, contents, write_files, with_transactions
 from wire.records.batch import HEADER_BYTES, batches
 from wire.records.builder import BatchBuilder
 
@@ -42,7 +44,9 @@ HARM: dict[str, Callable[[bytes, int], bytes | None]] = {
 
 
 async def crashed(disk: SystemDisk) -> tuple[bytes, bytes, int]:
-    """Return the bytes of an unclosed one-segment log, the fsynced part of them, and its next offset."""
+    """Return the bytes of a one-segment log that was not closed, the fsynced part of them, and the log
+    end offset.
+    """
     log = await open_log(disk, ONE_SEGMENT)
     filled(log, BATCHES)
     await log.flush()
@@ -52,7 +56,7 @@ async def crashed(disk: SystemDisk) -> tuple[bytes, bytes, int]:
 
 
 def torn(data: bytes, keep: int) -> Iterator[bytes]:
-    """Yield the states in which a crash may leave a file whose first `keep` bytes were fsynced."""
+    """Yield the contents that a crash may leave in a file whose first `keep` bytes were fsynced."""
     for cut in range(keep, len(data) + 1):
         yield data[:cut]
         yield data[:cut] + bytes(len(data) - cut)
@@ -60,12 +64,12 @@ def torn(data: bytes, keep: int) -> Iterator[bytes]:
         yield data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :]
 
 
-async def test_a_torn_tail_is_truncated_and_synced_records_stay(disk: SystemDisk) -> None:
-    """The tail is cut, zeroed or flipped at every byte above the recovery point."""
+async def test_a_torn_tail_is_truncated_and_fsynced_records_stay(disk: SystemDisk) -> None:
+    """Truncate, zero or flip the tail at every byte above the recovery point."""
     whole, synced, point = await crashed(disk)
     name = f"{0:020d}.log"
     for tail in torn(whole, len(synced)):
-        lay(disk, {name: tail})
+        write_files(disk, {name: tail})
         log = await open_log(disk, ONE_SEGMENT, recovery_point=point)
         found = await every_byte(log)
         assert found.startswith(synced)
@@ -75,36 +79,36 @@ async def test_a_torn_tail_is_truncated_and_synced_records_stay(disk: SystemDisk
 
 
 def covered(data: bytes) -> bytes:
-    """Return the bytes of each batch that its checksum covers; leader epochs are not among them."""
+    """Return the bytes of each batch that its checksum covers, which are all but the leader epoch."""
     return b"".join(bytes(one.buffer[21:]) for one in batches(data, strict=True))
 
 
 @pytest.mark.parametrize("zeros", range(1, 2 * HEADER_BYTES))
 async def test_zeros_after_the_last_batch_are_truncated(disk: SystemDisk, zeros: int) -> None:
-    """A lost sector leaves zeros, perhaps fewer than the bytes of a batch header."""
+    """A lost sector leaves zeros, perhaps fewer than a batch header has bytes."""
     whole, _, point = await crashed(disk)
-    lay(disk, {f"{0:020d}.log": whole + bytes(zeros)})
+    write_files(disk, {f"{0:020d}.log": whole + bytes(zeros)})
     assert covered(await every_byte(await open_log(disk, ONE_SEGMENT, recovery_point=point))) == covered(whole)
 
 
-async def test_damage_below_the_recovery_point_is_corrupt_log_and_changes_nothing(disk: SystemDisk) -> None:
+async def test_damage_below_the_recovery_point_is_corrupt_log_and_changes_no_file(disk: SystemDisk) -> None:
     log = await open_log(disk, ONE_SEGMENT)
     filled(log, BATCHES)
     files, name = contents(disk), f"{0:020d}.log"
     for at in (30, len(files[name]) // 2, len(files[name]) - 1):
         flipped = files[name][:at] + bytes([files[name][at] ^ 4]) + files[name][at + 1 :]
-        lay(disk, {name: flipped})
+        write_files(disk, {name: flipped})
         with pytest.raises(CorruptLog):
             await open_log(disk, ONE_SEGMENT, recovery_point=log.log_end_offset)
         assert contents(disk)[name] == flipped
 
 
-async def test_segments_after_a_torn_one_are_dropped(disk: SystemDisk) -> None:
+async def test_segments_after_a_torn_segment_are_dropped(disk: SystemDisk) -> None:
     log = await open_log(disk)
     filled(log, 40)
     files = contents(disk)
     names = sorted(name for name in files if name.endswith(".log"))
-    lay(disk, files | {names[1]: files[names[1]][:-1]})
+    write_files(disk, files | {names[1]: files[names[1]][:-1]})
     log = await open_log(disk)
     found = await every_byte(log)
     assert found == (files[names[0]] + files[names[1]])[: len(found)]
@@ -115,7 +119,7 @@ async def test_segments_after_a_torn_one_are_dropped(disk: SystemDisk) -> None:
 @pytest.mark.parametrize("harm", HARM)
 @pytest.mark.parametrize("which", ["only", "last"])
 async def test_a_cleanly_closed_log_that_ends_too_early_is_not_served(disk: SystemDisk, which: str, harm: str) -> None:
-    """An end between two batches counts, too: the missing offsets would be assigned again."""
+    """An end between two batches counts as well, since the missing offsets would be assigned again."""
     config = ONE_SEGMENT if which == "only" else SMALL
     log = await open_log(disk, config)
     filled(log, 2 * BATCHES)
@@ -126,7 +130,7 @@ async def test_a_cleanly_closed_log_that_ends_too_early_is_not_served(disk: Syst
     del harmed[name]
     if (data := HARM[harm](files[name], next(batches(files[name])).size)) is not None:
         harmed[name] = data
-    lay(disk, harmed)
+    write_files(disk, harmed)
     with pytest.raises(CorruptLog, match="synced"):
         await open_log(disk, config, clean=True, recovery_point=log.log_end_offset)
     assert contents(disk).get(name) == data
@@ -149,7 +153,7 @@ async def test_segments_below_the_log_start_offset_may_be_missing(disk: SystemDi
 
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize("harm", HARM)
-async def test_a_sealed_segment_that_does_not_reach_the_next_one_is_corrupt_log(
+async def test_a_sealed_segment_that_ends_before_the_next_one_begins_is_corrupt_log(
     disk: SystemDisk, harm: str, clean: bool
 ) -> None:
     log = await open_log(disk)
@@ -160,7 +164,7 @@ async def test_a_sealed_segment_that_does_not_reach_the_next_one_is_corrupt_log(
     harmed = {one: data for one, data in files.items() if one[:20] != name[:20]}
     if (data := HARM[harm](files[name], next(batches(files[name])).size)) is not None:
         harmed[name] = data
-    lay(disk, harmed)
+    write_files(disk, harmed)
     log = await open_log(disk, clean=clean, recovery_point=log.log_end_offset)
     with pytest.raises(CorruptLog, match="the next one begins"):
         await every_byte(log)
@@ -183,26 +187,28 @@ async def test_a_missing_log_file_of_a_compacted_topic_is_detected(disk: SystemD
 
 
 async def test_above_the_recovery_point_a_gap_between_segments_ends_the_log(disk: SystemDisk) -> None:
-    """A crash before the fsync of the sealed segment loses its tail, while the name of the next segment is durable."""
+    """A crash before the fsync of the sealed segment loses its tail, but the name of the next segment
+    is durable.
+    """
     log = await open_log(disk)
     filled(log, 40)
     files = contents(disk)
     first, second, *_ = sorted(name for name in files if name.endswith(".log"))
     kept = files[first][: next(batches(files[first])).size]
     for following in (b"", files[second]):
-        lay(disk, files | {first: kept, second: following})
+        write_files(disk, files | {first: kept, second: following})
         log = await open_log(disk)
         assert (await every_byte(log), log.log_end_offset) == (kept, 1)
         assert second not in disk.names(DIRECTORY)
-    lay(disk, files | {first: kept})
+    write_files(disk, files | {first: kept})
     with pytest.raises(CorruptLog, match="synced"):
         await open_log(disk, recovery_point=2)
 
 
-async def test_no_gap_is_left_by_compaction_in_a_segment_that_grew_since_its_index_was_written(
-    disk: SystemDisk,
-) -> None:
-    """A clean shutdown writes the index of the active segment; records appended after the next start may be lost."""
+async def test_a_segment_that_grew_after_its_index_was_written_may_not_end_in_a_gap(disk: SystemDisk) -> None:
+    """A clean shutdown writes the index of the active segment. Records that are appended after the next start may be
+    lost.
+    """
     compacted = replace(SMALL, cleanup_policy=("compact",))
     log = await open_log(disk, compacted)
     filled(log, 2)
@@ -211,13 +217,13 @@ async def test_no_gap_is_left_by_compaction_in_a_segment_that_grew_since_its_ind
     log = await open_log(disk, compacted, clean=True, recovery_point=point)
     filled(log, 20)
     assert log.segments.unsynced
-    lay(disk, contents(disk) | {FIRST: kept})
+    write_files(disk, contents(disk) | {FIRST: kept})
     log = await open_log(disk, compacted, recovery_point=point)
     assert (await every_byte(log), log.log_end_offset) == (kept, point)
 
 
 async def test_recovery_keeps_few_files_open(disk: SystemDisk) -> None:
-    """The limit holds for a log without a recovery point, too."""
+    """The limit also applies to a log without a recovery point."""
     filled(await open_log(disk), 100)
     log = await open_log(disk, loaded=Loaded(3))
     assert len(log.segments.sealed) > 5
@@ -225,7 +231,9 @@ async def test_recovery_keeps_few_files_open(disk: SystemDisk) -> None:
 
 
 async def with_two_epochs(disk: SystemDisk) -> Log:
-    """Return an unclosed log of 40 records in several segments: epoch 2 up to offset 29, then epoch 3."""
+    """Return a log of 40 records in several segments that was not closed: epoch 2 up to offset 29, then
+    epoch 3.
+    """
     log = await open_log(disk)
     log.become_leader(2)
     for number in range(40):
@@ -236,7 +244,7 @@ async def with_two_epochs(disk: SystemDisk) -> Log:
 
 
 async def test_recovery_keeps_the_epochs_of_the_checkpoint_file(disk: SystemDisk) -> None:
-    """An epoch spans the first scanned segment, and the file has a later epoch."""
+    """One epoch spans the first scanned segment, and the file has a later epoch."""
     log = await with_two_epochs(disk)
     assert log.segments.unsynced
     for point in (0, 20, 40):
@@ -245,16 +253,18 @@ async def test_recovery_keeps_the_epochs_of_the_checkpoint_file(disk: SystemDisk
 
 async def test_recovery_ignores_checkpointed_epochs_of_a_lost_tail(disk: SystemDisk) -> None:
     await with_two_epochs(disk)
-    lay(disk, contents(disk) | {"leader-epoch-checkpoint": b"0\n3\n2 0\n3 30\n4 35\n"})
+    write_files(disk, contents(disk) | {"leader-epoch-checkpoint": b"0\n3\n2 0\n3 30\n4 35\n"})
     for point in (0, 30):
         assert (await open_log(disk, recovery_point=point)).epochs.entries == ((2, 0), (3, 30))
 
 
 @pytest.mark.parametrize("clean", [True, False])
-async def test_epochs_that_begin_above_the_log_start_offset_are_completed_from_the_log(
+async def test_epochs_that_start_above_the_log_start_offset_are_completed_from_the_log(
     disk: SystemDisk, clean: bool
 ) -> None:
-    """The epochs were cut for deleted records; the power failed before the log start offset was checkpointed."""
+    """Epochs were removed for deleted records, and the power failed before the log start offset was
+    checkpointed.
+    """
     log = await open_log(disk)
     for number in range(60):
         log.append(batch(b"%d" % number), number // 20, NOW)
@@ -266,7 +276,7 @@ async def test_epochs_that_begin_above_the_log_start_offset_are_completed_from_t
 
 @pytest.mark.parametrize("clean", [True, False])
 async def test_a_producer_snapshot_below_the_log_start_is_ignored(disk: SystemDisk, clean: bool) -> None:
-    """The records in between are unknown. An unknown producer is better than a producer whose next batch is refused."""
+    """The records in between are unknown. Forgetting a producer is better than refusing its next batch."""
     log = await open_log(disk)
     for number in range(60):
         log.append(
@@ -281,7 +291,7 @@ async def test_a_producer_snapshot_below_the_log_start_is_ignored(disk: SystemDi
         for name, data in files.items()
         if name not in gone
     }
-    lay(disk, harmed)
+    write_files(disk, harmed)
     log = await open_log(disk, clean=clean, recovery_point=60, log_start_offset=int(third))
     assert 20 <= int(third) < 40
     assert {one.producer_id: one.next_sequence for one in log.producers.entries()} == {2: 20, 3: 20}
@@ -289,7 +299,7 @@ async def test_a_producer_snapshot_below_the_log_start_is_ignored(disk: SystemDi
 
 @pytest.mark.parametrize("snapshot", ["kept", "lost"])
 async def test_a_flipped_bit_in_a_marker_is_detected(disk: SystemDisk, snapshot: str) -> None:
-    """The bit would commit aborted records, or leave the transaction open for ever."""
+    """The flipped bit would commit aborted records, or leave the transaction open for ever."""
     log = await open_log(disk, ONE_SEGMENT)
     append_in_transaction(log, batch(b"t", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True))
     begin = log.size_bytes
@@ -305,7 +315,7 @@ async def test_a_flipped_bit_in_a_marker_is_detected(disk: SystemDisk, snapshot:
     for at in range(begin + HEADER_BYTES, len(files[name])):
         for bit in range(8):
             flipped = files[name][:at] + bytes([files[name][at] ^ 1 << bit]) + files[name][at + 1 :]
-            lay(
+            write_files(
                 disk,
                 {one: data for one, data in files.items() if snapshot == "kept" or not one.endswith("snapshot")}
                 | {name: flipped},
@@ -326,7 +336,7 @@ async def test_an_invalid_control_batch_is_corrupt_log(disk: SystemDisk, clean: 
 
 
 async def test_a_segment_may_be_closed_while_its_log_is_read(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a reader waits, other segments are loaded. The reader then loads its segment again."""
+    """While a reader waits, other segments are loaded, so the reader must load its segment again."""
     log = await with_transactions(disk)
     expected = (await answers(log))["aborted 0"]
     await log.close()
@@ -349,7 +359,7 @@ async def test_a_segment_may_be_closed_while_its_log_is_read(disk: SystemDisk, m
     assert await slowly(log.offset_for_timestamp, NOW, log.log_end_offset)
 
 
-async def test_a_check_waits_for_a_segment_that_was_closed(disk: SystemDisk) -> None:
+async def test_a_read_waits_for_a_segment_that_was_closed(disk: SystemDisk) -> None:
     log = await open_log(disk)
     filled(log, 40)
     await log.close()

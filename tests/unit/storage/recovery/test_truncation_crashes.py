@@ -1,4 +1,6 @@
-"""Power failures while a log is truncated and written again: it has either its old records or its new ones."""
+"""Tests of power losses while a log is truncated and written again: it has either its old records or
+its new ones.
+"""
 
 from __future__ import annotations
 
@@ -16,18 +18,21 @@ from tests.unit.storage.logs import NOW, SMALL, batch, every_byte, open_log
 
 TOPIC_ID = bytes(range(16))
 OLD, NEW = 30, 12
-"""Batches of one record; 14 of them fill a segment."""
+"""Batches of one record, of which 14 fill a segment.
+"""
 
 
 @dataclass(frozen=True)
 class Known:
-    """The possible contents of the log, which is a prefix of one of them and has all records in `durable`."""
+    """The possible contents of the log after a crash: a prefix of one of them, including all records in
+    `durable`.
+    """
 
     contents: tuple[bytes, ...] = (b"",)
     durable: bytes = b""
 
 
-async def lived(cut: int) -> Recording[Known]:
+async def recorded_run(cut: int) -> Recording[Known]:
     """Write and flush a log, truncate it in its directory, and write other records in the next epoch."""
     known = Known()
     recording = Recording(known)
@@ -77,14 +82,14 @@ async def check(ending: PowerLoss[Known]) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 5, 14, 29])
-async def test_truncated_records_do_not_return_among_later_ones(cut: int) -> None:
-    recording = await lived(cut)
+async def test_truncated_records_do_not_reappear_among_later_ones(cut: int) -> None:
+    recording = await recorded_run(cut)
     for ending in recording.endings(6, cut):
         await check(ending)
 
 
 @pytest.mark.parametrize("seed", range(3))
-async def test_records_after_a_torn_batch_do_not_return_after_later_ones(seed: int) -> None:
+async def test_records_after_a_torn_batch_do_not_reappear_after_later_ones(seed: int) -> None:
     """The dropped segments have the same file names as later segments."""
     disk = SimDisk(Volume())
     log = await open_log(disk)

@@ -1,4 +1,4 @@
-"""Compacted logs with far more empty segments in a row than may be open at a time."""
+"""Tests of compacted logs with many more consecutive empty segments than may be open at a time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from tests.unit.storage.logs import DIRECTORY, NOW, slowly
 
 KEYS = [b"a", b"b", b"c"]
 LATER = NOW + 10**9
-"""The time at which the tombstones and markers of an earlier compaction may be removed."""
+"""The time from which the tombstones and markers of an earlier compaction may be removed.
+"""
 
 
 async def mostly_empty(disk: SystemDisk) -> Log:
-    """Return a log with more than LOADED_MAX empty segments between an aborted transaction and the last values."""
+    """Return a log with more than LOADED_MAX empty segments between an aborted transaction and the last
+    values.
+    """
     disk.make_directory(DIRECTORY)
     log = await opened(disk)
     put(log, [(b"first", b"1" * 500)])
@@ -36,7 +39,9 @@ async def mostly_empty(disk: SystemDisk) -> Log:
 
 @pytest.fixture(params=["open", "closed", "killed"])
 async def log(request: pytest.FixtureRequest, disk: SystemDisk) -> Log:
-    """Return a mostly empty log, also after a restart. Only one sealed segment may be loaded at a time."""
+    """Return a log with many empty segments, before or after a restart. At most one sealed segment is
+    loaded at a time.
+    """
     log, loaded = await mostly_empty(disk), Loaded(1)
     if request.param == "closed":
         await log.close()
@@ -58,7 +63,7 @@ async def log(request: pytest.FixtureRequest, disk: SystemDisk) -> Log:
 
 @pytest.fixture
 def loads(monkeypatch: pytest.MonkeyPatch) -> list[SealedSegment]:
-    """Record every load of a sealed segment."""
+    """Record each load of a sealed segment."""
     found: list[SealedSegment] = []
     load = SealedSegment.load
 

@@ -1,4 +1,6 @@
-"""Searches for offsets by time and by epoch, and for aborted transactions, compared with a list of all records."""
+"""Tests of searches for offsets by time and epoch, and for aborted transactions, compared with a list
+of all records.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +86,9 @@ async def test_an_empty_log_has_no_timestamps(disk: SystemDisk) -> None:
 
 
 def claiming(payload: bytes, codec: Codec, count: int) -> bytes:
-    """Return a batch with any payload and the claimed largest timestamp NOW + 1000, which the broker accepts."""
+    """Return a batch with any payload that claims the largest timestamp NOW + 1000; the broker accepts
+    it.
+    """
     header = Batch.read(batch())
     return sealed(
         structs.replace(header, attributes=codec, count=count, last_offset_delta=count - 1, max_timestamp=NOW + 1000),
@@ -99,8 +103,12 @@ def record(offset_delta: int, timestamp_delta: int) -> bytes:
 
 
 @pytest.mark.parametrize("bad", ["garbage", "bomb", "cut off", "too many", "liar"])
-async def test_a_batch_that_cannot_be_opened_is_returned_as_a_whole(disk: SystemDisk, bad: str) -> None:
-    """The broker verified only its header and checksum. The reading client is not at fault, and can continue."""
+async def test_a_timestamp_in_a_batch_that_cannot_be_decompressed_finds_the_start_of_the_batch(
+    disk: SystemDisk, bad: str
+) -> None:
+    """The broker has verified only the header and checksum of the batch, so the reading client must be able to
+    continue.
+    """
     log = await open_log(disk, LogConfig(max_message_bytes=1 << 16, validate_records=False))
     log.append(batch(timestamp=NOW), 0, NOW)
     payload, count = {
@@ -116,8 +124,8 @@ async def test_a_batch_that_cannot_be_opened_is_returned_as_a_whole(disk: System
     assert await slowly(log.max_timestamp) == (NOW + 1000, 1, 0)
 
 
-async def test_a_batch_that_is_cut_off_is_corrupt_log(disk: SystemDisk) -> None:
-    """The batch's header claims more bytes than its segment has."""
+async def test_a_truncated_batch_is_corrupt_log(disk: SystemDisk) -> None:
+    """The header of the batch claims more bytes than its segment has."""
     log = await open_log(disk)
     filled(log, 20)
     await log.flush()
@@ -130,7 +138,7 @@ async def test_a_batch_that_is_cut_off_is_corrupt_log(disk: SystemDisk) -> None:
         await slowly(log.offset_for_timestamp, segment.max_timestamp, log.log_end_offset)
 
 
-async def test_large_and_compressed_batches_are_opened_off_the_loop_and_once(disk: SystemDisk) -> None:
+async def test_large_and_compressed_batches_are_decompressed_once_and_off_the_loop(disk: SystemDisk) -> None:
     opened: list[object] = []
 
     class Counting(SystemOffLoop):
@@ -154,7 +162,7 @@ async def test_large_and_compressed_batches_are_opened_off_the_loop_and_once(dis
         assert len(opened) == 1
 
 
-async def test_end_offset_for_epoch_follows_kafka(disk: SystemDisk) -> None:
+async def test_the_end_offset_for_an_epoch_is_the_same_as_in_kafka(disk: SystemDisk) -> None:
     log = await open_log(disk)
     log.become_leader(1)
     log.append(batch(b"a", b"b"), 1, NOW)
@@ -164,7 +172,9 @@ async def test_end_offset_for_epoch_follows_kafka(disk: SystemDisk) -> None:
 
 
 async def fetched(disk: SystemDisk, **config: object) -> list[tuple[int, list[AbortedTransaction]]]:
-    """Read a log of interleaved transactions in pieces; return each piece's offset and aborted transactions."""
+    """Read a log of interleaved transactions in pieces; return the offset and the aborted transactions
+    of each piece.
+    """
     log, rng = await open_log(disk, SMALL), random.Random(7)
     sequences = dict.fromkeys(range(4), 0)
     begun: set[int] = set()
@@ -196,8 +206,10 @@ async def fetched(disk: SystemDisk, **config: object) -> list[tuple[int, list[Ab
     return found
 
 
-async def test_aborted_transactions_lists_exactly_the_aborted_ones_in_a_read(disk: SystemDisk) -> None:
-    """Every aborted transaction with records in the piece is listed with its first offset, and no committed one is."""
+async def test_a_read_returns_exactly_the_aborted_transactions_among_its_records(disk: SystemDisk) -> None:
+    """Every aborted transaction with records in the piece is listed with its first offset, and no
+    committed one is.
+    """
     log, pieces = None, await fetched(disk)
     log = await open_log(disk)
     open_since: dict[int, int] = {}
@@ -229,7 +241,7 @@ async def test_aborted_transactions_are_the_same_after_a_restart(disk: SystemDis
     assert await fetched(disk) == await fetched(other, reopened=True)
 
 
-async def test_file_slices_are_searched_for_transactions_and_plain_data_costs_nothing(disk: SystemDisk) -> None:
+async def test_file_slices_are_searched_for_transactions_only_if_they_contain_any(disk: SystemDisk) -> None:
     log = await open_log(disk, SMALL)
     log.configure(type(SMALL)())
     append_in_transaction(

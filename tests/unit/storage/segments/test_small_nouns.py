@@ -1,4 +1,6 @@
-"""The pure parts of storage: indexes, verified ranges, the tail, checkpoints, directory names, meta.properties."""
+"""Tests of the pure parts of the storage: indexes, verified ranges, the tail, checkpoints, and
+directory names.
+"""
 
 from __future__ import annotations
 
@@ -68,11 +70,12 @@ def test_a_time_index_finds_the_offset_to_search_from(relative: list[int], times
 WORDS = st.lists(st.integers(-1, 12) | st.integers(998, 1001), max_size=9).map(
     lambda words: b"".join(word.to_bytes(4, "big", signed=True) for word in words)
 )
-"""Text that resembles checkpoint entries."""
+"""Text that resembles the entries of a checkpoint.
+"""
 
 
 @given(WORDS | st.binary(max_size=60))
-def test_decoding_garbage_gives_corrupt_index_or_a_rising_index(data: bytes) -> None:
+def test_decoding_random_bytes_gives_corrupt_index_or_an_ascending_index(data: bytes) -> None:
     try:
         index = OffsetIndex.decode(BASE, data, 1000)
         entries = [index.entry(at) for at in range(len(index))]
@@ -90,7 +93,7 @@ def test_decoding_garbage_gives_corrupt_index_or_a_rising_index(data: bytes) -> 
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20)), max_size=20), st.integers(0, 60), st.integers(0, 20))
-def test_verified_ranges_are_joined_and_searched(added: list[tuple[int, int]], start: int, size: int) -> None:
+def test_adjacent_verified_ranges_are_joined(added: list[tuple[int, int]], start: int, size: int) -> None:
     checked, model = Checked(), set[int]()
     for begin, length in added:
         if length:
@@ -106,7 +109,7 @@ def test_verified_ranges_are_joined_and_searched(added: list[tuple[int, int]], s
     st.integers(0, 90),
     st.booleans(),
 )
-def test_the_tail_finds_batches_like_a_list(
+def test_the_tail_finds_batches_like_a_plain_list(
     batches: list[tuple[int, int, bool]], at: int, bytes_max: int, upper: int, one: bool
 ) -> None:
     """The model is a list of (first offset, next offset, bytes)."""
@@ -135,7 +138,7 @@ def test_the_tail_finds_batches_like_a_list(
 
 
 @given(st.lists(st.integers(1, KEEP_BYTES_MAX), min_size=1, max_size=10), st.integers(1, 1500))
-def test_the_tail_bounds_the_bytes_it_keeps(sizes: list[int], count: int) -> None:
+def test_the_tail_limits_the_bytes_that_it_keeps(sizes: list[int], count: int) -> None:
     """The tail keeps the bytes of the newest batches, and only the positions of older batches."""
     tail, position, places = Tail(), 0, []
     for number in range(count):
@@ -156,7 +159,7 @@ TOPICS = st.from_regex(r"[a-zA-Z0-9._-]{1,20}", fullmatch=True)
 
 
 @given(st.dictionaries(st.builds(TopicPartition, TOPICS, st.integers(0, 10**6)), st.integers(0, 2**63 - 1), max_size=8))
-def test_offset_checkpoints_decode_to_what_was_encoded(offsets: dict[TopicPartition, int]) -> None:
+def test_an_offset_checkpoint_is_unchanged_after_it_is_encoded_and_decoded(offsets: dict[TopicPartition, int]) -> None:
     data = checkpoints.encode_offsets(offsets)
     assert checkpoints.decode_offsets(data) == offsets
     for cut in range(1, len(data)):
@@ -164,7 +167,7 @@ def test_offset_checkpoints_decode_to_what_was_encoded(offsets: dict[TopicPartit
             checkpoints.decode_offsets(data[:cut])
 
 
-def test_checkpoints_are_encoded_as_kafka_writes_them() -> None:
+def test_checkpoints_are_encoded_as_in_kafka() -> None:
     assert checkpoints.encode_offsets({TopicPartition("b", 1): 2, TopicPartition("a", 0): 5}) == b"0\n2\na 0 5\nb 1 2\n"
     assert checkpoints.encode_epochs([(0, 0), (2, 60)]) == b"0\n2\n0 0\n2 60\n"
     assert checkpoints.decode_offsets(b"") == {}
@@ -192,7 +195,7 @@ def test_directory_names_are_parsed_and_built(topic: str, partition: int) -> Non
 
 
 @given(st.binary(min_size=16, max_size=16))
-def test_partition_metadata_decodes_to_what_was_encoded(uuid: bytes) -> None:
+def test_partition_metadata_is_unchanged_after_it_is_encoded_and_decoded(uuid: bytes) -> None:
     assert decode_metadata(encode_metadata(uuid)) == uuid
     assert len(encode_metadata(uuid)) == 43
 
@@ -225,11 +228,11 @@ def test_invalid_meta_properties_are_refused(wrong: str) -> None:
 
 
 @given(st.binary(max_size=80))
-def test_decoding_garbage_gives_corrupt_snapshot(data: bytes) -> None:
+def test_decoding_random_bytes_gives_corrupt_snapshot(data: bytes) -> None:
     with pytest.raises(CorruptSnapshot):
         decode(data)
 
 
-def test_an_empty_snapshot_is_encoded_as_kafka_writes_it() -> None:
+def test_an_empty_snapshot_is_encoded_as_in_kafka() -> None:
     assert encode(()) == bytes.fromhex("0001 48674bc7 00000000")
     assert len(decode(encode(()))) == 0

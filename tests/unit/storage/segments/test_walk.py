@@ -1,4 +1,6 @@
-"""The walk over a segment's file: it finds every valid batch and describes the first invalid one."""
+"""Tests of the walk over a segment file: it finds every valid batch and describes the first invalid
+one.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +18,12 @@ BASE = 100
 
 
 def stamped(*sizes: int) -> list[bytes]:
-    """Return a batch of one record for each size, with offsets from `BASE` on."""
+    """Return batches with one record of each size, with offsets from `BASE` on."""
     return [(BASE + at).to_bytes(8, "big") + batch(bytes(size))[8:] for at, size in enumerate(sizes)]
 
 
 async def walked(disk: SystemDisk, data: bytes, *, next_offset: int = BASE) -> tuple[list[tuple[int, int]], Walk]:
-    """Return (position, base offset) of each batch found in a file of these bytes, and the walk at its end."""
+    """Return (position, base offset) of each batch in a file with these bytes, and the walk at its end."""
     with_data = disk.open("0.log", create=True)
     with_data.append(data)
     going = Walk(with_data, 0, with_data.size, BASE, next_offset, check_crc=True)
@@ -34,7 +36,7 @@ async def walked(disk: SystemDisk, data: bytes, *, next_offset: int = BASE) -> t
 
 
 @pytest.mark.parametrize("missing", [-1, 0, 1, HEADER_BYTES - 1, HEADER_BYTES, HEADER_BYTES + 1])
-async def test_batches_are_found_wherever_a_chunk_ends(
+async def test_batches_are_found_wherever_a_chunk_of_the_file_ends(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, missing: int
 ) -> None:
     sizes = 10, 2_000, 1, 5_000, 30
@@ -55,7 +57,7 @@ async def test_a_batch_larger_than_a_chunk_is_found(disk: SystemDisk) -> None:
 
 
 def changed(one: bytes, **fields: int) -> bytes:
-    """Return the batch with other header fields and a valid checksum, unless `crc` is given."""
+    """Return the batch with changed header fields, and a valid checksum unless `crc` is given."""
     names = ("base_offset", "length", "epoch", "magic", "crc", "attributes", "delta")
     values = list(HEADER.unpack_from(one))
     for name, value in fields.items():
@@ -90,7 +92,7 @@ async def test_the_first_invalid_batch_ends_the_walk_and_is_described(
 
 
 @pytest.mark.parametrize("keep", [1, HEADER_BYTES - 1, HEADER_BYTES, HEADER_BYTES + 1])
-async def test_a_batch_that_is_cut_off_ends_the_walk(disk: SystemDisk, keep: int) -> None:
+async def test_a_truncated_batch_ends_the_walk(disk: SystemDisk, keep: int) -> None:
     data = stamped(10, 20)
     found, going = await walked(disk, data[0] + data[1][:keep])
     assert found == [(0, BASE)]

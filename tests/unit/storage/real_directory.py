@@ -15,8 +15,8 @@ from pykbroker.world.system_off_loop import SystemOffLoop
 from tests.unit.storage.logs import NOW
 
 
-class House:
-    """A log directory with a clock of its own. A test closes it cleanly, or leaves it as a crash does."""
+class RealLogDirectory:
+    """A log directory with its own clock. A test may shut it down cleanly, or leave it as a crash does."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.now_ms = path, NOW
@@ -33,7 +33,7 @@ class House:
         return self.directory
 
     def crash(self) -> None:
-        """Release the lock and the files without a clean shutdown, as the end of a process does."""
+        """Release the lock and the files without a clean shutdown, as a killed process does."""
         self.disk.unlock(".lock")
         self.disk = SystemDisk(str(self.path), SystemOffLoop(), durable=False)
 
