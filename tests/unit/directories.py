@@ -1,6 +1,4 @@
-"""Helpers that start brokers on copies of Kafka's log directories and compute checksums of consumed
-records.
-"""
+"""Helpers that start brokers on copies of Kafka's log directories and read records as a consumer does."""
 
 from __future__ import annotations
 
@@ -44,9 +42,7 @@ BATCH_BYTES_MAX = 1 << 24
 
 
 def golden_configs() -> dict[str, str]:
-    """Return the configs of the broker that wrote the directories, without timeouts that abort open
-    transactions.
-    """
+    """Return the configs of the broker that wrote the directories, but never abort open transactions."""
     described = json.loads(DESCRIBED.read_text())["BROKER"]
     return {
         name: entry["value"]
@@ -59,9 +55,7 @@ def golden_configs() -> dict[str, str]:
 async def serving(
     *directories: Path, configs: dict[str, str] | None = None, wall_ms: int = GOLDEN_DAY_MS
 ) -> AsyncIterator[Client]:
-    """Run a broker on the given log directories, yield a client, and stop the broker cleanly at the
-    end.
-    """
+    """Run a broker on the given log directories during the block, and yield a client."""
     stop, ready = trio.Event(), trio.Event()
     started: list[Serving] = []
 
@@ -92,9 +86,7 @@ async def serving(
 
 
 async def offset_of(client: Client, topic: str, partition: int, timestamp: int, *, committed: bool) -> int:
-    """Return an offset by timestamp: -2 for the earliest, -1 for the latest. A negative result is an
-    error code.
-    """
+    """Return an offset by timestamp (-2: earliest, -1: latest); a negative result is an error code."""
     response = await client.call(
         ListOffsetsRequest(
             isolation_level=int(committed),
@@ -112,8 +104,8 @@ async def offset_of(client: Client, topic: str, partition: int, timestamp: int, 
 
 
 async def consume(client: Client, topic: str, partition: int, *, committed: bool) -> dict[str, Any]:
-    """Consume a partition; return `start` and `end` offset, `count` of records, and `crc` over all
-    records.
+    """Consume a partition; return the offsets `start` and `end`, the `count` of records and their
+    `crc`.
     """
     start = await offset_of(client, topic, partition, -2, committed=committed)
     end = await offset_of(client, topic, partition, -1, committed=committed)

@@ -1,8 +1,9 @@
-"""Damage of every kind to every kind of file of a log directory, after a controlled shutdown and after a kill.
+"""Tests of any damage to any kind of file in a log directory, after a controlled shutdown and after a kill.
 
-Files that can be rebuilt are rebuilt. Otherwise the partition is offline or the broker does not start, and the log or
-the error names the file or its partition. No damaged record is served, and no record of a served partition is missing.
-All other partitions are served completely.
+A file that can be rebuilt is rebuilt. Otherwise the partition is offline or the broker does not start, and the log or
+the
+error names the file or its partition. No damaged record is served, and no record of a served partition is missing. All
+other partitions are served completely.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ HARMED = "t", 0
 CLEAN = ".kafka_cleanshutdown"
 
 PARTITION_OR_WHOLE, WHOLE, REFUSED_OR_WHOLE = "partition", "whole", "refused"
-"""The possible outcomes for a damaged partition or start. WHOLE: the partition is served as before the damage."""
+"""The possible outcomes for a damaged partition or start. WHOLE means that the partition is served as
+before.
+"""
 KINDS = {
     "t-0/00000000000000000000.log": PARTITION_OR_WHOLE,
     "t-0/00000000000000000000.index": WHOLE,
@@ -95,9 +98,9 @@ HARMS = (missing, empty, cut, flipped, longer, swapped)
 
 @pytest.fixture(scope="module", params=["stopped", "killed"])
 def whole(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an undamaged directory.
+    """Return an undamaged log directory.
 
-    The directory of a killed broker has no clean-shutdown marker, and its indexes end with zeros.
+    The directory of a killed broker has no clean-shutdown file, and its indexes end with zeros.
     """
     directory = tmp_path_factory.mktemp(request.param) / "data"
     trio.run(filled, directory)
@@ -124,7 +127,7 @@ async def filled(directory: Path) -> None:
 
 
 async def served(client: Client, topic: str, index: int) -> bytes | None:
-    """Return everything that a consumer reads. None: the partition is offline."""
+    """Return everything that a consumer reads, or None if the partition is offline."""
     end = await offset_of(client, topic, index, -1, committed=False)
     found, offset = b"", 0
     while 0 <= offset < end:
@@ -164,7 +167,7 @@ async def judge(
     *,
     in_the_way: bool = False,
 ) -> bool:
-    """Return whether the broker starts on the damaged directory, after checking its partitions.
+    """Start a broker on the damaged directory, check its partitions, and return whether it started.
 
     An error must name the file, unless a directory is `in_the_way`.
     """
@@ -206,9 +209,8 @@ async def test_a_damaged_file_is_rebuilt_or_reported(
 async def test_a_directory_in_place_of_a_file_is_reported_and_kept(
     directory: Path, whole: Path, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A mount or a mistaken mkdir leaves such a directory.
-
-    The broker does not remove the directory, since it may hold files.
+    """Such a directory may be a mount point or a mistake. The broker does not remove it, since it may
+    contain files.
     """
     expected = await everything(Path(shutil.copytree(whole, tmp_path / "unharmed")))
     path = at(directory, kind)
@@ -221,7 +223,7 @@ async def test_a_directory_in_place_of_a_file_is_reported_and_kept(
     shutil.rmtree(path)
     if aside is not None:
         path.write_bytes(aside)
-    assert await everything(directory) == expected, "nothing was lost by that"
+    assert await everything(directory) == expected, "no record is lost once the directory is removed"
 
 
 @pytest.mark.parametrize("kind", KINDS)

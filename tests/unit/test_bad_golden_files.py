@@ -1,6 +1,7 @@
-"""Damage to files of transactions, of internal topics and of interrupted work, in a directory that Kafka wrote.
+"""Tests of damage to files of transactions, internal topics and interrupted work, in a directory that Kafka wrote.
 
-As in `test_bad_files`, files that can be rebuilt are rebuilt; otherwise a partition is offline. A coordinator whose log
+As in `test_bad_files`, a file that can be rebuilt is rebuilt; otherwise its partition is offline. A coordinator whose
+log
 is offline is unavailable, and never answers as if it had no groups or transactions.
 """
 
@@ -28,7 +29,7 @@ UNIQUE = "0" * 31 + "1"
 
 
 def each(directory: Path, pattern: str) -> list[Path]:
-    """Return the files that match the pattern, at least one."""
+    """Return the files that match the pattern; assert that there is at least one."""
     found = sorted(directory.glob(pattern))
     assert found
     return found
@@ -68,7 +69,7 @@ async def test_damaged_files_of_transactions_and_compaction_are_rebuilt(
 
 
 @pytest.mark.parametrize("harm", HARMS)
-async def test_a_log_with_transactions_is_served_whole_or_is_offline(
+async def test_a_log_with_transactions_is_served_completely_or_is_offline(
     tmp_path: Path, harm: Callable[[Path], None]
 ) -> None:
     directory = unpack("clean", tmp_path)
@@ -95,7 +96,9 @@ async def test_a_coordinator_with_a_damaged_log_is_unavailable_or_complete(
 
 
 async def check_groups(client: Client) -> int:
-    """Return how many groups are as Kafka recorded them. The coordinators of the other groups must be unavailable."""
+    """Return the number of groups that are as Kafka recorded them; assert that all other coordinators
+    are unavailable.
+    """
     known = 0
     for name, facts in expected("clean", "groups").items():
         found = await answered(client, OffsetFetchRequest(groups=[OffsetFetchRequestGroup(name, topics=None)]), 9)
@@ -111,7 +114,9 @@ async def check_groups(client: Client) -> int:
 
 
 async def check_transactions(client: Client) -> int:
-    """Return how many transactional ids are as Kafka recorded them. The other ids' coordinators must be unavailable."""
+    """Return the number of transactional ids that are as recorded; assert that all other coordinators
+    are unavailable.
+    """
     known = 0
     for name, wanted in expected("clean", "transactions").items():
         (one,) = (await answered(client, DescribeTransactionsRequest([name]), 0)).transaction_states
@@ -133,28 +138,28 @@ async def answered(client: Client, request: OffsetFetchRequest | DescribeTransac
                 return response
 
 
-def half_a_compaction(directory: Path) -> None:
-    """Leave a compacted file that was not swapped in, and a damaged one whose swap had begun."""
+def an_interrupted_compaction(directory: Path) -> None:
+    """Leave a compacted file that was not swapped in, and a damaged file whose swap had begun."""
     for path in each(directory, "compacted-0/*.log"):
         path.with_name(f"{path.name}.cleaned").write_bytes(path.read_bytes()[:-1])
     first = each(directory, "rolls-0/*.log")[0]
     first.with_name(f"{first.name}.swap").write_bytes(first.read_bytes()[:-1])
 
 
-def files_that_were_let_go(directory: Path) -> None:
+def deleted_files(directory: Path) -> None:
     for path in each(directory, "rolls-0/*.log"):
         path.with_name(f"{path.name}.deleted").write_bytes(b"x")
         path.with_name(f"{path.name[:20]}.snapshot.deleted").write_bytes(b"x")
 
 
-def files_half_written(directory: Path) -> None:
+def incomplete_files(directory: Path) -> None:
     for path in (*each(directory, "*/leader-epoch-checkpoint"), *each(directory, "*-checkpoint")):
         path.with_name(f"{path.name}.tmp").write_bytes(b"x")
     (directory / "__cluster_metadata-0" / f"{7:020d}-{1:010d}.checkpoint.part").write_bytes(b"x")
 
 
-def directories_of_what_is_no_more(directory: Path) -> None:
-    """Leave directories of a deleted log, a stray log, and an unfinished copy of a log."""
+def leftover_directories(directory: Path) -> None:
+    """Leave the directories of a deleted log, of a stray log, and of an incomplete copy of a log."""
     for why in ("delete", "stray", "future"):
         away = directory / f"rolls-0.{UNIQUE}-{why}"
         away.mkdir()
@@ -162,22 +167,16 @@ def directories_of_what_is_no_more(directory: Path) -> None:
         (away / "partition.metadata").write_bytes(b"")
 
 
-def a_note_of_lost_writes(directory: Path) -> None:
+def a_note_of_a_failed_fsync(directory: Path) -> None:
     (directory / lost_writes.NAME).touch()
 
 
-LEFTOVERS = (
-    half_a_compaction,
-    files_that_were_let_go,
-    files_half_written,
-    directories_of_what_is_no_more,
-    a_note_of_lost_writes,
-)
+LEFTOVERS = (an_interrupted_compaction, deleted_files, incomplete_files, leftover_directories, a_note_of_a_failed_fsync)
 
 
 @pytest.mark.parametrize("leave", LEFTOVERS)
 @pytest.mark.parametrize("kind", ["stopped", "killed"])
-async def test_interrupted_work_does_not_affect_served_records(
+async def test_the_remains_of_interrupted_work_do_not_affect_served_records(
     tmp_path: Path, kind: str, leave: Callable[[Path], None]
 ) -> None:
     directory = unpack("clean", tmp_path)

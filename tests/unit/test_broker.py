@@ -1,4 +1,6 @@
-"""Start and stop of a whole broker: the effects of a failed start, and the order of writes in a clean stop."""
+"""Tests of the start and stop of a broker: what a failed start leaves, and the order of writes in a
+clean stop.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,7 @@ async def refused(chosen: Settings, world: World | None = None) -> StartError:
     return caught.value
 
 
-async def test_a_start_refused_for_a_topic_does_not_change_the_directory(tmp_path: Path) -> None:
+async def test_a_start_that_fails_for_an_invalid_topic_does_not_change_the_directory(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(NewTopic("a_b", 1),)):
         pass
     assert (tmp_path / CLEAN).exists()
@@ -55,7 +57,7 @@ async def test_a_start_refused_for_a_topic_does_not_change_the_directory(tmp_pat
         assert local_broker.serving.port
 
 
-async def test_a_start_refused_for_its_second_directory_unlocks_the_first(tmp_path: Path) -> None:
+async def test_a_start_that_fails_in_its_second_directory_unlocks_the_first(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     async with serving(first):
         pass
@@ -70,7 +72,7 @@ async def test_a_start_refused_for_its_second_directory_unlocks_the_first(tmp_pa
         assert local_broker.serving.port
 
 
-async def test_a_port_in_use_changes_nothing_on_disk(tmp_path: Path) -> None:
+async def test_a_start_that_fails_for_a_port_in_use_changes_no_file(tmp_path: Path) -> None:
     async with serving(tmp_path / "one") as local_broker:
         chosen = settings(tmp_path / "two")
         taken = Settings(
@@ -85,7 +87,7 @@ async def test_a_port_in_use_changes_nothing_on_disk(tmp_path: Path) -> None:
 
 
 class Probing:
-    """A task that tries to connect to a starting broker.
+    """A task that tries to connect to a broker during its start.
 
     `refused` counts the attempts, all of which must be refused.
     """
@@ -148,7 +150,7 @@ async def test_connections_are_refused_by_a_broker_that_does_not_start(
     assert probing.refused == 1
 
 
-async def test_an_address_bound_by_another_process_during_the_start_is_a_start_error(
+async def test_an_address_that_another_process_takes_during_the_start_is_a_start_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = system_world((str(tmp_path),), durable=False)
@@ -161,7 +163,7 @@ async def test_an_address_bound_by_another_process_during_the_start_is_a_start_e
     assert (tmp_path / CLEAN).exists()
 
 
-async def test_nothing_is_written_after_a_directory_is_unlocked(
+async def test_no_file_is_written_after_a_directory_is_unlocked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes: list[str] = []
@@ -194,7 +196,7 @@ async def test_a_stop_does_not_wait_for_waiting_fetches(tmp_path: Path) -> None:
             await client.receive()
 
 
-async def test_a_stop_during_the_start_is_clean_and_never_reports_ready(tmp_path: Path) -> None:
+async def test_a_stop_during_the_start_is_clean_and_the_broker_is_never_ready(tmp_path: Path) -> None:
     stop = trio.Event()
     stop.set()
     ready: list[Serving] = []
@@ -212,7 +214,7 @@ def of_topic(directory: Path) -> list[int]:
 
 @asynccontextmanager
 async def losing_one(failing: Path, paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
-    """Serve two partitions in two log directories, one of which cannot be flushed."""
+    """Run a broker with two partitions in two log directories, one of which cannot be flushed."""
     sync = SystemFile.sync
 
     async def refuse(file: SystemFile) -> None:
@@ -229,7 +231,7 @@ async def losing_one(failing: Path, paths: tuple[Path, Path], monkeypatch: pytes
         yield client
 
 
-async def test_a_failed_log_directory_does_not_affect_the_other(
+async def test_a_failed_log_directory_does_not_affect_the_other_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = tmp_path / "first", tmp_path / "second"
@@ -239,7 +241,7 @@ async def test_a_failed_log_directory_does_not_affect_the_other(
             assert (await client.produce("t", batch(b"v"), partition=kept)).error_code == 0
 
 
-async def test_a_broker_ends_when_the_log_directory_of_its_metadata_fails(
+async def test_a_broker_stops_when_the_log_directory_of_its_metadata_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths = tmp_path / "first", tmp_path / "second"

@@ -1,4 +1,4 @@
-"""Groups keep their offsets when compaction leaves most segments of `__consumer_offsets` empty."""
+"""Tests of groups whose log `__consumer_offsets` has mostly empty segments after compaction."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HOUR_MS = "3600000"
 
 
 async def commit(client: Client, offset: int) -> None:
-    """Commit the offsets of all partitions of "t" in one record batch."""
+    """Commit the offsets of all partitions of "t" in one request."""
     answer = await client.call(
         OffsetCommitRequest(
             "g",

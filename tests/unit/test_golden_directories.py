@@ -1,4 +1,4 @@
-"""Brokers on log directories that Apache Kafka wrote: they serve everything that Kafka served from them."""
+"""Tests of brokers on log directories that Apache Kafka wrote: they serve everything that Kafka served."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_groups_and_their_committed_offsets_are_loaded(tmp_path: Path, kin
 
 
 async def groups(client: Client) -> dict[str, Any]:
-    """Return every group with its type and offsets, in the format of the file."""
+    """Return each group with its type and offsets, in the format of the recorded file."""
     with trio.fail_after(10):
         while (listed := await client.call(ListGroupsRequest(), 5)).error_code:
             assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
@@ -64,7 +64,7 @@ async def groups(client: Client) -> dict[str, Any]:
 
 
 def committed(one: OffsetFetchResponsePartitions) -> str:
-    """Return a partition's committed offset in the format of the file."""
+    """Return the committed offset of a partition, in the format of the recorded file."""
     epoch = one.committed_leader_epoch if one.committed_leader_epoch >= 0 else "-"
     return f"{one.committed_offset}|{epoch}|{one.metadata}"
 
@@ -78,7 +78,7 @@ async def test_transactions_have_the_state_in_which_kafka_left_them(tmp_path: Pa
 
 
 async def transactions_of(client: Client, names: Iterable[str]) -> dict[str, str]:
-    """Return producer id and state of each transactional id, once its coordinator has loaded its log."""
+    """Map each transactional id to its producer id and state, once its coordinator has loaded its log."""
     asked = DescribeTransactionsRequest(list(names))
     while True:
         found = (await client.call(asked, 0)).transaction_states

@@ -1,7 +1,6 @@
-"""Log directories with faults that Apache Kafka 4.3 does not report.
+"""Tests of faults in log directories that Apache Kafka 4.3 does not report.
 
-Each test checks the log message or error, the partitions that are not served, and that Kafka's records are served from
-all others.
+Each test checks the log message or error, that the faulty partitions are offline, and that all others are served.
 """
 
 from __future__ import annotations
@@ -28,7 +27,8 @@ from wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from wire.records.batch import batches
 
 ROLLS = "rolls", 0
-"""The partition with the fault. It has many segments."""
+"""The partition with the fault, which has many segments.
+"""
 OFFLINE = -ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -60,7 +60,7 @@ def segments(directory: Path, suffix: str = ".log") -> list[Path]:
 
 
 def remove(directory: Path, pattern: str) -> int:
-    """Delete the files that match the pattern and return their number."""
+    """Delete the files that match the pattern; return their number."""
     found = list(directory.glob(pattern))
     for path in found:
         path.unlink()
@@ -90,7 +90,9 @@ async def test_a_missing_transaction_index_is_rebuilt(clean: Path) -> None:
     [random.Random(1).randbytes(20), bytes(20), b"\xff" * 16, b"\x00\x00\x00\x0b" * 5],
     ids=["random", "zeros", "ones", "repeated"],
 )
-async def test_garbage_in_a_sealed_index_is_found_and_rebuilt(clean: Path, garbage: bytes) -> None:
+async def test_random_bytes_in_a_sealed_index_are_detected_and_the_index_is_rebuilt(
+    clean: Path, garbage: bytes
+) -> None:
     for suffix in (".index", ".timeindex"):
         for index in segments(clean, suffix)[:-1]:
             index.write_bytes(garbage)
@@ -99,7 +101,9 @@ async def test_garbage_in_a_sealed_index_is_found_and_rebuilt(clean: Path, garba
 
 
 async def test_another_cluster_id_is_refused(clean: Path) -> None:
-    """Kafka stores the id in meta.properties only. pykbroker stores it again at its first start."""
+    """Kafka stores the cluster id only in meta.properties. pykbroker stores it a second time at its
+    first start.
+    """
     async with serving(clean):
         pass
     properties = clean / "meta.properties"
@@ -181,7 +185,7 @@ async def test_a_topic_with_a_missing_directory_can_be_deleted_and_created_again
 
 
 @pytest.mark.parametrize("records", [0, 1])
-async def test_partitions_of_a_log_directory_removed_from_log_dirs_are_not_created_again(
+async def test_partitions_of_a_directory_removed_from_log_dirs_are_not_created_again(
     tmp_path: Path, records: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The broker cannot know whether these partitions had records."""
@@ -206,9 +210,9 @@ async def test_partitions_of_a_log_directory_removed_from_log_dirs_are_not_creat
 
 
 async def spread(one: Path, other: Path) -> list[int]:
-    """Create topic "t" of six partitions with a record each in two log directories.
+    """Create topic "t" with six partitions and a record in each, in two log directories.
 
-    Return the partitions in `other`.
+    Return the partitions in the directory `other`.
     """
     async with serving(one, other) as client:
         await client.create("t", 6)
@@ -227,15 +231,17 @@ async def check_rest(client: Client, away: list[int]) -> None:
 
 
 async def nothing(*_: object) -> dict[object, object]:
-    """Return no partitions, as if all were in the directory that the metadata names."""
+    """Return no partitions, as if all of them were in the directory that the metadata names."""
     return {}
 
 
 @pytest.mark.parametrize("assigned", [True, False], ids=["assigned", "not yet assigned"])
-async def test_a_disk_that_is_not_mounted_is_not_served_as_empty(
+async def test_an_empty_mount_point_is_not_served_as_empty_partitions(
     tmp_path: Path, assigned: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The mount point is an empty directory, which becomes a log directory of its own."""
+    """The mount point of the missing disk is an empty directory, which is formatted as a new log
+    directory.
+    """
     one, other = tmp_path / "one", tmp_path / "other"
     with monkeypatch.context() as patch:
         if not assigned:
@@ -256,10 +262,10 @@ async def test_a_disk_that_is_not_mounted_is_not_served_as_empty(
             await client.create(f"new{_life}", 2)
 
 
-async def test_a_directory_that_cannot_be_opened_is_offline_alone(
+async def test_only_a_directory_that_cannot_be_opened_is_offline(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A mount point may be anything while nothing is mounted, here a file."""
+    """A mount point may be anything while no disk is mounted; here it is a file."""
     one, other, aside = tmp_path / "one", tmp_path / "other", tmp_path / "aside"
     moved = await spread(one, other)
     assert 0 < len(moved) < 6
@@ -307,12 +313,12 @@ async def test_a_broker_with_an_empty_metadata_log_does_not_start(clean: Path, h
     assert names(clean) == before
 
 
-async def test_damage_below_the_recovery_point_is_not_served_and_drops_no_records(
+async def test_damage_below_the_recovery_point_is_not_served_and_truncates_no_records(
     clean: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The records before the damage are served.
 
-    A consumer that reads on gets an error, and the log end offset is unchanged.
+    A consumer that continues gets an error, and the log end offset is unchanged.
     """
     damaged = segments(clean)[1]
     flip(damaged, 100)
@@ -329,18 +335,18 @@ async def test_damage_below_the_recovery_point_is_not_served_and_drops_no_record
     assert damaged.read_bytes() == kept
 
 
-def marker_gone(directory: Path, recovery_point: int) -> None:
+def leave_as_after_a_kill(directory: Path, recovery_point: int) -> None:
     """Leave the directory as a kill does after all records below an offset were fsynced."""
     (directory / ".kafka_cleanshutdown").unlink()
     checkpoint = directory / "recovery-point-offset-checkpoint"
     checkpoint.write_text(re.sub(r"rolls 0 \d+", f"rolls 0 {recovery_point}", checkpoint.read_text()))
 
 
-async def test_a_flipped_byte_after_a_kill_is_damage_below_the_recovery_point(
+async def test_after_a_kill_a_flipped_byte_below_the_recovery_point_is_damage(
     clean: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     newest = segments(clean)[-1]
-    marker_gone(clean, 60)
+    leave_as_after_a_kill(clean, 60)
     flip(newest, 100)
     kept = [path.read_bytes() for path in segments(clean)]
     async with serving(clean) as client:
@@ -350,13 +356,13 @@ async def test_a_flipped_byte_after_a_kill_is_damage_below_the_recovery_point(
     assert [path.read_bytes() for path in segments(clean)] == kept
 
 
-async def test_a_flipped_byte_after_a_kill_is_a_torn_tail_above_the_recovery_point(
+async def test_after_a_kill_a_flipped_byte_above_the_recovery_point_is_truncated(
     clean: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     newest = segments(clean)[-1]
     base = int(newest.stem)
     first = next(batches(newest.read_bytes()))
-    marker_gone(clean, base)
+    leave_as_after_a_kill(clean, base)
     flip(newest, first.size + 100)
     async with serving(clean) as client:
         end = await offset_of(client, "rolls", 0, -1, committed=False)
@@ -371,16 +377,17 @@ WITNESSES = {
     "rolls-0/*.snapshot": "a producer snapshot",
     "rolls-0/leader-epoch-checkpoint": "a leader epoch",
 }
-"""The files that prove how far a log reached."""
+"""The files that show how far a log reached.
+"""
 
 
 @pytest.mark.parametrize("left", [*WITNESSES, None])
-async def test_a_last_segment_removed_after_a_kill_is_reported_if_any_file_proves_it(
+async def test_after_a_kill_a_missing_last_segment_is_reported_if_any_file_shows_that_it_existed(
     clean: Path, caplog: pytest.LogCaptureFixture, left: str | None
 ) -> None:
     newest = segments(clean)[-1]
     base = int(newest.stem)
-    marker_gone(clean, base)
+    leave_as_after_a_kill(clean, base)
     for pattern in (f"rolls-0/{newest.stem}.*", *(name for name in WITNESSES if name != left)):
         remove(clean, pattern)
     async with serving(clean) as client:
@@ -395,7 +402,7 @@ async def test_a_last_segment_removed_after_a_kill_is_reported_if_any_file_prove
     [partial(Path.mkdir, parents=True), lambda path: shutil.copytree(path.parent / "rolls-0", path)],
     ids=["empty", "a copy of a partition"],
 )
-async def test_a_directory_that_is_not_a_partition_is_left_alone(
+async def test_a_directory_that_is_not_a_partition_is_ignored(
     clean: Path, make: Callable[[Path], object], caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in ("backup", "rolls-0.bak", "rolls-x", "notes"):
@@ -408,7 +415,7 @@ async def test_a_directory_that_is_not_a_partition_is_left_alone(
 
 
 async def test_a_start_does_not_wait_for_the_session_of_a_killed_broker(tmp_path: Path) -> None:
-    """The session would end long after this test."""
+    """The session ends long after this test, in which the broker must already be serving."""
     configs = {**golden_configs(), "broker.session.timeout.ms": "3600000"}
     async with serving(unpack("unclean", tmp_path), configs=configs) as client:
         assert (await client.fetch("rolls", 0)).error_code == 0

@@ -1,4 +1,4 @@
-"""The statistics that a broker counts and returns on demand."""
+"""Tests of the statistics that a broker collects and returns on request."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ async def test_requests_bytes_and_partitions_are_counted(tmp_path: Path) -> None
         assert counts(before) == {}
 
 
-async def test_bytes_of_a_deleted_topic_stay_counted(tmp_path: Path) -> None:
+async def test_bytes_of_a_deleted_topic_still_count(tmp_path: Path) -> None:
     async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
         client, data = await local_broker.connect(), batch(b"x")
         await client.produce("a", data)

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for declared messages: any value that a version can carry."""
+"""Hypothesis strategies for messages with any values that a version can encode."""
 
 from functools import cache
 from typing import Any
@@ -25,13 +25,17 @@ BYTES = st.binary(max_size=6) | st.sampled_from([b"b" * 200, b"b" * 20_000])
 
 @cache
 def messages(cls: type[msgspec.Struct], version: int) -> st.SearchStrategy[Any]:
-    """Return instances of `cls` that differ from its defaults only in fields of `version`."""
+    """Return a strategy for instances of `cls` that differ from the defaults only in fields of
+    `version`.
+    """
     fields = [field for field in fields_of(cls) if version in field.versions]
     return st.builds(cls, **{field.name: values(field, version) for field in fields})
 
 
 def values(field: Field, version: int) -> st.SearchStrategy[Any]:
-    """Return values of one field, including null where allowed. A tagged field has its default more often."""
+    """Return a strategy for the values of one field, including null where allowed. Tagged fields often have their
+    default.
+    """
     drawn = of_type(field.type, version)
     if version in field.nullable:
         drawn = st.none() | drawn
@@ -41,7 +45,7 @@ def values(field: Field, version: int) -> st.SearchStrategy[Any]:
 
 
 def of_type(of: Type, version: int) -> st.SearchStrategy[Any]:
-    """Return values of a type, without null."""
+    """Return a strategy for the values of a type, without null."""
     if of.fixed:
         return FIXED[of.fixed.code]
     if of.struct:
@@ -52,5 +56,5 @@ def of_type(of: Type, version: int) -> st.SearchStrategy[Any]:
 
 
 def fields_default(field: Field) -> Any:
-    """Return the field's default. A list is created anew."""
+    """Return the default of a field, as a new list if it is one."""
     return list(field.default) if isinstance(field.default, list) else field.default

@@ -1,4 +1,4 @@
-"""Messages with a value other than the default in every field of a version."""
+"""Messages in which every field of a version has a value other than its default."""
 
 from functools import cache
 from typing import Any

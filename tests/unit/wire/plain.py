@@ -1,4 +1,4 @@
-"""Messages as plain values, in the form of Kafka's JsonConverters, but with names in snake case."""
+"""Messages as plain values, in the form of Kafka's JsonConverters with names in snake case."""
 
 import base64
 from typing import Any
@@ -10,7 +10,7 @@ from wire.schema import Type, fields_of
 
 
 def plain(message: msgspec.Struct, version: int) -> dict[str, Any]:
-    """Return the fields of `version`, without tagged fields at their default."""
+    """Return the fields of `version` by name, without tagged fields that have their default."""
     return {
         field.name.rstrip("_"): _value(getattr(message, field.name), field.type, version)
         for field in fields_of(type(message))

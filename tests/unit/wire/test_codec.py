@@ -1,4 +1,4 @@
-"""The compiled codecs of a declaration: versions, nulls, tags, and invalid values."""
+"""Tests of the codecs compiled from declarations: versions, nulls, tagged fields, and invalid values."""
 
 from collections.abc import Callable, Generator
 from functools import partial
@@ -80,7 +80,7 @@ class Item(Struct):
 
 
 class Mixed(Request[Any]):
-    """A message that is not flexible in version 0, and flexible in versions 1 and 2."""
+    """A message whose version 0 is not flexible and whose versions 1 and 2 are."""
 
     key: ClassVar = 0
     versions: ClassVar = "0-2"
@@ -103,18 +103,18 @@ class Mixed(Request[Any]):
     corner: Annotated[Point, V("1+", tag=3)] = Point()
 
 
-def test_the_layout_of_a_version_without_tags() -> None:
+def test_a_version_without_tagged_fields_has_the_declared_layout() -> None:
     message = Mixed(True, 65535, 2**32 - 1, 1.0, bytes(range(16)), "a", b"bc", [Item("d")], [1, -1], [NIL], Point(1, 2))
     text = (
         "01 ffff ffffffff 3ff0000000000000 000102030405060708090a0b0c0d0e0f 0001 61 00000002 6263 "
         "00000001 0001 64 00000002 0001 ffff 00000001 00000000000000000000000000000000"
     )
     assert encode(message, 0).replace(" ", "") == text.replace(" ", "")
-    message.point = None  # ignorable: dropped where the version lacks it
+    message.point = None  # The field is ignorable, so it is dropped if the version lacks it.
     assert decode(Mixed, 0, text) == message
 
 
-def test_the_layout_of_a_flexible_version() -> None:
+def test_a_flexible_version_has_the_declared_layout() -> None:
     message = Mixed(
         note=None,
         data=b"bc",
@@ -139,7 +139,7 @@ def test_null_fields_are_encoded_where_allowed() -> None:
     for version in 1, 2:
         assert decode(Mixed, version, encode(message, version)) == message
     with pytest.raises(EncodeError, match="Mixed v0"):
-        encode(message, 0)  # note may be null from version 1 on
+        encode(message, 0)  # The field note may be null from version 1 on.
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_null_is_refused_where_it_is_not_allowed(text: str) -> None:
         decode(Mixed, 0, text + "00" * 8)
 
 
-def test_lists_are_fresh_and_frozen_parts_are_shared() -> None:
+def test_default_lists_are_new_and_frozen_defaults_are_shared() -> None:
     text = encode(Mixed(), 1)
     one, other = decode(Mixed, 1, text), decode(Mixed, 1, text)
     one.names.append("x")
@@ -208,7 +208,7 @@ def test_a_value_that_the_version_lacks_is_dropped_or_refused(change: dict[str, 
             assert out == [b"before"]
 
 
-def test_long_strings_and_broken_text_are_refused() -> None:
+def test_strings_that_are_too_long_or_not_utf_8_are_refused() -> None:
     head = "00" * 31
     assert decode(Mixed, 1, head + "80 80 02" + "61" * 32_767 + "00 01 01 01 ff 00").note == "a" * 32_767
     for note in "81 80 02" + "61" * 32_768, "03 c3 28", "04 ed a0 80":
@@ -226,7 +226,7 @@ def test_long_strings_and_broken_text_are_refused() -> None:
         ("02 01 04 0000000b 01 04 0000000c", [], 12),  # Kafka accepts a repeated tag
         ("02 63 02 ffff 01 04 0000000b", [], 11),  # unknown
         ("01 ff ff ff ff 0f 00", [], 10),
-        ("81 00 63 00", [], 10),  # a count in more bytes than it needs
+        ("81 00 63 00", [], 10),  # a count that is encoded in too many bytes
     ],
 )
 def test_tagged_fields_are_decoded(tags: str, names: list[str], limit: int) -> None:
@@ -294,19 +294,19 @@ def test_stored_messages_keep_unknown_tagged_fields() -> None:
 @pytest.mark.parametrize(
     ("part", "text"), [(KeptPart(), "00"), (None, "01 00 01 00"), (KeptPart(5), "01 00 03 01 05 00")]
 )
-def test_a_struct_in_a_tagged_field_has_another_marker(part: KeptPart | None, text: str) -> None:
-    """The marker is 1, or 0 for null. Outside of tagged fields it is 1, or -1 for null."""
+def test_a_struct_in_a_tagged_field_has_its_own_null_marker(part: KeptPart | None, text: str) -> None:
+    """The marker in a tagged field is 1, or 0 for null. Elsewhere it is 1, or -1 for null."""
     assert decode(Tagged, 0, text) == Tagged(part)
     assert encode(Tagged(part), 0) == text
 
 
 @pytest.mark.parametrize(("more", "text"), [([], "00"), (None, "01 01 01 00"), ([5], "01 01 02 02 05")])
-def test_null_is_not_the_empty_default(more: list[int] | None, text: str) -> None:
+def test_null_and_an_empty_list_are_different_values(more: list[int] | None, text: str) -> None:
     assert decode(Tagged, 0, text) == Tagged(more=more)
     assert encode(Tagged(more=more), 0) == text
 
 
-def test_each_message_has_its_own_structs() -> None:
+def test_each_decoded_message_has_its_own_structs() -> None:
     one, other = Kept(), decode(Kept, 0, "01 00 00 00")
     assert one.inner is not Kept().inner
     assert one.inner is not other.inner
@@ -334,14 +334,14 @@ class Carrier(Request[Any]):
 
 
 class Slice:
-    """A part of a file that only the sender can read."""
+    """A double of a part of a file, which only the socket can read."""
 
     def __len__(self) -> int:
         return 300
 
 
 @pytest.mark.parametrize("version", [0, 1])
-def test_records_are_not_copied(version: int) -> None:
+def test_records_are_encoded_without_a_copy(version: int) -> None:
     records: Any
     for records in b"r" * 300, bytearray(300), memoryview(b"r" * 300), Slice():
         out: list[Any] = []
@@ -354,20 +354,20 @@ def test_records_are_not_copied(version: int) -> None:
 
 @pytest.mark.parametrize("size", [0, 100, 20_000])
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
-def test_records_are_views_when_large_or_when_the_buffer_is_one(size: int, kind: type[Buffer]) -> None:
+def test_decoded_records_are_views_if_large_or_if_the_buffer_is_a_view(size: int, kind: type[Buffer]) -> None:
     frame = kind(bytes.fromhex(encode(Carrier(b"r" * size, 1), 0)))
     records = decoder(Carrier, 0)(frame, 0, len(frame)).records
     assert records == b"r" * size
     assert isinstance(records, bytes if kind is bytes and size < 16_384 else memoryview)
 
 
-def test_a_version_that_does_not_exist_is_a_value_error() -> None:
+def test_an_unknown_version_is_a_value_error() -> None:
     with pytest.raises(ValueError, match="Mixed has no version 3"):
         decoder(Mixed, 3)
     with pytest.raises(ValueError, match="Mixed has no version -1"):
         encoder(Mixed, -1)
 
 
-def test_codecs_are_compiled_once() -> None:
+def test_each_codec_is_compiled_once() -> None:
     assert decoder(Mixed, 1) is decoder(Mixed, 1)
     assert encoder(Mixed, 1) is encoder(Mixed, 1)

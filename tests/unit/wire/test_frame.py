@@ -1,4 +1,4 @@
-"""Headers and whole frames of requests and responses."""
+"""Tests of the headers and frames of requests and responses."""
 
 import pytest
 
@@ -34,13 +34,13 @@ def test_a_response_frame_is_encoded_and_decoded(version: int, header: str) -> N
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_the_header_of_an_api_versions_response_never_has_tags(version: int) -> None:
+def test_the_header_of_an_api_versions_response_never_has_tagged_fields(version: int) -> None:
     data = encode_response(ApiVersionsResponse(error_code=35), version, 9)
     assert data[4:10] == bytes.fromhex("00000009 0023")
     assert decode_response(ApiVersionsResponse, version, data[4:])[0] == 9
 
 
-def test_the_header_of_a_future_version_can_be_read() -> None:
+def test_the_header_of_a_request_in_an_unknown_version_is_decoded() -> None:
     """A broker answers ApiVersions in an unknown version with version 0."""
     header = RequestHeader(18, 99, 1, "new")
     data = encode_request_header(header)
@@ -57,8 +57,8 @@ def test_unknown_tagged_fields_of_a_header_are_skipped() -> None:
 @pytest.mark.parametrize(
     ("size", "fits"), [(1, True), (STRING_BYTES_MAX // 3, True), (STRING_BYTES_MAX // 3 + 1, False)]
 )
-def test_a_client_id_that_is_not_utf_8_is_read_as_java_does(size: int, *, fits: bool) -> None:
-    """Every invalid byte becomes a character of three bytes."""
+def test_a_client_id_that_is_not_utf_8_is_decoded_as_in_java(size: int, *, fits: bool) -> None:
+    """Each invalid byte becomes the replacement character, which has three bytes in UTF-8."""
     data = FIXED.pack(3, 9, 1, size) + b"\xff" * size + b"\0"
     if fits:
         assert decode_request_header(data, 0, len(data)) == (RequestHeader(3, 9, 1, "\ufffd" * size), len(data))
@@ -80,7 +80,7 @@ def test_a_client_id_that_is_not_utf_8_is_read_as_java_does(size: int, *, fits: 
         pytest.param("0004 0000 00000001 ffff", id="removed from Kafka"),
     ],
 )
-def test_broken_request_headers_are_refused(header: str) -> None:
+def test_malformed_request_headers_are_refused(header: str) -> None:
     data = bytes.fromhex(header)
     with pytest.raises(DecodeError):
         decode_request_header(data, 0, len(data))
@@ -89,7 +89,7 @@ def test_broken_request_headers_are_refused(header: str) -> None:
 
 
 @pytest.mark.parametrize("header", ["", "000000", "00000001", "00000001 01", "00000001 01 00 05"])
-def test_broken_response_headers_are_refused(header: str) -> None:
+def test_malformed_response_headers_are_refused(header: str) -> None:
     data = bytes.fromhex(header)
     with pytest.raises(DecodeError):
         decode_response_header(data, 0, len(data), 3, 9)

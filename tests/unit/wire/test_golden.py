@@ -1,4 +1,6 @@
-"""Frames recorded between real clients and Apache Kafka 4.3.1: the same bytes and values in both directions."""
+"""Tests with frames recorded between real clients and Apache Kafka 4.3.1: the same bytes and values in
+both directions.
+"""
 
 import json
 import lzma
@@ -27,7 +29,9 @@ def lines(name: str) -> Iterator[Any]:
 
 
 def sides(pair: Any) -> Iterator[tuple[str, bytes, type[Message]]]:
-    """Yield the frames of an exchange in an accepted version. Kafka closed the connection for other versions."""
+    """Yield the frames of an exchange in an accepted version; Kafka closed the connection for other
+    versions.
+    """
     api = APIS[pair["api_key"]]
     if pair["version"] in api.accepted:
         yield "request", bytes.fromhex(pair["request_hex"]), api.request
@@ -36,7 +40,7 @@ def sides(pair: Any) -> Iterator[tuple[str, bytes, type[Message]]]:
 
 
 def decode(side: str, frame: bytes, key: int, version: int) -> tuple[dict[str, Any], bytes, int]:
-    """Return the header as values, the header encoded again, and the position of the body."""
+    """Return the decoded header, the header encoded again, and the position of the body."""
     if side == "request":
         header, pos = decode_request_header(frame, 0, len(frame))
         names = ("request_api_key", "request_api_version", "correlation_id", "client_id")
@@ -68,7 +72,7 @@ def test_views_of_a_larger_buffer_decode_to_the_same_messages() -> None:
                 assert decoder(cls, version)(buf, pos + 5, len(frame) + 5) == message, (pair["i"], side)
 
 
-def test_recorded_frames_have_the_values_that_kafka_reads_in_them() -> None:
+def test_recorded_frames_have_the_values_that_kafka_decoded() -> None:
     frames = {pair["i"]: pair for pair in lines("wire.jsonl.xz")}
     compared = 0
     for told in lines("wire-decoded.jsonl.xz"):

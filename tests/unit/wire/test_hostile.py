@@ -1,4 +1,6 @@
-"""Malformed bytes: for every message and version DecodeError is the only exception, and memory stays bounded."""
+"""Tests of malformed bytes: decoding raises only DecodeError, and memory stays bounded, for every
+message and version.
+"""
 
 import random
 import tracemalloc
@@ -40,7 +42,7 @@ def test_an_incomplete_message_is_refused(name: str) -> None:
     for version, decode in codecs(DECLARED[name]):
         frame = filled_bytes(DECLARED[name], version)
         for size in range(len(frame)):
-            for buf in frame[:size], frame:  # the rest is missing, or belongs to the next frame
+            for buf in frame[:size], frame:  # The rest is missing, or belongs to the next frame.
                 with pytest.raises(DecodeError):
                     decode(buf, 0, size)
 
@@ -92,7 +94,7 @@ class Outer(Request[Any]):
 
 
 def outer(inners: int, numbers: int) -> bytes:
-    """Return a message with `inners` structs. The first has `numbers` elements."""
+    """Return a message with `inners` structs, of which the first has `numbers` elements."""
     count = inners.to_bytes(4, "big")
     return count + numbers.to_bytes(4, "big") + bytes(numbers) + bytes(4 * (inners - 1))
 
@@ -109,7 +111,7 @@ def outer(inners: int, numbers: int) -> bytes:
         (REQUEST_ELEMENTS_MAX + 1, 0, False),
     ],
 )
-def test_the_elements_of_all_arrays_share_one_budget(inners: int, numbers: int, fits: bool) -> None:
+def test_the_elements_of_all_arrays_share_one_limit(inners: int, numbers: int, fits: bool) -> None:
     frame = outer(inners, numbers)
     if fits:
         message = decoder(Outer, 0)(frame, 0, len(frame))
@@ -122,7 +124,7 @@ def test_the_elements_of_all_arrays_share_one_budget(inners: int, numbers: int, 
 @pytest.mark.parametrize(("tags", "fits"), [(REQUEST_ELEMENTS_MAX, True), (REQUEST_ELEMENTS_MAX + 1, False)])
 @pytest.mark.parametrize("before", [b"\1", b"\2\1"], ids=["known beside", "all unknown"])
 def test_unknown_tagged_fields_count_as_elements(tags: int, fits: bool, before: bytes) -> None:
-    tags -= len(before) - 1  # the element of the array counts as well
+    tags -= len(before) - 1  # The element of the array counts as well.
     section = uvarint(tags) + b"\5\0" * tags
     frame = before + section + (b"\0" if len(before) == 2 else b"")
     if fits:
@@ -140,14 +142,14 @@ class Answer(Response):
     numbers: list[Int8] = []
 
 
-def test_payloads_inside_a_request_have_the_budget_of_a_request() -> None:
+def test_the_element_limit_of_requests_applies_to_payloads_inside_them() -> None:
     topics = REQUEST_ELEMENTS_MAX + 1
     data = b"\0\0" + topics.to_bytes(4, "big") + bytes(2 * topics)
     with pytest.raises(DecodeError, match="count of topics"):
         decode_versioned(ConsumerProtocolSubscription, data)
 
 
-def test_a_response_may_have_more_elements() -> None:
+def test_a_response_may_have_more_elements_than_a_request() -> None:
     size = REQUEST_ELEMENTS_MAX + 1
     frame = size.to_bytes(4, "big") + bytes(size)
     assert len(decoder(Answer, 0)(frame, 0, len(frame)).numbers) == size
@@ -163,7 +165,7 @@ def test_a_response_may_have_more_elements() -> None:
     ],
     ids=["claims 2 G elements", "claims more than it has", "negative", "a string that ends early"],
 )
-def test_a_claimed_length_costs_no_memory(frame: bytes) -> None:
+def test_a_claimed_array_length_allocates_no_memory(frame: bytes) -> None:
     decode = decoder(MetadataRequest, 0)
     tracemalloc.start()
     with pytest.raises(DecodeError):
@@ -173,9 +175,9 @@ def test_a_claimed_length_costs_no_memory(frame: bytes) -> None:
     assert peak < 100_000
 
 
-@pytest.mark.timeout(240)  # tracing memory takes seconds of CPU time
-def test_the_largest_request_costs_bounded_memory() -> None:
-    """The worst case is an array of structs of one byte each, their tag section."""
+@pytest.mark.timeout(240)  # Tracing memory takes seconds of CPU time.
+def test_the_request_with_most_elements_uses_bounded_memory() -> None:
+    """The worst case is an array of structs that have one byte each, an empty section of tagged fields."""
     frame = b"\0" * 4 + outer(REQUEST_ELEMENTS_MAX, 0)
     decode = decoder(Outer, 0)
     tracemalloc.start()
@@ -194,7 +196,7 @@ def test_the_largest_request_costs_bounded_memory() -> None:
         (4, "ff" * 17 + "7fffffff"),
     ],
 )
-def test_broken_fetch_requests_are_refused(version: int, frame: str) -> None:
+def test_malformed_fetch_requests_are_refused(version: int, frame: str) -> None:
     data = bytes.fromhex(frame)
     with pytest.raises(DecodeError):
         decoder(FetchRequest, version)(data, 0, len(data))

@@ -1,6 +1,6 @@
-"""The comparison with kio, an independent codec generated from the same schemas: the same bytes and the same values.
+"""Tests against kio, an independent codec generated from the same schemas: the same bytes and the same values.
 
-kio's types are narrower than Kafka's: an error code must be known, a timestamp must be a date. Values are adjusted.
+kio's types are narrower than Kafka's; for example, an error code must be known. Values are adjusted to fit.
 """
 
 import dataclasses
@@ -38,7 +38,7 @@ SHARED = sorted(name for name in DECLARED if re.sub("(Request|Response)$", "", n
 
 
 def fit(value: Any, of: Type, kind: str | None, version: int) -> Any:
-    """Return the value, or another one if kio cannot hold it."""
+    """Return the value, or another one if kio cannot represent it."""
     if value is None:
         return None
     if of.item:
@@ -74,14 +74,14 @@ def kios(value: Any, of: Type, kind: str | None, entity: Any, version: int) -> A
 
 
 def entity_in(annotation: Any) -> Any:
-    """Return the entity inside `tuple[Entity, ...] | None` and similar types."""
+    """Return the entity class inside `tuple[Entity, ...] | None` and similar types."""
     if dataclasses.is_dataclass(annotation):
         return annotation
     return next((found for found in map(entity_in, getattr(annotation, "__args__", ())) if found), None)
 
 
 def to_kio(message: msgspec.Struct, entity: Any, version: int) -> Any:
-    """Return kio's equivalent of a message. Values that kio cannot hold are changed in the message."""
+    """Return kio's equivalent of a message; replace values in the message that kio cannot represent."""
     ours = [field for field in fields_of(type(message)) if version in field.versions]
     theirs = dataclasses.fields(entity)
     values = {}
@@ -122,13 +122,13 @@ def entities(cls: type[Message]) -> Iterator[tuple[int, Any]]:
 @pytest.mark.parametrize("name", SHARED)
 @settings(max_examples=25, database=None, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_kio_writes_and_reads_the_same_bytes(name: str, data: st.DataObject) -> None:
+def test_kio_encodes_and_decodes_the_same_bytes(name: str, data: st.DataObject) -> None:
     cls = DECLARED[name]
     for version, entity in entities(cls):
         agree(cls, entity, version, data.draw(messages(cls, version), label=f"v{version}"))
 
 
-def test_every_message_of_kio_is_compared() -> None:
+def test_every_message_that_kio_has_is_compared() -> None:
     kinds = {kind for versions in schema_name_map.values() for by_kind in versions.values() for kind in by_kind}
     assert kinds == {EntityType.request, EntityType.response, EntityType.data, EntityType.header}
     count = sum(

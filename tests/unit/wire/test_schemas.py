@@ -1,4 +1,6 @@
-"""The declarations and tables of `wire` equal Kafka's schemas, and each difference would be detected."""
+"""Tests that the declarations and tables of `wire` equal Kafka's schemas, and that any difference is
+detected.
+"""
 
 import json
 from typing import Any
@@ -65,7 +67,7 @@ def test_missing_and_extra_fields_and_messages_are_detected(monkeypatch: pytest.
     assert list(differences()) == ["FetchRequest is not declared"]
 
 
-def test_accepted_versions_are_the_stable_ones() -> None:
+def test_accepted_versions_are_the_stable_versions() -> None:
     for row in table("api_keys.json"):
         assert ApiKey(row["key"]).name.replace("_", "") == row["name"].upper()
         if row["max"] < row["min"]:
@@ -80,7 +82,7 @@ def test_accepted_versions_are_the_stable_ones() -> None:
             assert own == headers
 
 
-def test_advertised_versions_are_those_of_kafka() -> None:
+def test_advertised_versions_are_those_that_kafka_advertises() -> None:
     kafkas = {row["key"]: (row["min"], row["max"]) for row in table("api_versions.json")["apis"]}
     assert {key: api.advertised for key, api in APIS.items() if api.advertised} == kafkas
 

@@ -1,4 +1,4 @@
-"""Tests of LoopWatch: the work of all tasks between two waits is one step, and the rest of the time is idle."""
+"""Tests of LoopWatch, which measures steps: the work of all tasks between two waits of the event loop."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_steps_include_the_work_of_all_tasks_until_the_instrument_is_remov
     async def work() -> None:
         clock.now += STEP_NS_SLOW
 
-    clock.now += 10 * STEP_NS_SLOW  # the start of a broker is no step
+    clock.now += 10 * STEP_NS_SLOW  # The start of a broker is not a step.
     watch.begin()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(work)
@@ -52,7 +52,7 @@ async def test_steps_include_the_work_of_all_tasks_until_the_instrument_is_remov
 
 
 @pytest.mark.parametrize("waited", [0, 50])
-def test_a_watch_that_has_not_begun_has_no_steps(waited: int) -> None:
+def test_a_loop_watch_that_was_not_started_has_no_steps(waited: int) -> None:
     clock = Clock()
     watch = LoopWatch(clock)
     clock.now += waited

@@ -1,4 +1,4 @@
-"""Tests of this machine's disk: atomic appends, reads that do not wait, and locks."""
+"""Tests of the real disk: atomic appends, reads that do not wait, and locks."""
 
 from __future__ import annotations
 
@@ -95,9 +95,7 @@ def test_a_read_that_would_wait_raises_not_cached(
         file.read_nowait(0, 6)
 
 
-async def test_fetch_brings_missing_bytes_into_the_page_cache(
-    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_fetch_loads_missing_bytes_into_the_page_cache(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
     file = disk.open("one", create=True)
     file.append(b"abcdef")
     asked = []
@@ -112,7 +110,7 @@ async def test_fetch_brings_missing_bytes_into_the_page_cache(
 
 @pytest.mark.skipif(not hasattr(os, "RWF_NOWAIT"), reason="the platform cannot read without waiting")
 @pytest.mark.parametrize("code", [errno.EOPNOTSUPP, errno.EINVAL])
-def test_reads_are_plain_where_the_kernel_refuses_nowait(
+def test_reads_do_not_use_nowait_if_the_kernel_refuses_it(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
     file = disk.open("one", create=True)
@@ -155,7 +153,7 @@ def test_an_unreferenced_file_closes_its_descriptor(disk: SystemDisk) -> None:
         os.fstat(fd)
 
 
-async def test_files_are_listed_renamed_and_removed_by_their_names(disk: SystemDisk) -> None:
+async def test_files_can_be_listed_renamed_and_removed(disk: SystemDisk) -> None:
     disk.make_directory("b")
     disk.open("a", create=True)
     disk.open("b/c", create=True)
@@ -215,7 +213,7 @@ def test_a_locked_directory_refuses_a_second_lock(disk: SystemDisk, tmp_path: Pa
     assert subprocess.run(command, check=False, cwd=Path(__file__).parents[3]).returncode == 0
 
 
-async def test_nothing_is_synced_without_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_disk_that_is_not_durable_never_fsyncs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     monkeypatch.setattr(system_disk, "sync_descriptor", synced.append)
     for durable in (False, True):

@@ -1,4 +1,6 @@
-"""Tests of the poller over real sockets: buffers and file slices, and peers that stall, leave or flood."""
+"""Tests of the poller over real sockets: buffers and file slices, and peers that stall, disconnect or
+flood.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from pykbroker.world.system_off_loop import SystemOffLoop
 
 
 class Line:
-    """A connection that passes each line to a function."""
+    """A connection that passes each received line to a function."""
 
     def __init__(self, peer: Peer, pump: Pump, on_line: Callable[[Line, bytes], None]) -> None:
         self.peer, self.pump, self._on_line = peer, pump, on_line
@@ -54,10 +56,11 @@ class Line:
 
 
 nobody: Any = None
-"""An acceptor that is not called, because the network does not run."""
+"""An acceptor that is never called, because the network does not run.
+"""
 
 
-class House:
+class LocalNetwork:
     """A network that listens on one port, and its connections."""
 
     def __init__(self, on_line: Callable[[Line, bytes], None], options: SocketOptions) -> None:
@@ -96,13 +99,13 @@ class House:
 async def served(
     on_line: Callable[[Line, bytes], None],
     options: SocketOptions = SocketOptions(),  # noqa: B008
-) -> AsyncIterator[House]:
-    house = House(on_line, options)
+) -> AsyncIterator[LocalNetwork]:
+    network = LocalNetwork(on_line, options)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(house.net.run)
-        yield house
+        nursery.start_soon(network.net.run)
+        yield network
         nursery.cancel_scope.cancel()
-    for stream in house.streams:
+    for stream in network.streams:
         await stream.aclose()
 
 
@@ -120,14 +123,14 @@ def echo(line: Line, data: bytes) -> None:
 
 
 async def test_received_bytes_reach_the_connection_and_its_output_reaches_the_peer() -> None:
-    async with served(echo) as house:
-        stream = await house.connect()
+    async with served(echo) as network:
+        stream = await network.connect()
         await stream.send_all(b"one\ntwo\nthr")
         assert await read_exactly(stream, 8) == b"one\ntwo\n"
         await stream.send_all(b"ee\n")
         assert await read_exactly(stream, 6) == b"three\n"
-        (line,) = house.lines
-        assert line.peer.local_port == house.bound.port
+        (line,) = network.lines
+        assert line.peer.local_port == network.bound.port
         assert (line.peer.host, line.peer.port) == stream.socket.getsockname()
 
 
@@ -139,8 +142,8 @@ async def test_file_slices_and_buffers_are_sent_in_order(tmp_path: Path) -> None
     def answer(line: Line, data: bytes) -> None:
         line.out += [b"<", FileSlice(file, 10, len(content) - 10), b"|", FileSlice(file, 0, 10), b">"]
 
-    async with served(answer) as house:
-        stream = await house.connect()
+    async with served(answer) as network:
+        stream = await network.connect()
         await stream.send_all(b"a\nb\n")
         expected = b"<" + content[10:] + b"|" + content[:10] + b">"
         assert await read_exactly(stream, 2 * len(expected)) == 2 * expected
@@ -157,8 +160,8 @@ async def test_a_slice_beyond_the_end_of_its_file_ends_only_its_connection(tmp_p
         else:
             line.out.append(FileSlice(file, 1000, 10))
 
-    async with served(answer) as house:
-        stream, other = await house.connect(), await house.connect()
+    async with served(answer) as network:
+        stream, other = await network.connect(), await network.connect()
         await stream.send_all(b"slice\n")
         assert await stream.receive_some(10) == b""
         await other.send_all(b"echo\n")
@@ -172,26 +175,26 @@ async def test_a_peer_that_does_not_read_delays_no_other_peer_and_is_not_read_fr
     def answer(line: Line, data: bytes) -> None:
         line.out.append(big if data == b"big" else data + b"\n")
 
-    async with served(answer) as house:
-        slow, quick = await house.connect(), await house.connect()
+    async with served(answer) as network:
+        slow, quick = await network.connect(), await network.connect()
         await slow.send_all(b"big\n")
         for _ in range(3):
             await quick.send_all(b"ping\n")
             assert await read_exactly(quick, 5) == b"ping\n"
         await slow.send_all(b"after\n")
-        reports = house.lines[0].reports[:]
+        reports = network.lines[0].reports[:]
         assert all(0 < size == kept_bytes < len(big) for size, kept_bytes in reports)
         assert await read_exactly(slow, len(big) + 6) == big + b"after\n"
-        assert house.lines[0].reports[-1] == (0, 0)
-        assert house.lines[1].reports == []
+        assert network.lines[0].reports[-1] == (0, 0)
+        assert network.lines[1].reports == []
 
 
 async def test_output_added_while_a_peer_does_not_read_counts_as_unsent() -> None:
-    async with served(lambda line, data: line.out.append(bytes(20_000_000))) as house:
-        stream = await house.connect()
+    async with served(lambda line, data: line.out.append(bytes(20_000_000))) as network:
+        stream = await network.connect()
         await stream.send_all(b"x\n")
-        await house.connected.wait()
-        (line,) = house.lines
+        await network.connected.wait()
+        (line,) = network.lines
         await line.reported.wait()
         unsent, kept = line.reports[-1]
         line.out.append(bytes(1000))
@@ -204,8 +207,8 @@ async def test_an_error_of_one_connection_ends_only_that_connection(caplog: pyte
         assert data != b"fault", "planted"
         echo(line, data)
 
-    async with served(answer) as house:
-        bad, good = await house.connect(), await house.connect()
+    async with served(answer) as network:
+        bad, good = await network.connect(), await network.connect()
         await bad.send_all(b"fault\n")
         assert await bad.receive_some(1) == b""
         await good.send_all(b"x\n")
@@ -218,12 +221,12 @@ async def test_an_ended_connection_sends_its_output_before_it_closes() -> None:
         line.out.append(b"bye")
         line.ended = True
 
-    async with served(answer) as house:
-        stream = await house.connect()
+    async with served(answer) as network:
+        stream = await network.connect()
         await stream.send_all(b"x\n")
         assert await read_exactly(stream, 3) == b"bye"
         assert await stream.receive_some(1) == b""
-        await house.lines[0].gone.wait()
+        await network.lines[0].gone.wait()
 
 
 async def test_a_connection_that_wants_no_input_is_not_read_from() -> None:
@@ -231,64 +234,64 @@ async def test_a_connection_that_wants_no_input_is_not_read_from() -> None:
         line.wants_input = data != b"stop"
         echo(line, data)
 
-    async with served(answer) as house:
-        stream = await house.connect()
+    async with served(answer) as network:
+        stream = await network.connect()
         await stream.send_all(b"stop\n")
         assert await read_exactly(stream, 5) == b"stop\n"
         await stream.send_all(b"more\n")
-        other = await house.connect()
+        other = await network.connect()
         await other.send_all(b"x\n")
         assert await read_exactly(other, 2) == b"x\n"
-        assert house.lines[0].out == []
-        house.lines[0].wants_input = True
-        house.lines[0].pump.flush()
+        assert network.lines[0].out == []
+        network.lines[0].wants_input = True
+        network.lines[0].pump.flush()
         assert await read_exactly(stream, 5) == b"more\n"
 
 
-async def test_flush_sends_output_that_was_added_outside_a_turn() -> None:
-    async with served(lambda line, data: None) as house:
-        stream = await house.connect()
+async def test_flush_sends_output_that_was_added_between_the_polls_of_a_connection() -> None:
+    async with served(lambda line, data: None) as network:
+        stream = await network.connect()
         await stream.send_all(b"x\n")
-        other = await house.connect()
+        other = await network.connect()
         await other.send_all(b"x\n")
-        while len(house.lines) < 2:
+        while len(network.lines) < 2:
             await trio.lowlevel.checkpoint()
-        for line in house.lines:
+        for line in network.lines:
             line.out.append(b"late")
             line.pump.flush()
         assert await read_exactly(stream, 4) == b"late"
-        house.lines[0].pump.close()
-        house.lines[0].pump.flush()
-        house.lines[0].pump.close()
+        network.lines[0].pump.close()
+        network.lines[0].pump.flush()
+        network.lines[0].pump.close()
         assert await stream.receive_some(1) == b""
 
 
 @pytest.mark.parametrize("abrupt", [False, True])
 async def test_a_peer_that_disconnects_closes_its_connection(abrupt: bool) -> None:
-    async with served(echo) as house:
-        stream = await house.connect()
+    async with served(echo) as network:
+        stream = await network.connect()
         await stream.send_all(b"x\n")
         await read_exactly(stream, 2)
         if abrupt:
             stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
         await stream.aclose()
-        await house.lines[0].gone.wait()
+        await network.lines[0].gone.wait()
 
 
 async def test_cancelling_run_closes_all_connections_and_listeners() -> None:
-    async with served(echo) as house:
-        stream = await house.connect()
+    async with served(echo) as network:
+        stream = await network.connect()
         await stream.send_all(b"x\n")
         await read_exactly(stream, 2)
-    assert house.lines[0].gone.is_set()
+    assert network.lines[0].gone.is_set()
     with pytest.raises(OSError, match="refused|connect"):
-        await trio.open_tcp_stream("127.0.0.1", house.bound.port)
+        await trio.open_tcp_stream("127.0.0.1", network.bound.port)
 
 
 async def test_binding_a_port_in_use_fails() -> None:
-    async with served(echo) as house:
+    async with served(echo) as network:
         with pytest.raises(OSError, match="in use") as refused:
-            SystemNet().bind("127.0.0.1", house.bound.port)
+            SystemNet().bind("127.0.0.1", network.bound.port)
         assert refused.value.errno == errno.EADDRINUSE
 
 
@@ -313,30 +316,31 @@ async def test_a_bound_address_is_in_use_before_it_listens() -> None:
 
 
 async def test_the_next_broker_can_bind_an_address_while_old_connections_linger() -> None:
-    async with served(echo) as house:
-        stream = await trio.open_tcp_stream("127.0.0.1", house.bound.port)
+    async with served(echo) as network:
+        stream = await trio.open_tcp_stream("127.0.0.1", network.bound.port)
         await stream.send_all(b"hello\n")
         await read_exactly(stream, 6)
-    assert not await stream.receive_some()  # closed from the other side first: TIME_WAIT, once this side closes, too
+    # The peer closed first, so the broker's socket is in TIME_WAIT once it is closed, too.
+    assert not await stream.receive_some()
     await stream.aclose()
-    again = SystemNet().bind("127.0.0.1", house.bound.port)
+    again = SystemNet().bind("127.0.0.1", network.bound.port)
     again.listen(nobody)
     again.close()
 
 
-async def test_a_connection_that_is_behind_resumes_after_the_other_connections() -> None:
+async def test_a_connection_with_more_input_resumes_after_the_other_connections() -> None:
     order = []
 
     def answer(line: Line, data: bytes) -> None:
-        order.append((house.lines.index(line), data))
+        order.append((network.lines.index(line), data))
         if data == b"more" and len(order) < 6:
             line._rest += b"more\n"
             line.wants_turn = True
         elif data == b"more":
             line.out.append(b"done\n")
 
-    async with served(answer) as house:
-        busy, other = await house.connect(), await house.connect()
+    async with served(answer) as network:
+        busy, other = await network.connect(), await network.connect()
         await busy.send_all(b"more\n")
         assert await read_exactly(busy, 5) == b"done\n"
         await other.send_all(b"x\n")
@@ -345,22 +349,24 @@ async def test_a_connection_that_is_behind_resumes_after_the_other_connections()
     assert order == [(0, b"more")] * 6 + [(1, b"x")]
 
 
-async def test_peers_stay_in_the_backlog_while_there_is_no_room(autojump_clock: trio.testing.MockClock) -> None:
-    async with served(echo) as house:
-        house.room = 1
-        first = await house.connect()
+async def test_connections_wait_in_the_backlog_while_the_broker_has_no_room(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    async with served(echo) as network:
+        network.room = 1
+        first = await network.connect()
         await first.send_all(b"x\n")
         assert await read_exactly(first, 2) == b"x\n"
         await trio.sleep(5)
-        assert (house.room, house.pauses) == (0, 0)
-        second = await house.connect()
+        assert (network.room, network.pauses) == (0, 0)
+        second = await network.connect()
         for stream in (first, second):
             await stream.send_all(b"x\n")
         assert await read_exactly(first, 2) == b"x\n"
         await trio.sleep(5)
-        assert len(house.lines) == 1
-        assert house.pauses > 1
-        house.room = 1
+        assert len(network.lines) == 1
+        assert network.pauses > 1
+        network.room = 1
         assert await read_exactly(second, 2) == b"x\n"
 
 
@@ -371,7 +377,9 @@ async def test_accepting_pauses_while_the_process_is_out_of_descriptors(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The peer stays in the backlog and the listener stays ready: without a pause the loop would spin."""
+    """The connection stays in the backlog and the listener stays ready, so without a pause the loop
+    would be busy.
+    """
     refusals, accepted = 0, socket.socket.accept
 
     def accept(sock: socket.socket) -> tuple[socket.socket, tuple[str, int]]:
@@ -381,10 +389,10 @@ async def test_accepting_pauses_while_the_process_is_out_of_descriptors(
             raise OSError(number, os.strerror(number))
         return accepted(sock)
 
-    async with served(echo) as house:
-        monkeypatch.setattr(house.bound, "_socket", Accepting(house.bound._socket, accept))
+    async with served(echo) as network:
+        monkeypatch.setattr(network.bound, "_socket", Accepting(network.bound._socket, accept))
         began = trio.current_time()
-        stream = await house.connect()
+        stream = await network.connect()
         await stream.send_all(b"a\n")
         assert await read_exactly(stream, 2) == b"a\n"
         assert trio.current_time() - began >= 5 * ACCEPT_REST_S
@@ -393,19 +401,19 @@ async def test_accepting_pauses_while_the_process_is_out_of_descriptors(
 
 
 class Accepting:
-    """A listening socket with another `accept`."""
+    """A listening socket whose `accept` is replaced."""
 
     def __init__(self, sock: socket.socket, accept: Callable[[socket.socket], object]) -> None:
         self.accept, self.close = lambda: accept(sock), sock.close
 
 
 async def test_a_refused_peer_is_disconnected() -> None:
-    async with served(echo) as house:
-        house.refuses = True
-        stream = await house.connect()
+    async with served(echo) as network:
+        network.refuses = True
+        stream = await network.connect()
         assert await stream.receive_some(1) == b""
-        house.refuses = False
-        stream = await house.connect()
+        network.refuses = False
+        stream = await network.connect()
         await stream.send_all(b"x\n")
         assert await read_exactly(stream, 2) == b"x\n"
 
@@ -414,32 +422,32 @@ async def test_a_refused_peer_is_disconnected() -> None:
 async def test_socket_buffers_have_the_configured_sizes(size: int) -> None:
     with socket.socket() as fresh:
         default = fresh.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
-    async with served(echo, SocketOptions(5, size, size)) as house:
-        stream = await house.connect()
+    async with served(echo, SocketOptions(5, size, size)) as network:
+        stream = await network.connect()
         await stream.send_all(b"x\n")
         await read_exactly(stream, 2)
-        pumped = house.lines[0].pump._socket  # type: ignore[attr-defined]
+        pumped = network.lines[0].pump._socket  # type: ignore[attr-defined]
         sizes = [pumped.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)]
     if size < 0:
         assert sizes[0] >= default
     else:
-        assert all(size <= given <= 2 * size for given in sizes)  # Linux doubles it for its own needs
+        assert all(size <= given <= 2 * size for given in sizes)  # Linux doubles the size for its own needs.
 
 
-async def test_steps_are_counted_while_the_network_runs() -> None:
-    async with served(echo) as house:
-        before = house.net.statistics()
-        stream = await house.connect()
+async def test_event_loop_steps_are_counted_while_the_network_runs() -> None:
+    async with served(echo) as network:
+        before = network.net.statistics()
+        stream = await network.connect()
         await stream.send_all(b"x\n")
         await read_exactly(stream, 2)
-        statistics = house.net.statistics()
+        statistics = network.net.statistics()
     assert statistics.steps > before.steps
     assert 0 < statistics.step_ns_longest <= statistics.step_ns
     assert statistics.idle_ns > before.idle_ns
-    assert house.net.statistics().steps >= statistics.steps
+    assert network.net.statistics().steps >= statistics.steps
 
 
-async def test_an_outgoing_connection_is_served_by_the_poller_that_serves_accepted_ones() -> None:
+async def test_outgoing_and_accepted_connections_share_one_poller() -> None:
     answers: list[bytes] = []
     answered = trio.Event()
 
@@ -447,38 +455,38 @@ async def test_an_outgoing_connection_is_served_by_the_poller_that_serves_accept
         answers.append(data)
         answered.set()
 
-    async with served(echo) as house:
-        line = await house.net.connect("127.0.0.1", house.bound.port, lambda peer, pump: Line(peer, pump, take))
+    async with served(echo) as network:
+        line = await network.net.connect("127.0.0.1", network.bound.port, lambda peer, pump: Line(peer, pump, take))
         line.out.append(b"ping\n")
         line.pump.flush()
         await answered.wait()
         assert answers == [b"ping"]
-        (accepted,) = house.lines
-        assert (line.peer.host, line.peer.port) == ("127.0.0.1", house.bound.port)
+        (accepted,) = network.lines
+        assert (line.peer.host, line.peer.port) == ("127.0.0.1", network.bound.port)
         assert (accepted.peer.host, accepted.peer.port) == (line.peer.local_host, line.peer.local_port)
         accepted.pump.close()
         await line.gone.wait()
 
 
-async def test_an_outgoing_connection_closes_its_socket_when_it_is_closed_or_cannot_be_made() -> None:
+async def test_an_outgoing_connection_that_is_closed_or_fails_closes_its_socket() -> None:
     def fail(peer: Peer, pump: Pump) -> Line:
         raise RuntimeError("no memory")
 
-    async with served(echo) as house:
-        line = await house.net.connect("127.0.0.1", house.bound.port, lambda peer, pump: Line(peer, pump, echo))
-        await house.connected.wait()
+    async with served(echo) as network:
+        line = await network.net.connect("127.0.0.1", network.bound.port, lambda peer, pump: Line(peer, pump, echo))
+        await network.connected.wait()
         line.pump.close()
         assert line.gone.is_set()
-        await house.lines[0].gone.wait()
-        house.connected = trio.Event()
+        await network.lines[0].gone.wait()
+        network.connected = trio.Event()
         with pytest.raises(RuntimeError, match="no memory"):
-            await house.net.connect("127.0.0.1", house.bound.port, fail)
-        await house.connected.wait()
-        await house.lines[1].gone.wait()
+            await network.net.connect("127.0.0.1", network.bound.port, fail)
+        await network.connected.wait()
+        await network.lines[1].gone.wait()
 
 
-async def test_connecting_to_an_address_without_a_listener_is_an_oserror() -> None:
-    async with served(echo) as house:
-        house.bound.close()
-        with pytest.raises(OSError, match=str(house.bound.port)):
-            await house.net.connect("127.0.0.1", house.bound.port, lambda peer, pump: Line(peer, pump, echo))
+async def test_connecting_to_an_address_without_a_listener_raises_oserror() -> None:
+    async with served(echo) as network:
+        network.bound.close()
+        with pytest.raises(OSError, match=str(network.bound.port)):
+            await network.net.connect("127.0.0.1", network.bound.port, lambda peer, pump: Line(peer, pump, echo))

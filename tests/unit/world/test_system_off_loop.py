@@ -1,4 +1,4 @@
-"""Tests that a thread's result and its error reach the caller, and that errors are freed."""
+"""Tests of functions in threads: the result and the error reach the caller, and errors are freed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pykbroker.world.system_off_loop import SystemOffLoop
 
 
 class Buffer:
-    """Memory that a failing function holds."""
+    """Memory that the frame of a failing function references."""
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def no_collector() -> Iterator[None]:
     gc.enable()
 
 
-async def test_a_functions_result_is_returned() -> None:
+async def test_the_result_of_the_function_is_returned() -> None:
     assert await SystemOffLoop()(divmod, 7, 2) == (3, 1)
 
 

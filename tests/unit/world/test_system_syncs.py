@@ -1,4 +1,4 @@
-"""Tests of fsyncs that share threads."""
+"""Tests of fsyncs that are run by a few shared threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pykbroker.world.system_off_loop import SystemOffLoop
 from pykbroker.world.system_syncs import SYNCS_MAX, THREADS_MAX, Sync, Syncs
 
 
-async def test_syncs_of_one_subject_that_have_not_begun_share_one_fsync() -> None:
+async def test_waiting_syncs_of_the_same_file_share_one_fsync() -> None:
     done: list[tuple[str, ...]] = []
     syncs = Syncs(SystemOffLoop())
     async with trio.open_nursery() as nursery:
@@ -26,7 +26,7 @@ async def test_syncs_of_one_subject_that_have_not_begun_share_one_fsync() -> Non
 @pytest.mark.parametrize(
     ("count", "largest"), [(1, 1), (THREADS_MAX * SYNCS_MAX, SYNCS_MAX), (THREADS_MAX * SYNCS_MAX + 9, SYNCS_MAX)]
 )
-async def test_each_thread_takes_a_bounded_share_of_the_waiting_syncs(count: int, largest: int) -> None:
+async def test_each_thread_takes_a_limited_number_of_the_waiting_syncs(count: int, largest: int) -> None:
     hops, done = list[int](), list[int]()
 
     async def off_loop(function: Callable[[list[Sync]], None], taken: list[Sync]) -> None:

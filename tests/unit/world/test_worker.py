@@ -1,4 +1,4 @@
-"""Tests of machines in worker processes: replies, failures, and their end."""
+"""Tests of worker processes: replies, failures, and their end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NONE = msgspec.msgpack.encode(None)
 
 
 class Echo:
-    """A machine that replies with the message, repeated."""
+    """A worker's machine that replies with the message, repeated."""
 
     def handle(self, message: bytes) -> bytes:
         if message == b"die":
@@ -42,12 +42,12 @@ async def test_a_worker_replies_to_each_message(workers) -> None:
             assert await other.ask(b"x" * size) == b"x" * 3 * size
 
 
-async def test_the_compactor_runs_in_a_worker() -> None:
+async def test_the_compactor_runs_in_a_worker_process() -> None:
     async with SystemWorkers().start(Compactor) as worker:
         assert await worker.ask(BEGIN) == NONE
 
 
-async def test_asking_a_worker_whose_process_was_killed_raises_worker_gone() -> None:
+async def test_a_request_to_a_killed_worker_raises_worker_gone() -> None:
     async with SystemWorkers().start(Echo) as worker:
         with pytest.raises(WorkerGone):
             await worker.ask(b"die")
@@ -71,7 +71,7 @@ async def test_cancelling_the_owner_of_a_worker_ends_its_process() -> None:
     assert waiting.cancelled_caught
 
 
-async def test_worker_gone_is_raised_where_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_that_cannot_be_started_raises_worker_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(WorkerGone, match="starts no process"):
         async with SystemWorkers().start(Echo):
@@ -97,13 +97,13 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 def test_a_worker_ends_without_output_when_its_parent_is_killed_before_the_reply(
     child: subprocess.Popen[bytes], size: int
 ) -> None:
-    """The pipe refuses a long reply while it is written, and a short one when it is flushed."""
+    """Writing a long reply to the pipe fails at once, and a short reply fails when it is flushed."""
     assert child.stdin is not None
     assert child.stdout is not None
     assert child.stderr is not None
     child.stdin.write(b"\0\0\0\1a")
     child.stdin.flush()
-    assert child.stdout.read(4 + 3) == b"\0\0\0\3aaa", "it runs"
+    assert child.stdout.read(4 + 3) == b"\0\0\0\3aaa", "the worker process is running"
     child.stdout.close()
     child.stdin.write(size.to_bytes(4, "big") + bytes(size))
     child.stdin.close()

@@ -14,7 +14,7 @@ from pykbroker.storage.files.errors import CorruptLog
 from pykbroker.world import system_disk
 from pykbroker.world.system_disk import SystemDisk
 from tests.unit.storage.logs import DIRECTORY, NOW, batch, every_byte, file_bytes, filled, open_log
-from tests.unit.storage.recovered import answers, contents, write_files, with_transactions
+from tests.unit.storage.recovered import answers, contents, with_transactions, write_files
 from wire.error_codes import ErrorCode
 
 DISPOSABLE = (".index", ".timeindex", ".txnindex", ".snapshot", "leader-epoch-checkpoint")

@@ -29,7 +29,7 @@ from tests.unit.storage.logs import (
     open_log,
     slowly,
 )
-from tests.unit.storage.recovered import FIRST, ONE_SEGMENT, answers, contents, write_files, with_transactions
+from tests.unit.storage.recovered import FIRST, ONE_SEGMENT, answers, contents, with_transactions, write_files
 from wire.records.batch import HEADER_BYTES, batches
 from wire.records.builder import BatchBuilder
 

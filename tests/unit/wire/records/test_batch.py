@@ -1,4 +1,6 @@
-"""The batch as a view on bytes: fields, flags, invalid claims, and consecutive batches."""
+"""Tests of the batch as a view on bytes: header fields, attribute bits, invalid sizes, and consecutive
+batches.
+"""
 
 import pytest
 
@@ -38,7 +40,7 @@ def test_the_attribute_bits_of_a_batch_are_parsed() -> None:
     assert [batch.has_delete_horizon for batch in flags] == [False, False, False, True]
 
 
-def test_codec_is_the_low_three_bits() -> None:
+def test_the_codec_is_in_the_low_three_attribute_bits() -> None:
     assert [Batch.read(changed(21, bytes([0, 0xF8 | number]))).codec for number in range(5)] == list(Codec)
     for number in (5, 6, 7):
         batch = Batch.read(changed(21, bytes([0, number])))
@@ -46,7 +48,7 @@ def test_codec_is_the_low_three_bits() -> None:
             _ = batch.codec
 
 
-def test_the_view_does_not_copy_and_starts_anywhere() -> None:
+def test_a_view_may_start_at_any_position_and_does_not_copy() -> None:
     data = bytearray(b"before" + COMMIT + b"after")
     batch = Batch.read(data, 6)
     assert batch.buffer == COMMIT
@@ -55,7 +57,7 @@ def test_the_view_does_not_copy_and_starts_anywhere() -> None:
     assert not batch.crc_ok()
 
 
-def test_the_crc_covers_all_from_the_attributes_on() -> None:
+def test_the_crc_covers_everything_from_the_attributes_on() -> None:
     for at in range(21, len(COMMIT)):
         assert not Batch.read(changed(at, bytes([COMMIT[at] ^ 0x40]))).crc_ok(), at
     assert Batch.read(changed(0, bytes(8))).crc_ok()
@@ -77,13 +79,13 @@ def test_a_wrong_length_is_a_decode_error(length: int) -> None:
         list(batches(data, strict=True))
 
 
-def test_a_length_is_checked_against_the_bytes_after_the_position() -> None:
+def test_a_batch_size_is_checked_against_the_bytes_after_its_position() -> None:
     with pytest.raises(DecodeError, match="length"):
         Batch.read(COMMIT + COMMIT[:70], len(COMMIT))
 
 
 @pytest.mark.parametrize("magic", [-1, 0, 1, 3])
-def test_other_formats_are_refused(magic: int) -> None:
+def test_batches_of_other_magic_values_are_refused(magic: int) -> None:
     with pytest.raises(DecodeError, match="magic"):
         Batch.read(changed(16, magic.to_bytes(1, "big", signed=True)))
 

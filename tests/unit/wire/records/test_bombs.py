@@ -1,4 +1,4 @@
-"""Decompression bombs. A separate process measures the memory that each of them uses."""
+"""Tests of decompression bombs. A separate process measures the memory that each bomb uses."""
 
 import struct
 import subprocess
@@ -17,7 +17,7 @@ from wire.records.compression import Codec
 MIB = 1 << 20
 BYTES_MAX = 16 * MIB
 ZEROS = bytes(MIB)
-TIMES = 300  # the decompressed size of a bomb, in MiB
+TIMES = 300  # the decompressed size of a bomb in MiB
 ROOT = Path(__file__).parents[4]
 
 VICTIM = """
@@ -40,7 +40,9 @@ def zstd_block(kind: int, size: int, body: bytes, *, last: bool = False) -> byte
 
 
 def zstd_repeated() -> bytes:
-    """Return blocks of one repeated byte: 32,000 to 1, with the largest window that a frame may request."""
+    """Return zstd blocks of one repeated byte, compressed 32,000 to 1, with the largest window that a
+    frame may have.
+    """
     header = struct.pack("<IBB", 0xFD2FB528, 0, 17 << 3)
     return header + zstd_block(1, 1 << 17, b"x") * (8 * TIMES) + zstd_block(0, 0, b"", last=True)
 
@@ -75,8 +77,10 @@ BOMBS: list[tuple[Codec, Callable[[], bytes]]] = [
 
 
 @pytest.mark.parametrize(("codec", "bomb"), BOMBS)
-def test_memory_is_bounded(codec: Codec, bomb: Callable[[], bytes]) -> None:
-    """zstd may use twice the limit, because it keeps a window beside the output. The allocator adds a little."""
+def test_decompressing_a_bomb_uses_bounded_memory(codec: Codec, bomb: Callable[[], bytes]) -> None:
+    """zstd may use twice the limit, because it keeps a window beside the output. The allocator adds a
+    little.
+    """
     victim = subprocess.run(
         [sys.executable, "-c", VICTIM, str(int(codec)), str(BYTES_MAX)],
         input=bomb(),

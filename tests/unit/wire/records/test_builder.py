@@ -1,4 +1,4 @@
-"""Batches that the builder makes: headers, round trips, limits, and rewritten batches."""
+"""Tests of the batch builder: headers, encoding and decoding, limits, and rewritten batches."""
 
 from typing import Any
 
@@ -21,7 +21,7 @@ content = st.lists(st.tuples(maybe_bytes, maybe_bytes, headers, timestamps), min
 
 
 def filled(**fields: Any) -> BatchBuilder:
-    """Return a builder with three records, at 100, 90 and 300 ms."""
+    """Return a builder with three records whose timestamps are 100, 90 and 300 ms."""
     builder = BatchBuilder(**fields)
     for key, timestamp in ((b"a", 100), (b"b", 90), (b"c", 300)):
         builder.append(key, b"value " * 50, (), timestamp)
@@ -30,7 +30,9 @@ def filled(**fields: Any) -> BatchBuilder:
 
 @pytest.mark.parametrize("codec", Codec)
 @given(content=content, base_offset=st.integers(0, 2**62))
-def test_round_trip(codec: Codec, content: list[tuple[Any, ...]], base_offset: int) -> None:
+def test_a_built_batch_decodes_to_the_appended_records(
+    codec: Codec, content: list[tuple[Any, ...]], base_offset: int
+) -> None:
     made = [
         Record(base_offset + index, timestamp, key, value, headers)
         for index, (key, value, headers, timestamp) in enumerate(content)
@@ -47,7 +49,7 @@ def test_round_trip(codec: Codec, content: list[tuple[Any, ...]], base_offset: i
     assert (batch.base_offset, batch.last_offset, batch.count) == (base_offset, made[-1].offset, len(made))
 
 
-def test_the_default_header_is_that_of_a_plain_producer() -> None:
+def test_the_default_header_is_that_of_a_producer_without_id() -> None:
     batch = Batch.read(filled().build())
     assert (batch.base_offset, batch.leader_epoch, batch.attributes) == (0, -1, 0)
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (-1, -1, -1)
@@ -81,13 +83,13 @@ def test_producer_and_sequence_may_be_set_before_the_batch_is_built() -> None:
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (4, 1, 30)
 
 
-def test_log_append_time() -> None:
+def test_log_append_time_is_set_in_the_header() -> None:
     batch = Batch.read(filled(append_time=777).build())
     assert (batch.is_log_append_time, batch.base_timestamp, batch.max_timestamp) == (True, 100, 777)
     assert [record.timestamp for record in records(batch, MIB)] == [777] * 3
 
 
-def test_the_size_is_that_of_the_uncompressed_batch() -> None:
+def test_the_builder_reports_the_size_of_the_uncompressed_batch() -> None:
     builder = BatchBuilder()
     for n in range(300):
         assert builder.size == 61 + len(builder.payload)
@@ -165,12 +167,12 @@ def test_recompress_changes_the_codec_and_keeps_the_records(before: Codec, after
     assert [getattr(batch, name) for name in kept] == [getattr(original, name) for name in kept]
 
 
-def test_recompress_returns_a_batch_that_has_the_codec_unchanged() -> None:
+def test_recompressing_a_batch_in_its_own_codec_returns_it_unchanged() -> None:
     batch = Batch.read(filled(codec=Codec.GZIP).build())
     assert recompress(batch, Codec.GZIP, 9, 0) is batch.buffer
 
 
-def test_recompress_takes_a_level_and_a_bound() -> None:
+def test_recompress_obeys_a_compression_level_and_a_size_limit() -> None:
     builder = BatchBuilder(Codec.LZ4)
     for n in range(2000):
         builder.append(b"%d" % n, b'{"id":%d,"name":"user-%d"}' % (n, n * 7919 % 1007), (), n)
@@ -188,11 +190,11 @@ def test_recompress_of_a_damaged_batch_is_a_decode_error() -> None:
             again = Batch.read(recompress(damaged, Codec.NONE, None, MIB))
         except DecodeError:
             continue
-        assert at in range(61 + 3, 61 + 10)  # flags that gunzip ignores: time and system
+        assert at in range(61 + 3, 61 + 10)  # gunzip ignores these flags and the time.
         assert again.crc_ok()
 
 
-def test_stamped_sets_log_append_time() -> None:
+def test_stamped_sets_log_append_time_in_the_header() -> None:
     original = Batch.read(filled(codec=Codec.LZ4, base_offset=3, transactional=True).build())
     batch = Batch.read(stamped(original, 12345))
     assert batch.crc_ok()
@@ -202,6 +204,6 @@ def test_stamped_sets_log_append_time() -> None:
     assert [record.timestamp for record in records(batch, MIB)] == [12345] * 3
 
 
-def test_sealing_a_read_batch_gives_the_same_bytes() -> None:
+def test_sealing_a_decoded_batch_gives_the_same_bytes() -> None:
     data = filled(base_offset=9, leader_epoch=4).build() + filled(codec=Codec.SNAPPY).build()
     assert b"".join(sealed(batch, batch.payload) for batch in batches(data, strict=True)) == data

@@ -1,4 +1,4 @@
-"""Every codec: round trips, the formats of other writers, damage, and bombs."""
+"""Tests of every codec: compressing and decompressing, the formats of other writers, damage, and bombs."""
 
 import gzip
 import random
@@ -29,13 +29,13 @@ def sizes() -> list[int]:
 
 @pytest.mark.parametrize("codec", Codec)
 @given(data=st.binary(max_size=2000))
-def test_round_trip(codec: Codec, data: bytes) -> None:
+def test_decompressing_compressed_data_returns_the_data(codec: Codec, data: bytes) -> None:
     assert decompress(codec, compress(codec, data), len(data)) == data
 
 
 @pytest.mark.parametrize("codec", Codec)
 @pytest.mark.parametrize("content", [TEXT, bytes(len(TEXT)), random.Random(1).randbytes(len(TEXT))])
-def test_round_trip_around_block_sizes(codec: Codec, content: bytes) -> None:
+def test_data_around_block_sizes_is_unchanged_after_compression_and_decompression(codec: Codec, content: bytes) -> None:
     for size in sizes():
         data = content[:size]
         for source in (data, bytearray(data), memoryview(data)):
@@ -44,7 +44,7 @@ def test_round_trip_around_block_sizes(codec: Codec, content: bytes) -> None:
 
 @pytest.mark.parametrize("codec", COMPRESSED)
 @pytest.mark.parametrize("content", [TEXT, bytes(len(TEXT)), random.Random(1).randbytes(len(TEXT))])
-def test_the_bound_is_exact(codec: Codec, content: bytes) -> None:
+def test_decompression_is_refused_exactly_above_the_size_limit(codec: Codec, content: bytes) -> None:
     data = compress(codec, content)
     assert decompress(codec, data, len(content)) == content
     for less in (len(content) - 1, len(content) // 2, 1, 0):
@@ -60,11 +60,11 @@ def test_the_bound_is_exact(codec: Codec, content: bytes) -> None:
         for level in (levels[0], -1 if -1 in levels else 4, levels[-1])
     ],
 )
-def test_every_level_of_the_topic_configs_is_accepted(codec: Codec, level: int) -> None:
+def test_every_level_that_a_topic_config_allows_is_accepted(codec: Codec, level: int) -> None:
     assert decompress(codec, compress(codec, TEXT, level), len(TEXT)) == TEXT
 
 
-def test_levels_change_the_size_and_the_default_is_that_of_kafka() -> None:
+def test_the_level_changes_the_size_and_the_default_level_is_kafkas() -> None:
     for codec, fast, strong in ((Codec.GZIP, 1, 9), (Codec.LZ4, 1, 12), (Codec.ZSTD, -50, 19)):
         assert len(compress(codec, TEXT, strong)) < len(compress(codec, TEXT, fast)), codec
     assert compress(Codec.GZIP, TEXT) == compress(Codec.GZIP, TEXT, -1) == compress(Codec.GZIP, TEXT, 6)
@@ -86,14 +86,16 @@ def test_unknown_levels_are_refused(codec: Codec, level: int) -> None:
 
 
 def streamed_zstd(data: bytes, **parameters: int) -> bytes:
-    """Return a frame as Java writes it: without content size, and with a window of constant size."""
+    """Return a zstd frame as Java writes it, without a content size and with a window of constant size."""
     settings = zstandard.ZstdCompressionParameters.from_level(3, write_content_size=False, **parameters)
     stream = zstandard.ZstdCompressor(compression_params=settings).compressobj()
     return b"".join(stream.compress(data[pos : pos + 1000]) for pos in range(0, len(data), 1000)) + stream.flush()
 
 
 def framed_lz4(block_id: int, blocks: list[bytes], flags: int = 0x60) -> bytes:
-    """Return a frame of uncompressed blocks with an invalid header checksum, which `lz4_room` does not check."""
+    """Return an lz4 frame of uncompressed blocks with an invalid header checksum, which `lz4_room` does
+    not check.
+    """
     body = b"".join(struct.pack("<I", len(block) | 1 << 31) + block for block in blocks)
     return struct.pack("<IBBB", 0x184D2204, flags, block_id << 4, 0) + body + bytes(4)
 
@@ -104,7 +106,7 @@ def framed_lz4(block_id: int, blocks: list[bytes], flags: int = 0x60) -> bytes:
         (Codec.GZIP, gzip.compress),
         (Codec.GZIP, lambda data: gzip.compress(data[:999]) + gzip.compress(b"") + gzip.compress(data[999:])),
         (Codec.SNAPPY, lambda data: bytes(snappy.compress_raw(data))),
-        (Codec.LZ4, lambda data: bytes(lz4.compress(data))),  # linked blocks, content checksum
+        (Codec.LZ4, lambda data: bytes(lz4.compress(data))),  # linked blocks and a content checksum
         (Codec.LZ4, lambda data: bytes(lz4.compress(data[:999])) + bytes(lz4.compress(data[999:]))),
         (Codec.ZSTD, zstandard.ZstdCompressor(write_checksum=True).compress),
         (Codec.ZSTD, streamed_zstd),
@@ -117,7 +119,7 @@ def test_formats_of_other_writers_are_read(codec: Codec, foreign: Callable[[byte
     assert decompress(codec, foreign(content), len(content)) == content
 
 
-def test_snappy_is_written_as_java_reads_it() -> None:
+def test_snappy_is_written_in_the_format_that_java_reads() -> None:
     data = compress(Codec.SNAPPY, TEXT)
     assert data[:16] == b"\x82SNAPPY\0\0\0\0\1\0\0\0\1"
     pos, content = 16, b""
@@ -128,18 +130,18 @@ def test_snappy_is_written_as_java_reads_it() -> None:
     assert content == TEXT
 
 
-def test_lz4_is_written_as_java_reads_it() -> None:
+def test_lz4_is_written_in_the_format_that_java_reads() -> None:
     data = compress(Codec.LZ4, TEXT)
     magic, flags, blocks = struct.unpack_from("<IBB", data)
     assert (magic, flags >> 6, flags >> 5 & 1, flags & 0b1111) == (0x184D2204, 1, 1, 0)  # version 1, independent blocks
     assert blocks == 4 << 4  # of 64 KiB
 
 
-def test_zstd_is_read_by_its_own_library() -> None:
+def test_the_zstd_library_reads_our_zstd() -> None:
     assert zstandard.decompress(compress(Codec.ZSTD, TEXT)) == TEXT
 
 
-def test_gzip_is_read_by_its_own_library() -> None:
+def test_the_gzip_library_reads_our_gzip() -> None:
     assert gzip.decompress(compress(Codec.GZIP, TEXT)) == TEXT
 
 
@@ -152,7 +154,7 @@ SMALL = TEXT[:300] + bytes(300) + random.Random(3).randbytes(50)
 @pytest.mark.parametrize("codec", COMPRESSED)
 def test_every_truncation_is_a_decode_error(codec: Codec) -> None:
     data = compress(codec, SMALL)
-    whole_blocks = {16} if codec is Codec.SNAPPY else set()  # the header alone is an empty xerial stream
+    whole_blocks = {16} if codec is Codec.SNAPPY else set()  # The header alone is an empty xerial stream.
     for size in set(range(len(data))) - whole_blocks:
         with pytest.raises(DecodeError):
             decompress(codec, data[:size], MIB)
@@ -166,7 +168,7 @@ def test_trailing_bytes_are_a_decode_error(codec: Codec) -> None:
 
 
 def survive(codec: Codec, data: bytes, bytes_max: int) -> None:
-    """Decompress the data. Fail on any exception except DecodeError, and on too much output."""
+    """Decompress the data; fail on any exception except DecodeError, and on too much output."""
     try:
         content = decompress(codec, data, bytes_max)
     except DecodeError:
@@ -222,7 +224,7 @@ def test_random_bytes_raise_only_decode_error(codec: Codec, data: bytes) -> None
 
 
 def test_zstd_frames_with_a_wrong_content_size_are_refused() -> None:
-    honest = zstandard.compress(TEXT)  # single segment with a content size of 4 bytes
+    honest = zstandard.compress(TEXT)  # a single segment with a content size of 4 bytes
     assert honest[4] >> 6 == 2
     for claim in (0, 1, len(TEXT) - 1, len(TEXT) + 1, 2**31, 2**32 - 1):
         with pytest.raises(DecodeError):
@@ -252,20 +254,20 @@ def test_wrong_xerial_lengths_are_refused(claim: int) -> None:
         decompress(Codec.SNAPPY, xerial.HEADER + struct.pack(">i", claim) + bytes(snappy.compress_raw(TEXT)), MIB)
 
 
-def test_a_snappy_block_that_claims_the_bound_gets_no_buffer() -> None:
+def test_a_snappy_block_that_claims_the_maximum_size_gets_no_buffer() -> None:
     with pytest.raises(DecodeError, match="claims"):
         decompress(Codec.SNAPPY, b"\x80\x80\x80\x08\0", 64 * MIB)
 
 
-# ---- room
+# ---- buffer sizes
 
 
-def test_lz4_room_is_the_size_that_the_blocks_can_hold() -> None:
+def test_lz4_room_is_the_largest_size_of_the_blocks() -> None:
     assert frames.lz4_room(framed_lz4(4, [b"a" * 10, b"b" * 7]), MIB) == 17
     assert frames.lz4_room(framed_lz4(4, [b"a" * 10]) * 3, MIB) == 30
     compressed = struct.pack("<IBBB", 0x184D2204, 0x60, 7 << 4, 0) + struct.pack("<I", 10) + bytes(10) + bytes(4)
-    assert frames.lz4_room(compressed, MIB) == 2550  # no block of 4 MiB fits into ten bytes
-    assert frames.lz4_room(framed_lz4(4, [b"a" * 10] * 1000), 15) == 20  # counting stops above `enough`
+    assert frames.lz4_room(compressed, MIB) == 2550  # No block of 4 MiB fits into ten bytes.
+    assert frames.lz4_room(framed_lz4(4, [b"a" * 10] * 1000), 15) == 20  # Counting stops above `enough`.
 
 
 def test_lz4_room_skips_optional_fields() -> None:
@@ -290,7 +292,7 @@ def test_zstd_room_exceeds_the_content_by_less_than_a_block(form: Callable[[byte
         assert frames.zstd_room(data * 3, 1 << 40) == 3 * frames.zstd_room(data, 1 << 40)
 
 
-def test_gzip_is_inflated_in_pieces() -> None:
+def test_gzip_is_decompressed_in_pieces() -> None:
     pieces = list(compression._inflated(memoryview(zlib.compress(bytes(4 * MIB), wbits=31))))
     assert sum(map(len, pieces)) == 4 * MIB
     assert max(map(len, pieces)) == 256 * 1024

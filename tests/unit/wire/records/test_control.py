@@ -1,4 +1,4 @@
-"""Control records: the bytes of Apache Kafka 4.3.1 in both directions, newer versions, and damage."""
+"""Tests of control records: the same bytes as Apache Kafka 4.3.1, newer versions, and damage."""
 
 import pytest
 
@@ -47,7 +47,7 @@ VOTERS = VotersRecord(
     ]
 )
 
-KRAFT: list[tuple[ControlType, KRaftValue, str]] = [  # values from the logs and snapshots of a broker
+KRAFT: list[tuple[ControlType, KRaftValue, str]] = [  # The values are from the logs and snapshots of a broker.
     (ControlType.LEADER_CHANGE, LEADER_CHANGE, "0000 00000001 02 00000001 00 02 00000001 00 00"),
     (
         ControlType.SNAPSHOT_HEADER,
@@ -72,7 +72,7 @@ def control(*pairs: tuple[bytes | None, bytes | None], codec: Codec = Codec.NONE
     return Batch.read(builder.build())
 
 
-def test_a_commit_marker_is_byte_for_byte_kafkas() -> None:
+def test_a_commit_marker_has_the_same_bytes_as_kafkas() -> None:
     assert (
         transaction_marker(
             commit=True,
@@ -88,7 +88,7 @@ def test_a_commit_marker_is_byte_for_byte_kafkas() -> None:
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_transaction_markers_are_read_back(commit: bool) -> None:
+def test_transaction_markers_are_encoded_and_decoded(commit: bool) -> None:
     data = transaction_marker(commit=commit, producer_id=2**40, producer_epoch=7, coordinator_epoch=3, timestamp=5)
     batch = Batch.read(data)
     assert (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.count) == (2**40, 7, -1, 1)
@@ -98,7 +98,9 @@ def test_transaction_markers_are_read_back(commit: bool) -> None:
 
 
 @pytest.mark.parametrize(("number", "value", "encoded"), KRAFT)
-def test_kraft_records_are_byte_for_byte_kafkas(number: ControlType, value: KRaftValue, encoded: str) -> None:
+def test_kraft_control_records_have_the_same_bytes_as_kafkas(
+    number: ControlType, value: KRaftValue, encoded: str
+) -> None:
     batch = Batch.read(kraft_batch([value], base_offset=9, leader_epoch=2, timestamp=77))
     assert (batch.attributes, batch.producer_id, batch.base_sequence) == (0x20, -1, -1)
     assert (batch.base_offset, batch.leader_epoch, batch.max_timestamp) == (9, 2, 77)
@@ -108,7 +110,7 @@ def test_kraft_records_are_byte_for_byte_kafkas(number: ControlType, value: KRaf
     assert list(control_records(batch)) == [ControlRecord(9, number, value)]
 
 
-def test_a_snapshot_begins_with_several_records_in_one_batch() -> None:
+def test_a_snapshot_header_batch_has_several_records() -> None:
     values = [value for _, value, _ in KRAFT]
     batch = Batch.read(kraft_batch(values, base_offset=0, leader_epoch=0, timestamp=1))
     assert [(record.offset, record.type) for record in control_records(batch)] == [
@@ -116,7 +118,7 @@ def test_a_snapshot_begins_with_several_records_in_one_batch() -> None:
     ]
 
 
-def test_a_leader_change_names_its_version() -> None:
+def test_a_leader_change_record_has_its_version_in_the_value() -> None:
     voter = LeaderChangeMessageVoter(voter_id=4, voter_directory_id=bytes(range(16)))
     value = LeaderChangeMessage(version=1, leader_id=4, voters=[voter])
     batch = Batch.read(kraft_batch([value], base_offset=0, leader_epoch=1, timestamp=1))

@@ -1,4 +1,4 @@
-"""CRC-32C checksums compared with published check values."""
+"""Tests of CRC-32C, compared with published check values."""
 
 import pytest
 

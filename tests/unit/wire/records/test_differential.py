@@ -1,4 +1,4 @@
-"""Batches compared with kafka-python and aiokafka (in C and in Python), in both directions."""
+"""Tests of batches in both directions, compared with kafka-python and aiokafka (in C and in Python)."""
 
 from typing import Any
 
@@ -105,7 +105,7 @@ def test_batches_of_other_clients_are_read(writer: Any, codec: Codec, made: list
 
 @pytest.mark.parametrize(("reader", "writer"), list(zip(READERS, WRITERS, strict=True)))
 @pytest.mark.parametrize("codec", Codec)
-def test_a_batch_of_many_records_agrees_with_other_clients(reader: Any, writer: Any, codec: Codec) -> None:
+def test_a_batch_of_many_records_is_the_same_for_other_clients(reader: Any, writer: Any, codec: Codec) -> None:
     compare_read(reader, LARGE, codec)
     compare_written(writer, LARGE, codec)
     theirs = Batch.read(written_by(writer, LARGE, codec))

@@ -1,4 +1,6 @@
-"""All logs in a log directory of Apache Kafka 4.3.1: their batches, and the records that its consumers received."""
+"""Tests with the logs that Apache Kafka 4.3.1 wrote: their batches, and the records that its consumers
+received.
+"""
 
 import json
 import tarfile
@@ -29,7 +31,7 @@ SERVED = [
 
 
 def log_files() -> dict[str, bytes]:
-    """Return the contents by path within the archive, in the order of the segments."""
+    """Map each path in the archive to its content, in the order of the segments."""
     with tarfile.open(GOLDEN / "logdir-clean.tar.xz") as archive:
         members = {member.name: archive.extractfile(member) for member in archive if member.isfile()}
         return {
@@ -53,7 +55,9 @@ def log_of(topic: str, partition: str | int = 0) -> list[Batch]:
 
 
 def visible(log: list[Batch], isolation: str) -> Iterator[Record]:
-    """Yield the records that a consumer sees: no control records, and with read_committed no aborted ones."""
+    """Yield the records that a consumer gets, without control records and, under read_committed, without aborted
+    records.
+    """
     marks = [
         (batch.producer_id, batch.base_offset, next(control_records(batch)).type) for batch in log if batch.is_control
     ]
@@ -73,14 +77,14 @@ def sized(data: bytes | None) -> bytes:
 
 
 def digest(record: Record, timestamp_type: int) -> bytes:
-    """Return the bytes that the recorded checksums cover."""
+    """Return the bytes over which the recorded checksums are computed."""
     head = pack(">qqi", record.offset, record.timestamp, timestamp_type) + sized(record.key) + sized(record.value)
     names = [(name.encode(), value) for name, value in record.headers]
     return head + b"".join(pack(">H", len(name)) + name + sized(value) for name, value in names)
 
 
 @pytest.mark.parametrize(("topic", "partition", "isolation"), SERVED)
-def test_visible_records_are_those_that_kafka_served(topic: str, partition: str, isolation: str) -> None:
+def test_a_consumer_gets_the_records_that_kafka_served(topic: str, partition: str, isolation: str) -> None:
     expected = EXPECTED[topic]["p"][partition][isolation]
     log = log_of(topic, partition)
     timestamp_type = int(log[0].is_log_append_time)
@@ -102,13 +106,13 @@ def test_every_batch_is_valid(path: str) -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_the_golden_logs_have_every_codec(codec: Codec) -> None:
+def test_the_recorded_logs_have_every_codec(codec: Codec) -> None:
     log = log_of(f"codec-{codec.name.lower()}")
     assert [batch.codec for batch in log] == [codec] * 3
     assert [record.key for batch in log for record in records(batch, MIB)] == [b"key-%03d" % n for n in range(30)]
 
 
-def test_edge_cases_are_rebuilt_with_the_same_records() -> None:
+def test_unusual_batches_are_rebuilt_with_the_same_records() -> None:
     for batch in log_of("edge"):
         builder = BatchBuilder(
             base_offset=batch.base_offset,
@@ -122,7 +126,7 @@ def test_edge_cases_are_rebuilt_with_the_same_records() -> None:
         assert builder.build() == batch.buffer
 
 
-def test_uncompressed_batches_are_the_same_when_recompressed_and_back() -> None:
+def test_a_recompressed_and_decompressed_batch_is_unchanged() -> None:
     for batch in log_of("codec-none"):
         for codec in Codec:
             again = Batch.read(recompress(batch, codec, None, MIB))
@@ -130,7 +134,7 @@ def test_uncompressed_batches_are_the_same_when_recompressed_and_back() -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_every_truncation_of_a_log_is_found(codec: Codec) -> None:
+def test_every_truncation_of_a_log_is_detected(codec: Codec) -> None:
     path = f"clean/codec-{codec.name.lower()}-0/00000000000000000000.log"
     whole = [batch.size for batch in batches(FILES[path])]
     ends = [0, whole[0], whole[0] + whole[1], sum(whole)]

@@ -1,4 +1,4 @@
-"""Records of a batch: iteration, validation, and invalid claims."""
+"""Tests of the records of a batch: iteration, validation, and invalid lengths and counts."""
 
 import random
 import tracemalloc
@@ -24,7 +24,7 @@ RECORDS = [
 
 
 def batch(payload: bytes, count: int, attributes: int = 0, last_delta: int | None = None) -> Batch:
-    """Return a batch with any payload, base offset 70, timestamps 1000 and 5000."""
+    """Return a batch with any payload, base offset 70, and timestamps 1000 and 5000."""
     last_delta = count - 1 if last_delta is None else last_delta
     header = HEADER.pack(70, 49 + len(payload), 0, 2, 0, attributes, last_delta, 1000, 5000, -1, -1, -1, count)
     return Batch.read(header + payload)
@@ -38,7 +38,7 @@ def built(codec: Codec = Codec.NONE) -> Batch:
 
 
 def outcomes(damaged: Batch, bytes_max: int) -> Iterator[bool]:
-    """Yield whether iteration and validation succeed. Any exception except DecodeError fails the test."""
+    """Yield whether iteration and whether validation succeed; fail on any exception except DecodeError."""
     for reader in (lambda: list(records(damaged, bytes_max)), lambda: validate_records(damaged, bytes_max)):
         try:
             reader()
@@ -48,25 +48,25 @@ def outcomes(damaged: Batch, bytes_max: int) -> Iterator[bool]:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_records_of_every_codec(codec: Codec) -> None:
+def test_records_of_every_codec_are_decoded(codec: Codec) -> None:
     assert list(records(built(codec), 30 * KIB)) == RECORDS
     assert validate_records(built(codec), 30 * KIB) == (990, 2000)
 
 
 @pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
-def test_records_are_bounded(codec: Codec) -> None:
+def test_the_decompressed_size_of_records_is_limited(codec: Codec) -> None:
     with pytest.raises(TooLarge):
         list(records(built(codec), 20_000))
     with pytest.raises(TooLarge):
         validate_records(built(codec), 20_000)
 
 
-def test_log_append_time_is_the_timestamp_of_all() -> None:
+def test_all_records_have_the_log_append_time_as_timestamp() -> None:
     stamped = batch(bytes(built().payload), 4, LOG_APPEND_TIME)
     assert [record.timestamp for record in records(stamped, 0)] == [5000] * 4
 
 
-def test_an_emptied_batch_has_no_records() -> None:
+def test_a_batch_emptied_by_compaction_has_no_records() -> None:
     for codec in Codec:
         assert list(records(batch(b"", 0, codec, last_delta=9), 0)) == []
 
@@ -80,13 +80,13 @@ def test_offset_gaps_from_compaction_are_accepted() -> None:
         validate_records(batch(kept, 2), 0)
 
 
-@pytest.mark.parametrize("offset_delta", ["13", "0f", "01"])  # 10 above the last offset, -8, -1
+@pytest.mark.parametrize("offset_delta", ["13", "0f", "01"])  # 10 above the last offset, then -8 and -1
 def test_offsets_outside_of_the_batch_are_a_decode_error(offset_delta: str) -> None:
     with pytest.raises(DecodeError, match="offset delta"):
         list(records(batch(bytes.fromhex(f"0c 00 00 {offset_delta} 01 01 00"), 1, last_delta=8), 0))
 
 
-def test_header_names_that_are_not_utf8_are_read_as_java_reads_them() -> None:
+def test_header_names_that_are_not_utf8_are_decoded_as_in_java() -> None:
     payload = bytes.fromhex("14 00 00 00 01 01 02 04 61 ff 01")
     assert [record.headers for record in records(batch(payload, 1), 0)] == [(("a\N{REPLACEMENT CHARACTER}", None),)]
 
@@ -161,7 +161,7 @@ def test_validation_returns_the_smallest_and_the_largest_timestamp(deltas: list[
     assert validate_records(Batch.read(builder.build()), 0) == (1000 + min(deltas), 1000 + max(deltas))
 
 
-def test_the_number_of_headers_is_bounded() -> None:
+def test_the_number_of_headers_is_limited() -> None:
     def with_headers(count: int) -> Batch:
         builder = BatchBuilder()
         builder.append(None, None, (("", None),) * count)
@@ -171,7 +171,7 @@ def test_the_number_of_headers_is_bounded() -> None:
     assert list(outcomes(with_headers(250_001), 0)) == [False, False]
 
 
-def test_the_smallest_headers_take_bounded_memory() -> None:
+def test_the_smallest_headers_use_bounded_memory() -> None:
     builder = BatchBuilder()
     builder.append(None, None, (("", None),) * 250_000)
     whole = Batch.read(builder.build())
@@ -186,7 +186,7 @@ def test_the_smallest_headers_take_bounded_memory() -> None:
 
 
 @pytest.mark.parametrize("codec", Codec)
-def test_a_claimed_count_reserves_nothing(codec: Codec) -> None:
+def test_a_claimed_record_count_allocates_no_memory(codec: Codec) -> None:
     payload = compress(codec, bytes.fromhex(FINE))
     with pytest.raises(DecodeError, match="2000000000 records"):
         list(records(batch(payload, 2_000_000_000, codec), KIB))
@@ -213,7 +213,7 @@ def test_every_truncation_within_the_compressed_records_is_a_decode_error() -> N
 @pytest.mark.parametrize("codec", Codec)
 def test_a_changed_byte_raises_only_decode_error(codec: Codec) -> None:
     whole = built(codec).buffer.tobytes()
-    for at in (*range(16), *range(21, min(len(whole), 700))):  # everything but magic and checksum
+    for at in (*range(16), *range(21, min(len(whole), 700))):  # everything but the magic byte and the checksum
         for value in (0, 1, 0x7F, 0x80, 0xFF, whole[at] ^ 2):
             try:
                 damaged = Batch.read(whole[:at] + bytes([value]) + whole[at + 1 :])
@@ -223,7 +223,7 @@ def test_a_changed_byte_raises_only_decode_error(codec: Codec) -> None:
 
 
 @given(seed=st.integers(0, 2**32), edits=st.integers(1, 6))
-def test_mutations_raise_only_decode_error(seed: int, edits: int) -> None:
+def test_random_mutations_raise_only_decode_error(seed: int, edits: int) -> None:
     rng, payload = random.Random(seed), bytearray(built().payload[:300])
     for _ in range(edits):
         at = rng.randrange(len(payload))
@@ -235,7 +235,7 @@ def test_mutations_raise_only_decode_error(seed: int, edits: int) -> None:
         assert len(list(outcomes(batch(bytes(payload), count), 64 * KIB))) == 2
 
 
-def test_records_come_one_by_one() -> None:
+def test_records_are_decoded_one_by_one() -> None:
     damaged = batch(bytes.fromhex(FINE + "0e 00 00 02 01 01 00"), 2)
     run = records(damaged, 0)
     assert next(run).offset == 70
@@ -243,7 +243,7 @@ def test_records_come_one_by_one() -> None:
         next(run)
 
 
-def test_nothing_is_read_beyond_the_batch() -> None:
+def test_no_byte_is_read_beyond_the_batch() -> None:
     one = built().buffer.tobytes()
     middle = Batch.read(one + one + one, len(one))
     assert middle.size == len(one) > HEADER_BYTES

@@ -1,4 +1,7 @@
-"""The validation of records agrees with a plain reading of the same bytes, inside runs of one shape and outside."""
+"""Tests of the validation of records, compared with a plain decoder of the same bytes.
+
+Validation handles a run, a sequence of records whose fields have the same sizes, at once.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ def record(index: int, stamp: int = 0, key: bytes | None = None, value: bytes | 
 
 
 def read_plainly(data: bytes, count: int) -> Walked:
-    """Validate records like `walked`, one integer after the other."""
+    """Validate records like `walked`, but decode one integer after another."""
     pos, stamps, keyless = 0, [], 0
     try:
         for index in range(count):
@@ -65,7 +68,7 @@ def read_plainly(data: bytes, count: int) -> Walked:
 
 
 def agree(data: bytes, count: int) -> bool:
-    """Return whether the bytes are valid. Fail if both readings disagree."""
+    """Return whether the bytes are valid; fail if both implementations disagree."""
     try:
         expected = read_plainly(data, count)
     except DecodeError:
@@ -77,7 +80,9 @@ def agree(data: bytes, count: int) -> bool:
 
 
 def some_records(dice: random.Random) -> Sequence[bytes]:
-    """Return runs of equal shapes with other records between them, as producers mix them."""
+    """Return a strategy for runs of similar records with other records between them, as producers write
+    them.
+    """
     made: list[bytes] = []
     for _ in range(dice.randint(1, 6)):
         size, key_size, headers = dice.choice((0, 1, 40, 63, 64, 100, 300)), dice.choice((None, 0, 5, 80)), 0
@@ -91,7 +96,7 @@ def some_records(dice: random.Random) -> Sequence[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_the_walk_agrees_with_a_plain_reading(seed: int) -> None:
+def test_validation_agrees_with_a_plain_decoder(seed: int) -> None:
     dice = random.Random(seed)
     made = some_records(dice)
     data = b"".join(made)
@@ -108,7 +113,7 @@ def test_the_walk_agrees_with_a_plain_reading(seed: int) -> None:
 @pytest.mark.parametrize(
     "index", [0, 1, 60, 63, 64, 65, 8150, 8191, 8192, 16_380, (1 << 20) - 30, 1 << 20, (1 << 27) - 5]
 )
-def test_a_run_ends_where_the_bytes_of_its_offset_deltas_change(index: int, size: int) -> None:
+def test_a_run_ends_where_the_size_of_the_offset_deltas_changes(index: int, size: int) -> None:
     count = 100
     made = [record(index + at, value=bytes(size)) for at in range(count)]
     data, border = b"".join(made), 64 if index < 64 else (index | 8191) + 1
@@ -153,7 +158,7 @@ def test_the_extreme_timestamps_of_a_run_are_found(stamps: list[int]) -> None:
     assert walked(data, 45, 0) == Walked(min(stamps), max(stamps), 45)
 
 
-def test_equal_records_form_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_of_equal_sizes_form_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
 
     def noted(*args: int) -> object:
@@ -169,7 +174,7 @@ def test_equal_records_form_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(("headers_max", "fits"), [(11, False), (12, True), (13, True)])
-def test_the_number_of_headers_in_all_records_is_bounded(headers_max: int, fits: bool) -> None:
+def test_the_number_of_headers_of_all_records_is_limited(headers_max: int, fits: bool) -> None:
     data = b"".join(record(index, value=bytes(index), headers=4) for index in range(3))
     if fits:
         assert walked(data, 3, headers_max).keyless == 3
@@ -180,7 +185,7 @@ def test_the_number_of_headers_in_all_records_is_bounded(headers_max: int, fits:
 
 @pytest.mark.parametrize("null", [b"\x81\x00", b"\x81\x80\x80\x80\x00"])
 @pytest.mark.parametrize("count", [1, RUN_RECORDS_MIN + 1])
-def test_a_null_in_an_overlong_varint_is_a_null(null: bytes, count: int) -> None:
+def test_a_null_encoded_in_too_many_bytes_is_a_null(null: bytes, count: int) -> None:
     keyless = b"".join(lengthened(b"\0\0" + varint(index) + null + b"\0\0") for index in range(count))
     assert agree(keyless, count)
     assert walked(keyless, count, MANY).keyless == count

@@ -1,4 +1,4 @@
-"""The varints of records: published examples, both ends of the range, and encodings that are too long."""
+"""Tests of zigzag varints: published examples, both ends of the range, and encodings that are too long."""
 
 import pytest
 from hypothesis import given
@@ -45,7 +45,7 @@ def test_int64_values_have_the_published_encodings(value: int, encoded: str) -> 
 
 
 @given(st.integers(-(2**63), 2**63 - 1))
-def test_round_trip(value: int) -> None:
+def test_an_encoded_number_decodes_to_the_same_number(value: int) -> None:
     data = varint(value)
     assert read_varlong(data, 0) == (value, len(data))
     for size in range(len(data)):
@@ -54,16 +54,16 @@ def test_round_trip(value: int) -> None:
 
 
 @pytest.mark.parametrize("encoded", ["808080808000", "ffffffff1f", "8080808010", "ffffffffffff01"])
-def test_an_int32_has_five_bytes_and_32_bits(encoded: str) -> None:
+def test_an_int32_has_at_most_five_bytes_and_32_bits(encoded: str) -> None:
     with pytest.raises(DecodeError, match="32 bits"):
         read_varint(bytes.fromhex(encoded), 0)
 
 
 @pytest.mark.parametrize("encoded", ["8080808080808080808000", "ffffffffffffffffff02"])
-def test_an_int64_has_ten_bytes_and_64_bits(encoded: str) -> None:
+def test_an_int64_has_at_most_ten_bytes_and_64_bits(encoded: str) -> None:
     with pytest.raises(DecodeError, match="64 bits"):
         read_varlong(bytes.fromhex(encoded), 0)
 
 
-def test_an_overlong_varint_is_read() -> None:
+def test_a_varint_with_too_many_bytes_is_decoded() -> None:
     assert read_varint(bytes.fromhex("8280808000"), 0) == (1, 5)

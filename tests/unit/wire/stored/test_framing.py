@@ -1,4 +1,6 @@
-"""Types and versions of stored records: the bytes of Kafka 4.3.1's own logs, and refusals."""
+"""Tests of the types and versions of stored records, with the bytes of Kafka 4.3.1's own logs and with
+invalid bytes.
+"""
 
 import json
 import lzma
@@ -47,7 +49,7 @@ CATALOGUES: dict[str, Catalogue] = {
 
 @cache
 def logged() -> dict[tuple[str, int], Record]:
-    """Return the records of Kafka's own topics by partition and offset, without control records."""
+    """Map (partition, offset) to each record of Kafka's internal topics, without control records."""
     found: dict[tuple[str, int], Record] = {}
     with tarfile.open(GOLDEN / "logdir-clean.tar.xz") as tar:
         for member in tar:
@@ -64,14 +66,14 @@ def logged() -> dict[tuple[str, int], Record]:
 
 
 def dumped(metadata: bool) -> Iterator[tuple[Record, Any]]:
-    """Yield each record with the output of Kafka's DumpLogSegments."""
+    """Yield each record with the output of Kafka's DumpLogSegments for it."""
     with lzma.open(GOLDEN / "logged-records.jsonl.xz", "rt") as file:
         for row in map(json.loads, file):
             if row["partition"].startswith("__cluster_metadata") == metadata:
                 yield logged()[row["partition"], row["offset"]], row
 
 
-def test_metadata_records_have_the_values_that_kafka_reads() -> None:
+def test_metadata_records_have_the_values_that_kafka_dumps() -> None:
     types = set()
     for record, row in dumped(metadata=True):
         assert record.value is not None
@@ -84,7 +86,7 @@ def test_metadata_records_have_the_values_that_kafka_reads() -> None:
     assert len(types) == 18
 
 
-def test_coordinators_records_have_the_values_that_kafka_reads() -> None:
+def test_coordinator_records_have_the_values_that_kafka_dumps() -> None:
     types = set()
     for record, row in dumped(metadata=False):
         assert record.key is not None
@@ -109,14 +111,14 @@ def test_coordinators_records_have_the_values_that_kafka_reads() -> None:
 
 
 def carried(cls: type[Stored], data: bytes) -> dict[str, Any]:
-    """Return the payload of a member of a classic group, which DumpLogSegments prints decoded."""
+    """Return the metadata of a classic group member, which DumpLogSegments prints decoded."""
     version = int.from_bytes(data[:2], "big")
     message = decode_versioned(cls, data)
     assert encode_versioned(message, version) == data
     return plain(message, version)
 
 
-def test_catalogues_have_all_types() -> None:
+def test_the_tables_of_record_types_are_complete() -> None:
     assert sorted(METADATA_RECORDS) == [
         0,
         1,
@@ -150,7 +152,7 @@ def test_catalogues_have_all_types() -> None:
         assert all(key.record_type == value.record_type == number for number, (key, value) in catalogue.items())
 
 
-def test_a_metadata_record_has_kafkas_frame() -> None:
+def test_a_metadata_record_has_the_same_frame_as_kafkas() -> None:
     record = TopicRecord("t", bytes(range(16)))
     assert encode_metadata(record, 0) == bytes.fromhex("01 02 00 02 74 000102030405060708090a0b0c0d0e0f 00")
     assert decode_metadata(memoryview(encode_metadata(record, 0))) == record
@@ -181,7 +183,7 @@ def test_a_metadata_record_has_kafkas_frame() -> None:
         "a varint without end",
     ],
 )
-def test_broken_metadata_records_are_refused(frame: str) -> None:
+def test_malformed_metadata_records_are_refused(frame: str) -> None:
     with pytest.raises(DecodeError):
         decode_metadata(bytes.fromhex(frame))
 
@@ -198,12 +200,12 @@ def test_a_field_that_the_version_lacks_is_an_encode_error() -> None:
     assert decode_metadata(encode_metadata(record, 1)) == record
 
 
-def test_unknown_tagged_fields_of_a_record_are_written_back() -> None:
+def test_unknown_tagged_fields_of_a_record_are_kept() -> None:
     frame = bytes.fromhex("01 02 00 02 74 000102030405060708090a0b0c0d0e0f 01 09 02 abcd")
     assert encode_metadata(decode_metadata(frame), 0) == frame
 
 
-def test_an_offset_commit_record_has_kafkas_frame() -> None:
+def test_an_offset_commit_record_has_the_same_bytes_as_kafkas() -> None:
     key, value = OffsetCommitKey("g", "t", 1), OffsetCommitValue(5, -1, "", 6)
     assert encode_key(key) == bytes.fromhex("0001 0001 67 0001 74 00000001")
     assert encode_versioned(value, 3) == bytes.fromhex("0003 0000000000000005 ffffffff 0000 0000000000000006")
@@ -211,18 +213,18 @@ def test_an_offset_commit_record_has_kafkas_frame() -> None:
 
 
 @pytest.mark.parametrize("data", ["", "00", "0001", "ffff 00"])
-def test_broken_keys_are_refused(data: str) -> None:
+def test_malformed_record_keys_are_refused(data: str) -> None:
     with pytest.raises(DecodeError):
         decode_key(GROUP_RECORDS, bytes.fromhex(data))
 
 
-def test_a_key_of_an_unknown_type_is_refused() -> None:
+def test_a_record_key_of_an_unknown_type_is_refused() -> None:
     with pytest.raises(UnknownRecordType, match="record type 9"):
         decode_key(GROUP_RECORDS, bytes.fromhex("0009 0001 67"))
 
 
 @pytest.mark.parametrize(("version", "readable"), [(3, True), (4, False), (-1, False)])
-def test_a_newer_subscription_version_is_read_only_with_newer(version: int, readable: bool) -> None:
+def test_a_subscription_of_a_newer_version_is_decoded_only_if_newer_is_set(version: int, readable: bool) -> None:
     subscription = ConsumerProtocolSubscription(["t"], None, [], 3, "rack")
     data = version.to_bytes(2, "big", signed=True) + encode_versioned(subscription, 3)[2:] + b"appended later"
     if readable:
