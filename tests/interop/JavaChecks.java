@@ -82,8 +82,8 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Apache Kafka's own clients against a broker: prints "ok NAME" or "not ok NAME: why" for each check.
- * The second broker is for the last checks, and is killed and started again where they print "kill".
+ * Checks a broker with Apache Kafka's own clients: prints "ok NAME" or "not ok NAME: reason" for each check.
+ * The last checks use a second broker, which is killed and restarted when they print "kill".
  */
 public class JavaChecks {
     static final Duration PATIENCE = Duration.ofSeconds(30);
@@ -116,7 +116,7 @@ public class JavaChecks {
     }
 
     static void topics() {
-        check("create says what it made", () -> {
+        check("create returns the created topics", () -> {
             var name = unused();
             var made = admin.createTopics(List.of(new NewTopic(name, 3, (short) 1).configs(Map.of("retention.ms", "5000"))));
             same(3, made.numPartitions(name).get());
@@ -125,19 +125,19 @@ public class JavaChecks {
             same("delete", made.config(name).get().get("cleanup.policy").value());
             same(false, made.topicId(name).get().equals(Uuid.ZERO_UUID));
         });
-        check("create takes the defaults of the broker", () -> {
+        check("create uses the defaults of the broker", () -> {
             var name = unused();
             var made = admin.createTopics(List.of(new NewTopic(name, Optional.empty(), Optional.empty())));
             same(1, made.numPartitions(name).get());
             same(1, made.replicationFactor(name).get());
         });
-        check("create with an assignment", () -> {
+        check("create uses a replica assignment", () -> {
             var node = admin.describeCluster().nodes().get().iterator().next().id();
             var name = unused();
             admin.createTopics(List.of(new NewTopic(name, Map.of(0, List.of(node), 1, List.of(node))))).all().get();
             same(2, eventually(() -> describe(name)).partitions().size());
         });
-        check("create only to validate makes nothing", () -> {
+        check("create with validateOnly creates no topic", () -> {
             var name = unused();
             var options = new CreateTopicsOptions().validateOnly(true);
             same(2, admin.createTopics(List.of(new NewTopic(name, 2, (short) 1)), options).numPartitions(name).get());
@@ -147,21 +147,21 @@ public class JavaChecks {
             var name = topic(1);
             refused(TopicExistsException.class, create(name, 1, 1));
         });
-        check("create refuses a wrong name", () -> refused(InvalidTopicException.class, create("a/b", 1, 1)));
+        check("create refuses an invalid name", () -> refused(InvalidTopicException.class, create("a/b", 1, 1)));
         check("create refuses a name that is too long", () ->
             refused(InvalidTopicException.class, create("x".repeat(250), 1, 1)));
-        check("create refuses no partitions", () -> refused(InvalidPartitionsException.class, create(unused(), 0, 1)));
+        check("create refuses zero partitions", () -> refused(InvalidPartitionsException.class, create(unused(), 0, 1)));
         check("create refuses more replicas than brokers", () ->
             refused(InvalidReplicationFactorException.class, create(unused(), 1, 2)));
         check("create refuses an unknown config", () -> refused(InvalidConfigurationException.class,
             admin.createTopics(List.of(new NewTopic(unused(), 1, (short) 1).configs(Map.of("no.such", "1")))).all()));
-        check("one refused topic does not spoil the others", () -> {
+        check("one refused topic does not affect the others", () -> {
             var good = unused();
             var made = admin.createTopics(List.of(new NewTopic(good, 1, (short) 1), new NewTopic("a/b", 1, (short) 1)));
             made.values().get(good).get();
             refused(InvalidTopicException.class, made.values().get("a/b"));
         });
-        check("describe by name and by id", () -> {
+        check("describe finds topics by name and by id", () -> {
             var name = topic(2);
             var byName = describe(name);
             var id = byName.topicId();
@@ -179,17 +179,17 @@ public class JavaChecks {
             refused(UnknownTopicOrPartitionException.class, admin.describeTopics(List.of(unused())).allTopicNames()));
         check("describe refuses an unknown id", () -> refused(UnknownTopicIdException.class,
             admin.describeTopics(TopicCollection.ofTopicIds(List.of(Uuid.randomUuid()))).allTopicIds()));
-        check("list knows all topics and their ids", () -> {
+        check("list returns all topics and their ids", () -> {
             var name = topic(1);
             var listing = admin.listTopics().namesToListings().get().get(name);
             same(describe(name).topicId(), listing.topicId());
         });
-        check("delete by name", () -> {
+        check("delete removes a topic by name", () -> {
             var name = topic(1);
             admin.deleteTopics(List.of(name)).all().get();
             eventually(() -> refused(UnknownTopicOrPartitionException.class, admin.describeTopics(List.of(name)).allTopicNames()));
         });
-        check("delete by id", () -> {
+        check("delete removes a topic by id", () -> {
             var name = topic(1);
             admin.deleteTopics(TopicCollection.ofTopicIds(List.of(describe(name).topicId()))).all().get();
             eventually(() -> same(false, admin.listTopics().names().get().contains(name)));
@@ -201,7 +201,7 @@ public class JavaChecks {
     }
 
     static void cluster() {
-        check("describe cluster", () -> {
+        check("the cluster is described", () -> {
             var cluster = admin.describeCluster();
             same(1, cluster.nodes().get().size());
             var node = cluster.nodes().get().iterator().next();
@@ -212,7 +212,7 @@ public class JavaChecks {
     }
 
     static void configs() {
-        check("a topic's config is set, told and unset", () -> {
+        check("a topic's config is set, described and unset", () -> {
             var topic = new ConfigResource(ConfigResource.Type.TOPIC, topic(1));
             same("604800000 DEFAULT_CONFIG", told(topic, "retention.ms"));
             alter(topic, OpType.SET, "retention.ms", "5000");
@@ -227,7 +227,7 @@ public class JavaChecks {
             alter(topic, OpType.SUBTRACT, "cleanup.policy", "delete");
             eventually(() -> same("compact DYNAMIC_TOPIC_CONFIG", told(topic, "cleanup.policy")));
         });
-        check("a changed config is obeyed", () -> {
+        check("a changed config takes effect", () -> {
             var place = new TopicPartition(topic(1), 0);
             alter(new ConfigResource(ConfigResource.Type.TOPIC, place.topic()), OpType.SET, "max.message.bytes", "200");
             eventually(() -> refused(RecordTooLargeException.class, () -> {
@@ -236,14 +236,14 @@ public class JavaChecks {
                 }
             }));
         });
-        check("a change that is only validated changes nothing", () -> {
+        check("a change with validateOnly changes nothing", () -> {
             var topic = new ConfigResource(ConfigResource.Type.TOPIC, topic(1));
             var change = List.of(new AlterConfigOp(new ConfigEntry("retention.ms", "5000"), OpType.SET));
             var validate = new AlterConfigsOptions().validateOnly(true);
             admin.incrementalAlterConfigs(Map.of(topic, change), validate).all().get();
             same("604800000 DEFAULT_CONFIG", told(topic, "retention.ms"));
         });
-        check("a refused change does not spoil the others", () -> {
+        check("a refused change does not affect the others", () -> {
             var good = new ConfigResource(ConfigResource.Type.TOPIC, topic(1));
             var absent = new ConfigResource(ConfigResource.Type.TOPIC, unused());
             var bad = new ConfigResource(ConfigResource.Type.TOPIC, topic(1));
@@ -254,7 +254,7 @@ public class JavaChecks {
             refused(UnknownTopicOrPartitionException.class, done.values().get(absent));
             refused(InvalidConfigurationException.class, done.values().get(bad));
         });
-        check("configs of this broker and of all brokers", () -> {
+        check("configs of one broker and of all brokers are changed", () -> {
             var own = new ConfigResource(ConfigResource.Type.BROKER, "" + node());
             var every = new ConfigResource(ConfigResource.Type.BROKER, "");
             var topic = new ConfigResource(ConfigResource.Type.TOPIC, topic(1));
@@ -268,7 +268,7 @@ public class JavaChecks {
         });
         check("a read-only config of a broker is refused", () -> refused(InvalidRequestException.class, () ->
             alter(new ConfigResource(ConfigResource.Type.BROKER, "" + node()), OpType.SET, "num.partitions", "7")));
-        check("configs of a group and of client metrics", () -> {
+        check("configs of a group and of client metrics are changed", () -> {
             var group = new ConfigResource(ConfigResource.Type.GROUP, unused());
             alter(group, OpType.SET, "consumer.session.timeout.ms", "50000");
             eventually(() -> same("50000 DYNAMIC_GROUP_CONFIG", told(group, "consumer.session.timeout.ms")));
@@ -280,7 +280,7 @@ public class JavaChecks {
     }
 
     static void features() {
-        check("a feature goes down and up again", () -> {
+        check("a feature level is lowered and raised again", () -> {
             for (var to : List.of(new FeatureUpdate((short) 0, FeatureUpdate.UpgradeType.SAFE_DOWNGRADE),
                     new FeatureUpdate((short) 2, FeatureUpdate.UpgradeType.UPGRADE))) {
                 admin.updateFeatures(Map.of("transaction.version", to), new UpdateFeaturesOptions()).all().get();
@@ -290,7 +290,7 @@ public class JavaChecks {
                 });
             }
         });
-        check("a level that is not supported is refused", () -> refused(InvalidUpdateVersionException.class,
+        check("an unsupported feature level is refused", () -> refused(InvalidUpdateVersionException.class,
             admin.updateFeatures(Map.of("group.version", new FeatureUpdate((short) 9, FeatureUpdate.UpgradeType.UPGRADE)),
                 new UpdateFeaturesOptions()).all()));
         check("an unknown broker cannot be unregistered", () ->
@@ -313,7 +313,7 @@ public class JavaChecks {
     }
 
     static void credentials() {
-        check("a SCRAM credential is set, told and deleted", () -> {
+        check("a SCRAM credential is set, described and deleted", () -> {
             var user = unused();
             var info = new ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096);
             admin.alterUserScramCredentials(List.of(new UserScramCredentialUpsertion(user, info, "secret"))).all().get();
@@ -323,13 +323,13 @@ public class JavaChecks {
             eventually(() -> refused(ResourceNotFoundException.class,
                 admin.describeUserScramCredentials(List.of(user)).description(user)));
         });
-        check("a SCRAM credential of too few iterations is refused", () -> refused(UnacceptableCredentialException.class,
+        check("a SCRAM credential with too few iterations is refused", () -> refused(UnacceptableCredentialException.class,
             admin.alterUserScramCredentials(List.of(new UserScramCredentialUpsertion(
                 unused(), new ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4095), "secret"))).all()));
     }
 
     static void offsets() {
-        check("list offsets of every kind", () -> {
+        check("list offsets answers every kind of offset", () -> {
             var place = new TopicPartition(topic(1), 0);
             send(place, Map.of(), 10);
             same(0L, offset(place, OffsetSpec.earliest()));
@@ -340,7 +340,7 @@ public class JavaChecks {
             same(-1L, offset(place, OffsetSpec.forTimestamp(now + 60_000)));
             same(-1L, offset(place, OffsetSpec.latestTiered()));
         });
-        check("list offsets of an empty partition", () -> {
+        check("list offsets answers for an empty partition", () -> {
             var place = new TopicPartition(topic(1), 0);
             same(0L, offset(place, OffsetSpec.latest()));
             same(-1L, offset(place, OffsetSpec.maxTimestamp()));
@@ -364,7 +364,7 @@ public class JavaChecks {
                 same(100, read(place, 100, Map.of()).size());
             });
         }
-        check("keys, values, headers and timestamps come back", () -> {
+        check("keys, values, headers and timestamps are read unchanged", () -> {
             var place = new TopicPartition(topic(1), 0);
             try (var producer = producer(Map.of())) {
                 var full = new ProducerRecord<>(place.topic(), 0, now, bytes("key"), bytes("value"));
@@ -385,7 +385,7 @@ public class JavaChecks {
             same(null, got.get(1).key());
             same(null, got.get(1).value());
         });
-        check("a record of a megabyte, and one too large", () -> {
+        check("a record of a megabyte is accepted and a larger one is refused", () -> {
             var place = new TopicPartition(topic(1), 0);
             try (var producer = producer(Map.of("max.request.size", "10000000"))) {
                 producer.send(new ProducerRecord<>(place.topic(), 0, null, noise(1_000_000))).get();
@@ -394,12 +394,12 @@ public class JavaChecks {
             }
             same(1_000_000, read(place, 1, Map.of()).get(0).value().length);
         });
-        check("a topic is made by its first record", () -> {
+        check("a topic is auto-created by its first record", () -> {
             var place = new TopicPartition(unused(), 0);
             send(place, Map.of(), 3);
             same(3, read(place, 3, Map.of()).size());
         });
-        check("a producer follows a topic that was made again", () -> {
+        check("a producer continues after its topic was recreated", () -> {
             var name = topic(1);
             try (var producer = producer(Map.of())) {
                 same(0L, producer.send(new ProducerRecord<>(name, 0, null, bytes("first"))).get().offset());
@@ -412,7 +412,7 @@ public class JavaChecks {
     }
 
     static void consuming() {
-        check("a consumer sees partitions and offsets", () -> {
+        check("a consumer lists partitions and offsets", () -> {
             var name = topic(2);
             var place = new TopicPartition(name, 1);
             send(place, Map.of(), 10);
@@ -425,7 +425,7 @@ public class JavaChecks {
                 same(null, consumer.offsetsForTimes(Map.of(place, now + 60_000)).get(place));
             }
         });
-        check("a consumer seeks", () -> {
+        check("a consumer seeks to offsets", () -> {
             var place = new TopicPartition(topic(1), 0);
             send(place, Map.of("compression.type", "lz4", "linger.ms", "50"), 100);
             try (var consumer = consumer(Map.of())) {
@@ -438,12 +438,12 @@ public class JavaChecks {
                 same(100L, consumer.position(place));
             }
         });
-        check("read_committed reads what has no transaction", () -> {
+        check("read_committed reads records outside of transactions", () -> {
             var place = new TopicPartition(topic(1), 0);
             send(place, Map.of(), 10);
             same(10, read(place, 10, Map.of("isolation.level", "read_committed")).size());
         });
-        check("an offset out of range is told", () -> {
+        check("an offset out of range is reported", () -> {
             var place = new TopicPartition(topic(1), 0);
             try (var consumer = consumer(Map.of("auto.offset.reset", "none"))) {
                 consumer.assign(Set.of(place));
@@ -451,7 +451,7 @@ public class JavaChecks {
                 refused(OffsetOutOfRangeException.class, () -> poll(consumer, 1));
             }
         });
-        check("a consumer does not make a topic against its will", () -> {
+        check("a consumer without auto-creation creates no topic", () -> {
             var name = unused();
             try (var consumer = consumer(Map.of("allow.auto.create.topics", "false"))) {
                 consumer.assign(Set.of(new TopicPartition(name, 0)));
@@ -459,13 +459,13 @@ public class JavaChecks {
             }
             same(false, admin.listTopics().names().get().contains(name));
         });
-        check("a small fetch gets a large batch whole", () -> {
+        check("a small fetch returns a large batch whole", () -> {
             var place = new TopicPartition(topic(1), 0);
             send(place, Map.of("linger.ms", "50", "batch.size", "100000"), 500);
             var limits = Map.of("fetch.max.bytes", "100", "max.partition.fetch.bytes", "100");
             same(500, read(place, 500, limits).size());
         });
-        check("many partitions in one session", () -> {
+        check("one fetch session has many partitions", () -> {
             var name = topic(20);
             for (var partition = 0; partition < 20; partition++) send(new TopicPartition(name, partition), Map.of(), 5);
             try (var consumer = consumer(Map.of())) {
@@ -477,7 +477,7 @@ public class JavaChecks {
                 same(13, poll(consumer, 1).get(0).partition());
             }
         });
-        check("a parked fetch wakes", () -> {
+        check("an append completes a waiting fetch", () -> {
             var place = new TopicPartition(topic(1), 0);
             var consumer = consumer(Map.of("fetch.max.wait.ms", "60000", "request.timeout.ms", "90000"));
             try {
@@ -487,17 +487,17 @@ public class JavaChecks {
                 send(place, Map.of(), 1);
                 same(1, poll(consumer, 1).size());
             } finally {
-                consumer.close(CloseOptions.timeout(Duration.ZERO)); // or it waits for the next parked fetch
+                consumer.close(CloseOptions.timeout(Duration.ZERO)); // otherwise close waits for the next waiting fetch
             }
         });
     }
 
-    // ---- how a check is made
+    // ---- helpers of the checks
 
     static final long now = System.currentTimeMillis();
 
     static void groups() {
-        check("a group reads, commits and goes on", () -> {
+        check("a group reads, commits and continues", () -> {
             var place = new TopicPartition(topic(1), 0);
             var group = unused();
             send(place, Map.of(), 10);
@@ -512,7 +512,7 @@ public class JavaChecks {
             }
         });
         for (var assignor : List.of("RangeAssignor", "CooperativeStickyAssignor")) {
-            check("members share and hand over, " + assignor, () -> {
+            check("members share partitions and take over from a closed one, " + assignor, () -> {
                 var name = topic(4);
                 var group = unused();
                 var strategy = Map.of("partition.assignment.strategy", "org.apache.kafka.clients.consumer." + assignor);
@@ -525,7 +525,7 @@ public class JavaChecks {
                 }
             });
         }
-        check("members of the new protocol share and hand over", () -> {
+        check("members of the consumer protocol share partitions and take over", () -> {
             var name = topic(4);
             var group = unused();
             try (var stays = newMember(group, name)) {
@@ -546,7 +546,7 @@ public class JavaChecks {
                 same(3L, again.committed(Set.of(new TopicPartition(name, 0))).get(new TopicPartition(name, 0)).offset());
             }
         });
-        check("a group goes over to the new protocol and back while a member lives on", () -> {
+        check("a group migrates to the consumer protocol and back while a member stays", () -> {
             var name = topic(4);
             var group = unused();
             try (var stays = member(group, name, Map.of())) {
@@ -563,7 +563,7 @@ public class JavaChecks {
                 same(GroupType.CLASSIC, admin.describeConsumerGroups(List.of(group)).all().get().get(group).type());
             }
         });
-        check("a static member comes back without a rebalance", () -> {
+        check("a static member returns without a rebalance", () -> {
             var name = topic(2);
             var group = unused();
             var instance = Map.of("group.instance.id", "one");
@@ -602,7 +602,7 @@ public class JavaChecks {
             refused(GroupIdNotFoundException.class, admin.describeConsumerGroups(List.of(group)).all());
             refused(GroupIdNotFoundException.class, admin.deleteConsumerGroups(List.of(group)).all());
         });
-        check("offsets of a group are set, told and deleted", () -> {
+        check("offsets of a group are altered, listed and deleted", () -> {
             var name = topic(2);
             var group = unused();
             var place = new TopicPartition(name, 0);
@@ -637,7 +637,7 @@ public class JavaChecks {
     }
 
     static void transactions() {
-        check("a transaction is read when it is committed, and never when it is aborted", () -> {
+        check("a committed transaction is read and an aborted one is not", () -> {
             var place = new TopicPartition(topic(1), 0);
             try (var producer = transactional(place.topic())) {
                 for (var number = 0; number < 6; number++) {
@@ -650,7 +650,7 @@ public class JavaChecks {
             var values = committed(place, 9).stream().map(record -> (int) record.value()[0]).toList();
             same(List.of(0, 0, 0, 2, 2, 2, 4, 4, 4), values);
         });
-        check("a transaction over many partitions is all or nothing", () -> {
+        check("a transaction over many partitions is atomic", () -> {
             var name = topic(10);
             try (var producer = transactional(name)) {
                 for (var commit : List.of(false, true)) {
@@ -682,7 +682,7 @@ public class JavaChecks {
                 }
             }
         });
-        check("the next instance of a producer fences the last", () -> {
+        check("a new instance of a producer fences the previous one", () -> {
             var place = new TopicPartition(topic(1), 0);
             var last = transactional(place.topic());
             last.beginTransaction();
@@ -710,7 +710,7 @@ public class JavaChecks {
                 refused(ProducerFencedException.class, producer::commitTransaction);
             }
         });
-        check("an admin finds a transaction and ends it", () -> {
+        check("an admin finds a hanging transaction and aborts it", () -> {
             var place = new TopicPartition(topic(1), 0);
             try (var producer = transactional(place.topic())) {
                 producer.beginTransaction();
@@ -739,13 +739,13 @@ public class JavaChecks {
 
     static void crashes() {
         for (var protocol : List.of("classic", "consumer")) {
-            check("members go on when one dies and the broker is killed, " + protocol, () -> {
+            check("members continue after a member stops and the broker is killed, " + protocol, () -> {
                 var place = new TopicPartition(topic(4), 0);
                 var group = unused();
                 var dead = dying(protocol, group, place.topic());
                 try (var heir = dying(protocol, group, place.topic())) {
                     var committed = Map.of(place, new OffsetAndMetadata(7));
-                    eventually(() -> { // a member that was not heard of for long has to come in again
+                    eventually(() -> { // a member that sent no heartbeat in time must rejoin
                         settled(4, dead, heir);
                         (dead.assignment().contains(place) ? dead : heir).commitSync(committed);
                     });
@@ -766,7 +766,7 @@ public class JavaChecks {
                     });
                 }
             });
-            check("a copy is exact though the broker is killed, " + protocol, () -> {
+            check("a copy is exact although the broker is killed, " + protocol, () -> {
                 var source = topic(4);
                 var target = topic(4);
                 var wanted = new ArrayList<List<Long>>();
@@ -791,7 +791,7 @@ public class JavaChecks {
         }
     }
 
-    /** How far copiers have come together; after some of their transactions the broker is killed. */
+    /** The common progress of all copiers. The broker is killed after some of their transactions. */
     static class Progress {
         static final Set<Integer> KILLS = Set.of(3, 12);
         final Map<Integer, Long> offsets = new HashMap<>();
@@ -838,7 +838,7 @@ public class JavaChecks {
                     producer.sendOffsetsToTransaction(records.nextOffsets(), consumer.groupMetadata());
                     producer.commitTransaction();
                     progress.learn(records.nextOffsets());
-                } catch (KafkaException | IllegalStateException error) { // the latter: a partition went during a rewind
+                } catch (KafkaException | IllegalStateException error) { // IllegalStateException: a partition was revoked during a rewind
                     lost = true;
                     producer.close(Duration.ZERO);
                     producer = transactional(target + name);
@@ -848,7 +848,7 @@ public class JavaChecks {
         producer.close(Duration.ZERO);
     }
 
-    /** Go back to what the group has committed. */
+    /** Seek to the committed offsets of the group. */
     static void rewind(KafkaConsumer<byte[], byte[]> consumer, Progress progress) {
         var committed = consumer.committed(consumer.assignment());
         progress.learn(committed);
@@ -857,30 +857,30 @@ public class JavaChecks {
 
     static int kills = 0;
 
-    /** Have the broker killed and started again, and do not wait for that. */
+    /** Request a kill and restart of the broker, without waiting for it. */
     static void kill() {
         kills++;
         System.out.println("kill");
         System.out.flush();
     }
 
-    /** Until the broker has started again as often as it was killed. */
+    /** Wait until the broker has restarted after every kill. */
     static void awaitKills() throws Exception {
         for (; kills > 0; kills--) System.in.read();
     }
 
-    /** A member that the group forgets soon when it is not heard of any more. */
+    /** Return a member with a short session timeout. */
     static KafkaConsumer<byte[], byte[]> dying(String protocol, String group, String name) {
         if (protocol.equals("consumer")) return newMember(group, name);
         return member(group, name, Map.of("session.timeout.ms", "1500"));
     }
 
-    /** The number in what `send` has sent. */
+    /** Return the number in a value that `send` sent. */
     static long number(byte[] value) {
         return Long.parseLong(new String(value).split(" ")[1]);
     }
 
-    /** How many records read_committed gives beyond those. */
+    /** Return how many records after the first `count` a read_committed consumer gets. */
     static int more(TopicPartition place, int count) throws Exception {
         try (var consumer = consumer(Map.of("isolation.level", "read_committed"))) {
             consumer.assign(Set.of(place));
@@ -894,7 +894,7 @@ public class JavaChecks {
         }
     }
 
-    /** The first records that read_committed gives. */
+    /** Return the first `count` records that a read_committed consumer gets. */
     static List<ConsumerRecord<byte[], byte[]>> committed(TopicPartition place, int count) {
         try (var consumer = consumer(Map.of("isolation.level", "read_committed"))) {
             consumer.assign(Set.of(place));
@@ -919,7 +919,7 @@ public class JavaChecks {
         return consumer;
     }
 
-    /** Polls in turns until all have partitions, each partition one of them. */
+    /** Poll all members in turn until each has partitions and each partition has one member. */
     @SafeVarargs
     static void settled(int partitions, KafkaConsumer<byte[], byte[]>... members) {
         var deadline = System.nanoTime() + PATIENCE.toNanos();
@@ -979,7 +979,7 @@ public class JavaChecks {
         T ask() throws Exception;
     }
 
-    /** Kafka tells of a new or deleted topic before its broker knows; ask until the answer comes. */
+    /** Repeat until the assertion holds, since Kafka reports a new or deleted topic before the broker applies it. */
     static <T> T eventually(Question<T> question) throws Exception {
         var deadline = System.nanoTime() + PATIENCE.toNanos();
         while (true) {
@@ -1033,7 +1033,7 @@ public class JavaChecks {
         admin.incrementalAlterConfigs(Map.of(resource, List.of(change))).all().get();
     }
 
-    /** The value of a config, and where it comes from. */
+    /** Return the value of a config and its source. */
     static String told(ConfigResource resource, String name) throws Exception {
         var entry = admin.describeConfigs(List.of(resource)).all().get().get(resource).get(name);
         return entry.value() + " " + entry.source();
@@ -1063,7 +1063,7 @@ public class JavaChecks {
         return new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
     }
 
-    /** Records a millisecond apart, the first ten seconds ago. */
+    /** Send records with timestamps one millisecond apart; the first is ten seconds old. */
     static List<RecordMetadata> send(TopicPartition place, Map<String, String> more, int count) throws Exception {
         var futures = new ArrayList<Future<RecordMetadata>>();
         try (var producer = producer(more)) {

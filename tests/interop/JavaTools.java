@@ -9,18 +9,19 @@ import java.nio.file.Path;
 import org.apache.kafka.common.utils.Exit;
 
 /**
- * Runs Apache Kafka's command line tools one after the other, in this JVM.
+ * Runs Apache Kafka's command line tools one after another in this JVM.
  *
- * The argument is a directory of commands, a file each: the class, its arguments, then "<" and what it reads, if that is
- * anything; a line each. What a tool says goes to a file ".out" beside it, the last line "exit STATUS".
+ * The argument is a directory with one file per command. The lines of a file are the class of the tool, its arguments, and
+ * optionally "<" followed by the standard input. The output is written to a file with the suffix ".out"; its last line is
+ * "exit STATUS".
  */
 public class JavaTools {
-    /** Unwinds a tool that wants to exit; some catch all and exit again. */
+    /** Thrown when a tool calls exit. Some tools catch it and exit again. */
     static class Ended extends RuntimeException {
     }
 
-    static final ByteArrayOutputStream said = new ByteArrayOutputStream();
-    static String whole;
+    static final ByteArrayOutputStream output = new ByteArrayOutputStream();
+    static String transcript;
 
     public static void main(String[] arguments) throws Exception {
         Exit.setExitProcedure((status, message) -> {
@@ -32,18 +33,18 @@ public class JavaTools {
                 run(file);
             }
         }
-        System.exit(0); // whatever threads a tool has left
+        System.exit(0); // ends threads that tools have left
     }
 
     static void run(Path file) throws IOException {
         var lines = Files.readAllLines(file);
         var split = lines.contains("<") ? lines.indexOf("<") : lines.size();
         var input = String.join("\n", lines.subList(Math.min(split + 1, lines.size()), lines.size()));
-        said.reset();
-        whole = null;
+        output.reset();
+        transcript = null;
         var out = System.out;
         var err = System.err;
-        var stream = new PrintStream(said, true, StandardCharsets.UTF_8);
+        var stream = new PrintStream(output, true, StandardCharsets.UTF_8);
         System.setOut(stream);
         System.setErr(stream);
         System.setIn(new ByteArrayInputStream(input.getBytes(StandardCharsets.UTF_8)));
@@ -53,7 +54,7 @@ public class JavaTools {
             System.setOut(out);
             System.setErr(err);
         }
-        Files.writeString(Path.of(file + ".out"), whole);
+        Files.writeString(Path.of(file + ".out"), transcript);
     }
 
     static void call(String tool, String[] arguments) {
@@ -71,10 +72,10 @@ public class JavaTools {
         }
     }
 
-    /** All that was said until now counts. */
+    /** Record the output so far and the exit status, at the first exit of the tool. */
     static void end(int status) {
-        if (whole == null) {
-            whole = said.toString(StandardCharsets.UTF_8) + "exit " + status + "\n";
+        if (transcript == null) {
+            transcript = output.toString(StandardCharsets.UTF_8) + "exit " + status + "\n";
         }
     }
 }

@@ -1,7 +1,7 @@
-"""Malformed record batches that no producer builds, each with the error codes that a broker may answer.
+"""Malformed record batches that no producer builds, with the error codes that a broker may return.
 
-Kafka 4.3.1's code stands first. Where Kafka answers UNKNOWN_SERVER_ERROR because of an unexpected exception, pykbroker
-answers the code that names the fault.
+The first code is Kafka 4.3.1's. Where Kafka returns UNKNOWN_SERVER_ERROR because of an unexpected exception, pykbroker
+returns the code of the actual fault.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def header(**changes: int) -> bytes:
 
 
 def patched(position: int, layout: str, value: int) -> bytes:
-    """Return the valid batch with one field overwritten and its checksum left as it was."""
+    """Return the valid batch with one field overwritten and an unchanged checksum."""
     data = bytearray(GOOD)
     struct.pack_into(layout, data, position, value)
     return bytes(data)
@@ -131,7 +131,7 @@ def record(
     longer: int = 0,
     stamp: int = 0,
 ) -> bytes:
-    """Return an encoded record whose length field claims `longer` bytes more than the record has."""
+    """Return an encoded record whose length field is `longer` bytes too large."""
     body = b"\0" + varint(stamp) + varint(index) + key + value + headers + more
     return varint(len(body) + longer) + body
 
@@ -155,7 +155,9 @@ LYING: Mapping[str, bytes] = {
     "bytes after the last header": record(0, more=b"xx") + SECOND,
     "a record after the last": record(0) + SECOND + record(2),
 }
-"""Record sections that Kafka refuses in an uncompressed batch of two. Kafka stores the first four when compressed."""
+"""Invalid records sections for an uncompressed batch of two, which Kafka refuses. Kafka stores the first four if
+compressed.
+"""
 LENGTHS = tuple(LYING)[:4]
 STORED: Mapping[str, bytes] = {
     "two records of one offset": record(0) + record(0),
@@ -166,7 +168,9 @@ STORED: Mapping[str, bytes] = {
     "a value of -2 bytes": record(0, value=varint(-2)) + SECOND,
     "a header's value of -3 bytes": record(0, headers=b"\x02\x02h\x05") + SECOND,
 }
-"""Record sections that Kafka stores. It stores sections with wrong offsets only in uncompressed batches."""
+"""Invalid records sections that Kafka stores. It stores sections with wrong offsets only in
+uncompressed batches.
+"""
 BEYOND: Mapping[str, bytes] = {
     **{name: payload(data) for name, data in STORED.items()},
     **{f"{name}, compressed": payload(compress(Codec.LZ4, data), Codec.LZ4) for name, data in STORED.items()},
@@ -195,9 +199,10 @@ STREAMS: Mapping[str, Case] = {
     for fault, stream, codes in (
         ("of noise", b"\x55" * 100, (UNKNOWN, INVALID)),
         ("cut off", compress(codec, PAYLOAD)[:-4], (UNKNOWN, INVALID)),
-        # Without a checksum in the stream, its damaged content may decode as records.
+        # The stream has no checksum, so its damaged content may still decode as records.
         ("with turned bits", flipped(compress(codec, PAYLOAD)), (UNKNOWN, INVALID, NONE)),
     )
 }
 BOMBS = {Codec.GZIP: 200 * MEGABYTE, Codec.SNAPPY: 20 * MEGABYTE, Codec.LZ4: 200 * MEGABYTE, Codec.ZSTD: 200 * MEGABYTE}
-"""The decompressed size of each bomb. On the wire, none exceeds `max.message.bytes`."""
+"""The decompressed size of each bomb. Compressed, none exceeds `max.message.bytes`.
+"""

@@ -1,4 +1,4 @@
-"""Fixtures for tests with real clients: a broker in a process of its own, and Apache Kafka's jars."""
+"""Fixtures for tests with real clients: a broker in its own process, and Apache Kafka's jars."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from tools.broker_process import PYKBROKER, BrokerProcess
 JAVA_VERSION_MIN = 17
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-"""A script that has the tests run in the background has them ignore SIGINT, and brokers would inherit that."""
+"""Brokers would inherit the ignored SIGINT of tests that a script runs in the background.
+"""
 
 
 @pytest.fixture
 def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., BrokerProcess]]:
     """Yield `start_broker(*options)`, which starts a broker on an empty data directory and stops it after the test.
 
-    The options are options of `pykbroker start`, as in `start_broker("--memory")`. `program` replaces the command.
+    The arguments are options of `pykbroker start`, as in `start_broker("--memory")`. `program` replaces the command.
     """
     brokers = []
 
@@ -47,13 +48,13 @@ def start_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[
 
 @pytest.fixture
 def broker(start_broker: Callable[..., BrokerProcess]) -> BrokerProcess:
-    """Return a broker with a data directory for this test alone: `.address`, `.stop()`, `.kill()`, `.restart()`."""
+    """Return a broker with its own data directory: `.address`, `.stop()`, `.kill()`, `.restart()`."""
     return start_broker()
 
 
 @pytest.fixture(scope="module")
 def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """Yield one in-memory broker for all tests of a file. Tests use topics and groups of their own."""
+    """Yield one in-memory broker for all tests of a file. Each test uses its own topics and groups."""
     broker = BrokerProcess(tmp_path_factory.mktemp("broker"), "--memory", *SOON)
     broker.start()
     yield broker
@@ -62,9 +63,10 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
 
 @pytest.fixture(scope="module")
 def bootstrap(request: pytest.FixtureRequest) -> str:
-    """Return the address of the broker that a file's tests share.
+    """Return the address of the broker that the tests of a file share.
 
-    `PYKBROKER_TEST_BOOTSTRAP` replaces this address. With the address of Apache Kafka, the tests themselves are tested.
+    `PYKBROKER_TEST_BOOTSTRAP` replaces this address. The address of an Apache Kafka node makes the tests check
+    themselves.
     """
     other = os.environ.get("PYKBROKER_TEST_BOOTSTRAP")
     return other or request.getfixturevalue("shared_broker").address
@@ -84,7 +86,9 @@ def why_no_java() -> str | None:
 
 @cache
 def fetched_jars() -> Path | str:
-    """Return the directory of Apache Kafka's jars, or the reason why there is none. Fetch them once a session."""
+    """Fetch Apache Kafka's jars once per session; return their directory, or the reason why they are
+    missing.
+    """
     try:
         return why_no_java() or kafka_jars.fetch()
     except kafka_jars.NoJars as error:
@@ -92,14 +96,14 @@ def fetched_jars() -> Path | str:
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Fetch the jars before the first test: Maven may take longer than a test's timeout."""
+    """Fetch the jars before the first test, since Maven may take longer than the timeout of a test."""
     if any("kafka_jars" in getattr(item, "fixturenames", ()) for item in session.items):
         fetched_jars()
 
 
 @pytest.fixture(scope="session", name="java")
 def java_fixture() -> str:
-    """Return the path of `java`, version 17 or newer. Skip the test with a reason if there is no such Java."""
+    """Return the path of `java`, version 17 or newer; skip the test with a reason if there is none."""
     if reason := why_no_java():
         pytest.skip(reason)
     return "java"

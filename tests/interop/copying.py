@@ -1,7 +1,8 @@
-"""Copies of a topic in transactions, by members of a group, while copiers and the broker are killed.
+"""Copies of a topic in transactions by members of a group, while copiers and the broker are killed.
 
-A copier knows its position only from the group's committed offsets. The broker is killed, and copiers end, at randomly
-chosen steps: between poll, produce and commit, or while the broker handles one of them.
+A copier knows its position only from the committed offsets of the group. The broker is killed, and copiers stop, at
+random
+steps: between poll, produce and commit, or while the broker handles one of them.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from tools.broker_process import BrokerProcess
 
 BATCH_RECORDS_MAX = 1000
 STEPS = 4
-"""The steps of a transaction: begun, produced, offsets sent, committed."""
+"""The steps of a transaction: begun, produced, offsets sent, committed.
+"""
 LIFE_STEPS = (100, 300)
 
 Record = tuple[int, int, bytes]
@@ -28,10 +30,11 @@ class Client(Protocol):
 
     errors: tuple[type[Exception], ...]
     moved: bool
-    """Whether the assignment may have changed since the last `rewind`."""
+    """Whether the assignment may have changed since the last `rewind`.
+    """
 
     def rewind(self) -> Mapping[int, int]:
-        """Seek each assigned partition to the group's committed offset, and return these offsets."""
+        """Seek each assigned partition to the committed offset of the group; return these offsets."""
 
     def poll(self) -> Sequence[Record]: ...
 
@@ -43,18 +46,18 @@ class Client(Protocol):
 
     def commit(self) -> None: ...
 
-    def give_up(self, error: Exception) -> None:
+    def recover(self, error: Exception) -> None:
         """Abort the transaction if `error` allows it.
 
-        If not, create a new producer, which finds out how the transaction ended.
+        Otherwise create a new producer, whose initialization completes or aborts the transaction.
         """
 
     def close(self) -> None:
         """Leave the group and drop the producer with its open transaction."""
 
 
-class Shots:
-    """Planned kills: the broker is killed at chosen steps of the copiers and restarted while they continue."""
+class PlannedKills:
+    """Planned kills of the broker at chosen steps of the copiers, which continue while it restarts."""
 
     def __init__(self, broker: BrokerProcess, steps: Sequence[int]) -> None:
         self._broker, self._steps = broker, sorted(steps)
@@ -63,7 +66,7 @@ class Shots:
         self._thread = threading.Thread(target=self._fire)
 
     def step(self) -> None:
-        """Record that a copier reached another step."""
+        """Record that a copier reached another step; kill the broker if a kill is planned for it."""
         with self._lock:
             self._taken += 1
             if not self.all_fired and self._taken >= self._steps[self._fired]:
@@ -91,9 +94,9 @@ class Shots:
 
 
 class Progress:
-    """The group's committed offsets, as far as its members know them."""
+    """The committed offsets of the group, as far as its members know them."""
 
-    def __init__(self, records: int, shots: Shots) -> None:
+    def __init__(self, records: int, shots: PlannedKills) -> None:
         self._records, self._shots = records, shots
         self._lock, self._offsets = threading.Lock(), dict[int, int]()
 
@@ -105,13 +108,13 @@ class Progress:
 
     @property
     def done(self) -> bool:
-        """Whether all records have been copied and all kills have happened."""
+        """Whether all records are copied and all kills have happened."""
         with self._lock:
             return self._shots.all_fired and sum(self._offsets.values()) == self._records
 
 
 class Copier:
-    """A loop of transactions through one client after another, until all records are copied."""
+    """A loop of transactions, through one client after another, until all records are copied."""
 
     def __init__(
         self, new_client: Callable[[], Client], progress: Progress, step: Callable[[], None], seed: int
@@ -120,7 +123,7 @@ class Copier:
         self._chance, self._steps_left = random.Random(seed), 0
 
     def copy(self) -> None:
-        """Copy with clients that live for a few steps each and may end within a transaction."""
+        """Copy records with clients that each run for a few steps and may stop within a transaction."""
         while not self._progress.done:
             client = self._new_client()
             self._steps_left = self._chance.randint(*LIFE_STEPS)
@@ -136,7 +139,7 @@ class Copier:
             if records and not client.moved:
                 self._transact(client, records)
         except client.errors as error:
-            client.give_up(error)
+            client.recover(error)
 
     def _transact(self, client: Client, records: Sequence[Record]) -> None:
         offsets = {index: offset + 1 for index, offset, _ in records}
@@ -152,9 +155,11 @@ class Copier:
 def copy(
     broker: BrokerProcess, new_clients: Sequence[Callable[[], Client]], records: int, kills: int, seed: int
 ) -> None:
-    """Run a copier for each of `new_clients` until `records` records are copied and the broker died `kills` times."""
+    """Run a copier for each of `new_clients` until `records` records are copied and the broker was killed `kills`
+    times.
+    """
     steps = random.Random(seed).sample(range(1, (STEPS - 1) * records // BATCH_RECORDS_MAX), kills)
-    with Shots(broker, steps) as shots:
+    with PlannedKills(broker, steps) as shots:
         progress = Progress(records, shots)
         threads = [
             threading.Thread(target=Copier(new, progress, shots.step, seed + number).copy)

@@ -1,6 +1,6 @@
-"""A program that runs `pykbroker` on a disk that fails on demand: `python failing_disk.py FILE start ...`.
+"""A program that runs `pykbroker` on a disk that fails on request: `python failing_disk.py FILE start ...`.
 
-While FILE exists and holds the name of an errno, such as ENOSPC or EIO, every write and fsync fails with it.
+While FILE contains the name of an errno, such as ENOSPC or EIO, every write and fsync fails with it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pykbroker.world import system_disk
 
 
 def refusing(function: Callable[..., Any], fault: Path) -> Callable[..., Any]:
-    """Return `function` wrapped: it raises OSError while the file `fault` holds an errno."""
+    """Return a wrapper of `function` that raises OSError while the file `fault` contains an errno."""
 
     def call(*args: Any) -> Any:
         name = fault.read_text().strip() if fault.exists() else ""

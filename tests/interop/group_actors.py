@@ -1,7 +1,7 @@
-"""The cluster state that Apache Kafka's group tools describe: active consumers, empty groups, open transactions.
+"""The clients and state that Kafka's group tools describe: consumers, empty groups and open transactions.
 
-Topic `g` has partitions of 10 and 5 records, one second apart, the first an hour old. `g2`, `hang` and `v` have two
-partitions as well.
+Topic `g` has partitions of 10 and 5 records, one second apart, of which the first is an hour old. `g2`, `hang` and `v`
+also have two partitions.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ OF_CONSUMER: dict[str, str | int] = {"group.protocol": "consumer"}
 
 @contextlib.contextmanager
 def actors(bootstrap: str) -> Iterator[dict[str, str]]:
-    """Keep the whole state alive within the block. Yield the values that the tools need as arguments.
+    """Keep all clients and state alive during the block; yield the values that the tools need as arguments.
 
     `moment` is the timestamp of the fourth records of `g`; `lost` is the producer id of a hanging transaction.
     """
@@ -94,13 +94,13 @@ def consumer(bootstrap: str, group: str, protocol: dict[str, str | int]) -> ck.C
 
 
 def commit(one: ck.Consumer) -> None:
-    """Commit offset 5 of the first partition and 2 of the second."""
+    """Commit offset 5 of the first partition and offset 2 of the second."""
     places = [ck.TopicPartition("g", 0, 5), ck.TopicPartition("g", 1, 2)]
     eventually(lambda: one.commit(offsets=places, asynchronous=False))
 
 
 def eventually(call: Callable[[], object]) -> None:
-    """Repeat `call` until it succeeds: Kafka's coordinators load in the background."""
+    """Repeat `call` until it succeeds, since Kafka's coordinators load in the background."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         with contextlib.suppress(ck.KafkaException):
@@ -128,7 +128,7 @@ def visit(bootstrap: str, group: str, protocol: dict[str, str | int]) -> None:
 
 
 def poll(active: list[ck.Consumer], ended: threading.Event) -> None:
-    """Poll the active consumers until `ended` is set."""
+    """Poll the consumers until `ended` is set."""
     while not ended.wait(0.1):
         for one in active:
             one.poll(0)
@@ -152,7 +152,10 @@ def begun(bootstrap: str, transactional_id: str) -> ck.Producer:
 
 
 def leave_hanging(client: RawClient, transactional_id: str, partition: int) -> int:
-    """Return the producer id of an hour-old transaction in one partition that its coordinator does not know."""
+    """Leave a transaction of one partition open for which the coordinator has no record; return its producer id.
+
+    The transaction is one hour old.
+    """
     find = FindCoordinatorRequest(key_type=TRANSACTION, coordinator_keys=[transactional_id])
     while client.call(FindCoordinatorResponse, find, 4).coordinators[0].error_code:
         time.sleep(0.05)
@@ -166,7 +169,7 @@ def leave_hanging(client: RawClient, transactional_id: str, partition: int) -> i
     records = [PartitionProduceData(partition, builder.build())]
     request = ProduceRequest(transactional_id, -1, 10_000, [TopicProduceData("hang", partition_data=records)])
     while client.call(ProduceResponse, request, 11).responses[0].partition_responses[0].error_code:
-        time.sleep(0.05)  # Kafka applies a changed config after some time
+        time.sleep(0.05)  # Kafka applies a changed config after some time.
     verify(client, "true")
     return made.producer_id
 

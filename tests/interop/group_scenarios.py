@@ -1,6 +1,5 @@
-"""Consumer group scenarios for every client library, written once.
-
-A file for each client defines how it joins a group.
+"""Scenarios with consumer groups, for every client library. The file of each client defines how to
+create a member.
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ T = TypeVar("T")
 PARTITIONS = 4
 SESSION_MS = 6000
 SOON = ("--set", "group.consumer.min.heartbeat.interval.ms=100", "--set", "group.consumer.heartbeat.interval.ms=200")
-"""Broker options that make members of the consumer protocol heartbeat often."""
+"""Broker options with which members of the consumer protocol send heartbeats often.
+"""
 DYING_SESSION_MS = 1500
 SHORT_SESSIONS = (
     "--set",
@@ -45,11 +45,12 @@ SAME_SESSIONS = (
 )
 """Broker options for equal session timeouts in both protocols, for members that cannot leave their group."""
 TURNS_MAX = 150
-"""The polls of each member before a test gives up. A poll takes 0.2 s at most."""
+"""The number of polls of each member after which a test fails. A poll takes 0.2 s at most.
+"""
 
 
 class Member(Protocol):
-    """A subscribed consumer. Polling it also keeps its membership alive."""
+    """A subscribed consumer. Polling it also renews its session."""
 
     def __init__(
         self, bootstrap: str, topic: str, group: str, instance: str | None = None, session_ms: int = SESSION_MS
@@ -62,7 +63,7 @@ class Member(Protocol):
         """Return the currently assigned partitions."""
 
     def commit(self) -> None:
-        """Commit the positions of all assigned partitions, or raise."""
+        """Commit the positions of all assigned partitions; raise an exception on failure."""
 
     def committed(self, partition: int) -> int | None:
         """Return the group's committed offset, or None."""
@@ -73,11 +74,12 @@ class Member(Protocol):
 
 Joining = Callable[..., Member]
 Found = Counter[tuple[int, int]]
-"""The number of times each (partition, offset) was read."""
+"""Map each (partition, offset) to the number of times it was read.
+"""
 
 
-class Dying:
-    """A member in a process of its own that can be killed."""
+class KillableMember:
+    """A member in its own process, which can be killed."""
 
     def __init__(self, member: type[Member], *arguments: object) -> None:
         context = multiprocessing.get_context("spawn")
@@ -105,15 +107,18 @@ class Dying:
     def committed(self, partition: int) -> int | None:
         return self._tell("committed", partition)
 
-    def die(self) -> None:
+    def kill(self) -> None:
         """Kill the process with SIGKILL, so that the member never leaves."""
         self._process.kill()
         self._process.join()
 
-    close = die
+    close = kill
 
 
 def obey(pipe: Connection, member_type: type[Member], bootstrap: str, topic: str, group: str) -> None:
+    """Call the methods that the other end of the pipe names; return each result or error through the
+    pipe.
+    """
     """Call the methods that the other end of the pipe names. Send back each result or error."""
     member = member_type(bootstrap, topic, group, None, DYING_SESSION_MS)
     while True:
@@ -126,7 +131,9 @@ def obey(pipe: Connection, member_type: type[Member], bootstrap: str, topic: str
 
 
 class GroupScenarios:
-    """The scenarios. A subclass for each client defines `library`, which administers and sends, and `member`."""
+    """Scenarios with groups. A subclass for each client defines `library`, for topics and messages, and
+    `member`.
+    """
 
     library: ClassVar[type[Client]]
     member: ClassVar[type[Member]]
@@ -145,7 +152,7 @@ class GroupScenarios:
             )
 
     def filled(self, client: Client, count: int = 40) -> str:
-        """Return a new topic with `count` records spread evenly over its partitions."""
+        """Return a new topic with `count` records, spread evenly over its partitions."""
         topic = f"topic-{uuid.uuid4().hex[:12]}"
         client.create_topic(topic, PARTITIONS)
         self.fill(client, topic, count)
@@ -180,7 +187,7 @@ class GroupScenarios:
         shared(members)
 
     def test_members_survive_a_stop_and_a_kill_of_the_broker(self, start_broker: Callable[..., BrokerProcess]) -> None:
-        """Committed offsets survive a kill of the broker during a rebalance."""
+        """The broker is killed during a rebalance, and the committed offsets survive."""
         broker = start_broker(*SAME_SESSIONS, *SOON)
         with closing(self.library(broker.address)) as client, ExitStack() as stack:
             topic, group = self.filled(client), uuid.uuid4().hex
@@ -189,7 +196,7 @@ class GroupScenarios:
             commit_all(members, 10)
             for end, count in ((broker.stop, 10), (broker.kill, 12)):
                 members.append(stack.enter_context(closing(self.member(broker.address, topic, group))))
-                assert all(offset < count for _, offset in polled(members))  # a rebalance may repeat some
+                assert all(offset < count for _, offset in polled(members))  # A rebalance may repeat some records.
                 end()
                 broker.start()
                 assert retried(lambda: members[0].committed(1)) == count
@@ -204,13 +211,13 @@ class GroupScenarios:
         broker = start_broker("--memory", *SHORT_SESSIONS, *SOON)
         with closing(self.library(broker.address)) as client, ExitStack() as stack:
             topic, group = self.filled(client, 0), uuid.uuid4().hex
-            dying = stack.enter_context(closing(Dying(self.member, broker.address, topic, group)))
+            dying = stack.enter_context(closing(KillableMember(self.member, broker.address, topic, group)))
             heir = stack.enter_context(closing(self.member(broker.address, topic, group, None, DYING_SESSION_MS)))
             shared([dying, heir])
             self.fill(client, topic, 40)
             read(40, dying, heir)
             commit_all([heir, dying], 10)
-            dying.die()
+            dying.kill()
             assert not shared([heir])
             self.fill(client, topic, 8)
             assert sorted(read(8, heir)) == list(itertools.product(range(PARTITIONS), (10, 11)))
@@ -239,7 +246,9 @@ def read(count: int, *members: Member, found: Found | None = None) -> Found:
 
 
 def shared(members: Sequence[Member]) -> Found:
-    """Poll until each member has partitions and each partition has one member. Return the records that were read."""
+    """Poll until every member has partitions and every partition has one member; return the records
+    that were read.
+    """
     found: Found = Counter()
     for _ in range(TURNS_MAX):
         found.update(polled(members))
@@ -249,7 +258,7 @@ def shared(members: Sequence[Member]) -> Found:
 
 
 def is_shared(members: Sequence[Member]) -> bool:
-    """Whether each member has partitions and each partition has one member, according to the members."""
+    """Whether every member has partitions and every partition has one member, according to the members."""
     assigned = [member.assigned() for member in members]
     return all(assigned) and sorted(itertools.chain(*assigned)) == list(range(PARTITIONS))
 
@@ -266,17 +275,21 @@ def commit_all(members: Sequence[Member], end: int) -> None:
 
 
 def polled(members: Sequence[Member]) -> list[tuple[int, int]]:
-    """Poll all members concurrently: a member that is not polled cannot join, and a rebalance waits for it."""
+    """Poll all members concurrently, since a member that is not polled cannot join and a rebalance
+    waits for it.
+    """
     with ThreadPoolExecutor(len(members)) as pool:
         return [record for found in pool.map(lambda member: member.poll(), members) for record in found]
 
 
-def retried(deed: Callable[[], T], *among: Member) -> T:
-    """Repeat `deed` while a client reconnects to a restarted broker or a member of `among` rejoins its group."""
-    deadline = time.monotonic() + 2 * PATIENCE_S  # one attempt may take half of this time
+def retried(action: Callable[[], T], *among: Member) -> T:
+    """Repeat `action` while a client reconnects to a restarted broker or a member in `among` rejoins its
+    group.
+    """
+    deadline = time.monotonic() + 2 * PATIENCE_S  # One attempt may take half of this time.
     while True:
         try:
-            return deed()
+            return action()
         except Exception:
             if time.monotonic() > deadline:
                 raise

@@ -1,4 +1,6 @@
-"""Apache Kafka's command line tools: their arguments and expected output. JavaTools.java runs them in one JVM."""
+"""Apache Kafka's command line tools with their arguments and expected output. JavaTools.java runs them
+in one JVM.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,10 @@ NOISE = re.compile(r"^(SLF4J: |\tat |Caused by: |\tSuppressed: |\t\.\.\. ).*\n|^
 class ToolRun:
     """A run of a tool: its class, arguments, standard input and expected output.
 
-    In arguments and text {host}, {one} and {two} are the broker's address and log directories, {files} the directory
-    of the test's files, and other names come from the test. In the output "…" matches anything within a line, and a
-    line of "…" alone matches any lines. The number of spaces between words does not matter.
+    In arguments and text {host}, {one} and {two} stand for the broker's address and log directories, {files} for the
+    directory of the test's files; other names come from the test. In the output "…" matches anything within a line, and
+    a line
+    with only "…" matches any lines. The number of spaces between words does not matter.
     """
 
     tool: str
@@ -37,15 +40,15 @@ class ToolRun:
     any_order: bool = False
 
     def agrees(self, places: Mapping[str, str], output: str) -> bool:
-        """Whether the output `output` matches."""
+        """Whether `output` matches the expected output."""
         expected, found = lines_of(filled(self.text, places)), lines_of(output)
         return agree(*map(sorted, (expected, found))) if self.any_order else agree(expected, found)
 
 
 def transcript(file: Path) -> dict[str, ToolRun]:
-    """Return the runs of a file by title.
+    """Map each title to the run in a file.
 
-    A run is written as "# title", "$ script arguments" ("~" for lines in any order), and its output.
+    A run is written as "# title", then "$ script arguments" ("~" if the lines may have any order), and then its output.
     """
     found = {}
     for part in re.split(r"^# ", file.read_text(), flags=re.MULTILINE)[1:]:

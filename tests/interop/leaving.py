@@ -1,4 +1,4 @@
-"""The close of librdkafka's consumers, which may deadlock in C and then block the thread that waits for it."""
+"""Closing a consumer of librdkafka, which may deadlock in C and then block the calling thread."""
 
 from __future__ import annotations
 

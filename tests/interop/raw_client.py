@@ -26,7 +26,9 @@ R = TypeVar("R", bound=Response)
 
 
 class RawClient:
-    """A connection. ConnectionError: the broker closed it. TimeoutError: the broker sent nothing in time."""
+    """A connection. Methods raise ConnectionError if the broker closes it, and TimeoutError if no response arrives in
+    time.
+    """
 
     def __init__(self, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -40,7 +42,7 @@ class RawClient:
         self.socket.close()
 
     def call(self, response: type[R], request: Request[Any], version: int) -> R:
-        """Send a request and return its response."""
+        """Send a request; return its response."""
         self.socket.sendall(encode_request(request, version, 1, "raw"))
         return decode_response(response, version, self.frame())[1]
 
@@ -58,14 +60,16 @@ class RawClient:
         return data
 
     def is_closed(self) -> bool:
-        """Whether the broker closes the connection without a reply. TimeoutError: the connection stays open."""
+        """Whether the broker closes the connection without a response; raise TimeoutError if it stays
+        open.
+        """
         try:
             return not self.socket.recv(1)
         except ConnectionError:
             return True
 
     def create_topic(self, configs: Mapping[str, str] = {}) -> str:
-        """Create a topic of one partition and return its name once the partition is served."""
+        """Create a topic with one partition; return its name once the partition is served."""
         name = f"raw-{uuid.uuid4().hex}"
         settings = [CreatableTopicConfig(key, value) for key, value in configs.items()]
         topics = [CreatableTopic(name, 1, 1, [], settings)]
@@ -75,20 +79,20 @@ class RawClient:
         return name
 
     def _wait_until_served(self, topic: str) -> None:
-        """Wait until the partition is served: Kafka answers CreateTopics earlier."""
+        """Wait until the partition is served, since Kafka answers CreateTopics earlier."""
         request = ListOffsetsRequest(topics=[ListOffsetsTopic(topic, [ListOffsetsPartition(0, -1, -1)])])
         while self.call(ListOffsetsResponse, request, 5).topics[0].partitions[0].error_code:
             time.sleep(0.01)
 
     def produce(self, topic: str, data: Buffer | None, acks: int = -1) -> ErrorCode:
-        """Produce `data` as the records of partition 0 and return the error code."""
+        """Produce `data` as the records of partition 0; return the error code."""
         partitions = [PartitionProduceData(0, data)]
         request = ProduceRequest(None, acks, PATIENCE_S * 1000, [TopicProduceData(topic, partition_data=partitions)])
         answer = self.call(ProduceResponse, request, 11)
         return ErrorCode(answer.responses[0].partition_responses[0].error_code)
 
     def read(self, topic: str, index: int = 0) -> Sequence[Record]:
-        """Return all records of a partition, with every checksum verified."""
+        """Return all records of a partition, after verifying every checksum."""
         found: list[Record] = []
         for batch in self.batches(topic, index):
             assert batch.crc_ok()

@@ -1,6 +1,6 @@
-"""Scenarios for every Python client, written once. A file for each client defines how it does each step.
+"""Scenarios for every Python client. The file of each client defines how the client does each step.
 
-Such a file has a class that implements `Client` for its library, and a subclass of `Scenarios` that names it.
+Such a file has a class that implements `Client` for its library, and a subclass of `Scenarios` that names this class.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KILLS = 3
 
 @dataclass(frozen=True)
 class Message:
-    """A record as a client sends and reads it: key, value, headers in order, timestamp in ms."""
+    """A record that a client sends or reads: key, value, headers in order, timestamp in ms."""
 
     partition: int
     key: bytes | None
@@ -42,7 +42,8 @@ class Message:
 
 
 Reading = Generator[tuple[int, Message], None, None]
-"""Offsets and messages, as a client reads them."""
+"""Messages with their offsets, as a client reads them.
+"""
 
 
 class Client(Protocol):
@@ -76,16 +77,18 @@ class Client(Protocol):
         acks: str = "all",
         idempotent: bool = False,
     ) -> list[int]:
-        """Send all messages through one producer and return their offsets, -1 for acks=0. Raise the first failure."""
+        """Send all messages through one producer; return their offsets (-1 with acks=0). Raise the
+        first failure.
+        """
 
     def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 100) -> Reading:
-        """Yield (offset, message) from `offset` on, without end. An offset out of range means earliest.
+        """Yield (offset, message) endlessly from `offset` on. An offset out of range resets to the earliest offset.
 
-        TimeoutError: no message arrives. `wait_ms`: how long the broker may delay an empty Fetch.
+        Raise TimeoutError if no message arrives. `wait_ms` is the time that the broker may delay an empty Fetch.
         """
 
     def bounds(self, topic: str, partition: int) -> tuple[int, int]:
-        """Return the log start offset and the end offset of a partition."""
+        """Return the log start offset and the log end offset of a partition."""
 
     def offset_at(self, topic: str, partition: int, timestamp_ms: int) -> int | None:
         """Return the offset of the first message at or after a timestamp, or None."""
@@ -98,7 +101,9 @@ class Client(Protocol):
 
 
 def messages(count: int, partitions: int = 2, value_bytes: int = 40) -> list[Message]:
-    """Return compressible messages, the first a minute old, one second apart, round robin over the partitions."""
+    """Return compressible messages one second apart, round robin over the partitions. The first is a
+    minute old.
+    """
     start_ms = int(time.time() * 1000) - 60_000
     return [
         Message(
@@ -113,13 +118,15 @@ def messages(count: int, partitions: int = 2, value_bytes: int = 40) -> list[Mes
 
 
 def take(reading: Reading, count: int) -> list[tuple[int, Message]]:
-    """Return the next `count` messages and close the reader, whose client may hold a connection."""
+    """Return the next `count` messages; close the reader, whose client may hold a connection."""
     with contextlib.closing(reading):
         return list(itertools.islice(reading, count))
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    """Wait until `condition` holds. The condition may raise until the broker or the client has caught up."""
+    """Wait until `condition` holds. The condition may raise exceptions until the broker or the client
+    has caught up.
+    """
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         with contextlib.suppress(Exception):
@@ -135,7 +142,7 @@ def eventually_equal(read: Callable[[], object], expected: object) -> None:
 
 
 class Scenarios:
-    """The scenarios, collected by pytest for each subclass. A subclass names its library's `Client`."""
+    """Scenarios that pytest collects for each subclass. A subclass names the `Client` of its library."""
 
     library: ClassVar[type[Client]]
     codecs: ClassVar[Sequence[str]] = CODECS
@@ -148,7 +155,9 @@ class Scenarios:
 
     @pytest.fixture
     def topic(self, client: Client) -> str:
-        """Return a topic of two partitions that are served. Kafka may serve them some time after CreateTopics."""
+        """Return a topic with two partitions that are served. Kafka may serve them some time after
+        CreateTopics.
+        """
         name = f"topic-{uuid.uuid4().hex}"
         client.create_topic(name, 2)
         eventually(lambda: client.bounds(name, 0) == client.bounds(name, 1) == (0, 0))
@@ -156,7 +165,7 @@ class Scenarios:
 
     @contextlib.contextmanager
     def refused(self, code: int) -> Iterator[None]:
-        """Expect the broker to refuse the block's call with `code`."""
+        """Assert that the broker refuses the call in the block with `code`."""
         with pytest.raises(Exception) as caught:  # noqa: PT011
             yield
         assert self.library.error_code(caught.value) == code, repr(caught.value)
@@ -213,7 +222,7 @@ class Scenarios:
 
     @pytest.mark.parametrize("delivery", DELIVERIES)
     @pytest.mark.parametrize("codec", CODECS)
-    def test_messages_are_read_as_sent(self, client: Client, topic: str, codec: str, delivery: str) -> None:
+    def test_messages_are_read_unchanged(self, client: Client, topic: str, codec: str, delivery: str) -> None:
         if codec not in self.codecs:
             pytest.skip(f"this client has no {codec}")
         sent = messages(100)
@@ -237,7 +246,7 @@ class Scenarios:
         client.send(topic, sent)
         self.check_log(client, topic, sent)
 
-    def test_messages_of_a_megabyte_are_read_as_sent(self, client: Client, topic: str) -> None:
+    def test_messages_of_a_megabyte_are_read_unchanged(self, client: Client, topic: str) -> None:
         noise = random.Random(1)
         sent = [replace(message, value=noise.randbytes(1_000_000)) for message in messages(4)]
         client.send(topic, sent)
@@ -262,7 +271,7 @@ class Scenarios:
         client.send(name, sent[100:], codec="gzip", idempotent=True)
         self.check_log(client, name, sent)
 
-    def test_log_append_time_is_the_clock_of_the_broker(self, client: Client) -> None:
+    def test_with_log_append_time_messages_have_the_time_of_the_broker(self, client: Client) -> None:
         name = f"topic-{uuid.uuid4().hex}"
         client.create_topic(name, 1, {"message.timestamp.type": "LogAppendTime"})
         sent = messages(10, partitions=1)
@@ -273,18 +282,18 @@ class Scenarios:
 
     # ---- offsets
 
-    def test_reading_starts_at_any_offset(self, client: Client, topic: str) -> None:
+    def test_reading_may_start_at_any_offset(self, client: Client, topic: str) -> None:
         sent = [message for message in messages(200) if message.partition == 0]
         client.send(topic, sent, codec="lz4")
         for offset in (0, 1, 42, 99):
             assert take(client.read(topic, 0, offset), 1) == [(offset, sent[offset])]
 
-    def test_an_offset_out_of_range_is_reset(self, client: Client, topic: str) -> None:
+    def test_an_offset_out_of_range_resets_to_the_earliest(self, client: Client, topic: str) -> None:
         sent = messages(10)
         client.send(topic, sent)
         assert take(client.read(topic, 0, 1_000_000), 1) == [(0, sent[0])]
 
-    def test_bounds_and_offsets_by_timestamp_are_found(self, client: Client, topic: str) -> None:
+    def test_first_and_last_offsets_and_offsets_by_timestamp_are_found(self, client: Client, topic: str) -> None:
         assert client.bounds(topic, 0) == (0, 0)
         assert client.offset_at(topic, 0, 0) is None
         sent = messages(100)
@@ -297,7 +306,9 @@ class Scenarios:
         assert client.offset_at(topic, 0, sent[98].timestamp_ms + 1) is None
 
     def test_an_append_completes_a_waiting_fetch(self, client: Client, topic: str) -> None:
-        """The broker may delay a Fetch longer than the reader waits: only an append can deliver the second message."""
+        """The broker may delay a Fetch longer than the reader waits, so only an append can deliver the
+        second message.
+        """
         sent = [replace(message, partition=0) for message in messages(2)]
         client.send(topic, sent[:1])
         got: list[tuple[int, Message]] = []
@@ -321,7 +332,7 @@ class Scenarios:
 
     # ---- crashes
 
-    def test_acknowledged_messages_survive_kill_9(self, broker: BrokerProcess) -> None:
+    def test_acknowledged_messages_survive_a_kill_of_the_broker(self, broker: BrokerProcess) -> None:
         client = self.library(broker.address)
         client.create_topic("before", 2)
         sent = messages(1_000)
@@ -338,8 +349,10 @@ class Scenarios:
         self.check_log(client, "before", sent + more)
         client.close()
 
-    def test_an_idempotent_producer_loses_and_repeats_nothing_over_kills(self, broker: BrokerProcess) -> None:
-        """An idempotent producer continues while the broker is killed and restarted."""
+    def test_an_idempotent_producer_loses_and_repeats_no_message_while_the_broker_is_killed(
+        self, broker: BrokerProcess
+    ) -> None:
+        """The producer continues while the broker is killed and restarted several times."""
         client = self.library(broker.address)
         client.create_topic("under-fire", 2)
         sent = messages(KILLS * 1_000)

@@ -1,4 +1,6 @@
-"""aiokafka against the broker, with an event loop in a thread so that scenarios can call it synchronously."""
+"""Tests of aiokafka with the broker. Its event loop runs in a thread, so that scenarios can call it
+synchronously.
+"""
 
 from __future__ import annotations
 

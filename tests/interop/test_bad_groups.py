@@ -1,4 +1,6 @@
-"""Group requests that no client sends, by a raw socket. Apache Kafka 4.3.1 gives the same answers: see `bootstrap`."""
+"""Group requests that no client sends, over a raw socket. The tests pass on Apache Kafka 4.3.1, too
+(see `bootstrap`).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,7 @@ MEMBER = "m" * 22
 
 
 class Group:
-    """A new group, and requests about it with one unusual field each."""
+    """A new group, with methods that send requests in which one field is unusual."""
 
     def __init__(self, client: RawClient) -> None:
         self.client, self.topic, self.id = client, client.create_topic(), f"group-{uuid.uuid4().hex}"
@@ -123,11 +125,11 @@ def group(bootstrap: str) -> Iterator[Group]:
         ({"protocols": [JoinGroupRequestProtocol("", b"")]}, ErrorCode.MEMBER_ID_REQUIRED),
     ],
 )
-def test_join_group_requests_are_checked_as_by_kafka(group: Group, odd: dict[str, Any], code: ErrorCode) -> None:
+def test_join_group_requests_are_validated_as_by_kafka(group: Group, odd: dict[str, Any], code: ErrorCode) -> None:
     assert group.join(**odd).error_code == code
 
 
-def test_requests_of_classic_members_are_checked_as_by_kafka(group: Group) -> None:
+def test_requests_of_classic_members_are_validated_as_by_kafka(group: Group) -> None:
     member = group.joined()
     name, now = member.member_id, member.generation_id
     for generation in (-(2**31), -1, 0, now + 1, 2**31 - 1):
@@ -154,7 +156,7 @@ def test_requests_of_classic_members_are_checked_as_by_kafka(group: Group) -> No
     ]
 
 
-def test_offset_commits_are_checked_as_by_kafka(group: Group) -> None:
+def test_offset_commits_are_validated_as_by_kafka(group: Group) -> None:
     for length, code in ((4096, ErrorCode.NONE), (4097, ErrorCode.OFFSET_METADATA_TOO_LARGE)):
         assert group.commit(metadata="x" * length) == group.commit(metadata="é" * length) == code
         assert group.commit(metadata="😀" * ((length + 1) // 2)) == code
@@ -255,7 +257,7 @@ def test_offset_commits_are_checked_as_by_kafka(group: Group) -> None:
         ({"member_id": "m" * 3000}, ErrorCode.NONE, None),
     ],
 )
-def test_joins_of_a_consumer_group_are_checked_as_by_kafka(
+def test_first_heartbeats_of_consumer_group_members_are_validated_as_by_kafka(
     group: Group, odd: dict[str, Any], code: ErrorCode, why: str | None
 ) -> None:
     answer = group.enter(**odd)
@@ -263,7 +265,7 @@ def test_joins_of_a_consumer_group_are_checked_as_by_kafka(
     assert why is None or answer.error_message == why.format(group.id)
 
 
-def test_requests_of_consumer_group_members_are_checked_as_by_kafka(group: Group) -> None:
+def test_requests_of_consumer_group_members_are_validated_as_by_kafka(group: Group) -> None:
     group.enter()
 
     def entered(epoch: int, **odd: Any) -> ErrorCode:
@@ -274,7 +276,9 @@ def test_requests_of_consumer_group_members_are_checked_as_by_kafka(group: Group
     assert group.enter(2, topic_partitions=[TopicPartitions(b"z" * 16, [0, -1, 2**31 - 1])]).error_code == 0
     assert entered(2, member_id="zz") == entered(2, instance_id="i") == ErrorCode.UNKNOWN_MEMBER_ID
     assert entered(-1, instance_id="i") == ErrorCode.UNKNOWN_MEMBER_ID
-    assert group.beat(2, MEMBER) == group.sync(MEMBER, 2) == ErrorCode.UNKNOWN_MEMBER_ID, "it uses the new protocol"
+    assert group.beat(2, MEMBER) == group.sync(MEMBER, 2) == ErrorCode.UNKNOWN_MEMBER_ID, (
+        "the member uses the consumer protocol"
+    )
     assert group.commit(2, MEMBER, version=8) == ErrorCode.UNSUPPORTED_VERSION
     for epoch in (-1, 1, 3):
         assert group.commit(epoch, MEMBER) == ErrorCode.STALE_MEMBER_EPOCH

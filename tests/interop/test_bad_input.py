@@ -1,6 +1,6 @@
-"""Bytes that no client sends: the response is Kafka's error code, or a closed connection and one log line.
+"""Bytes that no client sends: the broker returns Kafka's error code, or closes the connection and logs one line.
 
-Other clients are served during the attack, memory stays within limits, and the partition's log keeps its content.
+Other clients are served meanwhile, memory stays within limits, and the log of the partition is unchanged.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ only_ours = pytest.mark.skipif(OTHER is not None, reason="Apache Kafka does not 
 
 
 class Target:
-    """The attacked broker: its address and options, and its process if it is pykbroker."""
+    """The attacked broker: its address, its options, and its process if it is pykbroker."""
 
     def __init__(self, address: str, options: Sequence[str], process: BrokerProcess | None) -> None:
         self.address, self.options, self.process = address, options, process
 
     def warnings(self) -> list[str]:
-        """Return the log lines above INFO. The list is empty for Apache Kafka."""
+        """Return the log lines above INFO; for Apache Kafka, return an empty list."""
         lines = self.process.stderr.read_text().splitlines() if self.process else []
         return [line for line in lines if " INFO " not in line]
 
@@ -68,7 +68,7 @@ class Target:
         """Check that the block raises the broker's peak memory by at most `GROWTH_BYTES_MAX`."""
         assert self.process is not None
         status = Path(f"/proc/{self.process.pid}")
-        status.joinpath("clear_refs").write_text("5")  # resets the peak
+        status.joinpath("clear_refs").write_text("5")  # Writing 5 resets the peak.
         before = self._peak_bytes()
         yield
         assert self._peak_bytes() - before < GROWTH_BYTES_MAX
@@ -93,10 +93,10 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture(autouse=True)
-def bystander(target: Target) -> Iterator[RawClient]:
+def unaffected_client(target: Target) -> Iterator[RawClient]:
     """Yield a connection that stays open during the attack.
 
-    After the attack, the broker must serve this connection, and its log must be unchanged.
+    After the attack the broker must still serve this connection, and must have logged nothing unexpected.
     """
     logged = len(target.warnings())
     with RawClient(target.address) as client:
@@ -116,7 +116,9 @@ def attacker(target: Target) -> Iterator[RawClient]:
 
 
 def refused(attacker: RawClient, topic: str, batch: bytes, codes: tuple[ErrorCode, ...]) -> None:
-    """Check that the batch gets one of `codes`, stores nothing, and leaves the connection open."""
+    """Check that the batch is refused with one of `codes`, is not stored, and leaves the connection
+    open.
+    """
     code = attacker.produce(topic, batch)
     assert code in codes, code.name
     assert len(attacker.read(topic)) == (2 if code == 0 else 0)
@@ -133,21 +135,21 @@ def test_a_bad_batch_is_refused(attacker: RawClient, name: str) -> None:
 
 @pytest.mark.parametrize("name", [*RECORDS, *STREAMS])
 @in_default
-def test_bad_records_are_refused(attacker: RawClient, name: str) -> None:
+def test_a_batch_with_bad_records_is_refused(attacker: RawClient, name: str) -> None:
     refused(attacker, attacker.create_topic(), *{**RECORDS, **STREAMS}[name])
 
 
 @only_ours
 @pytest.mark.parametrize("name", BEYOND)
 @in_default
-def test_bad_records_that_kafka_stores_are_refused(attacker: RawClient, name: str) -> None:
+def test_a_batch_with_bad_records_that_kafka_stores_is_refused(attacker: RawClient, name: str) -> None:
     refused(attacker, attacker.create_topic(), BEYOND[name], (ErrorCode.INVALID_RECORD,))
 
 
 @pytest.mark.parametrize("claimed", [0, -1, HEADER.max_timestamp - 1, HEADER.max_timestamp + 24 * HOUR_MS])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP, Codec.ZSTD])
 @in_default
-def test_the_largest_timestamp_is_taken_from_the_records(attacker: RawClient, codec: Codec, claimed: int) -> None:
+def test_the_largest_timestamp_is_computed_from_the_records(attacker: RawClient, codec: Codec, claimed: int) -> None:
     topic = attacker.create_topic()
     honest = Batch.read(good(codec))
     assert attacker.produce(topic, sealed(replace(honest, max_timestamp=claimed), honest.payload)) == 0
@@ -157,7 +159,7 @@ def test_the_largest_timestamp_is_taken_from_the_records(attacker: RawClient, co
 
 
 @pytest.mark.parametrize("name", STREAMS)
-def test_a_damaged_stream_is_refused_when_it_is_recompressed(attacker: RawClient, name: str) -> None:
+def test_a_damaged_compressed_stream_is_refused_if_it_is_recompressed(attacker: RawClient, name: str) -> None:
     codec = "gzip" if "zstd" in name else "zstd"
     refused(attacker, attacker.create_topic({"compression.type": codec}), *STREAMS[name])
 
@@ -176,7 +178,7 @@ def test_a_decompression_bomb_is_refused_in_bounded_memory(target: Target, attac
 @only_ours
 @pytest.mark.parametrize("codec", BOMBS)
 @in_default
-def test_a_decompression_bomb_is_refused_when_records_are_validated(
+def test_a_decompression_bomb_is_refused_if_records_are_validated(
     target: Target, attacker: RawClient, codec: Codec
 ) -> None:
     topic = attacker.create_topic()
@@ -187,7 +189,7 @@ def test_a_decompression_bomb_is_refused_when_records_are_validated(
 
 @in_default
 @pytest.mark.parametrize("acks", [2, -2, 7])
-def test_unknown_acks_are_refused(attacker: RawClient, acks: int) -> None:
+def test_invalid_acks_are_refused(attacker: RawClient, acks: int) -> None:
     assert attacker.produce(attacker.create_topic(), GOOD, acks) == ErrorCode.INVALID_REQUIRED_ACKS
 
 
@@ -231,7 +233,7 @@ CLOSED = {
 
 @in_default
 @pytest.mark.parametrize("name", CLOSED)
-def test_bytes_that_are_no_request_close_the_connection_with_a_log_line(target: Target, name: str) -> None:
+def test_bytes_that_are_not_a_request_close_the_connection_with_one_log_line(target: Target, name: str) -> None:
     before = len(target.warnings())
     with tampered_frame(target.address, CLOSED[name]) as client:
         assert client.is_closed()
@@ -271,17 +273,21 @@ def test_an_incomplete_frame_is_not_handled(target: Target, cut: int) -> None:
 
 
 @in_default
-def test_requests_in_single_bytes_are_answered(attacker: RawClient) -> None:
+def test_requests_sent_byte_by_byte_are_answered(attacker: RawClient) -> None:
     for byte in encode_request(MetadataRequest([]), 8, 7, "raw") * 2:
         attacker.socket.sendall(bytes([byte]))
     assert attacker.frame()[:4] == attacker.frame()[:4] == b"\0\0\0\7"
 
 
 @in_default
-def test_mutated_requests_of_every_api_do_not_affect_other_clients(target: Target, bystander: RawClient) -> None:
-    """A response, a close and silence are all correct, as long as the broker continues and no handler fails."""
+def test_mutated_requests_of_every_api_do_not_affect_other_clients(
+    target: Target, unaffected_client: RawClient
+) -> None:
+    """A response, a closed connection and silence are all correct, as long as the broker continues and no handler
+    fails.
+    """
     dice = random.Random(29)
-    offered = bystander.call(ApiVersionsResponse, ApiVersionsRequest(), 0).api_keys
+    offered = unaffected_client.call(ApiVersionsResponse, ApiVersionsRequest(), 0).api_keys
     for api in offered:
         for version in range(max(api.min_version, APIS[ApiKey(api.api_key)].accepted[0]), api.max_version + 1):
             frame = encode_request(APIS[ApiKey(api.api_key)].request(), version, 1, "raw")
@@ -298,7 +304,7 @@ def test_mutated_requests_of_every_api_do_not_affect_other_clients(target: Targe
 
 @in_default
 @only_ours
-def test_a_claimed_length_takes_no_memory(target: Target) -> None:
+def test_a_claimed_frame_size_allocates_no_memory(target: Target) -> None:
     with target.bounded(), contextlib.ExitStack() as connections:
         for _ in range(300):
             frame = struct.pack(">i", REQUEST_BYTES_MAX) + bytes(8_000)
@@ -318,10 +324,9 @@ def test_a_request_with_a_million_names_is_refused(target: Target) -> None:
 
 @in_default
 @only_ours
-def test_a_client_that_never_reads_is_not_served_for_ever(target: Target) -> None:
-    """The broker stops reading from a client that does not read its responses.
-
-    The client's socket then accepts no more bytes.
+def test_the_broker_stops_reading_from_a_client_that_never_reads(target: Target) -> None:
+    """The client sends requests and does not read the responses, until its socket accepts no more
+    bytes.
     """
     frames = encode_request(MetadataRequest(None), 8, 1, "raw") * 1_000_000
     with target.bounded(), RawClient(target.address) as client:
@@ -332,9 +337,9 @@ def test_a_client_that_never_reads_is_not_served_for_ever(target: Target) -> Non
 
 @in_default
 @only_ours
-def test_clients_that_do_not_read_do_not_affect_others(target: Target, bystander: RawClient) -> None:
+def test_clients_that_do_not_read_do_not_affect_others(target: Target, unaffected_client: RawClient) -> None:
     """Every client requests far more than it reads, until the broker stops reading from it."""
-    frames = encode_request(ApiVersionsRequest(), 0, 1, "raw") * 100_000  # the response does not depend on topics
+    frames = encode_request(ApiVersionsRequest(), 0, 1, "raw") * 100_000  # The response does not depend on topics.
     with target.bounded(), contextlib.ExitStack() as connections:
         for _ in range(100):
             client = connections.enter_context(RawClient(target.address))
@@ -343,7 +348,7 @@ def test_clients_that_do_not_read_do_not_affect_others(target: Target, bystander
             with contextlib.suppress(BlockingIOError):
                 while client.socket.send(frames):
                     pass
-            bystander.call(ApiVersionsResponse, ApiVersionsRequest(), 0)
+            unaffected_client.call(ApiVersionsResponse, ApiVersionsRequest(), 0)
 
 
 # ---- connections
@@ -356,17 +361,20 @@ def open_files(target: Target) -> int:
 
 
 NO_LINGER = struct.pack("ii", 1, 0)
-"""The socket option with which a close sends RST, so that this side of the connection is gone at once."""
+"""The socket option with which close sends RST, so that this end of the connection disappears at once.
+"""
 
 
 @in_default
 @only_ours
 @pytest.mark.parametrize("sent", [0, 3, 4, 20])
 @pytest.mark.parametrize("leaves", ["stays", "half closed", "reset"])
-def test_a_flood_of_connections_without_a_complete_request_is_survived(
-    target: Target, bystander: RawClient, sent: int, leaves: str
+def test_the_broker_survives_a_flood_of_connections_without_a_complete_request(
+    target: Target, unaffected_client: RawClient, sent: int, leaves: str
 ) -> None:
-    """All connections are accepted, other clients are served, and the broker frees all their resources."""
+    """All connections are accepted, other clients are served, and the broker frees all resources of the
+    flood.
+    """
     frame = encode_request(ApiVersionsRequest(client_software_name="x" * 100), 3, 1, "raw")[:sent]
     before = open_files(target)
     with target.bounded(), contextlib.ExitStack() as connections:
@@ -379,7 +387,7 @@ def test_a_flood_of_connections_without_a_complete_request_is_survived(
                 client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, NO_LINGER)
                 client.socket.close()
         for _ in range(10):
-            bystander.call(ApiVersionsResponse, ApiVersionsRequest(), 0)
+            unaffected_client.call(ApiVersionsResponse, ApiVersionsRequest(), 0)
     deadline = time.monotonic() + PATIENCE_S
     while open_files(target) > before:
         assert time.monotonic() < deadline, open_files(target)
@@ -387,14 +395,16 @@ def test_a_flood_of_connections_without_a_complete_request_is_survived(
 
 
 @in_default
-def test_frames_in_single_bytes_on_many_connections_are_answered(target: Target, bystander: RawClient) -> None:
+def test_frames_sent_byte_by_byte_on_many_connections_are_answered(
+    target: Target, unaffected_client: RawClient
+) -> None:
     frame = encode_request(ApiVersionsRequest(), 0, 1, "raw")
     with contextlib.ExitStack() as connections:
         clients = [connections.enter_context(RawClient(target.address)) for _ in range(100)]
         for place in range(len(frame)):
             for client in clients:
                 client.socket.sendall(frame[place : place + 1])
-            bystander.call(ApiVersionsResponse, ApiVersionsRequest(), 0)
+            unaffected_client.call(ApiVersionsResponse, ApiVersionsRequest(), 0)
         assert len({client.frame() for client in clients}) == 1
 
 

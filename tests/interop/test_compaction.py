@@ -1,4 +1,6 @@
-"""Compacted topics of real clients, and a directory that pykbroker and Apache Kafka compact in turns."""
+"""Compacted topics of real clients, and a directory that pykbroker and Apache Kafka compact
+alternately.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,7 @@ def write(bootstrap: str, word: str) -> None:
             put(producer, "transactions", f"{word} {number}")
             (producer.abort_transaction if number % 2 else producer.commit_transaction)()
     with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap)) as producer:
-        for topic in TOPICS:  # two large records roll the active segments
+        for topic in TOPICS:  # Two large records roll the active segments.
             for _ in range(2):
                 producer.send(topic, bytes(2900), b"the end").get(CLEANING_S_MAX)
 
@@ -67,7 +69,9 @@ def put(producer: KafkaProducer, topic: str, word: str) -> None:
 
 
 def wait_cleaned(directory: Path) -> None:
-    """Wait until all records below the active segments are compacted, according to the broker's cleaner checkpoint."""
+    """Wait until all records below the active segments are compacted, according to the broker's cleaner
+    checkpoint.
+    """
     deadline = time.monotonic() + CLEANING_S_MAX
     while True:
         with contextlib.suppress(FileNotFoundError):
@@ -84,13 +88,13 @@ def active(directory: Path, topic: str) -> int:
 
 
 def view(content: Content) -> dict[tuple[str, int], dict[object, object]]:
-    """Return the last value of each key."""
+    """Map each key to its last value."""
     last = {place: {record[1]: record[2] for record in records} for place, (_, _, records) in content.items()}
     return {place: {key: value for key, value in values.items() if value is not None} for place, values in last.items()}
 
 
 def expected(word: str) -> dict[tuple[str, int], dict[bytes, bytes]]:
-    """Return the last value of each key that `write` sends, which compaction must keep."""
+    """Map each key that `write` sends to its last value, which compaction must keep."""
     last = {topic: ROUNDS - 2 if topic == "transactions" else ROUNDS - 1 for topic in TOPICS}
     return {
         (topic, 0): {b"the end": bytes(2900)}
@@ -151,7 +155,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Written:
 
 
 @dataclass
-class Turns:
+class AlternateCompaction:
     """The content that Kafka found in pykbroker's directory, and the content after Kafka compacted it."""
 
     found: Written
@@ -159,17 +163,17 @@ class Turns:
 
 
 @pytest.fixture(scope="module")
-def kafkas(ours: Written, kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Turns:
+def kafkas(ours: Written, kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> AlternateCompaction:
     work = tmp_path_factory.mktemp("kafkas")
     shutil.copytree(ours.directory, work / "data")
     with apache(work, work / "data", kafka_jars) as bootstrap:
         found = served(bootstrap, work / "data")
         write(bootstrap, "third")
         wait_cleaned(work / "data")
-        return Turns(found, served(bootstrap, work / "data"))
+        return AlternateCompaction(found, served(bootstrap, work / "data"))
 
 
-def test_compaction_leaves_the_last_value_of_each_key(ours: Written) -> None:
+def test_compaction_keeps_the_last_value_of_each_key(ours: Written) -> None:
     assert view(ours.committed) == expected("twice")
     for topic in TOPICS:
         start, end, records = ours.committed[topic, 0]
@@ -201,12 +205,14 @@ def test_kafkas_dump_log_tool_finds_no_error(ours: Written, kafka_jars: Path) ->
         assert word not in output.stdout
 
 
-def test_kafka_serves_a_log_that_pykbroker_compacted(ours: Written, kafkas: Turns) -> None:
+def test_kafka_serves_a_log_that_pykbroker_compacted(ours: Written, kafkas: AlternateCompaction) -> None:
     assert kafkas.found.committed == ours.committed
     assert kafkas.found.uncommitted == ours.uncommitted
 
 
-def test_pykbroker_serves_a_log_that_kafka_compacted_and_compacts_it_again(kafkas: Turns, tmp_path: Path) -> None:
+def test_pykbroker_serves_a_log_that_kafka_compacted_and_compacts_it_again(
+    kafkas: AlternateCompaction, tmp_path: Path
+) -> None:
     left = kafkas.left
     assert view(left.committed) == expected("third")
     with pykbroker(tmp_path / "first", left.directory, {"log.cleaner.enable": "false"}) as broker:

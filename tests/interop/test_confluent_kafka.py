@@ -1,4 +1,4 @@
-"""confluent-kafka, the Python client of librdkafka, against the broker."""
+"""Tests of confluent-kafka, the Python client of librdkafka, with the broker."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from tests.interop.scenarios import PATIENCE_S, Message, Reading, Scenarios, eve
 
 END = -1
 BACK_SOON = {"reconnect.backoff.max.ms": 500}
-"""Options for a short reconnect backoff: by default librdkafka waits up to 12 s before it reconnects."""
+"""Options for a short reconnect backoff; by default librdkafka waits up to 12 s before it reconnects.
+"""
 
 
 class ConfluentKafka:
@@ -188,7 +189,7 @@ class ConfluentMember:
         try:
             places = self._consumer.commit(asynchronous=False)
         except KafkaException as error:
-            if error.args[0].code() != KafkaError._NO_OFFSET:  # the member has read nothing since its last commit
+            if error.args[0].code() != KafkaError._NO_OFFSET:  # The member has read nothing since its last commit.
                 raise
         else:
             assert all(place.error is None for place in places)
@@ -208,7 +209,7 @@ class CooperativeMember(ConfluentMember):
 
 
 class NewMember(ConfluentMember):
-    """A member of the consumer protocol, whose partitions the broker assigns (KIP-848)."""
+    """A member of the consumer protocol (KIP-848), whose partitions the broker assigns."""
 
     ways: ClassVar = {"group.protocol": "consumer"}
 

@@ -1,7 +1,7 @@
-"""The image of `docker/Dockerfile`, without a container engine.
+"""Tests of the image of `docker/Dockerfile` without a container engine.
 
-The steps of the Dockerfile run in a temporary directory that takes the place of `/`. The entry point then runs under
-the uid of the image, which may read all files but writes its own ones only.
+The steps of the Dockerfile run in a temporary directory in place of `/`. The entry point then runs with the uid of the
+image, which may read all files but write only its own.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ DOCKERFILE = ROOT / "docker" / "Dockerfile"
 TOP_LEVEL = re.compile(r"(?<![\w.:/])/(?=(?:opt|src|usr|var)\b)")
 BUILD_S_MAX = 240
 SECONDS_MAX = 30
-pytestmark = pytest.mark.timeout(300)  # pip resolves and installs what a user gets
+pytestmark = pytest.mark.timeout(300)  # pip resolves and installs the same packages as for a user.
 
 
 class Image:
-    """A directory tree made by the steps of a Dockerfile, and what its metadata says."""
+    """A directory tree made by the steps of a Dockerfile, with the image's metadata."""
 
     def __init__(self, directory: Path) -> None:
         self.root = directory / "root"
@@ -115,7 +115,7 @@ class Image:
         return {**outside, "HOME": "/", **self.env, "PATH": path, **more}
 
     def command(self, words: list[str]) -> list[str]:
-        """Return a command as the user of the image."""
+        """Return a command that runs as the user of the image."""
         uid, gid = self.user.split(":")
         capabilities = ["--inh-caps", "+dac_read_search", "--ambient-caps", "+dac_read_search"]
         return ["setpriv", "--reuid", uid, "--regid", gid, "--clear-groups", *capabilities, *words]
@@ -136,7 +136,7 @@ class Container:
             )
 
     def line(self) -> str:
-        """Return the line that the broker prints once it serves."""
+        """Return the line that the broker prints once it is ready."""
         deadline = time.monotonic() + SECONDS_MAX
         while not (printed := self.stdout.read_text()).endswith("\n"):
             assert self.process.poll() is None, self.stderr.read_text()
@@ -179,7 +179,7 @@ def port_of(line):
     return int(re.findall(r"127\.0\.0\.1:(\d+)", line)[0])
 
 
-def test_the_image_serves_under_its_user_and_ends_in_order(image, run) -> None:
+def test_the_image_serves_as_its_user_and_stops_cleanly(image, run) -> None:
     container = run(
         KAFKA_LISTENERS="PLAINTEXT://127.0.0.1:0", KAFKA_NUM_PARTITIONS="3", KAFKA_HEAP_OPTS="-Xmx1g", CLUSTER_ID="x"
     )
@@ -198,7 +198,7 @@ def test_the_image_serves_under_its_user_and_ends_in_order(image, run) -> None:
     assert not image.is_healthy(port)
 
 
-def test_a_volume_of_another_user_is_refused_in_a_sentence(run, tmp_path: Path) -> None:
+def test_a_volume_of_another_user_is_refused_with_one_sentence(run, tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
     container = run(KAFKA_LISTENERS="PLAINTEXT://127.0.0.1:0", KAFKA_LOG_DIRS=str(tmp_path))
     assert container.process.wait(SECONDS_MAX) == 1

@@ -1,4 +1,6 @@
-"""A copy of a topic is exact, record for record, although broker and copiers are killed repeatedly."""
+"""Tests that a transactional copy of a topic is exact, although the broker and the copiers are killed
+repeatedly.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,11 @@ SESSION_MS = 6000
 
 
 class ConfluentKafka:
-    """A copier's client by librdkafka. `ways` are settings of its consumer."""
+    """The client of a copier with librdkafka. `settings` are settings of its consumer."""
 
     errors: tuple[type[Exception], ...] = (ck.KafkaException,)
 
-    def __init__(self, bootstrap: str, source: str, target: str, name: str, ways: Mapping[str, object]) -> None:
+    def __init__(self, bootstrap: str, source: str, target: str, name: str, settings: Mapping[str, object]) -> None:
         self._settings: Mapping[str, Any] = {
             "bootstrap.servers": bootstrap,
             "log_level": 0,
@@ -46,7 +48,7 @@ class ConfluentKafka:
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
                 "fetch.wait.max.ms": 50,
-                **ways,
+                **settings,
             }
         )
         self._consumer.subscribe([source], on_assign=self._move, on_revoke=self._move, on_lost=self._move)
@@ -99,7 +101,7 @@ class ConfluentKafka:
     def commit(self) -> None:
         self._producer.commit_transaction(PATIENCE_S)
 
-    def give_up(self, error: Exception) -> None:
+    def recover(self, error: Exception) -> None:
         self.moved = True
         with contextlib.suppress(ck.KafkaException):
             if error.args[0].txn_requires_abort():
@@ -113,7 +115,7 @@ class ConfluentKafka:
 
 
 class KafkaPython:
-    """A copier's client by kafka-python."""
+    """The client of a copier with kafka-python."""
 
     errors: tuple[type[Exception], ...] = (kafka.errors.KafkaError,)
 
@@ -177,7 +179,7 @@ class KafkaPython:
     def commit(self) -> None:
         self._producer.commit_transaction()
 
-    def give_up(self, error: Exception) -> None:
+    def recover(self, error: Exception) -> None:
         self.moved = True
         self._producer.close(timeout=0)
         self._producer = self._new_producer()
@@ -207,7 +209,7 @@ def new_topic(bootstrap: str) -> str:
 
 
 def fill(bootstrap: str, topic: str, count: int) -> list[list[bytes]]:
-    """Send numbered records and return the values of each partition."""
+    """Send numbered records; return the values of each partition."""
     producer = ck.Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     values = [[b"%d" % number for number in range(index, count, PARTITIONS)] for index in range(PARTITIONS)]
     for index in range(PARTITIONS):
@@ -238,7 +240,9 @@ def read(bootstrap: str, topic: str, partition: int) -> list[bytes]:
 
 
 def check(broker: BrokerProcess, library: Callable[..., Client], records: int, kills: int, seed: int = 1) -> None:
-    """Copy `records` records by two members while the broker is killed `kills` times. Check that the copy is exact."""
+    """Copy `records` records with two members while the broker is killed `kills` times; check that the
+    copy is exact.
+    """
     source, target = new_topic(broker.address), new_topic(broker.address)
     wanted = fill(broker.address, source, records)
     copy(
@@ -256,16 +260,18 @@ CLASSIC = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 200}
 
 @pytest.mark.timeout(240)
 def test_a_copy_is_exact_although_the_broker_is_killed_ten_times(broker: BrokerProcess) -> None:
-    ways = {**CLASSIC, "partition.assignment.strategy": "range"}
-    check(broker, partial(ConfluentKafka, ways=ways), 100_000, 10)
+    settings = {**CLASSIC, "partition.assignment.strategy": "range"}
+    check(broker, partial(ConfluentKafka, settings=settings), 100_000, 10)
 
 
 @pytest.mark.timeout(120)
 def test_a_copy_by_members_of_the_consumer_protocol_is_exact(broker: BrokerProcess) -> None:
-    check(broker, partial(ConfluentKafka, ways={"group.protocol": "consumer"}), 20_000, 2)
+    check(broker, partial(ConfluentKafka, settings={"group.protocol": "consumer"}), 20_000, 2)
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_copy_by_kafka_python_is_exact(broker: BrokerProcess) -> None:
-    """The broker is not killed: kafka-python's sender waits for ever for a request whose connection is refused."""
+    """The broker is not killed, since kafka-python's sender waits for ever for a request whose
+    connection is refused.
+    """
     check(broker, KafkaPython, 10_000, 0)

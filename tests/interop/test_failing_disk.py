@@ -1,4 +1,4 @@
-"""Brokers whose disk is full or broken, which log a line that an operator can act on, and end with exit code 1."""
+"""Tests of brokers whose disk is full or broken: they log what the operator must do, and exit with 1."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
 
 
-class Failing:
-    """A broker with a topic of two records, whose disk fails after `refuses`."""
+class BrokerOnFailingDisk:
+    """A broker with a topic of two records. After `refuses`, its disk fails."""
 
     def __init__(self, start_broker: Callable[..., BrokerProcess], directory: Path) -> None:
         self._errno = directory / "errno"
@@ -27,20 +27,20 @@ class Failing:
             assert client.produce(self.topic, good()) == 0
 
     def refuses(self, name: str) -> None:
-        """Make the disk fail with this errno and check that a write is refused."""
+        """Make the disk fail with this errno; check that a write is refused."""
         self._errno.write_text(name)
         with RawClient(self.broker.address) as client:
             assert client.produce(self.topic, good()) == ErrorCode.KAFKA_STORAGE_ERROR
 
     def last_line(self) -> str:
-        """Return the last line of the log, after checking that the log has no traceback."""
+        """Return the last line of the log; check that the log has no traceback."""
         output = self.broker.stderr.read_text()
         assert "Traceback" not in output
         assert all(line[:2] == "20" for line in output.splitlines()), output
         return output.splitlines()[-1]
 
     def check_next_start(self) -> None:
-        """Repair the disk, restart, and check that all acknowledged records are there."""
+        """Repair the disk and restart; check that all acknowledged records are there."""
         self._errno.unlink()
         self.broker.start()
         with RawClient(self.broker.address) as client:
@@ -50,11 +50,11 @@ class Failing:
 
 
 @pytest.fixture
-def failing(start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> Failing:
-    return Failing(start_broker, tmp_path)
+def failing(start_broker: Callable[..., BrokerProcess], tmp_path: Path) -> BrokerOnFailingDisk:
+    return BrokerOnFailingDisk(start_broker, tmp_path)
 
 
-def test_a_stop_on_a_full_disk_reports_the_failed_write(failing: Failing) -> None:
+def test_a_stop_on_a_full_disk_reports_the_failed_write(failing: BrokerOnFailingDisk) -> None:
     failing.refuses("ENOSPC")
     assert failing.broker.stop() == 1
     assert "ERROR   the broker stopped without closing its log directories cleanly: /" in failing.last_line()
@@ -62,7 +62,7 @@ def test_a_stop_on_a_full_disk_reports_the_failed_write(failing: Failing) -> Non
     failing.check_next_start()
 
 
-def test_a_broker_whose_only_log_directory_fails_ends_with_the_reason(failing: Failing) -> None:
+def test_a_broker_whose_only_log_directory_fails_exits_with_the_reason(failing: BrokerOnFailingDisk) -> None:
     failing.refuses("EIO")
     assert failing.broker.ended() == 1
     assert "ERROR   the broker stops: /" in failing.last_line()
@@ -73,7 +73,9 @@ def test_a_broker_whose_only_log_directory_fails_ends_with_the_reason(failing: F
     failing.check_next_start()
 
 
-def test_a_topic_whose_metadata_record_cannot_be_written_is_refused_and_ends_the_broker(failing: Failing) -> None:
+def test_a_failed_write_of_a_metadata_record_refuses_the_topic_and_stops_the_broker(
+    failing: BrokerOnFailingDisk,
+) -> None:
     failing._errno.write_text("EIO")
     with RawClient(failing.broker.address) as client:
         request = CreateTopicsRequest([CreatableTopic("t", 1, 1)], 10_000)

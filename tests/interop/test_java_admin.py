@@ -1,6 +1,6 @@
-"""Apache Kafka's own admin client, producer and consumer against the broker: `JavaChecks.java`, in one JVM.
+"""Tests of Apache Kafka's own Java admin client, producer and consumer: `JavaChecks.java`, which runs in one JVM.
 
-A second broker is killed and restarted where a check prints "kill"; one byte on standard input reports the restart.
+When a check prints "kill", a second broker is killed and restarted. One byte on standard input reports the restart.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ pytestmark = pytest.mark.timeout(RUN_SECONDS_MAX + 10)
 
 
 def names() -> list[str]:
-    """Return the names of the checks in the source, so that pytest can collect them before a JVM has run."""
+    """Return the names of the checks in the source, so that pytest can collect them before a JVM runs."""
     found = re.findall(r'check\("([^"]+)"', CHECKS.read_text())
     return [name + ending for name in found for ending in ENDINGS.get(name, ("",))]
 
 
 @pytest.fixture(scope="module")
-def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+def killable_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """Yield a broker with short session timeouts that may be killed."""
     directory = tmp_path_factory.mktemp("mortal")
     broker = BrokerProcess(directory, "--data-dir", str(directory / "data"), *SHORT_SESSIONS, *SOON)
@@ -47,9 +47,9 @@ def mortal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
 
 
 @pytest.fixture(scope="module")
-def results(java: str, kafka_jars: Path, bootstrap: str, mortal: BrokerProcess) -> Mapping[str, str]:
-    """Return the failure of each check, empty if it passed."""
-    command = [java, "-Xmx256M", "-cp", f"{kafka_jars}/*", str(CHECKS), bootstrap, mortal.address]
+def results(java: str, kafka_jars: Path, bootstrap: str, killable_broker: BrokerProcess) -> Mapping[str, str]:
+    """Map each check to its failure, which is empty if the check passed."""
+    command = [java, "-Xmx256M", "-cp", f"{kafka_jars}/*", str(CHECKS), bootstrap, killable_broker.address]
     output = []
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1
@@ -61,7 +61,7 @@ def results(java: str, kafka_jars: Path, bootstrap: str, mortal: BrokerProcess) 
         for line in run.stdout:
             output.append(line)
             if line == "kill\n":
-                mortal.restart()
+                killable_broker.restart()
                 run.stdin.write("\n")
         patience.cancel()
     assert run.returncode == 0, "".join(output)

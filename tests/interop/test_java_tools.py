@@ -1,6 +1,6 @@
-"""Apache Kafka's command line tools, in one JVM, print the same for this broker as for Apache Kafka.
+"""Tests that Kafka's command line tools print the same for this broker as for Kafka.
 
-The expected texts were printed by the tools of Kafka 4.3.1 on a Kafka 4.3.1 node with two log directories.
+The expected texts were printed by the tools of Kafka 4.3.1 for a Kafka 4.3.1 node with two log directories.
 """
 
 from __future__ import annotations
@@ -60,15 +60,15 @@ RUNS = {
         "--create --topic t --partitions 3 --replication-factor 1 --config retention.ms=3600000",
         "Created topic t.\nexit 0\n",
     ),
-    "create what is there": topics(
+    "create an existing topic": topics(
         "--create --topic t --partitions 3",
         """\
 Error while executing topic command : Topic 't' already exists.
 exit 1
 """,
     ),
-    "grow": topics("--alter --topic t --partitions 4", "exit 0\n"),
-    "shrink": topics(
+    "add partitions": topics("--alter --topic t --partitions 4", "exit 0\n"),
+    "remove partitions": topics(
         "--alter --topic t --partitions 2",
         """\
 Error while executing topic command : The topic t currently has 4 partition(s); 2 would not be an increase.
@@ -87,7 +87,7 @@ Topic: t\tTopicId: …\tPartitionCount: 4\tReplicationFactor: 1\tConfigs: min.in
 exit 0
 """,
     ),
-    "describe what is not there": topics(
+    "describe an unknown topic": topics(
         "--describe --topic none",
         """\
 Error while executing topic command : Topic 'none' does not exist as expected
@@ -109,7 +109,7 @@ exit 0
         "exit 0\n",
         "\n".join(f"k{index}:value-{index}" for index in range(20)),
     ),
-    "produce fast": ToolRun(
+    "measure the producer performance": ToolRun(
         "ProducerPerformance",
         "--bootstrap-server {host} --topic t --num-records 500 --record-size 100 --throughput -1",
         "500 records sent, …\nexit 0\n",
@@ -178,7 +178,7 @@ CurrentObservers:       []
 exit 0
 """,
     ),
-    "describe its replicas": ToolRun(
+    "describe the replicas of the quorum": ToolRun(
         "MetadataQuorumCommand",
         "--bootstrap-server {host} describe --replication",
         """\
@@ -187,7 +187,7 @@ NodeId\tDirectoryId           \tLogEndOffset\tLag\tLastFetchTimestamp\tLastCaugh
 exit 0
 """,
     ),
-    "tell the versions of APIs": ToolRun(
+    "describe the versions of APIs": ToolRun(
         "BrokerApiVersionsCommand",
         "--bootstrap-server {host}",
         """\
@@ -199,7 +199,9 @@ exit 0
 exit 0
 """,
     ),
-    "tell the cluster's id": ToolRun("ClusterTool", "cluster-id --bootstrap-server {host}", "Cluster ID: …\nexit 0\n"),
+    "describe the cluster id": ToolRun(
+        "ClusterTool", "cluster-id --bootstrap-server {host}", "Cluster ID: …\nexit 0\n"
+    ),
     "list endpoints": ToolRun(
         "ClusterTool",
         "list-endpoints --bootstrap-server {host}",
@@ -209,7 +211,7 @@ ID         HOST      PORT       RACK       STATE      ENDPOINT_TYPE\x20\x20
 exit 0
 """,
     ),
-    "elect leaders of all": ToolRun(
+    "elect leaders of all partitions": ToolRun(
         "LeaderElectionCommand",
         "--bootstrap-server {host} --election-type preferred --all-topic-partitions",
         "exit 0\n",
@@ -222,7 +224,7 @@ Valid replica already elected for partitions t-0
 exit 0
 """,
     ),
-    "elect a leader of nothing": ToolRun(
+    "elect a leader of an unknown partition": ToolRun(
         "LeaderElectionCommand",
         "--bootstrap-server {host} --election-type preferred --topic none --partition 0",
         """\
@@ -249,7 +251,7 @@ exit 0
 """,
     ),
     "list reassignments": reassign("--list", "No partition reassignments found.\nexit 0\n"),
-    "reassign to nobody": reassign(
+    "reassign to an unknown broker": reassign(
         "--execute --additional --reassignment-json-file {files}/away.json",
         """\
 Error: Unknown broker id 7
@@ -383,8 +385,8 @@ def test_kafkas_tool_prints_the_expected_output(
     assert expected.agrees(places, output[name]), f"{output[name]}\ninstead of\n{filled(expected.text, places)}"
 
 
-def test_the_verifiable_producer_has_sent_its_records(output: Mapping[str, str], places: Mapping[str, str]) -> None:
-    """The producer ends with the JVM, so its summary is not printed."""
+def test_the_verifiable_producer_sends_its_records(output: Mapping[str, str], places: Mapping[str, str]) -> None:
+    """The producer stops together with the JVM, so it prints no summary."""
     with RawClient(places["host"]) as client:
         values = [bytes(record.value or b"") for index in range(2) for record in client.read("v", index)]
     assert sorted(values) == [b"7.0", b"7.1", b"7.2"]

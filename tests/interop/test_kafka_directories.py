@@ -1,4 +1,6 @@
-"""A directory used by two brokers: Apache Kafka reads and extends pykbroker's logs, and pykbroker reads them again."""
+"""Tests of a directory that two brokers use: Kafka reads and extends pykbroker's logs, then pykbroker
+reads them again.
+"""
 
 from __future__ import annotations
 
@@ -62,11 +64,12 @@ num.network.threads=1
 
 Records = list[tuple[object, ...]]
 Content = dict[tuple[str, int], tuple[int, int, Records]]
-"""The log start offset, end offset and records of each partition."""
+"""The log start offset, log end offset and records of each partition.
+"""
 
 
 def read(bootstrap: str, isolation: str) -> Content:
-    """Return everything that a consumer of this isolation level sees."""
+    """Return everything that a consumer with this isolation level reads."""
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, isolation_level=isolation)
     with contextlib.closing(consumer):
         places = [
@@ -82,7 +85,7 @@ def read(bootstrap: str, isolation: str) -> Content:
         content: Content = {(place.topic, place.partition): (starts[place], ends[place], []) for place in places}
         deadline = time.monotonic() + READING_S_MAX
         while any(consumer.position(place) < ends[place] for place in places):
-            assert time.monotonic() < deadline, "the end of a partition is never reached"
+            assert time.monotonic() < deadline, "the consumer does not reach the end of a partition"
             for place, found in consumer.poll(1000).items():
                 content[place.topic, place.partition][2].extend(
                     (
@@ -99,7 +102,7 @@ def read(bootstrap: str, isolation: str) -> Content:
 
 
 def send(bootstrap: str, topics: Iterable[str], sent: list[Message], rounds: int = 1, **options: object) -> None:
-    """Send through a new producer, one batch for each partition and round."""
+    """Send through a new producer, in one batch for each partition and round."""
     with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap, linger_ms=5, **options)) as producer:
         for _ in range(rounds):
             for future in [produce(producer, topic, message) for topic in topics for message in sent]:
@@ -119,7 +122,7 @@ def shorten(bootstrap: str, topic: str, offset: int) -> None:
 
 
 def java(jars: Path, main: str, *arguments: str) -> list[str]:
-    """Return the command for a JVM that starts fast, even if it runs slowly."""
+    """Return the command for a JVM that starts fast, at the cost of speed."""
     return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-cp", f"{jars}/*", main, *arguments]
 
 
@@ -138,7 +141,9 @@ def served(bootstrap: str, directory: Path) -> Written:
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """Return a directory with every kind of file that pykbroker writes, after one kill and one controlled shutdown."""
+    """Return a directory with every kind of file that pykbroker writes, after one kill and one
+    controlled shutdown.
+    """
     work = tmp_path_factory.mktemp("ours")
     broker = BrokerProcess(
         work,
@@ -148,10 +153,10 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Written:
     )
     broker.start()
     try:
-        first_life(broker.address)
+        run_until_killed(broker.address)
         broker.kill()
         broker.restart()
-        second_life(broker.address)
+        run_until_stopped(broker.address)
         written = served(broker.address, work / "data")
         assert broker.stop() == 0, broker.output()
     finally:
@@ -159,7 +164,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Written:
     return written
 
 
-def first_life(bootstrap: str) -> None:
+def run_until_killed(bootstrap: str) -> None:
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
         admin.create_topics([NewTopic(name, PARTITIONS, 1, topic_configs=configs) for name, configs in TOPICS.items()])
     for codec in CODECS:
@@ -167,7 +172,7 @@ def first_life(bootstrap: str) -> None:
     send(bootstrap, ["rolled", "retained", "shortened", "deleted"], messages(40), ROUNDS, enable_idempotence=True)
 
 
-def second_life(bootstrap: str) -> None:
+def run_until_stopped(bootstrap: str) -> None:
     send(bootstrap, ["rolled"], messages(60), enable_idempotence=True, compression_type="gzip")
     send(bootstrap, ["stamped", "recoded", "codec-none"], messages(20), enable_idempotence=True)
     with contextlib.suppress(KafkaError):  # a broker without DeleteRecords
@@ -178,7 +183,9 @@ def second_life(bootstrap: str) -> None:
 
 @pytest.fixture
 def dump(kafka_jars: Path) -> Callable[[Path], subprocess.CompletedProcess[str]]:
-    """Return a function that runs Kafka's dump-log tool over a directory and checks indexes against logs."""
+    """Return a function that runs Kafka's dump-log tool on a directory and checks the indexes against
+    the logs.
+    """
 
     def run(directory: Path) -> subprocess.CompletedProcess[str]:
         files = [
@@ -196,7 +203,7 @@ def dump(kafka_jars: Path) -> Callable[[Path], subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="module")
 def kafkas(ours: Written, kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Written, Written]:
-    """Return a copy of the directory as Kafka found it, and as Kafka left it."""
+    """Return copies of the directory as Kafka found it and as Kafka left it."""
     work = tmp_path_factory.mktemp("kafkas")
     shutil.copytree(ours.directory, work / "data")
     port = peers.free_port()
@@ -208,14 +215,14 @@ def kafkas(ours: Written, kafka_jars: Path, tmp_path_factory: pytest.TempPathFac
     try:
         peers.wait_until_serving(kafka, port)
         found = served(bootstrap, ours.directory)
-        life_in_kafka(bootstrap)
+        run_in_kafka(bootstrap)
         left = served(bootstrap, work / "data")
     finally:
         kafka.stop(STOP_S_MAX)
     return found, left
 
 
-def life_in_kafka(bootstrap: str) -> None:
+def run_in_kafka(bootstrap: str) -> None:
     send(bootstrap, ["rolled"], messages(40), enable_idempotence=True, compression_type="lz4")
     shorten(bootstrap, "codec-none", 5)
     with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap, transactional_id="t")) as producer:

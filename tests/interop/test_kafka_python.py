@@ -1,4 +1,4 @@
-"""kafka-python against the broker."""
+"""Tests of kafka-python with the broker."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ from tests.interop.group_scenarios import SESSION_MS, GroupScenarios
 from tests.interop.scenarios import PATIENCE_S, Message, Reading, Scenarios, eventually, eventually_equal
 
 BACK_SOON = {"reconnect_backoff_max_ms": 500}
-"""Options for a short reconnect backoff: by default each attempt to reach a restarted broker waits longer."""
+"""Options for a short reconnect backoff; by default kafka-python waits longer after each failed
+attempt.
+"""
 
 
 class KafkaPython:
@@ -124,7 +126,7 @@ class KafkaPython:
 class KafkaPythonMember:
     """The `Member` for kafka-python.
 
-    A thread polls it without pause: a join that ends between polls would be repeated.
+    A thread polls it without pause, since a join that ends between two polls would be repeated.
     """
 
     def __init__(
@@ -142,7 +144,8 @@ class KafkaPythonMember:
             heartbeat_interval_ms=200,
             **BACK_SOON,
         )
-        self._consumer.partitions_for_topic(topic)  # a leader that learns of them later may lose its own next join
+        # A leader that learns of new members later may lose its own next join.
+        self._consumer.partitions_for_topic(topic)
         self._found: list[tuple[int, int]] = []
         self._thread = ThreadPoolExecutor(1)
         self._thread.submit(self._poll_on)
@@ -172,16 +175,16 @@ class KafkaPythonMember:
         return self._thread.submit(self._consumer.committed, TopicPartition(self._topic, partition)).result()
 
     def close(self) -> None:
-        with contextlib.suppress(RuntimeError):  # already closed
+        with contextlib.suppress(RuntimeError):  # The consumer is already closed.
             self._thread.submit(self._consumer.close, autocommit=False)
         self._thread.shutdown()
 
 
 @pytest.fixture(autouse=True, scope="module")
 def collect_sockets() -> Iterator[None]:
-    """Collect the sockets of failed connections outside of tests: kafka-python leaves them to the garbage collector.
+    """Free the sockets of failed connections between tests, since kafka-python leaves them to the garbage collector.
 
-    The log records of kafka-python refer to the sockets' owners, and pytest would keep these records.
+    The log records of kafka-python refer to the owners of the sockets, and pytest would keep these records.
     """
     log = logging.getLogger("kafka")
     log.setLevel(logging.CRITICAL)

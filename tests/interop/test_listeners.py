@@ -1,4 +1,6 @@
-"""A broker with several listeners: a client is told the addresses of the listener that it connected to."""
+"""Tests of a broker with several listeners: each client gets the advertised addresses of its own
+listener.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,13 @@ consumer.close()
 brokers = KafkaAdminClient(bootstrap_servers=bootstrap).describe_cluster()["brokers"]
 print(json.dumps([values, [[broker["host"], broker["port"]] for broker in brokers]]))
 """
-"""Runs in another network namespace: sends a message, reads it in a group, and prints both it and the brokers."""
+"""A program for another network namespace: it sends a message, reads it in a group, and prints it and
+the brokers.
+"""
 
 
 def brokers(bootstrap: str) -> list[tuple[str, int]]:
-    """Return the addresses of the brokers that a client of this bootstrap server is told."""
+    """Return the broker addresses that a client of this bootstrap server gets."""
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
     try:
         return [(broker["host"], broker["port"]) for broker in admin.describe_cluster()["brokers"]]
@@ -45,7 +49,7 @@ def brokers(bootstrap: str) -> list[tuple[str, int]]:
 
 
 def listeners(broker: BrokerProcess) -> dict[str, str]:
-    """Return the listeners that the broker has printed: name -> HOST:PORT."""
+    """Map each listener name that the broker has printed to HOST:PORT."""
     return dict(re.findall(r"(\w+)://([^, ]+)", broker.stdout.read_text()))
 
 
@@ -61,7 +65,7 @@ def exchange(writes: str, reads: str, topic: str) -> None:
     consumer.close()
 
 
-def test_each_listener_leads_its_clients_to_its_own_address(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_clients_of_each_listener_get_its_advertised_address(start_broker: Callable[..., BrokerProcess]) -> None:
     broker = start_broker("--memory", "--listen", "EXTERNAL=127.0.0.2:0", "--topic", "a:1", "--topic", "b:1")
     found = listeners(broker)
     assert found["PLAINTEXT"] == broker.address
@@ -73,7 +77,7 @@ def test_each_listener_leads_its_clients_to_its_own_address(start_broker: Callab
     exchange(found["EXTERNAL"], found["PLAINTEXT"], "b")
 
 
-def test_a_properties_file_with_the_listeners_of_a_container_starts(tmp_path: Path) -> None:
+def test_a_broker_starts_with_the_listeners_of_a_container_in_a_properties_file(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text(
         "node.id=1\nprocess.roles=broker,controller\ncontroller.quorum.voters=1@localhost:9093\n"
@@ -95,7 +99,9 @@ def test_a_properties_file_with_the_listeners_of_a_container_starts(tmp_path: Pa
 
 @pytest.fixture
 def namespace() -> Iterator[str]:
-    """Yield the name of a network namespace that is connected to this one by a pair of virtual interfaces."""
+    """Yield the name of a network namespace that is connected to this one by a pair of virtual
+    interfaces.
+    """
     name, ours, theirs = "pykbroker-test", "pykbroker-a", "pykbroker-b"
 
     def ip(*arguments: str) -> None:
@@ -117,7 +123,7 @@ def namespace() -> Iterator[str]:
         subprocess.run(["ip", "link", "del", ours], check=False, capture_output=True)
 
 
-def test_clients_in_another_network_namespace_use_the_listener_that_they_reach(
+def test_clients_in_another_network_namespace_use_the_listener_that_they_can_reach(
     namespace: str, start_broker: Callable[..., BrokerProcess]
 ) -> None:
     broker = start_broker("--memory", "--listen", f"EXTERNAL={BROKER_HOST}:0", "--topic", "a:1")

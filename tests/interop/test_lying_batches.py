@@ -1,4 +1,4 @@
-"""Batches whose records contradict their headers. A consumer still reads the following batches."""
+"""Tests of batches whose records contradict their headers: consumers still read the following batches."""
 
 from __future__ import annotations
 

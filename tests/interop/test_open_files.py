@@ -1,4 +1,6 @@
-"""A broker with a low descriptor limit, which reserves descriptors for clients and names the offline partitions."""
+"""Tests of a broker with few descriptors, which reserves some for clients and reports partitions that
+stay offline.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def create(client: RawClient, name: str, partitions: int) -> tuple[int, str | No
 
 
 def leaders(client: RawClient, *names: str) -> Counter[int]:
-    """Count the partitions of these topics by the error code of their metadata."""
+    """Count the partitions of these topics by their error code in Metadata."""
     request = MetadataRequest([MetadataRequestTopic(name=name) for name in names])
     topics = client.call(MetadataResponse, request, 9).topics
     return Counter(partition.error_code for topic in topics for partition in topic.partitions)
@@ -88,7 +90,7 @@ def test_partitions_leave_descriptors_for_clients(start_broker: Callable[..., Br
     assert broker.stop() == 0
 
 
-def test_clients_are_served_up_to_the_descriptor_limit_and_further_ones_wait(
+def test_connections_above_the_descriptor_limit_wait_and_the_others_are_served(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
     broker = start_broker(program=FEW)
@@ -112,7 +114,7 @@ def test_clients_are_served_up_to_the_descriptor_limit_and_further_ones_wait(
 def test_clients_that_do_not_read_keep_a_limited_number_of_segments_open(
     start_broker: Callable[..., BrokerProcess],
 ) -> None:
-    """Every client requests another sealed segment, which exceeds its socket buffer and stays open until it is sent."""
+    """Every client requests another sealed segment, which stays open until the client has received it."""
     broker = start_broker(program=FEW)
     builder = BatchBuilder()
     builder.append(b"k", bytes(900_000), timestamp=int(time.time() * 1000))
@@ -130,13 +132,13 @@ def test_clients_that_do_not_read_keep_a_limited_number_of_segments_open(
         for offset in range(SEGMENTS):
             found = client.call(FetchResponse, fetching(topic, offset), 12).responses[0].partitions[0]
             assert (found.error_code, len(found.records or b"")) == (0, len(batch))
-        assert client.produce(topic, batch) == 0, "the segment is rolled"
+        assert client.produce(topic, batch) == 0, "the segment must have been rolled"
     assert "Too many open files" not in broker.stderr.read_text()
     assert broker.stop() == 0
 
 
 def fetching(topic: str, offset: int) -> FetchRequest:
-    """Return a Fetch for one batch of at most a million bytes."""
+    """Return a Fetch request for one batch of at most a million bytes."""
     partition = FetchPartition(0, -1, offset, partition_max_bytes=1_000_000)
     return FetchRequest(max_bytes=1_000_000, topics=[FetchTopic(topic, partitions=[partition])])
 
@@ -149,7 +151,7 @@ def wait_for_few_files(broker: BrokerProcess) -> None:
         time.sleep(0.01)
 
 
-def test_partitions_beyond_the_descriptor_limit_are_offline_and_clients_connect(
+def test_partitions_above_the_descriptor_limit_are_offline_and_clients_can_still_connect(
     start_broker: Callable[..., BrokerProcess], tmp_path: Path
 ) -> None:
     data = ("--data-dir", str(tmp_path / "d"))
@@ -169,7 +171,7 @@ def test_partitions_beyond_the_descriptor_limit_are_offline_and_clients_connect(
     assert len(lines) == 1
     assert "233 partitions, of which t-7 is the first, stay offline" in lines[0]
     assert small.stop() == 0
-    assert not (tmp_path / "d/.kafka_cleanshutdown").exists(), "233 logs still have to be recovered"
+    assert not (tmp_path / "d/.kafka_cleanshutdown").exists(), "recovery must still open 233 logs"
     broker.start()
     with RawClient(broker.address) as client:
         assert leaders(client, "t", "__consumer_offsets") == {ErrorCode.NONE: 290}

@@ -1,4 +1,4 @@
-"""The broker as a process, which prints its address, ends on SIGTERM, and reuses its port after a crash."""
+"""Tests of the broker as a process: its output, its exit on SIGTERM, and restarts on the same port."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_broker_serves_and_exits_with_0_after_sigterm(broker):
     assert broker.stop() == 0
 
 
-def test_a_broker_in_memory_needs_no_directory(start_broker):
+def test_an_in_memory_broker_needs_no_directory(start_broker):
     assert count_apis(start_broker("--memory").port) > 0
 
 
@@ -37,7 +37,9 @@ def test_a_killed_broker_restarts_on_the_same_port_and_directory(broker):
 def test_a_second_broker_on_a_directory_is_refused_and_the_first_continues(
     start_broker: Callable[..., BrokerProcess], tmp_path: Path
 ) -> None:
-    """The lock holds for every path to the directory, and for one of several directories. A kill releases it."""
+    """The lock applies to every path to the directory, and to each of several directories. A kill
+    releases it.
+    """
     data, other = tmp_path / "data", tmp_path / "other"
     first = start_broker("--data-dir", str(data))
     with RawClient(first.address) as client:
@@ -62,9 +64,9 @@ def test_a_second_broker_on_a_directory_is_refused_and_the_first_continues(
     assert second.stop() == 0
 
 
-@pytest.mark.timeout(180)  # nine starts, each of which takes seconds on a busy machine
+@pytest.mark.timeout(180)  # Each of the nine starts takes seconds on a busy machine.
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_at_any_time_of_the_start_ends_it_without_an_error(tmp_path: Path, number: int) -> None:
+def test_a_signal_at_any_moment_of_the_start_stops_it_without_an_error(tmp_path: Path, number: int) -> None:
     command = [sys.executable, "-m", "pykbroker", "start", "--data-dir", str(tmp_path / "d"), "--listen", "127.0.0.1:0"]
     began = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:

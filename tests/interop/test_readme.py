@@ -1,4 +1,4 @@
-"""The README's Python examples, run literally."""
+"""Tests that run the Python examples of the README literally."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLIENTS = [block for block in BLOCKS if SPARK not in block and FIXTURE not in bl
 
 
 def run(*arguments: str | Path) -> str:
-    """Run a Python program. Check that it exits with 0, and return its output."""
+    """Run a Python program; check that it exits with 0, and return its output."""
     done = subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=290)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -35,7 +35,7 @@ def test_a_client_example_prints_the_message_that_it_sent(shared_broker, block):
     assert [printed.strip()] == [repr(eval(value)) for value in sent]  # noqa: S307 - the README's own
 
 
-@pytest.mark.timeout(300)  # Spark starts a JVM, which may have to fetch its connector
+@pytest.mark.timeout(300)  # Spark starts a JVM, which may have to download its connector.
 def test_the_spark_example_counts_the_rows_that_it_wrote(shared_broker, java):
     block = next(block for block in BLOCKS if SPARK in block)
     assert "100" in run("-c", block.replace("127.0.0.1:9092", shared_broker.address)).split()

@@ -1,4 +1,6 @@
-"""Memory after a thousand refusals of each kind of batch that is decompressed in a thread: at most 50 MiB."""
+"""Tests that a thousand refused batches of each kind that is decompressed in a thread use at most 50
+MiB of memory.
+"""
 
 from __future__ import annotations
 
@@ -25,14 +27,17 @@ REFUSALS, AT_ONCE = 1000, 50
 GROWTH_BYTES_MAX = 50 << 20
 NOISE = random.Random(1).randbytes(2048)
 OPENED_BYTES_MAX = {Codec.GZIP: 300_000, Codec.SNAPPY: 2 << 20, Codec.LZ4: 2 << 20, Codec.ZSTD: 2 << 20}
-"""The decompressed size of a batch that is large enough to be decompressed in a thread."""
+"""The decompressed size from which a batch is decompressed in a thread.
+"""
 TOO_LARGE, INVALID = ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD
 
 Kind = tuple[Codec, bytes, Mapping[str, str], ErrorCode]
 
 
 def batch(codec: Codec, over: int = -1000, key: bytes | None = b"key", age_ms: int = 0) -> bytes:
-    """Return a batch of one record of noise and zeros that decompresses to `over` bytes above the limit."""
+    """Return a batch with one record of noise and zeros that decompresses to `over` bytes above the
+    limit.
+    """
     builder = BatchBuilder(codec)
     builder.append(
         key, NOISE + bytes(OPENED_BYTES_MAX[codec] + over - len(NOISE)), (), int(time.time() * 1000) - age_ms
@@ -41,7 +46,7 @@ def batch(codec: Codec, over: int = -1000, key: bytes | None = b"key", age_ms: i
 
 
 def kinds() -> Iterator[Kind]:
-    """Yield (codec, batch, topic configs, error code) of each kind of refusal."""
+    """Yield (codec, batch, topic configs, error code) for each kind of refused batch."""
     for codec in OPENED_BYTES_MAX:
         whole = Batch.read(batch(codec))
         yield codec, batch(codec, over=1), {}, TOO_LARGE
@@ -55,7 +60,7 @@ def kinds() -> Iterator[Kind]:
 
 
 def refuse(client: RawClient, topic: str, data: bytes, code: ErrorCode, count: int) -> None:
-    """Produce the batch `count` times and check that each is refused with `code`."""
+    """Produce the batch `count` times; check that each is refused with `code`."""
     partitions = [PartitionProduceData(0, data)]
     request = encode_request(
         ProduceRequest(None, 1, 1000, [TopicProduceData(topic, partition_data=partitions)]), 11, 1, "raw"
@@ -82,7 +87,7 @@ def test_refused_batches_do_not_leak_memory(start_broker: Callable[..., BrokerPr
         assert sum(is_long_work(data, LogConfig()) for _, data, _ in cases) >= len(cases) - len(OPENED_BYTES_MAX)
         for case in cases:
             refuse(client, *case, AT_ONCE)
-        Path(f"/proc/{broker.pid}/clear_refs").write_text("5")  # resets the peak
+        Path(f"/proc/{broker.pid}/clear_refs").write_text("5")  # Writing 5 resets the peak.
         before = peak_bytes(broker)
         for case in cases:
             for _ in range(REFUSALS // AT_ONCE):

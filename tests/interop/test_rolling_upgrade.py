@@ -1,4 +1,6 @@
-"""A group of confluent-kafka consumers that moves to the consumer protocol, member by member, and back."""
+"""Tests of a group of confluent-kafka consumers that migrates to the consumer protocol, member by
+member, and back.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,8 @@ AT_ONCE = 8
 OFTEN = ("--set", "group.consumer.min.heartbeat.interval.ms=100", "--set", "group.consumer.heartbeat.interval.ms=200")
 
 
-class Rolling:
-    """The members of one group, in order."""
+class RollingGroup:
+    """The members of one group, in the order in which they joined."""
 
     def __init__(self, address: str, stack: ExitStack) -> None:
         self.address, self.stack = address, stack
@@ -41,7 +43,7 @@ class Rolling:
         self.members.append(member)
 
     def settle(self) -> None:
-        """Poll until the assignment is final: a member that has yet to rejoin would read records twice."""
+        """Poll until the assignment is final; a member that must still rejoin would read records twice."""
         for _ in range(TURNS_MAX):
             self.found.update(shared(self.members))
             if self.state() == ConsumerGroupState.STABLE and is_shared(self.members):
@@ -49,7 +51,9 @@ class Rolling:
         raise AssertionError("the group has members that are still to join anew")
 
     def read_on(self) -> None:
-        """Send records once all partitions are assigned. Check that each is read once and committed."""
+        """Send records once all partitions are assigned; check that each record is read once and
+        committed.
+        """
         self.settle()
         self.client.send(
             self.topic, [Message(number % PARTITIONS, None, b"x", (), 1_700_000_000_000) for number in range(AT_ONCE)]
@@ -73,12 +77,13 @@ class Rolling:
 def test_a_group_is_upgraded_member_by_member_and_back(start_broker: Callable[..., BrokerProcess]) -> None:
     """The assignor is eager.
 
-    From generation 2 on, librdkafka's cooperative assignor adds fields to assignments. These fields make the group
-    impossible to upgrade, on Kafka as well.
+    From generation 2 on, librdkafka's cooperative assignor adds fields to assignments, with which a group cannot be
+    upgraded,
+    in Kafka either.
     """
     old = ConfluentMember
     with ExitStack() as stack:
-        group = Rolling(start_broker(*OFTEN).address, stack)
+        group = RollingGroup(start_broker(*OFTEN).address, stack)
         for _ in range(MEMBERS):
             group.enter(old)
         group.read_on()
@@ -93,5 +98,5 @@ def test_a_group_is_upgraded_member_by_member_and_back(start_broker: Callable[..
                 group.read_on()
                 expected = while_mixed if left else after
                 eventually_equal(group.kind, expected)
-        assert set(group.found.values()) == {1}, "nothing came twice"
+        assert set(group.found.values()) == {1}, "no record is read twice"
         assert group.found.total() == group.sent

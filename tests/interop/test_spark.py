@@ -1,4 +1,6 @@
-"""Spark's own `kafka` format against the broker: batch queries, streams, and Spark's errors for missing data."""
+"""Tests of Spark's `kafka` format with the broker: batch queries, streams, and Spark's errors for
+missing data.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ EARLIEST, LATEST = -2, -1
 COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 pytestmark = [
-    pytest.mark.timeout(120, func_only=True),  # the session and its jars are made before the first test
-    pytest.mark.filterwarnings("ignore"),  # pyspark's own
+    pytest.mark.timeout(120, func_only=True),  # The session and its jars are prepared before the first test.
+    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
 ]
 
 
@@ -36,22 +38,22 @@ def spark(java: str) -> Iterator[SparkSession]:
     except spark_session.NoConnector as error:
         pytest.skip(str(error))
     session = spark_session.open_session()
-    session.range(10).orderBy("id").collect()  # the first job takes seconds
+    session.range(10).orderBy("id").collect()  # The first job takes seconds.
     yield session
     session.stop()
 
 
 class Transactional:
-    """A producer that runs one transaction after the other."""
+    """A producer that runs one transaction after another."""
 
     def __init__(self, bootstrap: str, name: str) -> None:
         self._producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "linger.ms": 1})
         self._producer.init_transactions(PATIENCE_S)
 
     def write(self, topic: str, values: Sequence[str], end: str = "") -> None:
-        """Begin a transaction and send to two partitions in turn.
+        """Begin a transaction and send values to two partitions alternately.
 
-        Then `end` it, or leave it open with all records stored.
+        Then `end` the transaction, or leave it open with all records stored.
         """
         self._producer.begin_transaction()
         for index, value in enumerate(values):
@@ -61,12 +63,12 @@ class Transactional:
             self.end(end)
 
     def end(self, how: str) -> None:
-        """End the transaction: `how` is "commit" or "abort"."""
+        """End the transaction; `how` is "commit" or "abort"."""
         (self._producer.commit_transaction if how == "commit" else self._producer.abort_transaction)(PATIENCE_S)
 
 
 class Kafka:
-    """A broker, its Spark session and the producer that feeds it."""
+    """A broker, its Spark session, and the producer that feeds it."""
 
     def __init__(self, spark: SparkSession, bootstrap: str) -> None:
         self.spark, self.bootstrap = spark, bootstrap
@@ -82,7 +84,7 @@ class Kafka:
         return name
 
     def feed(self, topic: str, values: Sequence[str], partition: int | None = None, start_ms: int = 0) -> None:
-        """Produce values a second apart from `start_ms` on, to one partition or round robin to two."""
+        """Produce values one second apart from `start_ms` on, to one partition or round robin to two."""
         for index, value in enumerate(values):
             self._producer.produce(
                 topic,
@@ -207,7 +209,9 @@ def test_assigned_partitions_are_read(kafka: Kafka) -> None:
 
 
 def test_a_read_committed_batch_query_returns_committed_records_only(kafka: Kafka) -> None:
-    """A partition has 10 committed, 5 aborted, 10 committed and 5 undecided records, with markers between."""
+    """A partition has 10 committed, 5 aborted, 10 committed and 5 undecided records, with markers
+    between them.
+    """
     topic = kafka.topic()
     writer = kafka.transactional(topic)
     writer.write(topic, numbers(0, 20), "commit")
@@ -311,7 +315,7 @@ def test_a_stream_from_topic_to_topic_survives_a_restart(kafka: Kafka, tmp_path:
 def test_a_read_committed_stream_reads_committed_records_only(kafka: Kafka, tasks: str) -> None:
     """Markers and aborted records leave gaps in the offsets.
 
-    Spark does not report the gaps as data loss or wait for them.
+    Spark neither reports the gaps as data loss nor waits for their offsets.
     """
     topic, name = kafka.topic(), f"committed_{uuid.uuid4().hex}"
     writer = kafka.transactional(topic)
@@ -377,19 +381,19 @@ def test_a_stream_survives_a_crash_of_the_broker(spark: SparkSession, broker: Br
 
 
 def failure(action: Callable[[], object]) -> str:
-    """Return Spark's message for a failing query, with all causes."""
+    """Return Spark's error message for a failing query, with all causes."""
     with pytest.raises(Exception) as caught:  # noqa: PT011
         action()
     java = getattr(caught.value, "_origin", None)
     return f"{caught.value} {java.toString() if java else ''} {getattr(caught.value, 'stackTrace', '')}"
 
 
-def test_a_missing_topic_is_named(kafka: Kafka) -> None:
+def test_the_error_for_a_missing_topic_names_it(kafka: Kafka) -> None:
     topic = f"missing-{uuid.uuid4().hex}"
     assert "UnknownTopicOrPartitionException" in failure(kafka.read(subscribe=topic).collect)
 
 
-def test_an_offset_beyond_the_end_is_reported(kafka: Kafka) -> None:
+def test_the_error_for_an_offset_beyond_the_end_names_it(kafka: Kafka) -> None:
     topic = kafka.topic(1)
     kafka.feed(topic, numbers(0, 10), 0)
     frame = kafka.read(subscribe=topic, startingOffsets={topic: {"0": 50}}, endingOffsets={topic: {"0": 60}})

@@ -1,4 +1,6 @@
-"""Transactions of kafka-python, confluent-kafka and aiokafka, which are atomic even if the broker is killed."""
+"""Tests of transactions of kafka-python, confluent-kafka and aiokafka, which are atomic even if the
+broker is killed.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,7 @@ PARTITIONS = 3
 class TransactionalProducer(Protocol):
     """A producer with one transactional id, with the same methods for each library.
 
-    `fenced` is the error that a fenced producer raises.
+    `fenced` is the exception that a fenced producer raises.
     """
 
     fenced: tuple[type[BaseException], ...]
@@ -188,7 +190,7 @@ def topic(bootstrap: str) -> str:
 
 
 def read(bootstrap: str, topic: str, isolation: str = "read_committed", partition: int = 0) -> list[bytes]:
-    """Return all values of a partition that a new consumer gets, up to the end offset that it sees."""
+    """Return all values of a partition that a new consumer gets, up to the end offset at its start."""
     consumer = ck.Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -208,16 +210,14 @@ def read(bootstrap: str, topic: str, isolation: str = "read_committed", partitio
 
 
 def committed(bootstrap: str, group: str, topic: str) -> int:
-    """Return the group's committed offset, -1 for none."""
+    """Return the committed offset of the group, -1 if there is none."""
     consumer = ck.Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     (place,) = consumer.committed([ck.TopicPartition(topic, 0)], PATIENCE_S)
     consumer.close()
     return place.offset if place.offset >= 0 else -1
 
 
-def test_committed_records_are_read_and_aborted_ones_are_not(
-    bootstrap: str, topic: str, new_producer: NewProducer
-) -> None:
+def test_only_committed_records_are_read(bootstrap: str, topic: str, new_producer: NewProducer) -> None:
     producer = new_producer(topic)
     for number in range(6):
         producer.begin()
@@ -291,7 +291,7 @@ def test_a_transaction_that_times_out_is_aborted_and_later_records_are_read(
 
 
 @pytest.mark.timeout(120)
-def test_transactions_over_partitions_are_atomic_although_the_broker_is_killed(broker: BrokerProcess) -> None:
+def test_transactions_over_several_partitions_are_atomic_although_the_broker_is_killed(broker: BrokerProcess) -> None:
     topic = new_topic(broker.address, PARTITIONS)
     writers = [Writer(broker.address, topic, number) for number in range(2)]
     threads = [threading.Thread(target=writer.write) for writer in writers]
@@ -307,17 +307,19 @@ def test_transactions_over_partitions_are_atomic_although_the_broker_is_killed(b
     for thread in threads:
         thread.join()
     for writer in writers:
-        writer.begin_anew()  # open and undecided transactions are decided by then
+        writer.begin_anew()  # Open and undecided transactions are decided by then.
     found = [Counter(read(broker.address, topic, partition=index)) for index in range(PARTITIONS)]
-    assert found[1:] == found[:-1], "no transaction is torn, and none holds back what is behind it"
-    assert set(found[0].values()) == {1}, "nothing comes twice"
+    assert found[1:] == found[:-1], "every transaction is complete, and none holds back later records"
+    assert set(found[0].values()) == {1}, "no record is read twice"
     for writer in writers:
         assert set(writer.committed) <= set(found[0])
         assert not set(writer.aborted) & set(found[0])
 
 
 class Writer:
-    """A producer that writes one value to every partition in each transaction, until it has written `enough`."""
+    """A producer that writes one value to every partition in each transaction, until it has written
+    `enough` values.
+    """
 
     def __init__(self, bootstrap: str, topic: str, number: int) -> None:
         self._settings = {

@@ -1,4 +1,4 @@
-"""Jumps of the wall clock by years, in both directions: records get its time, but waits do not depend on the clock."""
+"""Tests of a wall clock that jumps by years: records get its time, but timeouts do not depend on it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ CONFIGS = {name.replace(".", "_"): value for name, value in ONE_BROKER.items()}
 
 
 class Clock:
-    """A wall clock that is `ahead_ms` ahead of the right time."""
+    """A wall clock that is `ahead_ms` ahead of the correct time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.ahead_ms, right = 0, system.wall_ms
         monkeypatch.setattr(system, "wall_ms", lambda: right() + self.ahead_ms)
 
     def jumps(self) -> Iterator[int]:
-        """Yield after each of the jumps."""
+        """Jump to each time difference, and yield it."""
         for self.ahead_ms in JUMPS_MS:
             yield self.ahead_ms
 
@@ -42,14 +42,14 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def stamped_now() -> bytes:
-    """Return a batch of one record with the time of a client whose clock agrees with the broker's."""
+    """Return a batch of one record with the timestamp of a client whose clock agrees with the broker's."""
     builder = BatchBuilder()
     builder.append(b"k", b"v", timestamp=system.wall_ms())
     return builder.build()
 
 
 async def test_records_are_appended_and_read_after_the_clock_jumps(tmp_path: Path, clock: Clock) -> None:
-    """After a restart with the right time, all records are still there."""
+    """After a restart with the correct time, all records are still there."""
     async with serving(tmp_path, topics=(("a", 1),)) as local_broker:
         client = await local_broker.connect()
         await client.create("stamped", message_timestamp_type="LogAppendTime")
