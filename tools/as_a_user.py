@@ -1,7 +1,7 @@
-"""Follows the README as a user does, without constraints: `python -m tools.as_a_user DIRECTORY_WITH_THE_WHEEL`.
+"""Follow the README as a user does, without constraints: `python -m tools.as_a_user DIRECTORY_WITH_THE_WHEEL`.
 
-In an empty environment, it runs the README's install lines, the command, and its Python examples. Spark is resolved
-only, and installed and run if PYKBROKER_TEST_SPARK_INSTALL is set. Exits 1 at the first step that fails.
+In an empty environment the program runs the README's install lines, the command, and the Python examples. Spark is only
+resolved, unless PYKBROKER_TEST_SPARK_INSTALL is set. The program exits with 1 at the first step that fails.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STEP_S_MAX = 600
 
 
 class User:
-    """An empty environment in a directory, with the wheels of another one."""
+    """An empty Python environment in a directory, for which another directory has the wheels."""
 
     def __init__(self, directory: Path, wheels: Path) -> None:
         self._directory = directory
@@ -39,7 +39,7 @@ class User:
         subprocess.run([sys.executable, "-m", "venv", directory / "venv"], check=True)
 
     def run(self, *command: str) -> str:
-        """Return what a command prints. SystemExit: it failed."""
+        """Return the output of a command; raise SystemExit if it fails."""
         done = subprocess.run(
             command,
             cwd=self._directory,
@@ -55,13 +55,13 @@ class User:
         return done.stdout
 
     def write(self, name: str, text: str) -> str:
-        """Write a file into the user's directory, and return its name."""
+        """Write a file into the user's directory; return its name."""
         (self._directory / name).write_text(text)
         return name
 
 
 def install(user: User) -> None:
-    """Run the README's install lines; an extra with Spark is resolved only, unless its flag is set."""
+    """Run the README's install lines. An extra with Spark is only resolved, unless its flag is set."""
     for requirement in dict.fromkeys(line.strip("'") for line in INSTALLS):
         dry = ["--dry-run"] if "spark" in requirement and not with_spark() else []
         printed = user.run("pip", "install", *dry, requirement)

@@ -1,4 +1,4 @@
-"""A broker in a process of its own, as a user starts it, for tests that need a real process."""
+"""A broker in its own process, as a user starts it, for tests that need a real process."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class BrokerProcess:
         return self._running().pid
 
     def start(self) -> None:
-        """Start the broker and wait until it has printed its address.
+        """Start the broker, and wait until it has printed its address.
 
-        RuntimeError: the broker printed no address; the text is its output.
+        Raise RuntimeError with the output of the process if it prints no address.
         """
         command = [*self._command, "--listen", self.address]
         with self.stdout.open("wb") as stdout, self.stderr.open("ab") as stderr:
@@ -60,7 +60,7 @@ class BrokerProcess:
         self.port = int(printed[1])
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Stop the broker with SIGTERM, as a service manager does, or another signal. Return the exit code."""
+        """Stop the broker with SIGTERM or another signal; return the exit code."""
         process = self._running()
         process.send_signal(number)
         try:
@@ -70,7 +70,7 @@ class BrokerProcess:
             raise RuntimeError(f"the broker did not end after signal {number}; its output:\n{self.output()}") from None
 
     def ended(self) -> int:
-        """Wait until the broker has ended by itself. Return the exit code."""
+        """Wait until the broker has ended by itself; return the exit code."""
         try:
             return self._running().wait(STOP_SECONDS_MAX)
         except subprocess.TimeoutExpired:
@@ -85,12 +85,12 @@ class BrokerProcess:
             self._process.wait()
 
     def restart(self) -> None:
-        """Start the broker again after `stop` or `kill`, on the same port and with the same options."""
+        """Restart the broker after `stop` or `kill`, on the same port and with the same options."""
         self.kill()
         self.start()
 
     def output(self) -> str:
-        """Return the output since the last start, and the log."""
+        """Return the standard output and the log since the last start."""
         return self.stdout.read_text() + self.stderr.read_text()
 
     def _running(self) -> subprocess.Popen[bytes]:

@@ -1,9 +1,11 @@
-"""The proof that the declarations of `wire` equal Kafka's own schemas, copied to tests/data/protocol.
+"""Comparison of the declarations in `wire` with Kafka's own schemas, which are copied to tests/data/protocol.
 
-Both sides are turned into the same rows, one for each field of each message: its path, type, versions, nullable
-versions, tag, whether it is ignorable, and its default. `python -m tools.compare_schemas` prints the differences and
-exits 1 if there are any. Properties that do not affect the bytes (entityType, mapKey, zeroCopy) are left out, and so
-are messages without any remaining version, and the two headers, which `wire.header` encodes by hand.
+Both sides are converted to the same rows, one for each field of each message: its path, type, versions, nullable
+versions,
+tag, whether it is ignorable, and its default. `python -m tools.compare_schemas` prints the differences and exits with 1
+if
+there are any. Properties without influence on the bytes (entityType, mapKey, zeroCopy) are left out. So are messages
+without any remaining version, and the two headers, which `wire.header` encodes by hand.
 """
 
 import json
@@ -26,7 +28,8 @@ from wire.versions import Versions, parse_versions
 
 PROTOCOL = Path(__file__).parents[1] / "tests/data/protocol"
 HEADERS = {"RequestHeader", "ResponseHeader"}
-OWN_NAMES = {"key", "versions", "flexible"}  # attributes of a class; a field with such a name gets an underscore
+# These are attributes of a class; a field with such a name gets an underscore.
+OWN_NAMES = {"key", "versions", "flexible"}
 CODES = {
     "?": "bool",
     "b": "int8",
@@ -40,7 +43,7 @@ CODES = {
 }
 INTEGERS = {"int8", "int16", "uint16", "int32", "uint32", "int64"}
 ZEROS = {"float64": 0.0, "uuid": bytes(16), "string": "", "bytes": b"", "records": None}
-NEW = "a new one"  # the default of a struct
+NEW = "a new one"  # the default value of a struct
 
 Schema = dict[str, Any]
 
@@ -58,7 +61,7 @@ class Row(NamedTuple):
 
 
 def schemas() -> Iterator[Schema]:
-    """Return Kafka's schema of each message that has a version."""
+    """Map the name of each message that has a version to Kafka's schema."""
     for line in (PROTOCOL / "messages.jsonl").read_text().splitlines():
         schema = json.loads(line)
         if schema["validVersions"] != "none" and schema["name"] not in HEADERS:
@@ -66,7 +69,7 @@ def schemas() -> Iterator[Schema]:
 
 
 def declarations() -> dict[str, type[Message]]:
-    """Return every declared message by the name of its class."""
+    """Map the name of each declared message to its class."""
     found: dict[str, type[Message]] = {}
     for api in APIS.values():
         found |= {cls.__name__: cls for cls in (api.request, api.response)}
@@ -115,7 +118,7 @@ def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name[0].lower() + name[1:]).lower()
 
 
-# ---- the schemas' side
+# ---- Kafka's schemas
 
 
 def _common(schema: Schema) -> dict[str, list[Schema]]:
@@ -140,7 +143,7 @@ def _schema_rows(fields: list[Schema], path: str, common: dict[str, list[Schema]
 
 def _schema_default(field: Schema) -> Any:
     kind, text = field["type"], field.get("default")
-    if text == "null":  # the word null; a JSON null means that there is no default
+    if text == "null":  # This is the word null; a JSON null means that there is no default.
         return None
     if kind.startswith("[]"):
         return []
@@ -153,7 +156,7 @@ def _schema_default(field: Schema) -> Any:
     return ZEROS.get(kind, NEW)
 
 
-# ---- the declarations' side
+# ---- our declarations
 
 
 def _declared_rows(cls: type[msgspec.Struct], path: str) -> Iterator[Row]:
@@ -192,9 +195,9 @@ def _type_name(of: Type) -> str:
 
 
 def _is_named(ours: str, kafkas: str, message: str) -> bool:
-    """Whether our name is Kafka's name.
+    """Whether our name stands for Kafka's name.
 
-    If parts of two messages share a name, our name may begin with the message's name.
+    If structs of two messages share a name, our name may begin with the name of the message.
     """
     array, bare = ours.startswith("[]"), kafkas.removeprefix("[]")
     names = {bare, message + bare, re.sub("(Key|Value)$", "", message) + bare}

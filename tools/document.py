@@ -1,7 +1,8 @@
-"""The parts of `docs/` that repeat a table of the code, generated from this table.
+"""A generator of those parts of `docs/` that repeat tables of the code.
 
-In a page, a generated part stands between `<!-- generated: NAME -->` and `<!-- end -->`. `python -m tools.document`
-writes all parts again. `tests/unit/arch/test_docs.py` fails if a page and the code differ.
+In a page, a generated part is between `<!-- generated: NAME -->` and `<!-- end -->`. `python -m tools.document` writes
+all
+parts again. `tests/unit/arch/test_docs.py` fails if a page differs from the code.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ API = re.compile(r"(\w+) \((\d+)\), v([\d-]+): (.*?)(?:\n\n|\Z)", re.DOTALL)
 
 
 def table(*rows: Iterable[str]) -> str:
-    """Return a table in Markdown. The first row is its heading."""
+    """Return a table in Markdown, of which the first row is the heading."""
     heading, *rest = [[cell.replace("|", "\\|") for cell in row] for row in rows]
     lines = [heading, ["---"] * len(heading), *rest]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 def apis() -> str:
-    """Return the served APIs by key: name, versions, and the first sentence of the handler's file."""
+    """Return the name, versions and first sentence of each served API, in the order of their keys."""
     found = []
     for path in (ROOT / "pykbroker" / "apis").rglob("[!_]*.py"):
         opening = API.match(ast.get_docstring(ast.parse(path.read_text())) or "")
@@ -57,12 +58,12 @@ def own_configs() -> str:
 
 
 def default(row: Row) -> str:
-    """Return the default in the form of a config file."""
+    """Return the default value of a config in the form of a config file."""
     return str(row.default).lower() if isinstance(row.default, bool) else str(row.default)
 
 
 def idle_configs() -> str:
-    """Return the configs that are accepted and have no effect, with their meaning in Kafka."""
+    """Return the configs that are accepted but have no effect, with their meaning in Kafka."""
     return table(("config", "meaning in Kafka"), *((f"`{name}`", text) for name, text in sorted(UNUSED.items())))
 
 
@@ -74,7 +75,7 @@ def options() -> str:
 
 
 def files() -> str:
-    """Return every file of the two packages with the first sentence of its docstring, a table for each folder."""
+    """Return every file of the two packages with the first sentence of its docstring, in a table for each folder."""
     tables = []
     for folder in sorted({path.parent for top in ("pykbroker", "wire") for path in (ROOT / top).rglob("*.py")}):
         rows = [(f"`{path.name}`", first_sentence(path)) for path in sorted(folder.glob("[!_]*.py"))]
@@ -92,12 +93,12 @@ PARTS = {"files": files, "apis": apis, "own-configs": own_configs, "idle-configs
 
 
 def generated(page: str) -> str:
-    """Return the text of a page, with all generated parts made from the current code. KeyError: a part is unknown."""
+    """Return the text of a page with its generated parts made anew; raise KeyError for an unknown part."""
     return PART.sub(lambda found: f"{found[1]}{PARTS[found[2]]()}{found[3]}", page)
 
 
 def main() -> None:
-    """Write every page that has changed."""
+    """Write every page whose text has changed."""
     for path in sorted(PAGES.glob("*.md")):
         before = path.read_text()
         after = generated(before)

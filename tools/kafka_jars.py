@@ -1,4 +1,6 @@
-"""Apache Kafka's own jars, for its Java clients and tools. Maven fetches them once, into `.cache/` of this checkout."""
+"""Apache Kafka's own jars, for its Java clients and tools. Maven downloads them once, into `.cache/` of
+this checkout.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from pathlib import Path
 VERSION = "4.3.1"
 CACHE = Path(__file__).parent.parent / ".cache"
 JARS = CACHE / f"kafka-{VERSION}" / "broker-and-tools"
-# Not the user's repository: a pom without its jar there would break Spark's fetch of its own jars.
+# This is not the user's repository, since a pom without its jar there would break Spark's download of its own jars.
 MAVEN_REPOSITORY = CACHE / "maven"
 FETCH_SECONDS_MAX = 600
 POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -26,11 +28,11 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
 
 
 class NoJars(Exception):
-    """An error: the jars cannot be fetched. The text gives the reason."""
+    """An error with the reason why the jars cannot be downloaded."""
 
 
 def fetch() -> Path:
-    """Return the directory with all jars. NoJars: Maven cannot fetch the jars."""
+    """Return the directory with all jars; raise NoJars if Maven cannot download them."""
     if JARS.is_dir():
         return JARS
     if shutil.which("mvn") is None:

@@ -1,4 +1,4 @@
-"""The rules of `tools.tidy` for sentences: docstrings, comments, log lines, HELP texts and commit subjects."""
+"""The rules of `tools.tidy` for prose: docstrings, comments, log lines, HELP texts and commit subjects."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ RIDDLES = frozenset(
     "What Who Whose Whoever Each Those That These This Which How Where When Until It Its They As Of By From "
     "Is Are Does Do".split()
 )
-"""First words of a docstring that has no subject yet."""
+"""Words with which no docstring begins, since a sentence that begins with one has no plain subject or verb."""
 RIDDLES_OF_FUNCTIONS = RIDDLES - {"Do"} | {"The", "A", "An", "All", "One", "For", "Every"}
-"""A function's docstring begins with a verb, or with Whether; that of a test states a fact."""
+"""Words with which no docstring of a function begins, since it begins with a verb or with "Whether".
+
+The docstring of a test function states a fact, so it may begin with a noun.
+"""
 COINED = {
     r"forgo(es|ne|ing)?": "do without",
     r"spoken": "supported, advertised or negotiated",
@@ -29,12 +32,12 @@ COINED = {
     r"owed": "unsent, unanswered or pending",
     r"mak(e|es|ing) up with|made up with": "reconcile",
 }
-"""A pattern of a word that names nothing in Kafka or trio, and what to write instead."""
+"""Patterns of words that name nothing in Kafka or trio, and what to write instead."""
 PRONOUNS = r"\b(those|they|them|their own|it|its turn|what|who|how)\b"
 LOG_METHODS = {"debug", "info", "warning", "error", "exception", "critical"}
 AREA = re.compile(r"[a-z0-9_./-]+(, [a-z0-9_./-]+)*: [^A-Z\s]")
 FIRST_CHECKED = "tools: let tidy check commit subjects, and prepare its rules for prose"
-"""The subject of the first commit whose successors are checked."""
+"""The subject of the commit after which commit subjects are checked."""
 
 Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -1,10 +1,11 @@
-"""The simulation of a broker and its clients under faults, from a seed, and of every crash of a log.
+"""Simulations of a broker and its clients under faults, from a seed, and of every possible crash of a log.
 
     python -m tools.simulate run --seed 7 --runs 20 --seconds 30
     python -m tools.simulate run --workload transactions                      # or groups, or all
     python -m tools.simulate run --producers 2 --consumers 1 --faults none    # measure the speed of simulated time
     python -m tools.simulate crash-points --million
-Exit code 0 means that there was no finding. After a finding, the command that replays the run step by step is printed.
+
+Exit code 0 means that there was no finding. After a finding, the command prints how to replay the run.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def run(
 
 
 def kinds(faults: str) -> tuple[str, ...]:
-    """Return the kinds of fault that the option names."""
+    """Return the kinds of faults that the option names."""
     named = {"all": Nemesis.KINDS, "none": ()}.get(faults, tuple(faults.split(",")))
     if unknown := set(named) - {*Nemesis.KINDS, Nemesis.ROT}:
         raise click.BadParameter(f"no such fault: {', '.join(sorted(unknown))}", param_hint="--faults")
@@ -108,7 +109,7 @@ def kinds(faults: str) -> tuple[str, ...]:
 
 
 def one_run(seed: int, plan: Plan, replay: str, trace: IO[str] | None, *, as_json: bool) -> bool:
-    """Simulate once and print the result. Return True if there are no findings."""
+    """Simulate once and print the result; return whether there are no findings."""
     kept: list[str] | None = None if trace is None else []
     began_s = now_s()
     try:
@@ -128,7 +129,7 @@ def one_run(seed: int, plan: Plan, replay: str, trace: IO[str] | None, *, as_jso
 
 
 def description(seed: int, report: Report, digest: str, wall_s: float) -> str:
-    """Describe a run in words."""
+    """Return a description of the run in words."""
     faults = ", ".join(f"{kind} {times}" for kind, times in sorted(report.faults.items()))
     lines = [
         f"seed {seed}: {'FAILED' if report.findings else 'no findings'}, {report.simulated_s:.1f} s in {wall_s:.1f} s"
@@ -174,7 +175,7 @@ async def one_ending(seed: int, steps: int, point: int, number: int) -> None:
 
 
 async def many_endings(seed: int, wanted: int, steps: int, per_point: int) -> int:
-    """Run workloads until enough crashes were simulated. Return the exit code."""
+    """Run workloads until enough crashes were simulated; return the exit code."""
     checked, began_s = 0, now_s()
     for each in count(seed):
         try:
@@ -194,7 +195,7 @@ async def many_endings(seed: int, wanted: int, steps: int, per_point: int) -> in
 
 
 def show_log(*, wanted: bool) -> None:
-    """Write the broker's log to stderr, or drop it."""
+    """Write the broker's log to stderr, or discard it."""
     if wanted:
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
     else:

@@ -1,6 +1,6 @@
-"""A test of an installed pykbroker, which starts it, requests ApiVersions and stops it.
+"""A test of an installed pykbroker: start it, request ApiVersions, and stop it.
 
-`python -m tools.smoke path/to/pykbroker` exits with 1, and prints the broker's output, if the broker does not start,
+`python -m tools.smoke path/to/pykbroker` prints the output of the broker and exits with 1 if the broker does not start,
 does not answer, or does not exit with 0 after SIGTERM.
 """
 
@@ -15,13 +15,15 @@ from pathlib import Path
 from tools.broker_process import BrokerProcess
 
 CORRELATION_ID = 7
-# Size, ApiVersions (18) version 0, correlation id, no client id. Encoded by hand, to be independent of `wire`.
+# Size, ApiVersions (18) version 0, correlation id and no client id, encoded by hand to be independent of `wire`.
 API_VERSIONS_REQUEST = struct.pack(">ihhih", 10, 18, 0, CORRELATION_ID, -1)
 API_VERSIONS_RESPONSE = struct.Struct(">iihi")  # size, correlation id, error code, number of APIs
 
 
 def count_apis(port: int) -> int:
-    """Return the number of APIs that the broker on this port advertises. RuntimeError: the response is invalid."""
+    """Return the number of APIs that the broker on this port advertises; raise RuntimeError if the
+    response is invalid.
+    """
     with socket.create_connection(("127.0.0.1", port), timeout=10) as peer, peer.makefile("rb") as answer:
         peer.sendall(API_VERSIONS_REQUEST)
         _size, correlation_id, error_code, apis = API_VERSIONS_RESPONSE.unpack(answer.read(API_VERSIONS_RESPONSE.size))
@@ -31,7 +33,7 @@ def count_apis(port: int) -> int:
 
 
 def main(program: str) -> int:
-    """Print the result. Return 0 if the test passed."""
+    """Print the result; return 0 if the test passed."""
     with tempfile.TemporaryDirectory() as directory:
         broker = BrokerProcess(Path(directory), "--memory", program=[program])
         broker.start()

@@ -1,7 +1,6 @@
 """A small local Spark session with Spark's own `kafka` format, for tests and measurements.
 
-The connector comes from Maven Central by `spark.jars.packages`, as for a user. The connector's version must equal
-pyspark's.
+The connector comes from Maven Central through `spark.jars.packages`, as for a user. Its version must equal pyspark's.
 """
 
 from __future__ import annotations
@@ -36,14 +35,15 @@ CENTRAL_ALONE = """<ivysettings>
 
 
 class NoConnector(Exception):
-    """An error: the connector cannot be fetched. The text gives the reason."""
+    """An error with the reason why the connector cannot be downloaded."""
 
 
 def fetch() -> None:
-    """Fetch the connector into Ivy's cache. NoConnector: the fetch fails.
+    """Download the connector into Ivy's cache; raise NoConnector if that fails.
 
-    Each attempt runs in a process of its own, because a failed launch leaves its process without a JVM. The second
-    attempt asks Maven Central only: a pom without its jar in `~/.m2` breaks Ivy's default resolvers.
+    Each attempt runs in its own process, because a failed launch leaves its process without a JVM. The second attempt
+    uses only
+    Maven Central, since a pom without its jar in `~/.m2` breaks Ivy's default resolvers.
     """
     if CONNECTOR_JAR.exists():
         return
@@ -63,7 +63,7 @@ def fetch() -> None:
 
 
 def open_session(ivy_settings: str = "") -> SparkSession:
-    """Return a new session with two local threads, or the running one."""
+    """Return the running session, or a new one with two local threads."""
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -1,7 +1,8 @@
 """The rules of this repository that ruff, mypy and import-linter cannot check.
 
-A rule is a function that yields (line, fault) for one file. `tests/unit/arch` plants a violation of each. `python -m
-tools.tidy` applies all rules to all files that git tracks or would add, prints the faults, and exits 1 if any.
+A rule is a function that yields (line, fault) for one file. `tests/unit/arch` plants a violation of each rule. `python
+-m
+tools.tidy` applies all rules to all files that git tracks or would add, prints the faults, and exits with 1 if any.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from wire.api import ApiKey
 FILE_LINES_MAX = 600
 FUNCTION_LINES_MAX = 60
 METHODS_MAX = 25
-PURE_TABLES = {  # of any length: one entry after the other
+PURE_TABLES = {  # These files may have any length, since they are plain tables.
     "wire/error_codes.py",
     "pykbroker/core/config/docs.py",
     "pykbroker/core/config/table.py",
@@ -36,7 +37,8 @@ MAY_OPEN_FILES = (
     "tools/",
     "tests/",
 )
-NAMELESS = {"util", "utils", "helper", "helpers", "misc"}  # in any part of a name; these only as a whole name:
+# These are banned in any part of a name, the next set only as a whole name.
+NAMELESS = {"util", "utils", "helper", "helpers", "misc"}
 NAMELESS_ALONE = {"base", "common"}
 SPAWNING = {"start_soon", "open_nursery", "open_memory_channel"}
 VIRTUAL_CLOCKS = {"autojump_clock", "mock_clock"}
@@ -46,7 +48,7 @@ Faults = Iterator[tuple[int, str]]
 
 @dataclass(frozen=True)
 class Source:
-    """One file: its path from the root, with slashes, and its text."""
+    """One file: its path relative to the root, with slashes, and its text."""
 
     path: str
     text: str
@@ -62,7 +64,7 @@ class Source:
         return list(ast.walk(self.tree))
 
     def within(self, *prefixes: str) -> bool:
-        """Whether the file is below one of these folders."""
+        """Whether the file is in one of these folders."""
         return self.path.startswith(prefixes)
 
 
@@ -83,7 +85,7 @@ def long_function(source: Source) -> Faults:
 
 
 def many_methods(source: Source) -> Faults:
-    """Find classes of more than 25 methods, which are several nouns."""
+    """Find classes of more than 25 methods, which do the work of several classes."""
     for node in source.nodes:
         if isinstance(node, ast.ClassDef) and source.within("wire/", "pykbroker/"):
             methods = sum(isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef) for child in node.body)
@@ -99,7 +101,7 @@ def nameless(source: Source) -> Faults:
 
 
 def opens_file(source: Source) -> Faults:
-    """Find uses of the builtin open, which ruff cannot ban. Only world.disk opens files."""
+    """Find uses of the builtin open, which ruff cannot ban. Only `world` opens files."""
     for node in source.nodes:
         if isinstance(node, ast.Name) and node.id in ("open", "input") and not source.within(*MAY_OPEN_FILES):
             yield node.lineno, f"the builtin {node.id!r}: files are world.disk's"
@@ -113,14 +115,14 @@ def asynchronous(source: Source) -> Faults:
 
 
 def spawns(source: Source) -> Faults:
-    """Find handlers that start tasks or open channels. A handler returns a response or a coroutine."""
+    """Find handlers that start tasks or open channels. A handler only returns a response or a coroutine."""
     for node in source.nodes:
         if isinstance(node, ast.Attribute) and node.attr in SPAWNING and source.within("pykbroker/apis/"):
             yield node.lineno, f"{node.attr} in a handler: it returns a response or a coroutine, and starts nobody"
 
 
 def stub(source: Source) -> Faults:
-    """Find stubs. Only a Protocol or an overload may have a body of dots."""
+    """Find functions whose body is a stub. Only a Protocol or an overload may have the body `...`."""
     if not source.within("wire/", "pykbroker/"):
         return
     for node in source.nodes:
@@ -139,7 +141,7 @@ def stub(source: Source) -> Faults:
 
 
 def no_theory(source: Source) -> Faults:
-    """Find packages whose docstring has no numbered rules, or whose `__init__.py` holds code."""
+    """Find packages whose docstring has no numbered rules, or whose `__init__.py` has code."""
     if not source.within("wire/", "pykbroker/") or not source.path.endswith("/__init__.py"):
         return
     if not re.search(r"^1\. ", ast.get_docstring(source.tree) or "", re.MULTILINE):
@@ -184,7 +186,7 @@ def sleeps(source: Source) -> Faults:
 
 
 def testless(source: Source) -> Faults:
-    """Find test files without a test, such as a file that was emptied by accident. A class may inherit its tests."""
+    """Find test files without a test, such as an accidentally emptied file. A test class may inherit its tests."""
     if source.within("tests/") and Path(source.path).name.startswith("test_"):
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         if not any(isinstance(node, kinds) and node.name.lower().startswith("test") for node in source.nodes):
@@ -199,7 +201,7 @@ def postponed(source: Source) -> Faults:
 
 
 def machine_path(source: Source) -> Faults:
-    """Find paths of one machine, and package registries in the list of versions."""
+    """Find paths of one developer's machine, and package registries in the list of versions."""
     for number, line in enumerate(source.text.splitlines(), 1):
         if found := re.search(r"(?<!\w)/(?:work|root|farm)/\S*", line):
             yield number, f"{found[0]} is a path of one machine"
@@ -239,7 +241,7 @@ def same_name(sources: list[Source]) -> Iterator[str]:
 
 
 def _named_type(node: ast.stmt) -> str | None:
-    """Return the name of a class or of an alias of one, or None."""
+    """Return the name of a class or of an alias of a class, or None."""
     if isinstance(node, ast.ClassDef):
         return node.name
     if isinstance(node, ast.Assign) and isinstance(target := node.targets[0], ast.Name):
@@ -250,7 +252,7 @@ def _named_type(node: ast.stmt) -> str | None:
 
 
 def homeless(pyproject: str, paths: list[str]) -> Iterator[str]:
-    """Yield the parts of pykbroker that are on no floor of the import-linter contract."""
+    """Yield the packages of pykbroker that no layer of the import-linter contract lists."""
     layers = tomllib.loads(pyproject)["tool"]["importlinter"]["contracts"][0]["layers"]
     floors = set(re.findall(r"pykbroker\.(\w+)", " ".join(layers)))
     parts = {Path(path).parts[1].removesuffix(".py") for path in paths if re.fullmatch(r"pykbroker/.+\.py", path)}
@@ -280,7 +282,7 @@ def tree(root: Path) -> Iterator[Source]:
 
 
 def main() -> int:
-    """Print every finding and return the exit code: 1 if there was one."""
+    """Print every fault; return the exit code, which is 1 if there was one."""
     root = Path(__file__).parent.parent
     sources = list(tree(root))
     found = [fault for source in sources for fault in faults(source)]

@@ -168,9 +168,7 @@ STORED: Mapping[str, bytes] = {
     "a value of -2 bytes": record(0, value=varint(-2)) + SECOND,
     "a header's value of -3 bytes": record(0, headers=b"\x02\x02h\x05") + SECOND,
 }
-"""Invalid records sections that Kafka stores. It stores sections with wrong offsets only in
-uncompressed batches.
-"""
+"""Invalid records sections that Kafka stores. It stores sections with wrong offsets only in uncompressed batches."""
 BEYOND: Mapping[str, bytes] = {
     **{name: payload(data) for name, data in STORED.items()},
     **{f"{name}, compressed": payload(compress(Codec.LZ4, data), Codec.LZ4) for name, data in STORED.items()},
@@ -204,5 +202,4 @@ STREAMS: Mapping[str, Case] = {
     )
 }
 BOMBS = {Codec.GZIP: 200 * MEGABYTE, Codec.SNAPPY: 20 * MEGABYTE, Codec.LZ4: 200 * MEGABYTE, Codec.ZSTD: 200 * MEGABYTE}
-"""The decompressed size of each bomb. Compressed, none exceeds `max.message.bytes`.
-"""
+"""The decompressed size of each bomb. Compressed, none exceeds `max.message.bytes`."""

@@ -20,8 +20,7 @@ from tools.broker_process import PYKBROKER, BrokerProcess
 JAVA_VERSION_MIN = 17
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-"""Brokers would inherit the ignored SIGINT of tests that a script runs in the background.
-"""
+"""Brokers would inherit the ignored SIGINT of tests that a script runs in the background."""
 
 
 @pytest.fixture
@@ -86,9 +85,7 @@ def why_no_java() -> str | None:
 
 @cache
 def fetched_jars() -> Path | str:
-    """Fetch Apache Kafka's jars once per session; return their directory, or the reason why they are
-    missing.
-    """
+    """Fetch Apache Kafka's jars once per session; return their directory, or the reason why they are missing."""
     try:
         return why_no_java() or kafka_jars.fetch()
     except kafka_jars.NoJars as error:

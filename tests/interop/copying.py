@@ -17,8 +17,7 @@ from tools.broker_process import BrokerProcess
 
 BATCH_RECORDS_MAX = 1000
 STEPS = 4
-"""The steps of a transaction: begun, produced, offsets sent, committed.
-"""
+"""The steps of a transaction: begun, produced, offsets sent, committed."""
 LIFE_STEPS = (100, 300)
 
 Record = tuple[int, int, bytes]
@@ -30,8 +29,7 @@ class Client(Protocol):
 
     errors: tuple[type[Exception], ...]
     moved: bool
-    """Whether the assignment may have changed since the last `rewind`.
-    """
+    """Whether the assignment may have changed since the last `rewind`."""
 
     def rewind(self) -> Mapping[int, int]:
         """Seek each assigned partition to the committed offset of the group; return these offsets."""

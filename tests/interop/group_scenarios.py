@@ -1,6 +1,4 @@
-"""Scenarios with consumer groups, for every client library. The file of each client defines how to
-create a member.
-"""
+"""Scenarios with consumer groups, for every client library. The file of each client defines how to create a member."""
 
 from __future__ import annotations
 
@@ -25,8 +23,7 @@ T = TypeVar("T")
 PARTITIONS = 4
 SESSION_MS = 6000
 SOON = ("--set", "group.consumer.min.heartbeat.interval.ms=100", "--set", "group.consumer.heartbeat.interval.ms=200")
-"""Broker options with which members of the consumer protocol send heartbeats often.
-"""
+"""Broker options with which members of the consumer protocol send heartbeats often."""
 DYING_SESSION_MS = 1500
 SHORT_SESSIONS = (
     "--set",
@@ -45,8 +42,7 @@ SAME_SESSIONS = (
 )
 """Broker options for equal session timeouts in both protocols, for members that cannot leave their group."""
 TURNS_MAX = 150
-"""The number of polls of each member after which a test fails. A poll takes 0.2 s at most.
-"""
+"""The number of polls of each member after which a test fails. A poll takes 0.2 s at most."""
 
 
 class Member(Protocol):
@@ -74,8 +70,7 @@ class Member(Protocol):
 
 Joining = Callable[..., Member]
 Found = Counter[tuple[int, int]]
-"""Map each (partition, offset) to the number of times it was read.
-"""
+"""Map each (partition, offset) to the number of times it was read."""
 
 
 class KillableMember:
@@ -116,9 +111,7 @@ class KillableMember:
 
 
 def obey(pipe: Connection, member_type: type[Member], bootstrap: str, topic: str, group: str) -> None:
-    """Call the methods that the other end of the pipe names; return each result or error through the
-    pipe.
-    """
+    """Call the methods that the other end of the pipe names; return each result or error through the pipe."""
     """Call the methods that the other end of the pipe names. Send back each result or error."""
     member = member_type(bootstrap, topic, group, None, DYING_SESSION_MS)
     while True:
@@ -131,9 +124,7 @@ def obey(pipe: Connection, member_type: type[Member], bootstrap: str, topic: str
 
 
 class GroupScenarios:
-    """Scenarios with groups. A subclass for each client defines `library`, for topics and messages, and
-    `member`.
-    """
+    """Scenarios with groups. A subclass for each client defines `library`, for topics and messages, and `member`."""
 
     library: ClassVar[type[Client]]
     member: ClassVar[type[Member]]
@@ -246,9 +237,7 @@ def read(count: int, *members: Member, found: Found | None = None) -> Found:
 
 
 def shared(members: Sequence[Member]) -> Found:
-    """Poll until every member has partitions and every partition has one member; return the records
-    that were read.
-    """
+    """Poll until every member has partitions and every partition has one member; return the records that were read."""
     found: Found = Counter()
     for _ in range(TURNS_MAX):
         found.update(polled(members))
@@ -275,17 +264,13 @@ def commit_all(members: Sequence[Member], end: int) -> None:
 
 
 def polled(members: Sequence[Member]) -> list[tuple[int, int]]:
-    """Poll all members concurrently, since a member that is not polled cannot join and a rebalance
-    waits for it.
-    """
+    """Poll all members concurrently, since a member that is not polled cannot join and a rebalance waits for it."""
     with ThreadPoolExecutor(len(members)) as pool:
         return [record for found in pool.map(lambda member: member.poll(), members) for record in found]
 
 
 def retried(action: Callable[[], T], *among: Member) -> T:
-    """Repeat `action` while a client reconnects to a restarted broker or a member in `among` rejoins its
-    group.
-    """
+    """Repeat `action` while a client reconnects to a restarted broker or a member in `among` rejoins its group."""
     deadline = time.monotonic() + 2 * PATIENCE_S  # One attempt may take half of this time.
     while True:
         try:

@@ -1,6 +1,4 @@
-"""Apache Kafka's command line tools with their arguments and expected output. JavaTools.java runs them
-in one JVM.
-"""
+"""Apache Kafka's command line tools with their arguments and expected output. JavaTools.java runs them in one JVM."""
 
 from __future__ import annotations
 

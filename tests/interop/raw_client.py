@@ -60,9 +60,7 @@ class RawClient:
         return data
 
     def is_closed(self) -> bool:
-        """Whether the broker closes the connection without a response; raise TimeoutError if it stays
-        open.
-        """
+        """Whether the broker closes the connection without a response; raise TimeoutError if it stays open."""
         try:
             return not self.socket.recv(1)
         except ConnectionError:

@@ -42,8 +42,7 @@ class Message:
 
 
 Reading = Generator[tuple[int, Message], None, None]
-"""Messages with their offsets, as a client reads them.
-"""
+"""Messages with their offsets, as a client reads them."""
 
 
 class Client(Protocol):
@@ -77,9 +76,7 @@ class Client(Protocol):
         acks: str = "all",
         idempotent: bool = False,
     ) -> list[int]:
-        """Send all messages through one producer; return their offsets (-1 with acks=0). Raise the
-        first failure.
-        """
+        """Send all messages through one producer; return their offsets (-1 with acks=0). Raise the first failure."""
 
     def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 100) -> Reading:
         """Yield (offset, message) endlessly from `offset` on. An offset out of range resets to the earliest offset.
@@ -101,9 +98,7 @@ class Client(Protocol):
 
 
 def messages(count: int, partitions: int = 2, value_bytes: int = 40) -> list[Message]:
-    """Return compressible messages one second apart, round robin over the partitions. The first is a
-    minute old.
-    """
+    """Return compressible messages one second apart, round robin over the partitions. The first is a minute old."""
     start_ms = int(time.time() * 1000) - 60_000
     return [
         Message(
@@ -124,9 +119,7 @@ def take(reading: Reading, count: int) -> list[tuple[int, Message]]:
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    """Wait until `condition` holds. The condition may raise exceptions until the broker or the client
-    has caught up.
-    """
+    """Wait until `condition` holds. The condition may raise exceptions until the broker or the client has caught up."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         with contextlib.suppress(Exception):
@@ -155,9 +148,7 @@ class Scenarios:
 
     @pytest.fixture
     def topic(self, client: Client) -> str:
-        """Return a topic with two partitions that are served. Kafka may serve them some time after
-        CreateTopics.
-        """
+        """Return a topic with two partitions that are served. Kafka may serve them some time after CreateTopics."""
         name = f"topic-{uuid.uuid4().hex}"
         client.create_topic(name, 2)
         eventually(lambda: client.bounds(name, 0) == client.bounds(name, 1) == (0, 0))

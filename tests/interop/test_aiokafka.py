@@ -1,6 +1,4 @@
-"""Tests of aiokafka with the broker. Its event loop runs in a thread, so that scenarios can call it
-synchronously.
-"""
+"""Tests of aiokafka with the broker. Its event loop runs in a thread, so that scenarios can call it synchronously."""
 
 from __future__ import annotations
 

@@ -116,9 +116,7 @@ def attacker(target: Target) -> Iterator[RawClient]:
 
 
 def refused(attacker: RawClient, topic: str, batch: bytes, codes: tuple[ErrorCode, ...]) -> None:
-    """Check that the batch is refused with one of `codes`, is not stored, and leaves the connection
-    open.
-    """
+    """Check that the batch is refused with one of `codes`, is not stored, and leaves the connection open."""
     code = attacker.produce(topic, batch)
     assert code in codes, code.name
     assert len(attacker.read(topic)) == (2 if code == 0 else 0)
@@ -325,9 +323,7 @@ def test_a_request_with_a_million_names_is_refused(target: Target) -> None:
 @in_default
 @only_ours
 def test_the_broker_stops_reading_from_a_client_that_never_reads(target: Target) -> None:
-    """The client sends requests and does not read the responses, until its socket accepts no more
-    bytes.
-    """
+    """The client sends requests and does not read the responses, until its socket accepts no more bytes."""
     frames = encode_request(MetadataRequest(None), 8, 1, "raw") * 1_000_000
     with target.bounded(), RawClient(target.address) as client:
         client.socket.settimeout(2)
@@ -361,8 +357,7 @@ def open_files(target: Target) -> int:
 
 
 NO_LINGER = struct.pack("ii", 1, 0)
-"""The socket option with which close sends RST, so that this end of the connection disappears at once.
-"""
+"""The socket option with which close sends RST, so that this end of the connection disappears at once."""
 
 
 @in_default
@@ -372,9 +367,7 @@ NO_LINGER = struct.pack("ii", 1, 0)
 def test_the_broker_survives_a_flood_of_connections_without_a_complete_request(
     target: Target, unaffected_client: RawClient, sent: int, leaves: str
 ) -> None:
-    """All connections are accepted, other clients are served, and the broker frees all resources of the
-    flood.
-    """
+    """All connections are accepted, other clients are served, and the broker frees all resources of the flood."""
     frame = encode_request(ApiVersionsRequest(client_software_name="x" * 100), 3, 1, "raw")[:sent]
     before = open_files(target)
     with target.bounded(), contextlib.ExitStack() as connections:

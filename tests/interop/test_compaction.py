@@ -1,6 +1,4 @@
-"""Compacted topics of real clients, and a directory that pykbroker and Apache Kafka compact
-alternately.
-"""
+"""Compacted topics of real clients, and a directory that pykbroker and Apache Kafka compact alternately."""
 
 from __future__ import annotations
 
@@ -69,9 +67,7 @@ def put(producer: KafkaProducer, topic: str, word: str) -> None:
 
 
 def wait_cleaned(directory: Path) -> None:
-    """Wait until all records below the active segments are compacted, according to the broker's cleaner
-    checkpoint.
-    """
+    """Wait until all records below the active segments are compacted, according to the broker's cleaner checkpoint."""
     deadline = time.monotonic() + CLEANING_S_MAX
     while True:
         with contextlib.suppress(FileNotFoundError):

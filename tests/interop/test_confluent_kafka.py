@@ -27,8 +27,7 @@ from tests.interop.scenarios import PATIENCE_S, Message, Reading, Scenarios, eve
 
 END = -1
 BACK_SOON = {"reconnect.backoff.max.ms": 500}
-"""Options for a short reconnect backoff; by default librdkafka waits up to 12 s before it reconnects.
-"""
+"""Options for a short reconnect backoff; by default librdkafka waits up to 12 s before it reconnects."""
 
 
 class ConfluentKafka:

@@ -1,6 +1,4 @@
-"""Tests that a transactional copy of a topic is exact, although the broker and the copiers are killed
-repeatedly.
-"""
+"""Tests that a transactional copy of a topic is exact, although the broker and the copiers are killed repeatedly."""
 
 from __future__ import annotations
 

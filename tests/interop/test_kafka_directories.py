@@ -64,8 +64,7 @@ num.network.threads=1
 
 Records = list[tuple[object, ...]]
 Content = dict[tuple[str, int], tuple[int, int, Records]]
-"""The log start offset, log end offset and records of each partition.
-"""
+"""The log start offset, log end offset and records of each partition."""
 
 
 def read(bootstrap: str, isolation: str) -> Content:
@@ -141,9 +140,7 @@ def served(bootstrap: str, directory: Path) -> Written:
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> Written:
-    """Return a directory with every kind of file that pykbroker writes, after one kill and one
-    controlled shutdown.
-    """
+    """Return a directory with every kind of file that pykbroker writes, after one kill and one controlled shutdown."""
     work = tmp_path_factory.mktemp("ours")
     broker = BrokerProcess(
         work,
@@ -183,9 +180,7 @@ def run_until_stopped(bootstrap: str) -> None:
 
 @pytest.fixture
 def dump(kafka_jars: Path) -> Callable[[Path], subprocess.CompletedProcess[str]]:
-    """Return a function that runs Kafka's dump-log tool on a directory and checks the indexes against
-    the logs.
-    """
+    """Return a function that runs Kafka's dump-log tool on a directory and checks the indexes against the logs."""
 
     def run(directory: Path) -> subprocess.CompletedProcess[str]:
         files = [

@@ -26,9 +26,7 @@ from tests.interop.group_scenarios import SESSION_MS, GroupScenarios
 from tests.interop.scenarios import PATIENCE_S, Message, Reading, Scenarios, eventually, eventually_equal
 
 BACK_SOON = {"reconnect_backoff_max_ms": 500}
-"""Options for a short reconnect backoff; by default kafka-python waits longer after each failed
-attempt.
-"""
+"""Options for a short reconnect backoff; by default kafka-python waits longer after each failed attempt."""
 
 
 class KafkaPython:

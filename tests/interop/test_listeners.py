@@ -1,6 +1,4 @@
-"""Tests of a broker with several listeners: each client gets the advertised addresses of its own
-listener.
-"""
+"""Tests of a broker with several listeners: each client gets the advertised addresses of its own listener."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ consumer.close()
 brokers = KafkaAdminClient(bootstrap_servers=bootstrap).describe_cluster()["brokers"]
 print(json.dumps([values, [[broker["host"], broker["port"]] for broker in brokers]]))
 """
-"""A program for another network namespace: it sends a message, reads it in a group, and prints it and
-the brokers.
-"""
+"""A program for another network namespace: it sends a message, reads it in a group, and prints it and the brokers."""
 
 
 def brokers(bootstrap: str) -> list[tuple[str, int]]:
@@ -99,9 +95,7 @@ def test_a_broker_starts_with_the_listeners_of_a_container_in_a_properties_file(
 
 @pytest.fixture
 def namespace() -> Iterator[str]:
-    """Yield the name of a network namespace that is connected to this one by a pair of virtual
-    interfaces.
-    """
+    """Yield the name of a network namespace that is connected to this one by a pair of virtual interfaces."""
     name, ours, theirs = "pykbroker-test", "pykbroker-a", "pykbroker-b"
 
     def ip(*arguments: str) -> None:

@@ -1,6 +1,4 @@
-"""Tests of a broker with few descriptors, which reserves some for clients and reports partitions that
-stay offline.
-"""
+"""Tests of a broker with few descriptors, which reserves some for clients and reports partitions that stay offline."""
 
 from __future__ import annotations
 

@@ -37,9 +37,7 @@ def test_a_killed_broker_restarts_on_the_same_port_and_directory(broker):
 def test_a_second_broker_on_a_directory_is_refused_and_the_first_continues(
     start_broker: Callable[..., BrokerProcess], tmp_path: Path
 ) -> None:
-    """The lock applies to every path to the directory, and to each of several directories. A kill
-    releases it.
-    """
+    """The lock applies to every path to the directory, and to each of several directories. A kill releases it."""
     data, other = tmp_path / "data", tmp_path / "other"
     first = start_broker("--data-dir", str(data))
     with RawClient(first.address) as client:

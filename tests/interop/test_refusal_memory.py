@@ -1,6 +1,4 @@
-"""Tests that a thousand refused batches of each kind that is decompressed in a thread use at most 50
-MiB of memory.
-"""
+"""Tests that a thousand refused batches of each kind that is decompressed in a thread use at most 50 MiB of memory."""
 
 from __future__ import annotations
 
@@ -27,17 +25,14 @@ REFUSALS, AT_ONCE = 1000, 50
 GROWTH_BYTES_MAX = 50 << 20
 NOISE = random.Random(1).randbytes(2048)
 OPENED_BYTES_MAX = {Codec.GZIP: 300_000, Codec.SNAPPY: 2 << 20, Codec.LZ4: 2 << 20, Codec.ZSTD: 2 << 20}
-"""The decompressed size from which a batch is decompressed in a thread.
-"""
+"""The decompressed size from which a batch is decompressed in a thread."""
 TOO_LARGE, INVALID = ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_RECORD
 
 Kind = tuple[Codec, bytes, Mapping[str, str], ErrorCode]
 
 
 def batch(codec: Codec, over: int = -1000, key: bytes | None = b"key", age_ms: int = 0) -> bytes:
-    """Return a batch with one record of noise and zeros that decompresses to `over` bytes above the
-    limit.
-    """
+    """Return a batch with one record of noise and zeros that decompresses to `over` bytes above the limit."""
     builder = BatchBuilder(codec)
     builder.append(
         key, NOISE + bytes(OPENED_BYTES_MAX[codec] + over - len(NOISE)), (), int(time.time() * 1000) - age_ms

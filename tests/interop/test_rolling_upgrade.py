@@ -1,6 +1,4 @@
-"""Tests of a group of confluent-kafka consumers that migrates to the consumer protocol, member by
-member, and back.
-"""
+"""Tests of a group of confluent-kafka consumers that migrates to the consumer protocol, member by member, and back."""
 
 from __future__ import annotations
 
@@ -51,9 +49,7 @@ class RollingGroup:
         raise AssertionError("the group has members that are still to join anew")
 
     def read_on(self) -> None:
-        """Send records once all partitions are assigned; check that each record is read once and
-        committed.
-        """
+        """Send records once all partitions are assigned; check that each record is read once and committed."""
         self.settle()
         self.client.send(
             self.topic, [Message(number % PARTITIONS, None, b"x", (), 1_700_000_000_000) for number in range(AT_ONCE)]

@@ -1,6 +1,4 @@
-"""Tests of Spark's `kafka` format with the broker: batch queries, streams, and Spark's errors for
-missing data.
-"""
+"""Tests of Spark's `kafka` format with the broker: batch queries, streams, and Spark's errors for missing data."""
 
 from __future__ import annotations
 
@@ -209,9 +207,7 @@ def test_assigned_partitions_are_read(kafka: Kafka) -> None:
 
 
 def test_a_read_committed_batch_query_returns_committed_records_only(kafka: Kafka) -> None:
-    """A partition has 10 committed, 5 aborted, 10 committed and 5 undecided records, with markers
-    between them.
-    """
+    """A partition has 10 committed, 5 aborted, 10 committed and 5 undecided records, with markers between them."""
     topic = kafka.topic()
     writer = kafka.transactional(topic)
     writer.write(topic, numbers(0, 20), "commit")

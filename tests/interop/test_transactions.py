@@ -317,9 +317,7 @@ def test_transactions_over_several_partitions_are_atomic_although_the_broker_is_
 
 
 class Writer:
-    """A producer that writes one value to every partition in each transaction, until it has written
-    `enough` values.
-    """
+    """A producer that writes one value to every partition in each transaction, until it has written `enough` values."""
 
     def __init__(self, bootstrap: str, topic: str, number: int) -> None:
         self._settings = {

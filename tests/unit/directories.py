@@ -104,9 +104,7 @@ async def offset_of(client: Client, topic: str, partition: int, timestamp: int, 
 
 
 async def consume(client: Client, topic: str, partition: int, *, committed: bool) -> dict[str, Any]:
-    """Consume a partition; return the offsets `start` and `end`, the `count` of records and their
-    `crc`.
-    """
+    """Consume a partition; return the offsets `start` and `end`, the `count` of records and their `crc`."""
     start = await offset_of(client, topic, partition, -2, committed=committed)
     end = await offset_of(client, topic, partition, -1, committed=committed)
     reading = Reading(committed)

@@ -30,9 +30,7 @@ HARMED = "t", 0
 CLEAN = ".kafka_cleanshutdown"
 
 PARTITION_OR_WHOLE, WHOLE, REFUSED_OR_WHOLE = "partition", "whole", "refused"
-"""The possible outcomes for a damaged partition or start. WHOLE means that the partition is served as
-before.
-"""
+"""The possible outcomes for a damaged partition or start. WHOLE means that the partition is served as before."""
 KINDS = {
     "t-0/00000000000000000000.log": PARTITION_OR_WHOLE,
     "t-0/00000000000000000000.index": WHOLE,
@@ -209,9 +207,7 @@ async def test_a_damaged_file_is_rebuilt_or_reported(
 async def test_a_directory_in_place_of_a_file_is_reported_and_kept(
     directory: Path, whole: Path, tmp_path: Path, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Such a directory may be a mount point or a mistake. The broker does not remove it, since it may
-    contain files.
-    """
+    """Such a directory may be a mount point or a mistake. The broker does not remove it, since it may contain files."""
     expected = await everything(Path(shutil.copytree(whole, tmp_path / "unharmed")))
     path = at(directory, kind)
     aside = path.read_bytes() if path.exists() else None

@@ -1,6 +1,4 @@
-"""Tests of the start and stop of a broker: what a failed start leaves, and the order of writes in a
-clean stop.
-"""
+"""Tests of the start and stop of a broker: what a failed start leaves, and the order of writes in a clean stop."""
 
 from __future__ import annotations
 

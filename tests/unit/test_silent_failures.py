@@ -27,8 +27,7 @@ from wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from wire.records.batch import batches
 
 ROLLS = "rolls", 0
-"""The partition with the fault, which has many segments.
-"""
+"""The partition with the fault, which has many segments."""
 OFFLINE = -ErrorCode.KAFKA_STORAGE_ERROR
 
 
@@ -101,9 +100,7 @@ async def test_random_bytes_in_a_sealed_index_are_detected_and_the_index_is_rebu
 
 
 async def test_another_cluster_id_is_refused(clean: Path) -> None:
-    """Kafka stores the cluster id only in meta.properties. pykbroker stores it a second time at its
-    first start.
-    """
+    """Kafka stores the cluster id only in meta.properties. pykbroker stores it a second time at its first start."""
     async with serving(clean):
         pass
     properties = clean / "meta.properties"
@@ -239,9 +236,7 @@ async def nothing(*_: object) -> dict[object, object]:
 async def test_an_empty_mount_point_is_not_served_as_empty_partitions(
     tmp_path: Path, assigned: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The mount point of the missing disk is an empty directory, which is formatted as a new log
-    directory.
-    """
+    """The mount point of the missing disk is an empty directory, which is formatted as a new log directory."""
     one, other = tmp_path / "one", tmp_path / "other"
     with monkeypatch.context() as patch:
         if not assigned:
@@ -377,8 +372,7 @@ WITNESSES = {
     "rolls-0/*.snapshot": "a producer snapshot",
     "rolls-0/leader-epoch-checkpoint": "a leader epoch",
 }
-"""The files that show how far a log reached.
-"""
+"""The files that show how far a log reached."""
 
 
 @pytest.mark.parametrize("left", [*WITNESSES, None])

@@ -1,4 +1,4 @@
-"""A broker in a process of its own, and its CPU time and memory from ``/proc``."""
+"""A broker in its own process, with its CPU time and memory from ``/proc``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
 class Child:
-    """A spawned process, whose output goes to a file so that the process never blocks on a full pipe."""
+    """A child process. Its output goes to a file, so that the process never waits for a reader of a pipe."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
         self.log = log
@@ -39,11 +39,11 @@ class Child:
         return (int(fields[11]) + int(fields[12])) / TICKS_PER_SECOND
 
     def memory_bytes(self) -> int:
-        """Return the resident memory."""
+        """Return the resident memory in bytes."""
         return int(Path(f"/proc/{self.pid}/statm").read_text().split()[1]) * PAGE_BYTES
 
     def stop(self, timeout_s: float = 30) -> int:
-        """Send SIGTERM, wait, and return the exit status. Kill the process if it does not end in time."""
+        """Send SIGTERM and wait; return the exit status. Kill the process if it does not end in time."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
         try:
@@ -52,7 +52,7 @@ class Child:
             return self.kill()
 
     def kill(self) -> int:
-        """Send SIGKILL, as a crash would, and return the exit status."""
+        """Send SIGKILL, as a crash would; return the exit status."""
         self._process.kill()
         return self._process.wait()
 

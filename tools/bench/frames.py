@@ -1,7 +1,7 @@
-"""Raw request frames, built once and sent many times, and parsers for the few response fields that rows read.
+"""Frames of requests, built once and sent many times, and parsers for the response fields that rows read.
 
-The module does not use ``wire``: every peer gets the same bytes, and a defect of our codec cannot hide on both sides.
-All versions are below the flexible ones, so that ``struct`` alone can build a frame.
+The module does not use ``wire``, so that every broker gets the same bytes and a defect of our codec cannot hide on both
+sides. All versions are below the flexible versions, so that ``struct`` alone can build a frame.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ CLIENT_ID = b"bench"
 
 
 def frame(key: int, version: int, body: bytes, correlation_id: int = 1) -> bytes:
-    """Return a request with its length and header version 1."""
+    """Return a request frame with header version 1, including its size field."""
     head = struct.pack(">hhih", key, version, correlation_id, len(CLIENT_ID)) + CLIENT_ID
     return struct.pack(">i", len(head) + len(body)) + head + body
 
 
 def string(text: str) -> bytes:
-    """Return a string after its length of 16 bits."""
+    """Return a string after its 16-bit length."""
     data = text.encode()
     return struct.pack(">h", len(data)) + data
 
@@ -40,9 +40,9 @@ def varint(number: int) -> bytes:
 
 
 def batch(value: bytes) -> bytes:
-    """Return a record batch with one record without a key and with the current time.
+    """Return a record batch with one record without a key, whose timestamp is the current time.
 
-    The batch is not idempotent, so that it can be sent again.
+    The batch is not idempotent, so that it may be sent again.
     """
     record = b"\0\0\0\1" + varint(len(value)) + value + b"\0"
     record = varint(len(record)) + record
@@ -52,36 +52,36 @@ def batch(value: bytes) -> bytes:
 
 
 def produce(topic: str, partition: int, records: bytes, acks: int = -1) -> bytes:
-    """Return Produce version 8 for one partition."""
+    """Return a Produce request (version 8) for one partition."""
     data = struct.pack(">iii", 1, partition, len(records)) + records
     return frame(0, 8, struct.pack(">hhii", -1, acks, 30_000, 1) + string(topic) + data)
 
 
 def fetch(topic: str, partition: int, offset: int, wait_ms: int) -> bytes:
-    """Return Fetch version 11 of one partition, without a session and with 1 as the minimum of bytes."""
+    """Return a Fetch request (version 11) for one partition, without a session and with min_bytes 1."""
     head = struct.pack(">iiiibiii", -1, wait_ms, 1, 50 << 20, 0, 0, -1, 1)
     part = struct.pack(">iiiqqi", 1, partition, -1, offset, -1, 1 << 20)
     return frame(1, 11, head + string(topic) + part + struct.pack(">i", 0) + string(""))
 
 
 def list_offsets(topic: str, partition: int) -> bytes:
-    """Return ListOffsets version 1 for the end of one partition."""
+    """Return a ListOffsets request (version 1) for the end of one partition."""
     return frame(2, 1, struct.pack(">ii", -1, 1) + string(topic) + struct.pack(">iiq", 1, partition, -1))
 
 
 def metadata(topics: Sequence[str] | None = ()) -> bytes:
-    """Return Metadata version 4 for these topics, which are auto-created. ``None`` requests all topics."""
+    """Return a Metadata request (version 4) for topics, which are auto-created; ``None`` requests all topics."""
     body = struct.pack(">i", -1 if topics is None else len(topics)) + b"".join(map(string, topics or ()))
     return frame(3, 4, body + b"\1")
 
 
 def find_coordinator(group: str) -> bytes:
-    """Return FindCoordinator version 0."""
+    """Return a FindCoordinator request (version 0)."""
     return frame(10, 0, string(group))
 
 
 def find_transaction_coordinator(transactional_id: str) -> bytes:
-    """Return FindCoordinator version 1 for a transactional id."""
+    """Return a FindCoordinator request (version 1) for a transactional id."""
     return frame(10, 1, string(transactional_id) + b"\1")
 
 
@@ -92,26 +92,26 @@ def find_coordinator_error(reply: bytes) -> int:
 
 
 def offset_commit(group: str, topic: str, partition: int, offset: int) -> bytes:
-    """Return OffsetCommit version 2 of one partition, without a member."""
+    """Return an OffsetCommit request (version 2) for one partition, without a member."""
     data = struct.pack(">iiq", 1, partition, offset) + string("")
     head = string(group) + struct.pack(">i", -1) + string("") + struct.pack(">qi", -1, 1)
     return frame(8, 2, head + string(topic) + data)
 
 
 def offset_commit_error(reply: bytes, topic: str) -> int:
-    """Return the error code of a response to `offset_commit` of this topic."""
+    """Return the error code of a topic in a response to `offset_commit`."""
     code: int = struct.unpack_from(">h", reply, 4 + 4 + 2 + len(topic.encode()) + 4 + 4)[0]
     return code
 
 
 def create_topics(names: Sequence[str], partitions: int) -> bytes:
-    """Return CreateTopics version 4 with one replica and no configs."""
+    """Return a CreateTopics request (version 4) with one replica and no configs."""
     topics = b"".join(string(name) + struct.pack(">ihii", partitions, 1, 0, 0) for name in names)
     return frame(19, 4, struct.pack(">i", len(names)) + topics + struct.pack(">i", 60_000) + b"\0")
 
 
 def delete_topics(names: Sequence[str]) -> bytes:
-    """Return DeleteTopics version 3."""
+    """Return a DeleteTopics request (version 3)."""
     return frame(20, 3, struct.pack(">i", len(names)) + b"".join(map(string, names)) + struct.pack(">i", 60_000))
 
 
@@ -128,7 +128,7 @@ def list_offsets_error(reply: bytes) -> int:
 
 
 def list_offsets_offset(reply: bytes) -> int:
-    """Return the offset in a response to `list_offsets`, -1 for an error."""
+    """Return the offset in a response to `list_offsets`, or -1 for an error."""
     offset: int = struct.unpack_from(">q", reply, len(reply) - 8)[0]
     return offset
 
@@ -146,24 +146,24 @@ def create_topics_errors(reply: bytes) -> list[int]:
 
 
 class Caller:
-    """A blocking connection with one request at a time. `call` returns the response from its correlation id on."""
+    """A blocking connection with one unanswered request at a time. A response begins with its correlation id."""
 
     def __init__(self, port: int, timeout_s: float = 60) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def call(self, request: bytes) -> bytes:
-        """Send one frame and read one. ConnectionError: the peer closed the connection."""
+        """Send one frame and read one; raise ConnectionError if the broker closes the connection."""
         self.socket.sendall(request)
         return self._exactly(struct.unpack(">i", self._exactly(4))[0])
 
     def call_all(self, requests: Sequence[bytes]) -> list[bytes]:
-        """Send all requests at once and return their responses."""
+        """Send all requests at once; return their responses."""
         self.socket.sendall(b"".join(requests))
         return [self._exactly(struct.unpack(">i", self._exactly(4))[0]) for _ in requests]
 
     def send_all(self, requests: Sequence[bytes]) -> None:
-        """Send all requests at once and leave the responses unread."""
+        """Send all requests at once, and do not read their responses."""
         self.socket.sendall(b"".join(requests))
 
     def _exactly(self, count: int) -> bytes:

@@ -1,4 +1,4 @@
-"""Request frames of groups, and parsers for the few response fields that rows read. The rules of `frames` apply."""
+"""Frames of group requests, and parsers for the response fields that rows read. The rules of `frames` apply."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tools.bench.frames import frame, string
 SESSION_MS, REBALANCE_MS = 45_000, 300_000
 PROTOCOL_TYPE, PROTOCOL = "consumer", "range"
 AFTER_THROTTLE = 8
-"""The position of a response's body, after its correlation id and throttle time."""
+"""The position of the body in a response, after the correlation id and the throttle time."""
 
 
 def data(content: bytes) -> bytes:
-    """Return bytes after their length of 32 bits."""
+    """Return bytes after their 32-bit length."""
     return struct.pack(">i", len(content)) + content
 
 
 def commit_all(group: str, topic: str, partitions: int, offset: int) -> bytes:
-    """Return OffsetCommit version 2 of all partitions of a topic, without a member."""
+    """Return an OffsetCommit request (version 2) for all partitions of a topic, without a member."""
     head = string(group) + struct.pack(">i", -1) + string("") + struct.pack(">qi", -1, 1) + string(topic)
     body = b"".join(struct.pack(">iqh", index, offset, 0) for index in range(partitions))
     return frame(8, 2, head + struct.pack(">i", partitions) + body)
@@ -32,7 +32,7 @@ def commit_all_errors(reply: bytes, topic: str) -> set[int]:
 
 
 def fetch_all(group: str) -> bytes:
-    """Return OffsetFetch version 2 of all committed offsets of a group."""
+    """Return an OffsetFetch request (version 2) for all committed offsets of a group."""
     return frame(9, 2, string(group) + struct.pack(">i", -1))
 
 
@@ -48,14 +48,14 @@ def fetch_all_answer(reply: bytes) -> tuple[int, int]:
 
 
 def join(group: str, member_id: str, topic: str) -> bytes:
-    """Return JoinGroup version 3, whose response gives a new member its id at once."""
+    """Return a JoinGroup request (version 3), whose response has the id of a new member."""
     subscription = struct.pack(">hi", 0, 1) + string(topic) + struct.pack(">i", -1)
     head = string(group) + struct.pack(">ii", SESSION_MS, REBALANCE_MS) + string(member_id) + string(PROTOCOL_TYPE)
     return frame(11, 3, head + struct.pack(">i", 1) + string(PROTOCOL) + data(subscription))
 
 
 def join_answer(reply: bytes) -> tuple[int, int, str, list[str]]:
-    """Return error code, generation and member id of a response to `join`, and for a leader all member ids."""
+    """Return error code, generation and member id of a response to `join`, and all member ids if it is the leader's."""
     code, generation = struct.unpack_from(">hi", reply, AFTER_THROTTLE)
     _, pos = _string(reply, AFTER_THROTTLE + 6)
     _, pos = _string(reply, pos)
@@ -70,19 +70,19 @@ def join_answer(reply: bytes) -> tuple[int, int, str, list[str]]:
 
 
 def sync(group: str, generation: int, member_id: str, members: Iterable[str] = ()) -> bytes:
-    """Return SyncGroup version 2. A leader assigns 100 bytes to every member."""
+    """Return a SyncGroup request (version 2). The leader assigns 100 bytes to every member."""
     given = [string(name) + data(bytes(100)) for name in members]
     head = string(group) + struct.pack(">i", generation) + string(member_id) + struct.pack(">i", len(given))
     return frame(14, 2, head + b"".join(given))
 
 
 def heartbeat(group: str, generation: int, member_id: str) -> bytes:
-    """Return Heartbeat version 2."""
+    """Return a Heartbeat request (version 2)."""
     return frame(12, 2, string(group) + struct.pack(">i", generation) + string(member_id))
 
 
 def leave(group: str, member_id: str) -> bytes:
-    """Return LeaveGroup version 2 of one member."""
+    """Return a LeaveGroup request (version 2) of one member."""
     return frame(13, 2, string(group) + string(member_id))
 
 

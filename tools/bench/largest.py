@@ -1,6 +1,6 @@
-"""The largest requests that clients send: for thousands of partitions, groups or resources.
+"""The largest requests that clients send, for thousands of partitions, groups or resources.
 
-Like `frames`, the module does not use ``wire``. Versions are below the flexible ones where the API has such a version.
+The module does not use ``wire``, as `frames` does not. Versions are below the flexible versions where the API has any.
 """
 
 from __future__ import annotations
@@ -18,88 +18,90 @@ TRANSACTION_TIMEOUT_MS = 60_000
 NOT_A_BROKER = 99
 TOPIC_RESOURCE, SET = 2, 0
 PATTERN = "(" + "a?" * 300 + "){3}b"
-"""A pattern that matches no transactional id. A backtracking matcher needs exponential time for it."""
+"""A pattern that matches no transactional id, and for which a backtracking matcher needs exponential time."""
 
 
 def of_partitions(topic: str, part: Callable[[int], bytes]) -> bytes:
-    """Return an array with one topic, and with `part` for each of its partitions."""
+    """Return an array of one topic, with `part` for each of its partitions."""
     return struct.pack(">i", 1) + string(topic) + struct.pack(">i", PARTITIONS) + b"".join(map(part, range(PARTITIONS)))
 
 
 def produce(topic: str) -> bytes:
-    """Return Produce version 8 with a record for each partition."""
+    """Return a Produce request (version 8) with a record for each partition."""
     records = batch(b"x")
     parts = of_partitions(topic, lambda index: struct.pack(">ii", index, len(records)) + records)
     return frame(0, 8, struct.pack(">hhi", -1, -1, 30_000) + parts)
 
 
 def fetch(topic: str) -> bytes:
-    """Return Fetch version 11 of each partition, without a session."""
+    """Return a Fetch request (version 11) for each partition, without a session."""
     head = struct.pack(">iiiibii", -1, 0, 1, 50 << 20, 0, 0, SESSIONLESS)
     parts = of_partitions(topic, lambda index: struct.pack(">iiqqi", index, -1, 0, -1, 1 << 20))
     return frame(1, 11, head + parts + struct.pack(">i", 0) + string(""))
 
 
 def offset_commit(topic: str) -> bytes:
-    """Return OffsetCommit version 2 of each partition, without a member."""
+    """Return an OffsetCommit request (version 2) for each partition, without a member."""
     head = string("largest") + struct.pack(">i", -1) + string("") + struct.pack(">q", -1)
     return frame(8, 2, head + of_partitions(topic, lambda index: struct.pack(">iq", index, 1) + string("")))
 
 
 def describe_configs(topic: str) -> bytes:
-    """Return DescribeConfigs version 1 that names one topic a thousand times."""
+    """Return a DescribeConfigs request (version 1) that names one topic a thousand times."""
     one = b"\x02" + string(topic) + struct.pack(">i", -1)
     return frame(32, 1, struct.pack(">i", THINGS // 10) + one * (THINGS // 10) + b"\0")
 
 
 def delete_records(topic: str) -> bytes:
-    """Return DeleteRecords version 0 for the first record of each partition."""
+    """Return a DeleteRecords request (version 0) for the first record of each partition."""
     return frame(21, 0, of_partitions(topic, lambda index: struct.pack(">iq", index, 1)) + struct.pack(">i", 60_000))
 
 
 def describe_groups() -> bytes:
-    """Return DescribeGroups version 0 of groups that do not exist."""
+    """Return a DescribeGroups request (version 0) for groups that do not exist."""
     return frame(15, 0, struct.pack(">i", THINGS) + b"".join(string(f"g{index}") for index in range(THINGS)))
 
 
 def add_partitions(topic: str, transactional_id: str, producer: tuple[int, int]) -> bytes:
-    """Return AddPartitionsToTxn version 0 of each partition."""
+    """Return an AddPartitionsToTxn request (version 0) for each partition."""
     head = string(transactional_id) + struct.pack(">qh", *producer)
     return frame(24, 0, head + of_partitions(topic, lambda index: struct.pack(">i", index)))
 
 
 def elect_leaders(topic: str) -> bytes:
-    """Return ElectLeaders version 0 of each partition, although the preferred replicas lead already."""
+    """Return an ElectLeaders request (version 0) for each partition, although the preferred replicas are leaders
+    already.
+    """
     return frame(43, 0, of_partitions(topic, lambda index: struct.pack(">i", index)) + struct.pack(">i", 60_000))
 
 
 def incremental_alter_configs() -> bytes:
-    """Return IncrementalAlterConfigs version 0 of topics that do not exist."""
+    """Return an IncrementalAlterConfigs request (version 0) for topics that do not exist."""
     set_one = struct.pack(">i", 1) + string("retention.ms") + bytes((SET,)) + string("1")
     resources = b"".join(bytes((TOPIC_RESOURCE,)) + string(f"nowhere{index}") + set_one for index in range(THINGS))
     return frame(44, 0, struct.pack(">i", THINGS) + resources + b"\0")
 
 
 def reassign(topic: str) -> bytes:
-    """Return AlterPartitionReassignments version 0 of each partition, to a broker that does not exist."""
+    """Return an AlterPartitionReassignments request (version 0) that moves each partition to an unknown broker."""
     part = length(1) + struct.pack(">i", NOT_A_BROKER) + b"\0"
     parts = b"".join(struct.pack(">i", index) + part for index in range(PARTITIONS))
     return flexible(45, 0, struct.pack(">i", 60_000) + length(1) + text(topic) + length(PARTITIONS) + parts + b"\0\0")
 
 
 def describe_producers(topic: str) -> bytes:
-    """Return DescribeProducers version 0 of each partition."""
+    """Return a DescribeProducers request (version 0) for each partition."""
     parts = struct.pack(f">{PARTITIONS}i", *range(PARTITIONS))
     return flexible(61, 0, length(1) + text(topic) + length(PARTITIONS) + parts + b"\0\0")
 
 
 def list_transactions(pattern: str) -> bytes:
-    """Return ListTransactions version 2 of the transactional ids that match a pattern."""
+    """Return a ListTransactions request (version 2) for the transactional ids that match a pattern."""
     return flexible(66, 2, length(0) + length(0) + struct.pack(">q", -1) + text(pattern) + b"\0")
 
 
 def flexible(key: int, version: int, body: bytes) -> bytes:
-    """Return a request with header version 2."""
+    """Return a request frame with header version 2."""
     return frame(key, version, b"\0" + body)
 
 
@@ -114,23 +116,23 @@ def length(count: int) -> bytes:
 
 
 def text(characters: str) -> bytes:
-    """Return a string with its compact length."""
+    """Return a string after its compact length."""
     data = characters.encode()
     return length(len(data)) + data
 
 
 def transactional_ids() -> list[str]:
-    """Return the transactional ids that the broker matches with a hostile pattern."""
+    """Return transactional ids that are expensive to match with the hostile pattern."""
     return [f"{'a' * 40}{index}" for index in range(TRANSACTIONS)]
 
 
 def init_producer(transactional_id: str) -> bytes:
-    """Return InitProducerId version 0."""
+    """Return an InitProducerId request (version 0)."""
     return frame(22, 0, string(transactional_id) + struct.pack(">i", TRANSACTION_TIMEOUT_MS))
 
 
 def producer_of(reply: bytes) -> tuple[int, int] | None:
-    """Return the producer id and epoch in a response to `init_producer`; None for an error."""
+    """Return the producer id and epoch in a response to `init_producer`, or None for an error."""
     error, producer_id, epoch = struct.unpack_from(">hqh", reply, 8)
     return None if error else (producer_id, epoch)
 

@@ -17,7 +17,7 @@ RECEIVE_BYTES = 65536
 
 @dataclass(frozen=True)
 class Load:
-    """The result of a run: the number of responses, the seconds of the run, and the sorted latencies in seconds."""
+    """The result of a run: the number of responses, the duration, and the sorted latencies, in seconds."""
 
     requests: int
     seconds: float
@@ -25,11 +25,11 @@ class Load:
 
     @property
     def rate(self) -> float:
-        """Return the requests per second."""
+        """Return the number of requests per second."""
         return self.requests / self.seconds
 
     def latency_ms(self, quantile: float) -> float:
-        """Return the latency at a quantile, in milliseconds."""
+        """Return the latency at a quantile in ms."""
         return percentile(self.latencies, quantile) * 1000
 
 
@@ -39,7 +39,7 @@ def percentile(values: Sequence[float], quantile: float) -> float:
 
 
 class _Lane:
-    """A connection that always sends the same frame, and whose responses all have the same length."""
+    """A connection that always sends the same frame and gets responses of one length."""
 
     __slots__ = ("partial_bytes", "receive", "reply_bytes", "request", "send", "sent", "socket")
 
@@ -56,7 +56,9 @@ class _Lane:
 
 
 def drive(port: int, requests: Sequence[bytes], *, in_flight: int = 1, seconds: float = 2) -> Load:
-    """Open a connection for each of `requests` and keep `in_flight` copies of it unanswered, for this many seconds."""
+    """Open a connection for each of `requests`; keep `in_flight` copies of the request unanswered for the given
+    seconds.
+    """
     lanes = {lane.socket.fileno(): lane for lane in (_Lane(port, request) for request in requests)}
     poll = select.epoll()
     latencies: list[float] = []

@@ -1,6 +1,6 @@
-"""Frames of the requests that move partitions between the log directories of a broker, and parsers for their responses.
+"""Frames of requests that move partitions between log directories, and parsers for their responses.
 
-Like `frames`, the module does not use ``wire``, and its versions are below the flexible ones.
+The module does not use ``wire``, as `frames` does not. Its versions are below the flexible versions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from tools.bench.frames import frame, string
 
 
 def alter_replica_log_dirs(topic: str, partitions: Mapping[str, Sequence[int]]) -> bytes:
-    """Return AlterReplicaLogDirs version 1 with the partitions that move to each path."""
+    """Return an AlterReplicaLogDirs request (version 1) with the partitions that move to each path."""
     dirs = [
         string(path) + struct.pack(">i", 1) + string(topic) + struct.pack(f">i{len(some)}i", len(some), *some)
         for path, some in partitions.items()
@@ -32,12 +32,12 @@ def alter_replica_log_dirs_errors(reply: bytes) -> list[int]:
 
 
 def describe_log_dirs() -> bytes:
-    """Return DescribeLogDirs version 1 of all partitions."""
+    """Return a DescribeLogDirs request (version 1) for all partitions."""
     return frame(35, 1, struct.pack(">i", -1))
 
 
 def places(reply: bytes, wanted: str) -> dict[int, str]:
-    """Return the log directory of each partition in a response to `describe_log_dirs`, without future logs."""
+    """Map each partition in a response to `describe_log_dirs` to its log directory, without future replicas."""
     found: dict[int, str] = {}
     (dirs,), position = struct.unpack_from(">i", reply, 8), 12
     for _ in range(dirs):
@@ -55,13 +55,13 @@ def places(reply: bytes, wanted: str) -> dict[int, str]:
 
 
 def text(data: bytes, position: int) -> tuple[str, int]:
-    """Return a string and the position of its end."""
+    """Return a string and the position after it."""
     begin = position + 2
     end = begin + int.from_bytes(data[position:begin], "big")
     return data[begin:end].decode(), end
 
 
 def delete_records(topic: str, partition: int, offset: int) -> bytes:
-    """Return DeleteRecords version 0 for the records of one partition below an offset."""
+    """Return a DeleteRecords request (version 0) for the records of one partition below an offset."""
     parts = struct.pack(">i", 1) + string(topic) + struct.pack(">iiq", 1, partition, offset)
     return frame(21, 0, parts + struct.pack(">i", 60_000))

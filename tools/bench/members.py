@@ -1,4 +1,4 @@
-"""Many members of one classic group in one epoll loop. A member has at most one unanswered request, to be cheap."""
+"""Many members of one classic group in one epoll loop. To be cheap, a member has at most one unanswered request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable
 from tools.bench import frames, group_frames
 
 HEARTBEAT_S = 0.1
-"""The heartbeat interval. Members notice a rebalance only at a heartbeat; a consumer's default is 3 s."""
+"""The heartbeat interval. Members notice a rebalance only by a heartbeat; the default of consumers is 3 s."""
 RECEIVE_BYTES = 1 << 20
 WITHIN_S = 120
 ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS = 22, 25, 27
@@ -31,25 +31,23 @@ class Member:
 
     @property
     def is_idle(self) -> bool:
-        """Whether the member waits for no response."""
+        """Whether the member has no unanswered request."""
         return self._answered is None
 
     def join(self) -> None:
-        """Send JoinGroup."""
         self.generation = -1
         self._ask(group_frames.join(self.group, self.id, self.topic), self._on_join)
 
     def heartbeat(self) -> None:
-        """Send Heartbeat."""
         self.next_heartbeat = time.perf_counter() + HEARTBEAT_S
         self._ask(group_frames.heartbeat(self.group, self.generation, self.id), self._on_heartbeat)
 
     def leave(self) -> None:
-        """Send LeaveGroup. No other request may be unanswered."""
+        """Send LeaveGroup; no other request may be unanswered."""
         self._ask(group_frames.leave(self.group, self.id), self._on_leave)
 
     def read(self) -> None:
-        """Read from the connection, which is readable."""
+        """Read from the connection, which must be readable."""
         data = self.socket.recv(RECEIVE_BYTES)
         if not data:
             raise ConnectionError("the broker closed the connection")
@@ -98,7 +96,7 @@ class Member:
 def settle(members: list[Member], after: int = -1) -> None:
     """Run all members until they have assignments of one generation above `after`.
 
-    RuntimeError: the members time out.
+    Raise RuntimeError if the members do not get there in time.
     """
     by_fd = {member.socket.fileno(): member for member in members}
     poll = select.epoll()
@@ -118,7 +116,7 @@ def settle(members: list[Member], after: int = -1) -> None:
 
 
 def close(members: list[Member]) -> None:
-    """Close all connections."""
+    """Close all connections with a reset, so that no port stays in TIME_WAIT."""
     for member in members:
         member.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         member.socket.close()

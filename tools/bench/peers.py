@@ -56,7 +56,7 @@ JVM_OPTIONS = [
 
 
 def free_port() -> int:
-    """Return a port on which nobody listens."""
+    """Return a port on which no process listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -65,7 +65,7 @@ def free_port() -> int:
 
 @dataclass(frozen=True)
 class Peer:
-    """A kind of broker. `prepare` makes a fresh data directory, and `command` starts the broker on it."""
+    """A kind of broker. `prepare` creates a fresh data directory, and `command` starts the broker on it."""
 
     name: str
     fetch: Callable[[], None]
@@ -79,12 +79,12 @@ class Peer:
     flushing: tuple[str, ...] = ()
     """The options with which every record is fsynced before it is acknowledged."""
     cleaning: tuple[str, ...] = ()
-    """The options with which a log is compacted as soon as it is due."""
+    """The options with which a log is compacted as soon as it has a sealed segment."""
 
     def start(self, directory: Path, *, fresh: bool = True, options: tuple[str, ...] = ()) -> Broker:
-        """Start the broker on `directory` and wait for its first Metadata response.
+        """Start the broker on `directory`, and wait for its first Metadata response.
 
-        `Broker.start_seconds` has the time.
+        `Broker.start_seconds` is the time between.
         """
         self.fetch()
         directory.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ class Peer:
 
 @dataclass
 class Broker:
-    """A running peer."""
+    """A running broker of some kind."""
 
     peer: Peer
     child: Child
@@ -119,7 +119,7 @@ class Broker:
         return f"127.0.0.1:{self.port}"
 
     def stop(self) -> None:
-        """Stop the broker and keep its directory."""
+        """Stop the broker; keep its directory."""
         self.child.stop()
 
     def restart(self) -> Broker:
@@ -128,7 +128,9 @@ class Broker:
 
 
 def wait_until_serving(child: Child, port: int) -> None:
-    """Request Metadata every millisecond until a response lists a broker. RuntimeError: the process ended before."""
+    """Request Metadata every millisecond until a response lists a broker; raise RuntimeError if the process ends
+    before.
+    """
     deadline = time.monotonic() + START_TIMEOUT_S
     request = frames.metadata()
     while time.monotonic() < deadline:
@@ -145,7 +147,7 @@ def wait_until_serving(child: Child, port: int) -> None:
 
 
 def need(program: str) -> str:
-    """Return the path of a program. RuntimeError: the program is missing; the text names the peer that needs it."""
+    """Return the path of a program; raise RuntimeError with the name of the broker that needs it if it is missing."""
     path = shutil.which(program)
     if path is None:
         raise RuntimeError(f"{program} is needed to fetch or run this peer")
@@ -158,7 +160,7 @@ def fetch_kafka() -> None:
 
 
 def fetch_kfake() -> None:
-    """Build kfake in the versions that ``kfake/go.mod`` pins, unless it is in the cache."""
+    """Build kfake with the versions that ``kfake/go.mod`` pins, unless it is in the cache."""
     if not KFAKE.exists():
         KFAKE.parent.mkdir(parents=True, exist_ok=True)
         source = Path(__file__).with_name("kfake")
@@ -186,7 +188,7 @@ def prepare_kafka(directory: Path, port: int, names: Sequence[str] = ("data",)) 
 
 
 def prepare_nothing(directory: Path, port: int) -> None:
-    """Remove the leftovers of an earlier run. The broker needs no formatting."""
+    """Remove the files of an earlier run; the broker needs no formatting."""
     shutil.rmtree(directory / "data", ignore_errors=True)
 
 
@@ -196,7 +198,7 @@ def kafka_command(directory: Path, port: int) -> list[str]:
 
 
 def kfake_command(directory: Path, port: int) -> list[str]:
-    """Return the command for franz-go's kfake, in memory."""
+    """Return the command for franz-go's kfake, which stores data in memory."""
     return [str(KFAKE), "-port", str(port)]
 
 
@@ -206,7 +208,7 @@ def pykbroker_command(directory: Path, port: int) -> list[str]:
 
 
 def fetch_nothing() -> None:
-    """Do nothing: the peer is installed already."""
+    """Do nothing, since the broker is installed already."""
 
 
 PEERS = {
@@ -230,7 +232,7 @@ PEERS = {
             flushing=("--override", "log.flush.interval.messages=1"),
             cleaning=("--override", "log.cleaner.backoff.ms=50"),
         ),
-        # kafka-clients 3.9, which Spark carries, fails on the null lists in its DescribeTopicPartitions answers.
+        # kafka-clients 3.9, which Spark contains, fails on the null lists in kfake's DescribeTopicPartitions responses.
         Peer("kfake", fetch_kfake, prepare_nothing, kfake_command, durable=False, spark=False),
     )
 }

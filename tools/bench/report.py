@@ -25,7 +25,7 @@ Kafka. Kafka against itself gives 0.7 to 1.35: quote ratios, not absolutes.
 
 @dataclass(frozen=True)
 class Line:
-    """One figure of one row, with its value in each run of every measured peer."""
+    """One figure of one row, with its value in each run of every measured broker."""
 
     row: Row
     key: str
@@ -33,13 +33,12 @@ class Line:
 
     @property
     def figure(self) -> Figure:
-        """Return the figure of this line."""
         return self.row.figures[self.key]
 
     def ratio(self) -> float | None:
-        """Return how many times better than Kafka the figure is: the median ratio of the pairs.
+        """Return how many times better than Kafka the figure is, as the median ratio of the pairs.
 
-        None: pykbroker or Kafka was not measured, or a value is zero.
+        Return None if pykbroker or Kafka was not measured, or if a value is zero.
         """
         pairs = zip(self.values.get("pykbroker", ()), self.values.get("kafka", ()), strict=False)
         quotients = [ours / theirs for ours, theirs in pairs if ours and theirs]
@@ -47,7 +46,7 @@ class Line:
         return median(ratios) if ratios else None
 
     def markdown(self) -> str:
-        """Return this line of the table."""
+        """Return this line of the table in Markdown."""
         ratio = self.ratio()
         runs = max(map(len, self.values.values()), default=0)
         cells = [self.row.name, self.figure.title, self._cell("pykbroker"), self._cell("kafka")]
@@ -86,7 +85,7 @@ def _lines(path: str) -> list[str]:
 
 
 def write(path: Path, lines: Iterable[Line]) -> None:
-    """Put `lines` into the table at `path`. Rows that were not measured now, and the remarks, stay."""
+    """Write `lines` into the table at `path`. Remarks stay, and so do rows that were not measured in this run."""
     table, remarks = {}, ""
     if path.exists():
         remarks = path.read_text().partition("\n## ")[2]

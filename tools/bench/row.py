@@ -15,7 +15,7 @@ from tools.bench.peers import Broker, Peer
 
 @dataclass(frozen=True)
 class Figure:
-    """One number of a row. `more_is_better` gives the direction of its ratio."""
+    """One number of a row. `more_is_better` determines the direction of its ratio."""
 
     title: str
     more_is_better: bool = False
@@ -24,14 +24,14 @@ class Figure:
 
 @dataclass(frozen=True)
 class Stage:
-    """The resources of a row: the peer, its warm broker, and a directory for brokers that the row starts itself."""
+    """The resources of a row: the broker to measure, already warm, and a directory for brokers that the row starts."""
 
     peer: Peer
     broker: Broker
     scratch: Path
 
     def directory(self) -> Path:
-        """Return a directory that does not exist yet."""
+        """Return the path of a directory that does not exist yet."""
         return self.scratch / f"{self.peer.name}-{uuid.uuid4().hex[:8]}"
 
 
@@ -39,7 +39,7 @@ class Stage:
 class Row:
     """A row of the table. A `noisy` row is measured in pairs.
 
-    `measure` returns a value for each of `figures`, None if the peer does not support the measurement.
+    `measure` returns a value for each of `figures`, or None if the broker does not support the measurement.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Row:
 
 
 class Topic:
-    """A fresh topic for one measurement, with all partitions served, which is deleted afterwards."""
+    """A fresh topic for one measurement whose partitions are all served. It is deleted afterwards."""
 
     def __init__(self, broker: Broker, partitions: int = 4) -> None:
         self.name = f"bench-{uuid.uuid4().hex[:12]}"
@@ -70,12 +70,12 @@ class Topic:
 
 
 class CpuClock:
-    """The CPU seconds that a broker has used since this clock was made. A row reads them just after its load."""
+    """The CPU seconds that a broker has used since this clock was created. A row reads them just after its load."""
 
     def __init__(self, broker: Broker) -> None:
         self._child = broker.child
         self._begun = self._child.cpu_seconds()
 
     def seconds(self) -> float:
-        """Return the seconds since the clock was made."""
+        """Return the CPU seconds since the clock was created."""
         return self._child.cpu_seconds() - self._begun

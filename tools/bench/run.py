@@ -37,7 +37,7 @@ def warm(broker: Broker) -> None:
 
 @contextlib.contextmanager
 def stages(peers: Sequence[Peer], scratch: Path, *, cold: bool) -> Iterator[list[Stage]]:
-    """Run all peers at once, warm unless `cold`.
+    """Run all brokers at once, and warm them up unless `cold` is set.
 
     An idle broker disturbs a measurement less than a cold broker distorts it.
     """
@@ -53,7 +53,7 @@ def stages(peers: Sequence[Peer], scratch: Path, *, cold: bool) -> Iterator[list
 
 
 def measure(row: Row, on: Sequence[Stage], pairs: int) -> list[report.Line]:
-    """Measure a row on each stage in turn. A noisy row is measured `pairs` times, each time in the opposite order."""
+    """Measure a row on each broker in turn. A noisy row is measured `pairs` times, each time in the opposite order."""
     values: dict[str, dict[str, list[float]]] = {key: {} for key in row.figures}
     for turn in range(pairs if row.noisy else 1):
         for stage in on if turn % 2 == 0 else list(reversed(on)):
@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--cold", action="store_true", help="do not warm the brokers: to try a row out")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the table to update")
     options = parser.parse_args()
-    for package in ("pykbroker", "wire"):  # as for an installed package
+    for package in ("pykbroker", "wire"):  # This is how an installed package runs.
         compileall.compile_dir(Path(__file__).resolve().parents[2] / package, quiet=1)
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

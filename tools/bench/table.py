@@ -1,4 +1,4 @@
-"""All rows in the order in which they are measured. The rows that disturb a warm broker most come last."""
+"""All rows in the order in which they are measured. Rows that disturb a warm broker most are last."""
 
 from __future__ import annotations
 

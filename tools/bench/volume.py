@@ -1,4 +1,4 @@
-"""Volume through librdkafka, the fastest client: for rows that produce and consume, and to warm up brokers."""
+"""Volume through librdkafka, the fastest client, for rows that produce and consume and for warming up brokers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ DRAIN_TIMEOUT_S = 60
 def produce(
     broker: Broker, topic: Topic, count: int, *values: bytes, codec: str = "none", spread: bool = False
 ) -> float:
-    """Produce `count` messages with these values in turn, acks=all. Return the seconds until the last acknowledgement.
+    """Produce `count` messages with acks=all, using the values in turn; return the seconds until the last
+    acknowledgement.
 
-    librdkafka fills one partition after the other, in large batches, unless `spread` is set.
+    librdkafka fills one partition after another, in large batches, unless `spread` is set.
     """
     failed: list[KafkaError] = []
 
@@ -80,7 +81,7 @@ def consumer(bootstrap: str, assignment: Iterable[TopicPartition]) -> Consumer:
 
 
 def consume(broker: Broker, topic: Topic, count: int) -> float:
-    """Read `count` messages from the beginning of all partitions. Return the seconds from the first to the last."""
+    """Read `count` messages from the beginning of all partitions; return the seconds from the first to the last."""
     reading = consumer(broker.bootstrap, [TopicPartition(topic.name, index, 0) for index in range(topic.partitions)])
     try:
         got = len(reading.consume(1, DRAIN_TIMEOUT_S))
@@ -96,7 +97,7 @@ def consume(broker: Broker, topic: Topic, count: int) -> float:
 
 
 def message_count(broker: Broker, topic: Topic) -> int:
-    """Return the number of offsets in the topic's partitions."""
+    """Return the total number of offsets in the partitions of a topic."""
     reading = consumer(broker.bootstrap, [])
     try:
         partitions = [TopicPartition(topic.name, index) for index in range(topic.partitions)]

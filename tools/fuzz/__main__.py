@@ -1,6 +1,6 @@
-"""The command: fuzz for a time, or replay inputs.
+"""The command of the fuzzer: fuzz for a time, or replay inputs.
 
-After a finding, the command prints the inputs on stdout and exits with 1.
+After a finding, the command prints the inputs to stdout and exits with 1.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def main(seconds: float, seed: int, corpus: Path | None, file: IO[str] | None) -
 
 
 def summary(explorer: Explorer, *, found: bool) -> str:
-    """Return one line about the exploration."""
+    """Return a summary of the exploration in one line."""
     judged = "a finding: pass the lines on stdout to --replay" if found else "no finding"
     return f"{explorer.inputs} inputs, {len(explorer.edges.seen)} edges, {len(explorer.corpus)} in the corpus; {judged}"
 

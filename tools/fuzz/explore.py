@@ -1,4 +1,4 @@
-"""Fuzzing guided by coverage: an input is kept if it runs two lines one after the other for the first time."""
+"""Fuzzing guided by coverage: an input is kept if it runs two lines in direct succession for the first time."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tools.fuzz.values import Maker
 
 ROOT = Path(__file__).parents[2]
 OURS = (str(ROOT / "pykbroker"), str(ROOT / "wire"), "<")
-"""The names of the code that is watched, including code compiled from declarations, which has no file."""
+"""The names of the code whose coverage is recorded, including code compiled from declarations, which has no file."""
 INPUTS_PER_BROKER = 2000
-"""The number of inputs for one broker. Requests lose their meaning as topics are created and deleted."""
+"""The number of inputs per broker. Requests lose their effect as topics are created and deleted."""
 CANARY_EVERY = 50
 REMEMBERED = 200
 """The number of earlier inputs that are reported with a finding, which may depend on their effects."""
 
 
 class Edges:
-    """Pairs of lines of watched code that ran one after the other in a function."""
+    """Pairs of lines of the recorded code that ran in direct succession in a function."""
 
     def __init__(self) -> None:
         self.seen: set[tuple[int, int, int]] = set()
@@ -58,7 +58,7 @@ class Edges:
 
 
 class Explorer:
-    """One evolving corpus of inputs. `history` has the inputs of the running broker, the newest last."""
+    """A corpus of inputs that grows. `history` has the inputs of the running broker, the newest last."""
 
     def __init__(self, seed: int, corpus: Path | None) -> None:
         self.dice, self.edges, self.inputs = random.Random(seed), Edges(), 0
@@ -67,7 +67,7 @@ class Explorer:
         self.corpus = [path.read_bytes() for path in sorted(corpus.iterdir())] if corpus else []
 
     async def run(self, enough: Callable[[], bool]) -> None:
-        """Fuzz one broker after the other until the limit. Finding: an invariant was violated."""
+        """Fuzz one broker after another until the limit; raise Finding if a check fails."""
         while not enough():
             self.history.clear()
             with TemporaryDirectory(prefix="fuzz-") as directory:
@@ -103,7 +103,7 @@ class Explorer:
 
 
 async def replay(inputs: list[bytes]) -> None:
-    """Send all inputs to one broker. Finding: an invariant was violated."""
+    """Send all inputs to one broker; raise Finding if a check fails."""
     with TemporaryDirectory(prefix="fuzz-") as directory:
         async with fuzzed_broker(Path(directory), 0) as running:
             for data in inputs:

@@ -1,9 +1,10 @@
-"""A broker in this process without sockets, and the invariants that are checked after each input.
+"""A broker in this process without sockets, and the checks after each input.
 
-Either every request is answered in order, with responses that decode under their schema, or the connection ends. No
-traceback is logged. Memory stays in proportion to the input. After the peer has disconnected, no task is left. From
-time to time another connection, the canary, produces and consumes. At the end the log is valid and holds all records
-of the canary.
+Every request is answered in order with a response that decodes, or the connection ends. No traceback is logged. The
+memory
+is proportional to the input. After the peer has disconnected, no task is left. From time to time another connection,
+the
+canary, produces and consumes. At the end the log is valid and has all records of the canary.
 """
 
 from __future__ import annotations
@@ -53,9 +54,11 @@ CANARY = "canary"
 COORDINATORS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
 PEER = Peer("10.0.0.7", 50_000, "10.0.0.1", 9092)
 STEPS_MAX = 5000
-"""The event-loop steps within which every request except Fetch is answered, and a closed connection is removed."""
+"""The number of passes of the event loop within which a request is answered, unless it is a Fetch, and a connection
+closed.
+"""
 STEPS_QUIET = 500
-"""The event-loop steps after which a coordinator has loaded its log."""
+"""The number of passes of the event loop after which a coordinator has loaded its log."""
 MEMORY_FACTOR, MEMORY_BYTES = 64, 1 << 20
 RECORD_BYTES_MAX, READ_BYTES_MAX, NO_TIMESTAMP = 1 << 20, 64 << 20, -1
 STAYING = (JoinGroupRequest, SyncGroupRequest)
@@ -63,37 +66,33 @@ GROUP_KEY, TRANSACTION_KEY = 0, 1
 
 
 class Finding(AssertionError):
-    """An error for a violated invariant."""
+    """An error for a check that failed."""
 
 
 class NoNet:
-    """A network without peers, which implements `world.net.Net`. Connections come only by `accept`."""
+    """A network without peers that matches `world.net.Net`. Connections come only from `accept`."""
 
     def __init__(self) -> None:
         self.host, self.port = PEER.local_host, PEER.local_port
         self.accept: Accept | None = None
 
     def bind(self, *place: Any) -> NoNet:
-        """Bind nothing."""
         return self
 
     def listen(self, accept: Accept) -> None:
-        """Listen to nothing."""
         self.accept = accept
 
-    def close(self) -> None:
-        """Close nothing."""
+    def close(self) -> None: ...
 
     async def connect(self, host: str, port: int, open_connection: Callable[[Peer, Pump], C]) -> C:
-        """Refuse the connection: no peer listens."""
+        """Refuse the connection, since no peer listens."""
         raise ConnectionRefusedError(host, port)
 
     async def run(self) -> None:
-        """Wait until cancelled."""
         await trio.sleep_forever()
 
     async def addresses(self, host: str) -> tuple[str, ...]:
-        """Resolve every host to this one."""
+        """Resolve every host to 127.0.0.1."""
         return ("127.0.0.1",)
 
     def statistics(self) -> NetStatistics:
@@ -102,7 +101,7 @@ class NoNet:
 
 
 class Errors(logging.Handler):
-    """A log handler that keeps errors of the broker."""
+    """A log handler that keeps the errors of the broker."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -124,7 +123,7 @@ class FuzzedPeer:
         self.connection: ConnectionMachine = connection
 
     def flush(self) -> None:
-        """Do nothing: `turn` sends."""
+        """Do nothing, since `turn` sends the output."""
 
     def close(self) -> None:
         """Close both ends of the connection."""
@@ -170,7 +169,7 @@ class FuzzedPeer:
         out.clear()
 
     def turned_and_ended(self) -> bool:
-        """Whether the connection has ended after one more pass of the pump."""
+        """Run one more pass of the pump; return whether the connection has ended."""
         self.turn()
         return self._gone
 
@@ -190,7 +189,7 @@ class FuzzedBroker:
         self._tasks = living()
 
     async def feed(self, data: bytes) -> None:
-        """Send the requests of one peer, which then disconnects. Finding: an invariant was violated."""
+        """Send the requests of one peer and disconnect it; raise Finding if a check fails."""
         peer = FuzzedPeer(self._accept)
         peer.send(data)
         await until(lambda: peer.turned_and_ended() or answered(data, peer.data) or parks(data))
@@ -204,9 +203,9 @@ class FuzzedBroker:
             raise Finding("; ".join(self._errors.found))
 
     async def feed_measured(self, data: bytes) -> None:
-        """Send as `feed` does, and check the memory. tracemalloc must be running.
+        """Send the requests as `feed` does, and check the memory. tracemalloc must be running.
 
-        Finding: an invariant was violated.
+        Raise Finding if a check fails.
         """
         before = tracemalloc.get_traced_memory()[0]
         tracemalloc.reset_peak()
@@ -216,7 +215,7 @@ class FuzzedBroker:
             raise Finding(f"{used} bytes of memory for {len(data)} bytes")
 
     async def call(self, request: Request[Any], version: int) -> Any:
-        """Send a request on the connection of the canary. Return the response."""
+        """Send a request on the connection of the canary; return the response."""
         self._number += 1
         canary = self._canary
         canary.data = b""
@@ -226,7 +225,7 @@ class FuzzedBroker:
         return decode_response(APIS[ApiKey(request.key)].response, version, frames(canary.data)[0])[1]
 
     async def check_canary(self) -> None:
-        """Produce and consume a record on another connection, the canary. Finding: a request of the canary fails."""
+        """Produce and consume a record as the canary; raise Finding if one of the requests fails."""
         builder = BatchBuilder()
         builder.append(None, str(self.canary_count).encode(), (), wall_ms())
         partition = PartitionProduceData(index=0, records=builder.build())
@@ -266,7 +265,7 @@ class FuzzedBroker:
             found, offset = found + values, offset + len(values)
 
     async def settle(self) -> None:
-        """Create the coordinators' topics beforehand, so that no input starts their tasks."""
+        """Create the topics of the coordinators, so that no input starts their tasks."""
         for key_type in (GROUP_KEY, TRANSACTION_KEY):
             for _ in range(STEPS_MAX):
                 if not (await self.call(FindCoordinatorRequest(key_="mine", key_type=key_type), 1)).error_code:
@@ -294,7 +293,7 @@ class FuzzedBroker:
 async def fuzzed_broker(directory: Path, seed: int) -> AsyncIterator[FuzzedBroker]:
     """Run a broker with `TOPICS` and the topic of the canary. Check all logs at the end.
 
-    Finding: an invariant was violated.
+    Raise Finding if a check fails.
     """
     net, ready, stop, errors = NoNet(), trio.Event(), trio.Event(), Errors()
     off_loop = InlineOffLoop()
@@ -330,7 +329,7 @@ async def fuzzed_broker(directory: Path, seed: int) -> AsyncIterator[FuzzedBroke
 
 
 def check_logs(directory: Path) -> None:
-    """Check all segments and their records. Damaged, Finding: a segment or a record is invalid."""
+    """Check all segments and their records; raise Damaged or Finding if one is invalid."""
     for path in directory.rglob("*.log"):
         data = memoryview(path.read_bytes())
         for _ in dumped(str(path), data, deep=False):
@@ -340,7 +339,7 @@ def check_logs(directory: Path) -> None:
 
 
 def check_records(log: str, batch: Batch) -> None:
-    """Check that the record count and the largest timestamp match the batch header. Finding: a value differs."""
+    """Check that the record count and the largest timestamp match the batch header; raise Finding if not."""
     try:
         youngest = max((record.timestamp for record in records(batch, READ_BYTES_MAX)), default=batch.max_timestamp)
     except DecodeError as error:
@@ -357,7 +356,7 @@ def living() -> int:
 
 
 async def until(condition: Callable[[], Any]) -> bool:
-    """Whether the condition becomes true within `STEPS_MAX` steps."""
+    """Whether the condition becomes true within `STEPS_MAX` passes of the event loop."""
     for _ in range(STEPS_MAX):
         if condition():
             return True
@@ -374,7 +373,7 @@ def questions(data: bytes) -> list[bytes]:
 
 
 def parsed(frame: bytes) -> Request[Any] | None:
-    """Parse a request; None if it is not valid."""
+    """Return the decoded request, or None if it is invalid."""
     try:
         return decode_request(frame)[1]
     except DecodeError:
@@ -392,14 +391,14 @@ def parks(asked: bytes) -> bool:
 
 
 def stays(asked: bytes) -> bool:
-    """Whether a request may wait after its peer has disconnected. A group member lasts until its session expires."""
+    """Whether a request may wait after its peer has disconnected. A group member stays until its session times out."""
     return any(isinstance(parsed(frame), STAYING) for frame in frames(asked))
 
 
 def check_answers(asked: bytes, got: bytes, *, ended: bool) -> None:
-    """Check that responses decode, come in order, and are complete unless the connection has ended.
+    """Check that responses decode, are in order, and are complete unless the connection has ended.
 
-    Finding: a response is invalid, out of order or missing.
+    Raise Finding if a response is invalid, out of order or missing.
     """
     requests, replies = questions(asked), frames(got)
     if sum(map(len, replies)) + SIZE_BYTES * len(replies) != len(got):
@@ -415,7 +414,7 @@ def check_answers(asked: bytes, got: bytes, *, ended: bool) -> None:
 def check_answer(request: bytes, reply: bytes) -> None:
     """Check that a frame is the response to this request.
 
-    Finding: the frame is invalid or has another correlation id.
+    Raise Finding if the frame is invalid or has another correlation id.
     """
     asked = api_of(request)
     if asked is None:

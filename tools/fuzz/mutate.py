@@ -1,4 +1,4 @@
-"""Mutations of requests: as trees of fields, where they stay well-formed, and as bytes, where they may not."""
+"""Mutations of requests: as trees of fields, which stay well-formed, and as bytes, which may not."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ CLIENT_ID = "fuzz"
 REPEATED = (2, 3, 100)
 OWN_ID = 1
 COORDINATED = {"__consumer_offsets", "__transaction_state"}
-"""The topics of coordinators. Their partitions have tasks of their own, which do not count as leaked."""
+"""The topics of coordinators. Their partitions have tasks, which do not count as leaked."""
 PARTITIONS_CHEAP, PARTITIONS_MAX = 20, 10_000
-"""The range in which a valid number of partitions is skipped: the broker would create them all, which takes long."""
+"""Valid partition counts that are not sent, since creating so many partitions takes too long."""
 WORDS = [
     value.to_bytes(size, "big", signed=True)
     for size in (1, 2, 4, 8)
@@ -37,16 +37,16 @@ WORDS = [
 
 
 def frame_of(maker: Maker, key: ApiKey, version: int) -> bytes:
-    """Return a request as a frame, without any mutation."""
+    """Return the frame of a request without any mutation."""
     while True:
         try:
             return encode_request(maker.request(key, version), version, maker.dice.getrandbits(31), CLIENT_ID)
-        except EncodeError:  # this version lacks a field that is not ignorable
+        except EncodeError:  # The version lacks a field that is not ignorable.
             continue
 
 
 def mutated(maker: Maker, frame: bytes) -> bytes:
-    """Mutate a frame into another request, or into bytes that are no request."""
+    """Return a mutation of a frame: another request, or bytes that are not a request."""
     dice = maker.dice
     for _ in range(dice.choice((1, 1, 2, 4))):
         frame = as_tree(maker, frame) if dice.random() < 0.5 else as_bytes(dice, frame)
@@ -57,7 +57,7 @@ def mutated(maker: Maker, frame: bytes) -> bytes:
 
 
 def as_tree(maker: Maker, frame: bytes) -> bytes:
-    """Replace one field of the request. Mutate a frame that does not parse as bytes."""
+    """Replace one field of the request; mutate a frame that does not decode as bytes."""
     try:
         header, request = decode_request(frame[SIZE_BYTES:])
     except DecodeError:
@@ -70,7 +70,7 @@ def as_tree(maker: Maker, frame: bytes) -> bytes:
 
 
 def places_of(owner: msgspec.Struct, version: int) -> Iterator[tuple[msgspec.Struct, Field]]:
-    """Yield every field that the version has, of the message and its parts."""
+    """Yield every field that the version has, in the message and its structs."""
     for field in fields_of(type(owner)):
         if version in field.versions:
             yield owner, field
@@ -96,7 +96,7 @@ def another(maker: Maker, owner: msgspec.Struct, field: Field, version: int) -> 
 
 
 def encoded(header: RequestHeader, request: Any) -> bytes | None:
-    """Encode the request. None: the version cannot carry its values."""
+    """Return the encoded request, or None if the version cannot encode its values."""
     try:
         return encode_request(request, header.version, header.correlation_id, header.client_id)
     except EncodeError:
@@ -107,7 +107,7 @@ def encoded(header: RequestHeader, request: Any) -> bytes | None:
 
 
 def as_bytes(dice: random.Random, frame: bytes) -> bytes:
-    """Change a few bytes. The size prefix usually stays right."""
+    """Change a few bytes. The size field usually stays correct."""
     body = bytearray(frame[SIZE_BYTES:])
     at = dice.randrange(len(body)) if body else 0
     match dice.randrange(6):
@@ -153,7 +153,7 @@ def costs(frame: bytes) -> bool:
 
 
 def frames(data: bytes) -> list[bytes]:
-    """Return the complete frames, without their sizes."""
+    """Return the complete frames, without their size fields."""
     found = []
     while len(data) >= SIZE_BYTES:
         end = SIZE_BYTES + max(0, struct.unpack_from(">i", data)[0])
@@ -165,7 +165,7 @@ def frames(data: bytes) -> list[bytes]:
 
 
 def api_of(frame: bytes) -> tuple[int, int, int] | None:
-    """Return key, version and correlation id from the header of a complete frame."""
+    """Return the API key, version and correlation id in the header of a complete frame."""
     if len(frame) < SIZE_BYTES + HEADER_BYTES:
         return None
     key, version, correlation_id = struct.unpack_from(">hhi", frame, SIZE_BYTES)

@@ -1,4 +1,4 @@
-"""Requests as a client might send them: made from the declarations, with values that have a meaning for this broker."""
+"""Requests as a client might send them, built from the declarations with values that are meaningful for this broker."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CONFIGS = (
     "log.cleaner.threads",
     "background.threads",
 )
-"""Names of configs, some of them unknown. None of them makes the broker serve other clients worse."""
+"""Names of configs, some of them unknown. None of them can make the broker serve other clients worse."""
 TEXTS = ("", "1", "0", "-1", "delete", "compact", "99999999999999999999", "zstd", "User:me", "\0", "\u00e9" * 99, "1e3")
 INTEGERS = {
     "b": (0, 1, 2, 3, 4, 5, 8, 16, 32, -1, -128, 127),
@@ -118,23 +118,23 @@ HINTS: dict[str, tuple[Any, ...]] = {
     "max_version_level": (0, 1, 7, 30),
 }
 HINTED, NULL, DEFAULT = 0.85, 0.1, 0.25
-"""The probabilities of a meaningful value, of null where allowed, and of a tagged field's default."""
+"""The probabilities of a meaningful value, of null where allowed, and of the default of a tagged field."""
 RECORDS_MAX = 5
 SHAPE_BYTES, LYING_BYTES_MAX = 16, 1 << 20
-"""The first bytes of a small batch, which hold lengths and counts, and the largest decompressed size of a batch."""
+"""The number of first bytes of a small batch, which include lengths and counts, and the largest decompressed size."""
 VALUES = (None, b"", *[b"v" * 50] * 20, bytes(50_000))
-"""The values of records. The last one makes a frame that is large enough for a buffer of its own."""
+"""The values of records. The last one makes a frame that is large enough for its own buffer."""
 CONFIG_STRUCTS = ("CreatableTopicConfig", "AlterableConfig", "AlterConfigsConfig")
 
 
 class Maker:
-    """A maker of requests, with one random generator. `topic_ids` are the ids of existing topics."""
+    """A maker of requests with one random generator. `topic_ids` are the ids of existing topics."""
 
     def __init__(self, dice: random.Random, topic_ids: tuple[bytes, ...]) -> None:
         self.dice, self._topic_ids = dice, (*topic_ids, *topic_ids, NIL, b"\xff" * 16)
 
     def request(self, key: ApiKey, version: int) -> Request[Any]:
-        """Return a request of this API that is well-formed, and usually has valid values."""
+        """Return a well-formed request of this API, usually with valid values."""
         made = self.struct(APIS[key].request, version)
         assert isinstance(made, Request)
         return made
@@ -181,7 +181,7 @@ class Maker:
         return self.dice.choice(INTEGERS[code])
 
     def records(self) -> bytes:
-        """Return a batch as producers make it, or a batch with a false header. The checksum is usually right."""
+        """Return a batch as producers build it, or a batch with a false header. The checksum is usually correct."""
         dice = self.dice
         builder = BatchBuilder(
             codec=dice.choice((Codec.NONE, *Codec)),
@@ -201,7 +201,7 @@ class Maker:
         return bytes(batch) * dice.choice((1, 1, 1, 2))
 
     def _lying(self, builder: BatchBuilder) -> bytes:
-        """Return a batch whose records contradict its header or each other. All other fields are right."""
+        """Return a batch whose records contradict its header or each other. All other fields are correct."""
         dice, whole = self.dice, Batch.read(builder.build())
         payload = bytearray(decompress(whole.codec, whole.payload, LYING_BYTES_MAX))
         size = len(payload)
@@ -221,7 +221,7 @@ class Maker:
 
 
 def fits(of: Type, value: Any) -> bool:
-    """Whether the value suggested for the field's name has the field's type."""
+    """Whether the value suggested for the name of a field has the type of the field."""
     if isinstance(value, str):
         return of.is_string
     return of.fixed is not None and of.fixed.code in INTEGERS and value in range(*RANGES[of.fixed.code])

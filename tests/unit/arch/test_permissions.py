@@ -22,8 +22,7 @@ FOR_PARTS: dict[str, set[tuple[str, str]]] = {
     "offset_fetch": {("DESCRIBE", "TOPIC")},
     "txn_offset_commit": {("READ", "GROUP"), ("READ", "TOPIC")},
 }
-"""Permissions that an API requires for parts of a request only, such as the topics of a described group.
-"""
+"""Permissions that an API requires for parts of a request only, such as the topics of a described group."""
 
 
 def unmatched(files: Iterable[str], rows: Iterable[ApiKey]) -> set[str]:

@@ -15,15 +15,13 @@ from pykbroker.storage.segments.config import LogConfig
 ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
 CHECKS = {"table", "docs", "check", "group_bounds", "broker_bounds", "broker_change"}
-"""Files of `core/config` that name every config but do not apply it.
-"""
+"""Files of `core/config` that name every config but do not apply it."""
 FILES = set((ROOT / "pykbroker").rglob("*.py")) - {ROOT / f"pykbroker/core/config/{name}.py" for name in CHECKS}
 CODE = "".join(path.read_text() for path in sorted(FILES))
 ATTRIBUTES = {*vars(BrokerConfig), *LogConfig.__struct_fields__} & set(re.findall(r"\.([a-z0-9_]+)\b", CODE))
 NAMES = set(re.findall(r'(?:\.get\(|\[)"([a-z0-9._]+)"', CODE))
 OF_LISTENERS = set(re.findall(r'"([a-z.]+)"', (ROOT / "pykbroker/core/config/listeners.py").read_text()))
-"""Configs that a file reads through constants of its own.
-"""
+"""Configs that a file reads through constants of its own."""
 
 
 def test_the_docs_list_the_options_of_the_command():
@@ -68,9 +66,7 @@ def page(name: str) -> str:
 
 
 def is_read(config: str) -> bool:
-    """Whether the code reads the config or the topic config that defaults to it, as an attribute or by its
-    name.
-    """
+    """Whether the code reads the config or the topic config that defaults to it, as an attribute or by its name."""
     topics = [topic for topic, under in TOPIC_SYNONYMS.items() if config in under and topic != config]
     attribute = config.replace(".", "_")
     return attribute in ATTRIBUTES or not NAMES.isdisjoint((config, attribute)) or any(map(is_read, topics))

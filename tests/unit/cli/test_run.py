@@ -30,9 +30,7 @@ Serve = Callable[[Settings, Ready, trio.Event], Awaitable[None]]
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Callable[..., Result]:
-    """Return `start(serve, *options)`, which runs the command with `serve` in place of the broker's own
-    function.
-    """
+    """Return `start(serve, *options)`, which runs the command with `serve` in place of the broker's own function."""
     monkeypatch.setattr("pykbroker.cli.run.settle_garbage_collector", lambda: None)
     caplog.set_level(logging.INFO)
 

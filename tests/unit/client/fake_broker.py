@@ -1,6 +1,4 @@
-"""A fake broker at the other end of an outgoing connection: it reads whole requests and sends what a test
-passes.
-"""
+"""A fake broker at the other end of an outgoing connection: it reads whole requests and sends what a test passes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tests of an outgoing connection without a socket: sent requests, received responses, and every error that
-ends it.
-"""
+"""Tests of an outgoing connection without a socket: sent requests, received responses, and every error that ends it."""
 
 from __future__ import annotations
 

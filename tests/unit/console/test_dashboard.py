@@ -19,8 +19,7 @@ ROOT = Path(__file__).parents[3]
 DASHBOARD = ROOT / "examples/grafana/pykbroker.json"
 METRIC = re.compile(r"\b(?:kafka|pykbroker|process)_\w+")
 LABELS = {"job", "instance", "le"}
-"""Labels that Prometheus adds itself, and the label of histogram buckets.
-"""
+"""Labels that Prometheus adds itself, and the label of histogram buckets."""
 
 
 @pytest.fixture

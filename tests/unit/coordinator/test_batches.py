@@ -34,8 +34,7 @@ from wire.stored.offset_run import RUN_RECORDS_MAX, RUN_RECORDS_MIN, SHAPES_MAX,
 
 IN_RUNS, ONE_BY_ONE = Batches(GROUP_RECORDS, 0, read_run=read_run), Batches(GROUP_RECORDS, 0)
 NARROW_MAX = 64
-"""The number of offset deltas, counted from 0, whose varint takes one byte.
-"""
+"""The number of offset deltas, counted from 0, whose varint takes one byte."""
 TOPIC_ID = bytes(range(16))
 NIL = bytes(16)
 
@@ -261,8 +260,8 @@ def test_transactional_offsets_apply_once_their_marker_is_replayed() -> None:
 
 
 def random_records(random: Random) -> list[Stored]:
-    """Return random records of a coordinator's log: mostly offset commits, group after group, and a few other
-    records.
+    """Return random records of a coordinator's log: mostly offset commits, group after group, and a few
+    other records.
     """
     stored: list[Stored] = []
     for _ in range(random.randint(1, 6)):

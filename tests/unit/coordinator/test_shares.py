@@ -1,6 +1,4 @@
-"""Tests of requests for thousands of partitions: other tasks run between their steps, but no other request
-does.
-"""
+"""Tests of requests for thousands of partitions: other tasks run between their steps, but no other request does."""
 
 from __future__ import annotations
 
@@ -34,9 +32,7 @@ from wire.records.batch import batches
 
 MANY = 2_000
 SLOW = SHARE_NS + 1
-"""Nanoseconds that the clock advances at each reading, so that every share of the event loop is used up at
-once.
-"""
+"""Nanoseconds that the clock advances at each reading, so that every share of the event loop is used up at once."""
 
 
 @asynccontextmanager

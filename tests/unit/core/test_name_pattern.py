@@ -1,5 +1,5 @@
-"""Tests of regular expressions over names: the syntax of RE2, the patterns that Kafka refuses, and the limits
-on cost.
+"""Tests of regular expressions over names: the syntax of RE2, the patterns that Kafka refuses, and the
+limits on cost.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Helpers for tests of the controller: metadata logs in memory and on disk, and controllers that run on
-them.
-"""
+"""Helpers for tests of the controller: metadata logs in memory and on disk, and controllers that run on them."""
 
 from __future__ import annotations
 
@@ -104,9 +102,7 @@ class MemoryJournal:
 
 
 def in_memory(journal: MemoryJournal, disk: Disk) -> Controller:
-    """Return the controller of a cluster of one broker with an in-memory log; `disk` holds its quorum
-    state.
-    """
+    """Return the controller of a cluster of one broker with an in-memory log; `disk` holds its quorum state."""
     image = ControllerHarness().open(1).freeze().image
     machine = ControllerMachine(ControllerSettings(1, CLUSTER), Configs(), random.Random(3), image)
     journal.log_end_offset = machine.next_offset

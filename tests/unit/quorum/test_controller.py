@@ -1,6 +1,4 @@
-"""Tests of the controller around its machine: shared flushes, responses after commits, and a stop if
-the log fails.
-"""
+"""Tests of the controller around its machine: shared flushes, responses after commits, and a stop if the log fails."""
 
 from __future__ import annotations
 
@@ -221,9 +219,7 @@ async def test_a_full_disk_refuses_a_request_and_the_next_one_succeeds_once_ther
 async def test_the_image_of_a_request_that_fails_halfway_is_not_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A commit falls due while a request is being replayed, and the request fails between two of its
-    records.
-    """
+    """A commit falls due while a request is being replayed, and the request fails between two of its records."""
     journal = MemoryJournal()
     controller = in_memory(journal, disk_at(tmp_path))
     monkeypatch.setattr(controller._shell._work, "_turns", Turns(count(0, SHARE_NS + 1).__next__))

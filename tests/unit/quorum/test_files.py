@@ -1,6 +1,4 @@
-"""Tests of the files `quorum-state` and `bootstrap.checkpoint`, which Apache Kafka reads and writes,
-too.
-"""
+"""Tests of the files `quorum-state` and `bootstrap.checkpoint`, which Apache Kafka reads and writes, too."""
 
 from __future__ import annotations
 

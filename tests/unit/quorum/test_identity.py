@@ -1,6 +1,4 @@
-"""Tests of the identity of log directories: empty ones are formatted, and those of another cluster are
-refused.
-"""
+"""Tests of the identity of log directories: empty ones are formatted, and those of another cluster are refused."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tests that read Kafka's metadata logs and snapshots, compared with the output of Kafka's
-DumpLogSegments.
-"""
+"""Tests that read Kafka's metadata logs and snapshots, compared with the output of Kafka's DumpLogSegments."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tests of power losses at any point of a controller's run: after a restart it has all committed
-changes.
-"""
+"""Tests of power losses at any point of a controller's run: after a restart it has all committed changes."""
 
 from __future__ import annotations
 
@@ -19,18 +17,14 @@ from wire.messages.create_topics import CreateTopicsRequest
 from wire.messages.delete_topics import DeleteTopicsRequest
 
 TINY = LogRules(segment_bytes=900, snapshot_bytes=700, retention_bytes=5000)
-"""Limits so small that segments roll and snapshots are taken and deleted during the test.
-"""
+"""Limits so small that segments roll and snapshots are taken and deleted during the test."""
 RUNS = 3
 TOPICS_PER_RUN = 10
 STEP = 2
-"""The test cuts the power at every second recorded call; the two seeds start at different calls.
-"""
+"""The test cuts the power at every second recorded call; the two seeds start at different calls."""
 
 Known = tuple[frozenset[str], frozenset[str]]
-"""The topics that must exist after a restart, and the topics that may exist, because their request was
-not answered.
-"""
+"""The topics that must exist after a restart, and the topics that may exist, because their request was not answered."""
 
 
 async def recorded_run() -> Recording[Known]:

@@ -1,6 +1,4 @@
-"""Tests of controller requests for thousands of partitions: other tasks run meanwhile, and the change
-is atomic.
-"""
+"""Tests of controller requests for thousands of partitions: other tasks run meanwhile, and the change is atomic."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ from wire.messages.incremental_alter_configs import (
 
 MANY = 2_000
 SLOW = SHARE_NS + 1
-"""Nanoseconds that the clock advances at each reading, so that every share of the event loop is used up
-at once.
-"""
+"""Nanoseconds that the clock advances at each reading, so that every share of the event loop is used up at once."""
 
 
 class PassCounter:

@@ -1,6 +1,4 @@
-"""Tests of the start of a controller on an empty directory, on its own files, on Kafka's files and on
-damaged files.
-"""
+"""Tests of the start of a controller on an empty directory, on its own files, on Kafka's files and on damaged files."""
 
 from __future__ import annotations
 
@@ -39,9 +37,7 @@ KRAFT = "kraft-snapshot-and-dynamic"
 
 
 class BrokerRun:
-    """One run of a broker from its start to a clean stop or a kill; it registers, unfences and creates
-    topics.
-    """
+    """One run of a broker from its start to a clean stop or a kill; it registers, unfences and creates topics."""
 
     def __init__(self, disk: SystemDisk, *, clean: bool, kill: bool = False, seed: int = 3) -> None:
         self.disk, self.clean, self.kill, self.seed = disk, clean, kill, seed

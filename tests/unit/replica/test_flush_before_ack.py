@@ -15,9 +15,7 @@ from wire.error_codes import ErrorCode
 
 
 class Device:
-    """A disk that counts the fsyncs of topic t. An fsync waits until `go` is set, and fails if `error`
-    is set.
-    """
+    """A disk that counts the fsyncs of topic t. An fsync waits until `go` is set, and fails if `error` is set."""
 
     def __init__(self) -> None:
         self.go, self.begun = trio.Event(), trio.Event()

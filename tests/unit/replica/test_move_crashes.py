@@ -1,6 +1,4 @@
-"""Tests of power losses and kills at any point of a move: every acknowledged record survives, in
-exactly one log.
-"""
+"""Tests of power losses and kills at any point of a move: every acknowledged record survives, in exactly one log."""
 
 from __future__ import annotations
 
@@ -24,9 +22,7 @@ ENDINGS = 3
 
 
 class RecordedMove:
-    """A recorded move: the changes to two volumes, and after each change the offsets that a crash must
-    not lose.
-    """
+    """A recorded move: the changes to two volumes, and after each change the offsets that a crash must not lose."""
 
     def __init__(self, seed: int) -> None:
         self._dice = Random(seed)
@@ -73,9 +69,7 @@ class RecordedMove:
         self.facts.append((len(self.calls), self.partition.high_watermark, self._synced, self.host.assigned))
 
     def endings(self) -> Iterator[tuple[int, tuple[Volume, ...], int]]:
-        """Yield (number of changes, volumes after the crash, number of offsets that must survive) for
-        each change.
-        """
+        """Yield (number of changes, volumes after the crash, number of offsets that must survive) for each change."""
         volumes, facts = (Volume(), Volume()), iter([*self.facts, (1 << 60, 0, 0, b"")])
         following, appended, synced = next(facts), 0, 0
         for point, (number, (name, args)) in enumerate(self.calls, 1):

@@ -1,6 +1,4 @@
-"""Tests of moves of partitions between two log directories: responses to clients, and directories after
-a crash.
-"""
+"""Tests of moves of partitions between two log directories: responses to clients, and directories after a crash."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ Held = dict[str, set[tuple[str, bool]]]
 
 
 class Pause:
-    """A double that pauses copies after each round until `go` is set. `reached` is set when a copy
-    waits.
-    """
+    """A double that pauses copies after each round until `go` is set. `reached` is set when a copy waits."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.go, self.reached = trio.Event(), trio.Event()

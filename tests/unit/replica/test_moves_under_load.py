@@ -1,6 +1,4 @@
-"""Tests of moves of partitions while clients append, records are deleted and disks fail, in virtual
-time.
-"""
+"""Tests of moves of partitions while clients append, records are deleted and disks fail, in virtual time."""
 
 from __future__ import annotations
 

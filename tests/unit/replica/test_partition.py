@@ -1,6 +1,4 @@
-"""Tests of a partition whose log or disk fails: the errors for clients, and the partitions that go
-offline.
-"""
+"""Tests of a partition whose log or disk fails: the errors for clients, and the partitions that go offline."""
 
 from __future__ import annotations
 
@@ -65,9 +63,7 @@ def offline(partition: Partition) -> bool:
 async def test_after_a_failed_fsync_no_record_is_acknowledged(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A full disk does not take the log directory offline, but the unflushed records of this log may be
-    lost.
-    """
+    """A full disk does not take the log directory offline, but the unflushed records of this log may be lost."""
 
     async def fail(_: SystemFile) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")

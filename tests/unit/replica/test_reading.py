@@ -1,6 +1,4 @@
-"""Tests of reads of several partitions: limits, omitted partitions, and bytes that are not in the page
-cache.
-"""
+"""Tests of reads of several partitions: limits, omitted partitions, and bytes that are not in the page cache."""
 
 from __future__ import annotations
 

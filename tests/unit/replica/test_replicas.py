@@ -1,6 +1,4 @@
-"""Tests of log directories that contradict the metadata, of full disks, and of topics with many
-partitions.
-"""
+"""Tests of log directories that contradict the metadata, of full disks, and of topics with many partitions."""
 
 from __future__ import annotations
 
@@ -157,9 +155,7 @@ def allow_open_files(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 async def test_partitions_without_a_descriptor_are_served_once_one_is_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A limit of 128 open files leaves 57 for partitions, so the partitions of the last topic stay
-    closed.
-    """
+    """A limit of 128 open files leaves 57 for partitions, so the partitions of the last topic stay closed."""
     caplog.set_level("INFO")
     monkeypatch.setattr(upkeep, "OPENING_RETRY_INTERVAL_S", 0.01)
     async with serving(tmp_path) as local_broker:

@@ -1,6 +1,4 @@
-"""Tests of the scrubber: it reads at a limited rate, finds damage that no client reads, and ignores
-deleted logs.
-"""
+"""Tests of the scrubber: it reads at a limited rate, finds damage that no client reads, and ignores deleted logs."""
 
 from __future__ import annotations
 
@@ -28,9 +26,7 @@ FAST = ScrubSettings(interval_ms=1000, bytes_per_second=1 << 40)
 
 
 class ScrubbedDirectory:
-    """A log directory whose logs have several segments. The logs were reopened, so no byte is verified
-    yet.
-    """
+    """A log directory whose logs have several segments. The logs were reopened, so no byte is verified yet."""
 
     def __init__(self) -> None:
         self.volume = Volume()

@@ -1,6 +1,4 @@
-"""Test doubles for connections: a rig with a pump that only counts its calls, and handlers made of
-functions.
-"""
+"""Test doubles for connections: a rig with a pump that only counts its calls, and handlers made of functions."""
 
 from __future__ import annotations
 
@@ -137,9 +135,7 @@ def heartbeat(number: int, version: int = 4, group: str = "g") -> bytes:
 
 
 def padded(number: int, size: int, group: str = "g") -> bytes:
-    """Return a Heartbeat request of about `size` bytes; most of it is an unknown tagged field that is
-    skipped.
-    """
+    """Return a Heartbeat request of about `size` bytes; most of it is an unknown tagged field that is skipped."""
     frame = heartbeat(number, group=group)
     padding = bytes(max(0, size - len(frame)))
     body = frame[4:-1] + b"\x01\x63" + uvarint(len(padding)) + padding

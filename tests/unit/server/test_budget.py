@@ -1,6 +1,4 @@
-"""Tests of the budget for request bytes and held requests: connections above it wait, but none waits
-for ever.
-"""
+"""Tests of the budget for request bytes and held requests: connections above it wait, but none waits for ever."""
 
 from __future__ import annotations
 
@@ -239,9 +237,7 @@ def test_a_connection_makes_progress_when_its_peer_takes_bytes_and_not_when_repl
 
 
 async def test_waiting_connections_continue_where_they_stopped_once_the_budget_has_space() -> None:
-    """An incomplete frame gets a buffer and a complete frame is handled; other connections are not
-    called.
-    """
+    """An incomplete frame gets a buffer and a complete frame is handled; other connections are not called."""
     holding = Holding()
     async with trio.open_nursery() as nursery:
         of = shared(nursery, ECHO, holding.api, requests_max=1)

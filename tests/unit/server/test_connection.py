@@ -1,6 +1,4 @@
-"""Tests of a connection without a socket: frames split anywhere, the order of replies, and errors of
-the peer.
-"""
+"""Tests of a connection without a socket: frames split anywhere, the order of replies, and errors of the peer."""
 
 from __future__ import annotations
 
@@ -264,9 +262,7 @@ def test_an_error_for_which_a_version_has_no_field_closes_the_connection(
 
 
 class Gates:
-    """A Heartbeat handler that answers even generations at once. An odd generation waits until its gate
-    opens.
-    """
+    """A Heartbeat handler that answers even generations at once. An odd generation waits until its gate opens."""
 
     def __init__(self) -> None:
         self.gates = [trio.Event() for _ in range(8)]

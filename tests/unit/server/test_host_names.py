@@ -1,6 +1,4 @@
-"""Tests of host names in connection limits: each is looked up once, and an unknown host does not affect
-others.
-"""
+"""Tests of host names in connection limits: each is looked up once, and an unknown host does not affect others."""
 
 from __future__ import annotations
 

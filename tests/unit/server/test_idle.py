@@ -1,6 +1,4 @@
-"""Tests of closing idle and slow connections: at their limit, not earlier, and never for a delay of the
-broker.
-"""
+"""Tests of closing idle and slow connections: at their limit, not earlier, and never for a delay of the broker."""
 
 from __future__ import annotations
 

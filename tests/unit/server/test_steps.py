@@ -1,6 +1,4 @@
-"""Tests of requests that take long: they run in several shares of the event loop, and so does encoding
-the response.
-"""
+"""Tests of requests that take long: they run in several shares of the event loop, and so does encoding the response."""
 
 from __future__ import annotations
 

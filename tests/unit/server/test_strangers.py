@@ -1,6 +1,4 @@
-"""Tests of peers that speak another protocol: the log has one line per host and minute, with the
-setting to change.
-"""
+"""Tests of peers that speak another protocol: the log has one line per host and minute, with the setting to change."""
 
 from __future__ import annotations
 

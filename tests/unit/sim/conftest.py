@@ -1,6 +1,4 @@
-"""Fixtures that run a simulation in a process of its own, since a simulation patches modules and seeds
-trio.
-"""
+"""Fixtures that run a simulation in a process of its own, since a simulation patches modules and seeds trio."""
 
 from __future__ import annotations
 

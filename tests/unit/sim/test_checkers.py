@@ -1,6 +1,4 @@
-"""Tests of the checker of logs: it names each anomaly, accepts correct histories, and is fast on long
-ones.
-"""
+"""Tests of the checker of logs: it names each anomaly, accepts correct histories, and is fast on long ones."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tests of recorded crashes: a log without checksums is caught, and the broker's own log loses no
-durable record.
-"""
+"""Tests of recorded crashes: a log without checksums is caught, and the broker's own log loses no durable record."""
 
 from __future__ import annotations
 
@@ -40,9 +38,7 @@ def words(data: bytes, *, check: bool) -> list[bytes]:
 
 
 async def recorded_words() -> Recording[tuple[int, int]]:
-    """Record a run that writes words to a file and syncs every second one; note (words written, words
-    synced).
-    """
+    """Record a run that writes words to a file and syncs every second one; note (words written, words synced)."""
     recording = Recording((0, 0))
     disk = SimDisk(recording.volume)
     file, synced = disk.open("words", create=True), 0

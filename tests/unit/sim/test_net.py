@@ -215,9 +215,7 @@ async def a_response_over_a_cut_link(simulation: Simulation) -> None:
 
 
 class Caller:
-    """An outgoing connection that keeps what it receives; it matches the Protocol
-    `world.net.ConnectionMachine`.
-    """
+    """An outgoing connection that keeps what it receives; it matches the Protocol `world.net.ConnectionMachine`."""
 
     wants_input, wants_turn = True, False
 

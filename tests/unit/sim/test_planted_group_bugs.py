@@ -1,6 +1,4 @@
-"""Tests that the simulation finds planted bugs of groups, which authors of coordinators have made
-before.
-"""
+"""Tests that the simulation finds planted bugs of groups, which authors of coordinators have made before."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tests that the simulation finds planted bugs of transactions, which authors of brokers have made
-before.
-"""
+"""Tests that the simulation finds planted bugs of transactions, which authors of brokers have made before."""
 
 from __future__ import annotations
 

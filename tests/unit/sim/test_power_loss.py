@@ -1,6 +1,4 @@
-"""Tests of simulated power losses: synced bytes stay, and everything that POSIX allows to be lost is
-lost sometimes.
-"""
+"""Tests of simulated power losses: synced bytes stay, and everything that POSIX allows to be lost is lost sometimes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tests of the simulated scheduler: reproducible runs, virtual time, and processes that are killed
-without cleanup.
-"""
+"""Tests of the simulated scheduler: reproducible runs, virtual time, and processes that are killed without cleanup."""
 
 from __future__ import annotations
 

@@ -21,9 +21,7 @@ def unpack(kind: str, to: Path) -> Path:
 
 
 def expected(kind: str, of: str = "topics") -> dict[str, Any]:
-    """Return Kafka's recorded responses for this directory: the records of a topic, or its groups or
-    transactions.
-    """
+    """Return Kafka's recorded responses for this directory: the records of a topic, or its groups or transactions."""
     found: dict[str, Any] = json.loads((DATA / f"{kind}-expected.json").read_text())[of]
     return found
 

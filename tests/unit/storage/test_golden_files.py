@@ -25,8 +25,7 @@ from wire.records.batch import Batch, batches
 from wire.records.crc import crc32c
 
 RESTARTS = {"clean": "unclean", "snapshotted": "clean"}
-"""The directories before the last start of the broker, which began new indexes.
-"""
+"""The directories before the last start of the broker, which began new indexes."""
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +55,7 @@ def stored(path: Path) -> list[Batch]:
 
 @pytest.mark.parametrize("kind", ["clean", "unclean", "snapshotted"])
 def test_rebuilt_indexes_equal_kafkas(golden: Path, kind: str) -> None:
-    """The index files of an active segment that was not closed are preallocated, so they end with
-    zeros.
-    """
+    """The index files of an active segment that was not closed are preallocated, so they end with zeros."""
     disk, seen = SystemDisk(str(golden), SystemOffLoop()), 0
     for partition in partitions(golden / kind):
         config = LogConfig(index_interval_bytes=4096 if partition.name == "__cluster_metadata-0" else 1024)

@@ -1,6 +1,4 @@
-"""Tests of reads from Kafka's log directories: every record that Kafka served is served at both
-isolation levels.
-"""
+"""Tests of reads from Kafka's log directories: every record that Kafka served is served at both isolation levels."""
 
 from __future__ import annotations
 
@@ -68,9 +66,7 @@ def pieces(record: Record, batch: Batch) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("kind", ["clean", "unclean"])
 async def test_every_record_that_kafka_served_is_served(tmp_path: Path, kind: str) -> None:
-    """The unclean directory ends with an open transaction, which Kafka aborted before it served the
-    log.
-    """
+    """The unclean directory ends with an open transaction, which Kafka aborted before it served the log."""
     real_directory = await directory(unpack(kind, tmp_path))
     assert real_directory.clean is (kind == "clean")
     seen = 0

@@ -25,9 +25,7 @@ BYTES = st.binary(max_size=6) | st.sampled_from([b"b" * 200, b"b" * 20_000])
 
 @cache
 def messages(cls: type[msgspec.Struct], version: int) -> st.SearchStrategy[Any]:
-    """Return a strategy for instances of `cls` that differ from the defaults only in fields of
-    `version`.
-    """
+    """Return a strategy for instances of `cls` that differ from the defaults only in fields of `version`."""
     fields = [field for field in fields_of(cls) if version in field.versions]
     return st.builds(cls, **{field.name: values(field, version) for field in fields})
 

@@ -29,9 +29,7 @@ def lines(name: str) -> Iterator[Any]:
 
 
 def sides(pair: Any) -> Iterator[tuple[str, bytes, type[Message]]]:
-    """Yield the frames of an exchange in an accepted version; Kafka closed the connection for other
-    versions.
-    """
+    """Yield the frames of an exchange in an accepted version; Kafka closed the connection for other versions."""
     api = APIS[pair["api_key"]]
     if pair["version"] in api.accepted:
         yield "request", bytes.fromhex(pair["request_hex"]), api.request

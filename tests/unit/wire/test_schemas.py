@@ -1,6 +1,4 @@
-"""Tests that the declarations and tables of `wire` equal Kafka's schemas, and that any difference is
-detected.
-"""
+"""Tests that the declarations and tables of `wire` equal Kafka's schemas, and that any difference is detected."""
 
 import json
 from typing import Any

@@ -1,6 +1,4 @@
-"""Tests of the poller over real sockets: buffers and file slices, and peers that stall, disconnect or
-flood.
-"""
+"""Tests of the poller over real sockets: buffers and file slices, and peers that stall, disconnect or flood."""
 
 from __future__ import annotations
 
@@ -56,8 +54,7 @@ class Line:
 
 
 nobody: Any = None
-"""An acceptor that is never called, because the network does not run.
-"""
+"""An acceptor that is never called, because the network does not run."""
 
 
 class LocalNetwork:
@@ -377,9 +374,7 @@ async def test_accepting_pauses_while_the_process_is_out_of_descriptors(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The connection stays in the backlog and the listener stays ready, so without a pause the loop
-    would be busy.
-    """
+    """The connection stays in the backlog and the listener stays ready, so without a pause the loop would be busy."""
     refusals, accepted = 0, socket.socket.accept
 
     def accept(sock: socket.socket) -> tuple[socket.socket, tuple[str, int]]:

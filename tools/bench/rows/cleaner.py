@@ -1,4 +1,4 @@
-"""Compaction of keyed 100-byte records, alone and beside a client that produces to another topic."""
+"""Compaction of keyed 100-byte records, alone and while a client produces to another topic."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOOK_S = 0.02
 
 
 def clean(stage: Stage) -> Mapping[str, float] | None:
-    """Return the records per second of one log's compaction, and the latencies of clients during another compaction."""
+    """Return the records per second of the compaction of one log, and clients' latencies during another compaction."""
     if not stage.peer.cleaning:
         return None
     broker = stage.peer.start(stage.directory(), options=stage.peer.cleaning)
@@ -43,7 +43,7 @@ def clean(stage: Stage) -> Mapping[str, float] | None:
 
 
 def latencies(broker: Broker) -> tuple[float, float]:
-    """Return the p99 in ms of one connection's small requests, before and during a compaction."""
+    """Return the p99 in ms of small requests on one connection, before and during a compaction."""
     with Topic(broker) as topic:
         request = frames.produce(topic.name, 0, frames.batch(VALUE))
         quiet = load.drive(broker.port, [request])
@@ -56,13 +56,13 @@ def latencies(broker: Broker) -> tuple[float, float]:
 
 
 def wait(broker: Broker, begun: float) -> None:
-    """Raise RuntimeError if the compaction takes too long."""
+    """Wait for the compaction; raise RuntimeError if it takes too long."""
     if time.time() - begun > CLEANING_S_MAX:
         raise RuntimeError(f"not compacted within {CLEANING_S_MAX} s:\n{broker.child.tail()}")
 
 
 def fill(broker: Broker, name: str) -> None:
-    """Write every key several times. Nothing is compacted yet."""
+    """Write every key several times, without compaction."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     configs = {"cleanup.policy": "compact", "segment.bytes": str(16 << 20), "min.cleanable.dirty.ratio": NEVER}
     for made in admin.create_topics([NewTopic(name, 1, 1, config=configs)]).values():
@@ -81,7 +81,7 @@ def fill(broker: Broker, name: str) -> None:
 
 
 def configure(broker: Broker, name: str) -> None:
-    """Make the log due for compaction."""
+    """Change the configs so that compaction of the log is due."""
     entry = ConfigEntry("min.cleanable.dirty.ratio", SOON, incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=[entry])
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
@@ -95,7 +95,7 @@ def checkpoint(broker: Broker) -> Path:
 
 
 def clean_up_to(broker: Broker, name: str) -> int:
-    """Return the offset below which the log is clean, or 0 until all its sealed segments are clean."""
+    """Return the offset below which the log is compacted, or 0 until all its sealed segments are."""
     lines = checkpoint(broker).read_text().splitlines() if checkpoint(broker).exists() else []
     cleaned = next((int(line.split()[2]) for line in lines if line.startswith(f"{name} 0 ")), 0)
     active = max(int(path.stem) for path in (broker.directory / "data" / f"{name}-0").glob("*.log"))

@@ -1,4 +1,4 @@
-"""Latency from a producer's call to a consumer in another process, at 1,000 messages a second, on one clock."""
+"""Latency from the call of a producer to a consumer in another process, at 1,000 messages per second, on one clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One-record Produce requests with acks=all, each fsynced before it is acknowledged."""
+"""Produce requests of one record with acks=all, each fsynced before it is acknowledged."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ CONNECTIONS = 50
 
 
 def produce(stage: Stage) -> Mapping[str, float] | None:
-    """Measure a broker of its own: pykbroker with `pykbroker.flush.before.ack`, Kafka with `flush.messages=1`."""
+    """Measure a new broker: pykbroker with `pykbroker.flush.before.ack`, Kafka with `flush.messages=1`."""
     if not stage.peer.flushing:
         return None
     broker = stage.peer.start(stage.directory(), options=stage.peer.flushing)
     try:
         own = Stage(stage.peer, broker, stage.scratch)
-        requests.produce(own, CONNECTIONS, 1)  # warms up the broker
+        requests.produce(own, CONNECTIONS, 1)  # This warms up the broker.
         return requests.produce(own, CONNECTIONS, 1)
     finally:
         broker.stop()

@@ -21,14 +21,14 @@ WARM_TRANSACTIONS = 20
 RECORDS, PARTITIONS = 10, 3
 
 Join = Callable[[str, str, str], float | None]
-"""A function of bootstrap servers, topic and group.
+"""A function of bootstrap servers, topic and group that joins a consumer.
 
-It returns the time at which a consumer got its partitions, or None if the broker does not support its group protocol.
+It returns the time at which the consumer got its partitions, or None if the broker does not support its group protocol.
 """
 
 
 def first_assignment(stage: Stage, join: Join) -> Mapping[str, float] | None:
-    """Measure the time from a consumer's creation to its assignment, in a new group on an idle broker."""
+    """Measure the time from the creation of a consumer to its assignment, in a new group on an idle broker."""
     with Topic(stage.broker) as topic, frames.Caller(stage.broker.port) as caller:
         caller.call(frames.produce(topic.name, 0, frames.batch(b"here")))
         settle(stage)
@@ -49,11 +49,9 @@ class Assigned(ConsumerRebalanceListener):  # type: ignore[misc]
 
     at: float | None = None
 
-    def on_partitions_revoked(self, revoked: object) -> None:
-        """Do nothing."""
+    def on_partitions_revoked(self, revoked: object) -> None: ...
 
     def on_partitions_assigned(self, assigned: object) -> None:
-        """Record the assignment."""
         self.at = time.perf_counter()
 
 
@@ -94,7 +92,7 @@ def join_confluent(bootstrap: str, topic: str, group: str, protocol: str) -> flo
 
 
 def commit(stage: Stage) -> Mapping[str, float]:
-    """Measure OffsetCommit of one partition. Each connection has a group of its own."""
+    """Measure OffsetCommit requests for one partition. Each connection has its own group."""
     with Topic(stage.broker) as topic:
         groups = [f"{topic.name}-{index}" for index in range(CONNECTIONS)]
         settle(stage)
@@ -108,9 +106,9 @@ def commit(stage: Stage) -> Mapping[str, float]:
 
 
 def transactions(stage: Stage) -> Mapping[str, float]:
-    """Measure transactions of `RECORDS` records over `PARTITIONS` partitions, one after the other.
+    """Measure transactions of `RECORDS` records in `PARTITIONS` partitions, one after another.
 
-    RuntimeError: a committed record is missing from the log.
+    Raise RuntimeError if a committed record is missing from the log.
     """
     with Topic(stage.broker, PARTITIONS) as topic:
         producer = Producer(

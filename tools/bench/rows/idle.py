@@ -17,7 +17,7 @@ IDLE_CONNECTIONS = 2_000
 
 
 def watch(broker: Broker) -> Mapping[str, float]:
-    """Return the broker's memory and its CPU over `WATCH_S` seconds."""
+    """Return the memory of the broker, and the CPU that it uses in `WATCH_S` seconds."""
     memory = broker.child.memory_bytes()
     cpu = CpuClock(broker)
     time.sleep(WATCH_S)
@@ -50,7 +50,7 @@ def parked(stage: Stage) -> Mapping[str, float]:
 
 
 def idle_connections(stage: Stage) -> Mapping[str, float]:
-    """Measure the memory that each of `IDLE_CONNECTIONS` connections takes in the warm broker after one request."""
+    """Measure the memory per connection of `IDLE_CONNECTIONS` connections to the warm broker after one request each."""
     before = stage.broker.child.memory_bytes()
     with contextlib.ExitStack() as open_connections:
         for _ in range(IDLE_CONNECTIONS):
@@ -61,7 +61,7 @@ def idle_connections(stage: Stage) -> Mapping[str, float]:
 
 
 def loaded(stage: Stage) -> Mapping[str, float]:
-    """Measure the warm broker's memory after all earlier rows."""
+    """Measure the memory of the warm broker after all earlier rows."""
     return {"memory": stage.broker.child.memory_bytes() / 1e6}
 
 

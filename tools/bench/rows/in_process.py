@@ -10,7 +10,7 @@ from tools.bench import frames
 
 
 def main() -> None:
-    """Start one broker in this process."""
+    """Start one broker in this process; print the seconds."""
     importlib.import_module("pykbroker.broker")
     begun = time.perf_counter()
     with running_broker() as running, frames.Caller(int(running.bootstrap.rpartition(":")[2])) as caller:

@@ -1,4 +1,4 @@
-"""A start with a million committed offsets: the time until all groups are served, and clients' latency meanwhile."""
+"""A restart with a million committed offsets: the time until all groups are served, and clients' latency meanwhile."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def load(stage: Stage) -> Mapping[str, float] | None:
 
 
 def commit(broker: Broker) -> Sequence[str]:
-    """Commit an offset of each partition for each group, and return the names of the groups."""
+    """Commit an offset of each partition for each group; return the names of the groups."""
     topic = Topic(broker, PARTITIONS)
     topic.__enter__()
     groups.settle(Stage(broker.peer, broker, broker.directory))
@@ -64,7 +64,7 @@ def one_of_each(names: Sequence[str]) -> list[str]:
 
 
 def java_hash(text: str) -> int:
-    """Return `Utils.abs(text.hashCode())` of ASCII text."""
+    """Return Java's `Utils.abs(text.hashCode())` for ASCII text."""
     hashed = 0
     for byte in text.encode():
         hashed = (31 * hashed + byte) & 0xFFFFFFFF
@@ -72,7 +72,7 @@ def java_hash(text: str) -> int:
 
 
 def wait_loaded(broker: Broker, names: list[str]) -> list[float]:
-    """Wait until each group returns all its offsets. Return the seconds of each small request sent during the wait."""
+    """Wait until each group returns all its offsets; return the seconds of each small request sent during the wait."""
     waits, deadline = [0.0], time.monotonic() + LOADED_WITHIN_S
     with frames.Caller(broker.port) as caller, frames.Caller(broker.port) as beside:
         while names:

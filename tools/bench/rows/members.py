@@ -1,4 +1,4 @@
-"""A group of many classic members: all join at once, then one leaves, until all others have assignments."""
+"""A group of many classic members: all join at once, then one leaves, and the others get new assignments."""
 
 from __future__ import annotations
 

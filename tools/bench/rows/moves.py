@@ -38,7 +38,7 @@ DIRECTORIES = ("data", "data2")
 def move(stage: Stage) -> Mapping[str, float] | None:
     """Measure the moved partitions and their time, the messages produced meanwhile, and the longest event-loop step.
 
-    RuntimeError: an acknowledged record is missing, or has another offset.
+    Raise RuntimeError if an acknowledged record is missing or has another offset.
     """
     if not stage.peer.durable:
         return None
@@ -64,7 +64,7 @@ def move(stage: Stage) -> Mapping[str, float] | None:
 
 
 def with_two_directories(peer: Peer, console: int) -> Peer:
-    """Return the same broker on two log directories, with retention checks every second."""
+    """Return the same kind of broker with two log directories, and with retention checks every second."""
 
     def command(directory: Path, port: int) -> list[str]:
         if not peer.in_process:
@@ -119,7 +119,7 @@ class Load:
             self._producer.poll(0)
 
     def stop(self) -> None:
-        """Wait until all records are acknowledged. RuntimeError: a record is not."""
+        """Wait until all records are acknowledged; raise RuntimeError if one is not."""
         self._stopped.set()
         self._thread.join()
         left = self._producer.flush(volume.DRAIN_TIMEOUT_S)
@@ -129,7 +129,7 @@ class Load:
     def check(self, broker: Broker) -> None:
         """Read all records.
 
-        RuntimeError: there is a gap after the log start offset, or an acknowledged record is missing.
+        Raise RuntimeError if there is a gap after the log start offset, or if an acknowledged record is missing.
         """
         for partition in range(PARTITIONS):
             reading = volume.consumer(broker.bootstrap, [])
@@ -147,7 +147,9 @@ class Load:
 
 
 def watch(broker: Broker) -> list[float]:
-    """Move each partition to the other directory and delete records meanwhile. Return when each arrived, in seconds."""
+    """Move each partition to the other directory and delete records meanwhile; return the seconds until each move
+    ended.
+    """
     arrivals: list[float] = []
     paths = [str(broker.directory / name) for name in DIRECTORIES]
     with frames.Caller(broker.port) as caller:
@@ -167,7 +169,7 @@ def watch(broker: Broker) -> list[float]:
 
 
 def places(caller: frames.Caller) -> dict[int, str]:
-    """Return the directory of each partition."""
+    """Map each partition to its directory."""
     return log_dir_frames.places(caller.call(log_dir_frames.describe_log_dirs()), TOPIC)
 
 

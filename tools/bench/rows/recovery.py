@@ -1,6 +1,6 @@
-"""Starts on a large directory, `PARTITIONS` with 1 GiB in all: after kill -9 with nothing flushed, and after a stop.
+"""Starts on a directory with 1 GiB in `PARTITIONS` partitions: after kill -9 with nothing flushed, and after a stop.
 
-Another row kills a broker under load and starts it again, with a minute of records above the recovery points in
+Another row kills a broker under load and restarts it, with a minute of records above the recovery points of
 `LOADED_PARTITIONS` partitions.
 """
 
@@ -18,27 +18,27 @@ from tools.bench.row import Figure, Row, Stage, Topic
 PARTITIONS = 1_000
 VALUE_BYTES = 32 << 10
 BATCHES = 32
-"""The number of batches in each partition, which are 1 MiB together."""
+"""The number of batches in each partition, which together have 1 MiB."""
 LOADED_PARTITIONS = 4
 LOADED_BYTES = 512 << 20
-"""The bytes above the recovery points, over all partitions."""
+"""The bytes above the recovery points, in all partitions together."""
 LOADED_AT_ONCE = 64
 """The number of unanswered Produce requests at the time of the kill."""
 SESSION_S = 9
 """The value of `broker.session.timeout.ms`.
 
-A killed Kafka broker waits this long, when it starts again, for its old session.
+A killed Kafka broker that restarts waits this long for its old session to end.
 """
 LED_WITHIN_S = 30
 STOPPED_WITHIN_S = 300
 STOPPED = (0, 128 + signal.SIGTERM)
-"""The exit statuses of an orderly stop. Kafka's JVM exits with the status of the signal."""
+"""The exit statuses of a clean stop. Kafka's JVM exits with the status of the signal."""
 
 
 def start(stage: Stage) -> Mapping[str, float] | None:
-    """Fill the topic, kill and start the broker, stop and start it.
+    """Fill the topic, kill and restart the broker, then stop and restart it.
 
-    After both starts every partition has all its batches.
+    Check after both restarts that every partition has all its batches.
     """
     if not stage.peer.durable:
         return None
@@ -57,7 +57,7 @@ def start(stage: Stage) -> Mapping[str, float] | None:
 
 
 def fill(broker: Broker) -> str:
-    """Write 1 GiB to a topic and return its name."""
+    """Write 1 GiB to a topic; return the name of the topic."""
     topic = Topic(broker, PARTITIONS)
     topic.__enter__()
     records = frames.batch(bytes(VALUE_BYTES))
@@ -68,7 +68,7 @@ def fill(broker: Broker) -> str:
 
 
 def under_load(stage: Stage, value_bytes: int) -> Mapping[str, float] | None:
-    """Kill the broker while requests are unanswered, and start it.
+    """Kill the broker while requests are unanswered, and restart it.
 
     Return the seconds until it lists every end offset.
     """
@@ -93,7 +93,7 @@ def under_load(stage: Stage, value_bytes: int) -> Mapping[str, float] | None:
 def load(broker: Broker, topic: str, value_bytes: int) -> int:
     """Append `LOADED_BYTES`, and leave requests unanswered.
 
-    Return the least number of batches acknowledged per partition.
+    Return the least number of acknowledged batches of a partition.
     """
     records = frames.batch(bytes(value_bytes))
     requests = [frames.produce(topic, at % LOADED_PARTITIONS, records, acks=1) for at in range(LOADED_AT_ONCE)]
@@ -106,7 +106,9 @@ def load(broker: Broker, topic: str, value_bytes: int) -> int:
 
 
 def first_offset(caller: frames.Caller, topic: str, partition: int) -> int:
-    """Return the end offset of a partition once it has a leader. RuntimeError: no leader within `LED_WITHIN_S`."""
+    """Return the end offset of a partition once it has a leader; raise RuntimeError if it has none within
+    `LED_WITHIN_S`.
+    """
     request, deadline = frames.list_offsets(topic, partition), time.monotonic() + LED_WITHIN_S
     while frames.list_offsets_error(reply := caller.call(request)):
         if time.monotonic() > deadline:
@@ -116,7 +118,7 @@ def first_offset(caller: frames.Caller, topic: str, partition: int) -> int:
 
 
 def check(broker: Broker, topic: str) -> None:
-    """Check the end offset of every partition, once it has a leader. RuntimeError: an end offset is wrong."""
+    """Check the end offset of every partition, once it has a leader; raise RuntimeError if an end offset is wrong."""
     with frames.Caller(broker.port) as caller:
         for index in range(PARTITIONS):
             request, deadline = frames.list_offsets(topic, index), time.monotonic() + LED_WITHIN_S

@@ -1,4 +1,6 @@
-"""Small requests: Metadata, and one-record Produce with acks=all, for several numbers of connections and in flight."""
+"""Small requests: Metadata, and Produce of one record with acks=all, for several numbers of connections
+and in flight.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ VALUE = bytes(100)
 
 
 def produce(stage: Stage, connections: int, in_flight: int) -> Mapping[str, float]:
-    """Produce from each connection to one partition. RuntimeError: an acknowledged record is missing from the log."""
+    """Produce from each connection to one partition; raise RuntimeError if an acknowledged record is missing from the
+    log.
+    """
     with Topic(stage.broker) as topic:
         records = frames.batch(VALUE)
         requests = [frames.produce(topic.name, index % topic.partitions, records) for index in range(connections)]
@@ -25,7 +29,7 @@ def produce(stage: Stage, connections: int, in_flight: int) -> Mapping[str, floa
 
 
 def metadata(stage: Stage, connections: int) -> Mapping[str, float]:
-    """Request one topic of four partitions from each connection."""
+    """Request the metadata of one topic with four partitions from each connection."""
     with Topic(stage.broker) as topic:
         cpu = CpuClock(stage.broker)
         run = load.drive(stage.broker.port, [frames.metadata([topic.name])] * connections)

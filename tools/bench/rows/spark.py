@@ -1,4 +1,4 @@
-"""Spark with default options on a warm session: a small batch read, and a micro-batch of one row."""
+"""Spark with default options in a warm session: a small batch read, and a micro-batch of one row."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MICRO_BATCHES = 10
 
 @functools.cache
 def session() -> SparkSession:
-    """Return the session that all rows and peers share."""
+    """Return the session that all rows and brokers share."""
     spark_session.fetch()
     return spark_session.open_session()
 
@@ -50,7 +50,7 @@ def read(stage: Stage) -> Mapping[str, float] | None:
 
 
 def micro_batch(stage: Stage) -> Mapping[str, float] | None:
-    """Return the median of the time that Spark reports for a trigger with one new row."""
+    """Return the median time that Spark reports for a trigger with one new row."""
     if not stage.peer.spark:
         return None
     with Topic(stage.broker) as topic:

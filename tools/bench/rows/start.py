@@ -1,4 +1,4 @@
-"""The time from the spawn of a broker to its first Metadata response that lists a broker."""
+"""The time from the start of a broker's process to the first Metadata response that lists a broker."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def start_existing(stage: Stage) -> Mapping[str, float] | None:
 
 
 def start_in_process(stage: Stage) -> Mapping[str, float] | None:
-    """Measure a start in a fresh Python process, after imports and without data on disk, as in the test fixture."""
+    """Measure a start in a fresh Python process without data on disk, after imports, as in the test fixture."""
     if not stage.peer.in_process:
         return None
     command = [sys.executable, "-m", "tools.bench.rows.in_process"]

@@ -42,7 +42,7 @@ def measure(stage: Stage) -> Mapping[str, float] | None:
 
 @contextmanager
 def watched(stage: Stage) -> Iterator[tuple[Broker, Callable[[], dict[str, float]] | None]]:
-    """Yield a new broker, and a function that reads the broker's console, or None for a peer without a console."""
+    """Yield a new broker, and a function that reads the broker's console, or None for a broker without a console."""
     if not stage.peer.in_process:
         yield stage.broker, None
         return
@@ -55,27 +55,27 @@ def watched(stage: Stage) -> Iterator[tuple[Broker, Callable[[], dict[str, float
 
 
 def scraped(port: int) -> dict[str, float]:
-    """Return the metrics without labels of a console, by name without the `pykbroker_` prefix."""
+    """Return the metrics without labels of a console, by name without the prefix `pykbroker_`."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         text = answer.read().decode()
     return {name: float(value) for name, value in re.findall(r"^pykbroker_(\w+) (\S+)$", text, re.MULTILINE)}
 
 
 def stand_by(stage: Stage) -> Mapping[str, float]:
-    """Measure the longest wait of another client while the largest requests are handled, in ms."""
+    """Measure the longest wait in ms of another client while the largest requests are handled."""
     found = {}
     with frames.Caller(stage.broker.port, 600) as caller:
         caller.call(frames.find_coordinator("largest"))
         transactional_id, producer = begin_transactions(caller)
         for name, request in largest.requests(f"bench-{uuid.uuid4().hex[:12]}", transactional_id, producer).items():
-            with bystander(stage.broker.port) as waits_ms:
+            with other_client(stage.broker.port) as waits_ms:
                 caller.call(request)
             found[name] = max(waits_ms)
     return found
 
 
 def begin_transactions(caller: frames.Caller) -> tuple[str, tuple[int, int]]:
-    """Create the transactional ids that `largest` names. Return one of them with its producer id and epoch."""
+    """Create the transactional ids that `largest` names; return one of them with its producer id and epoch."""
     found = None
     for transactional_id in largest.transactional_ids():
         for _ in range(COORDINATOR_TRIES_MAX):
@@ -90,8 +90,8 @@ def begin_transactions(caller: frames.Caller) -> tuple[str, tuple[int, int]]:
 
 
 @contextmanager
-def bystander(port: int) -> Iterator[list[float]]:
-    """Send tiny requests continuously and record how long each response took, in ms."""
+def other_client(port: int) -> Iterator[list[float]]:
+    """Send tiny requests continuously; record the time of each response in ms."""
     waits_ms: list[float] = []
     gone = threading.Event()
 

@@ -1,4 +1,4 @@
-"""Creation of many topics at once."""
+"""Creation of many topics in few requests."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TOPICS_PER_REQUEST = 100
 
 
 def create(stage: Stage) -> Mapping[str, float]:
-    """Create `TOPICS` topics of one partition, in requests of `TOPICS_PER_REQUEST`. The deletion is not measured."""
+    """Create `TOPICS` topics of one partition, in requests for `TOPICS_PER_REQUEST`. Their deletion is not measured."""
     run = uuid.uuid4().hex[:8]
     names = [f"bench-{run}-{index}" for index in range(TOPICS)]
     chunks = [names[start : start + TOPICS_PER_REQUEST] for start in range(0, TOPICS, TOPICS_PER_REQUEST)]

@@ -14,7 +14,7 @@ from tools.bench.row import CpuClock, Figure, Row, Stage, Topic
 
 
 def produce(stage: Stage, count: int, value_bytes: int) -> Mapping[str, float]:
-    """Return the rate until the last acknowledgement, and the CPU time that the broker used for it."""
+    """Return the messages per second until the last acknowledgement, and the CPU time that the broker used."""
     with Topic(stage.broker) as topic:
         cpu = CpuClock(stage.broker)
         seconds = volume.produce(stage.broker, topic, count, bytes(value_bytes))
@@ -22,7 +22,7 @@ def produce(stage: Stage, count: int, value_bytes: int) -> Mapping[str, float]:
 
 
 def consume(stage: Stage, count: int, value_bytes: int) -> Mapping[str, float]:
-    """Return the rate from the first message to the last one, read from the beginning."""
+    """Return the messages per second from the first message to the last, read from the beginning."""
     with Topic(stage.broker) as topic:
         volume.produce(stage.broker, topic, count, bytes(value_bytes))
         cpu = CpuClock(stage.broker)
@@ -31,7 +31,7 @@ def consume(stage: Stage, count: int, value_bytes: int) -> Mapping[str, float]:
 
 
 def produce_json(stage: Stage, count: int, codec: str) -> Mapping[str, float]:
-    """Return the rate of compressible messages of 1 KiB until the last acknowledgement."""
+    """Return the messages per second of compressible messages of 1 KiB until the last acknowledgement."""
     with Topic(stage.broker) as topic:
         cpu = CpuClock(stage.broker)
         seconds = volume.produce(stage.broker, topic, count, *documents(), codec=codec)

@@ -31,9 +31,7 @@ BY_ID_VERSION_FIRST = 13
 
 
 class FetchingClient:
-    """A consumer of one topic, requested by id if it has one and else by name. It keeps its session id and
-    epoch.
-    """
+    """A consumer of one topic, requested by id if it has one and else by name. It keeps its session id and epoch."""
 
     def __init__(self, client: Client, topic: str, topic_id: bytes = bytes(16), version: int = 0) -> None:
         self.client, self.topic, self.topic_id = client, topic, topic_id

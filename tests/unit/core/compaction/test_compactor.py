@@ -1,6 +1,4 @@
-"""Tests of a round of compaction: the values, tombstones, markers, producer states and batch headers that it
-keeps.
-"""
+"""Tests of a round of compaction: the values, tombstones, markers, producer states and batch headers that it keeps."""
 
 from __future__ import annotations
 

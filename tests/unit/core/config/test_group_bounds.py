@@ -1,6 +1,4 @@
-"""Tests of the limits of group configs, with values at, below and above each limit, for the broker and for a
-group.
-"""
+"""Tests of the limits of group configs, with values at, below and above each limit, for the broker and for a group."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tests of configs that name Java classes: a broker refuses to start without the authorizer that it cannot
-load.
-"""
+"""Tests of configs that name Java classes: a broker refuses to start without the authorizer that it cannot load."""
 
 from __future__ import annotations
 

@@ -21,8 +21,7 @@ from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from wire.messages.delete_groups import DeleteGroupsRequest
 
 SLOW_PATTERN = "(.?){1000}"
-"""A pattern so slow that one step of the search matches only one topic name of 249 bytes.
-"""
+"""A pattern so slow that one step of the search matches only one topic name of 249 bytes."""
 LONG_NAMES = [f"{number:03}".ljust(249, "x") for number in range(8)]
 
 

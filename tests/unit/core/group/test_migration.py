@@ -1,5 +1,5 @@
-"""Tests of groups that migrate between the classic and the consumer protocol, with the results of Apache Kafka
-4.3.1.
+"""Tests of groups that migrate between the classic and the consumer protocol, with the results of
+Apache Kafka 4.3.1.
 """
 
 from __future__ import annotations

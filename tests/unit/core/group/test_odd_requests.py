@@ -55,9 +55,7 @@ REQUESTS_MAX_OF_A_LIFE = 250
 
 
 class RequestGenerator:
-    """A generator of random requests. Half are valid, since it reuses member ids and generations from
-    responses.
-    """
+    """A generator of random requests. Half are valid, since it reuses member ids and generations from responses."""
 
     def __init__(self, seed: int) -> None:
         self.draw = Random(seed)

@@ -50,9 +50,7 @@ class RandomConsumerGroup:
             self.beat(name)
 
     def beat(self, name: str) -> None:
-        """Send a heartbeat with the partitions that the member owns; a slow member reports its previous
-        partitions.
-        """
+        """Send a heartbeat with the partitions that the member owns; a slow member reports its previous partitions."""
         self.answered(name, self.harness.say(name, owned=self.owned[name]))
 
     def answered(self, name: str, answer: Any) -> None:

@@ -36,8 +36,7 @@ NAMES = "abcd"
 TOPICS = {"t": 5, "u": 2}
 Owned = dict[str, list[int]]
 REFUSED = ErrorCode.UNKNOWN_SERVER_ERROR
-"""The error code for callers whose records the log refused.
-"""
+"""The error code for callers whose records the log refused."""
 
 
 class RefusingConsumerGroup(ConsumerGroupHarness):
@@ -207,9 +206,7 @@ class RandomMixedGroup:
         return True
 
     def lead(self, generation: JoinGroupResponse) -> dict[str, bytes]:
-        """Assign partitions evenly as the leader. Cooperative members keep their partitions and receive free
-        ones.
-        """
+        """Assign partitions evenly as the leader. Cooperative members keep their partitions and receive free ones."""
         said = {
             one.member_id: decode_versioned(ConsumerProtocolSubscription, one.metadata) for one in generation.members
         }

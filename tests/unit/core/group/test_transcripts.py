@@ -52,8 +52,8 @@ class TranscriptRunner:
         return said + [f"+ {self.tell(record)}" for record in self.harness.log[before:]]
 
     def join(self, name: str, *owned: str) -> Iterator[str]:
-        """Run `join name [partition...]`: JoinGroup of a member with these partitions; a new member first gets
-        its id.
+        """Run `join name [partition...]`: JoinGroup of a member with these partitions; a new member
+        first gets its id.
         """
         member_id = next((known for known, other in self.names.items() if other == name), "")
         if not member_id:

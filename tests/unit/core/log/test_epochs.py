@@ -9,9 +9,7 @@ APPENDS = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), min_size=1, 
 
 
 def written(appends: list[tuple[int, int]]) -> tuple[LeaderEpochs, list[int]]:
-    """Append batches of (increase of the leader epoch, records); return the epochs and the epoch of each
-    offset.
-    """
+    """Append batches of (increase of the leader epoch, records); return the epochs and the epoch of each offset."""
     epochs, epoch = LeaderEpochs(), 0
     epoch_of_offset: list[int] = []
     for passed, records in appends:

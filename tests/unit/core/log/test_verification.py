@@ -1,6 +1,4 @@
-"""Tests of verification (KIP-890): a transaction may begin in a log only after the coordinator has confirmed
-it.
-"""
+"""Tests of verification (KIP-890): a transaction may begin in a log only after the coordinator has confirmed it."""
 
 from __future__ import annotations
 

@@ -14,8 +14,7 @@ from wire.stored.metadata_security import UserScramCredentialRecord
 
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
 KEYS = ("WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=", "wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=")
-"""The stored key and the server key for the password "pencil", from the example in RFC 7677, section 3.
-"""
+"""The stored key and the server key for the password "pencil", from the example in RFC 7677, section 3."""
 
 
 def kept(mechanism: int, digest: str) -> UserScramCredentialRecord:

@@ -17,8 +17,7 @@ from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequestTop
 from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 
 OF_1, OF_2 = bytes([1]) * 16, bytes([2]) * 16
-"""The only log directory of brokers 1 and 2.
-"""
+"""The only log directory of brokers 1 and 2."""
 
 
 def with_brokers(*replicas: int) -> ControllerHarness:

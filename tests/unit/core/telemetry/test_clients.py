@@ -1,6 +1,4 @@
-"""Tests of telemetry clients: how often they may request subscriptions and push metrics, as in Apache Kafka
-4.3.1.
-"""
+"""Tests of telemetry clients: how often they may request subscriptions and push metrics, as in Apache Kafka 4.3.1."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A harness for the transactions machine: it replays decided records at once and keeps the reply to each
-caller.
-"""
+"""A harness for the transactions machine: it replays decided records at once and keeps the reply to each caller."""
 
 from __future__ import annotations
 

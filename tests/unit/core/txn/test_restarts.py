@@ -1,6 +1,4 @@
-"""Tests of restarts: a machine that has replayed the log equals the machine that wrote it, after random
-requests.
-"""
+"""Tests of restarts: a machine that has replayed the log equals the machine that wrote it, after random requests."""
 
 from __future__ import annotations
 
@@ -63,9 +61,7 @@ def test_a_restarted_machine_equals_the_machine_that_wrote_the_log(
 
 
 def check_progress(before: Transaction, after: Transaction) -> None:
-    """Check that an epoch only rises until a new producer id starts at 0, and that partitions stay until
-    completion.
-    """
+    """Check that an epoch only rises until a new producer id starts at 0, and that partitions stay until completion."""
     if after.producer_id == before.producer_id:
         assert after.epoch >= before.epoch
     else:

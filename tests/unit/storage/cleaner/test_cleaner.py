@@ -1,6 +1,4 @@
-"""Tests of the log cleaner: the order in which it compacts logs, its checkpoint, and its handling of
-failures.
-"""
+"""Tests of the log cleaner: the order in which it compacts logs, its checkpoint, and its handling of failures."""
 
 from __future__ import annotations
 

@@ -25,9 +25,7 @@ pytestmark = pytest.mark.timeout(240)  # Seconds of CPU time, which take longer 
 KEYS = [b"a", b"b", b"c", b"d" * 30]
 STEPS, ENDINGS, SWAP_ENDINGS = 70, 3, 12
 Written = tuple[int, int, Pairs | bool]
-"""A batch or marker: (first offset, producer id or -1, the key-value pairs or whether the transaction
-is committed).
-"""
+"""A batch or marker: (first offset, producer id or -1, the key-value pairs or whether the transaction is committed)."""
 
 
 @dataclass(frozen=True)
@@ -168,9 +166,7 @@ async def restarted(killed: Recording[Known], point: int) -> Recording[Known]:
 
 
 async def test_a_power_loss_after_a_kill_loses_no_segment_that_was_being_swapped() -> None:
-    """The start finds `.swap` files that were never fsynced and removes the old files; then the power
-    fails.
-    """
+    """The start finds `.swap` files that were never fsynced and removes the old files; then the power fails."""
     life, begun = RecordedLog(3), 0
     await life.run()
     calls = [name if name != "rename" else str(args[-1])[-5:] for name, args in life.recording.calls]

@@ -33,8 +33,7 @@ class Known:
     synced: int = 0
     start: int = 0
     before: bytes | None = None
-    """The topic that is being deleted; its directory may still exist.
-    """
+    """The topic that is being deleted; its directory may still exist."""
 
 
 async def opened(volume: Volume) -> LogDirectory:

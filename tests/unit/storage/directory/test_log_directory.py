@@ -366,9 +366,7 @@ async def test_background_work_continues_on_a_full_disk(
     caplog: pytest.LogCaptureFixture,
     autojump_clock: trio.testing.MockClock,
 ) -> None:
-    """Files are still removed, logs that need no space are flushed, and one log line reports the full
-    disk.
-    """
+    """Files are still removed, logs that need no space are flushed, and one log line reports the full disk."""
     monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", -1)
     directory = await real_directory.open()
     needs = await directory.create_log(TopicPartition("needs", 0), TOPIC_ID, replace(LogConfig(), flush_ms=0))

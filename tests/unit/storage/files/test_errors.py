@@ -1,6 +1,4 @@
-"""Tests of `patiently`, which repeats a synchronous call after the disk work that the call needs, up to
-a limit.
-"""
+"""Tests of `patiently`, which repeats a synchronous call after the disk work that the call needs, up to a limit."""
 
 from __future__ import annotations
 
@@ -13,9 +11,7 @@ from pykbroker.world.system_disk import SystemDisk
 
 
 class Cold:
-    """A call that must wait `waits` times before it returns, for each of `kinds` pieces of work in
-    turn.
-    """
+    """A call that must wait `waits` times before it returns, for each of `kinds` pieces of work in turn."""
 
     def __init__(self, waits: int, kinds: int = 1) -> None:
         self.waits, self.kinds, self.waited = waits, kinds, 0

@@ -30,9 +30,7 @@ async def opened(disk: SimDisk) -> LogDirectory:
 
 
 async def failed(flushed: int) -> Volume:
-    """Return the disk of a process that was killed after a failed fsync; `flushed` batches were durable
-    before.
-    """
+    """Return the disk of a process that was killed after a failed fsync; `flushed` batches were durable before."""
     volume, faults = Volume(), DiskFaults()
     disk = SimDisk(volume, faults=faults)
     directory = await opened(disk)

@@ -1,6 +1,4 @@
-"""Tests of flushes: the records that a flush covers, callers that share an fsync, and failures of the
-disk.
-"""
+"""Tests of flushes: the records that a flush covers, callers that share an fsync, and failures of the disk."""
 
 from __future__ import annotations
 
@@ -26,8 +24,7 @@ from tests.unit.storage.logs import DIRECTORY, NOW, SMALL, batch, filled, open_l
 from wire.error_codes import ErrorCode
 
 BIG = LogConfig()
-"""Configs under which no segment rolls in these tests.
-"""
+"""Configs under which no segment rolls in these tests."""
 
 
 @pytest.fixture
@@ -148,9 +145,7 @@ async def test_flushes_of_a_deleted_log_do_not_take_the_directory_offline(
 async def test_a_flush_that_fails_before_its_fsync_is_retried(
     disk: SystemDisk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without free descriptors neither the directory nor the leader epoch file can be opened; no record
-    is lost.
-    """
+    """Without free descriptors neither the directory nor the leader epoch file can be opened; no record is lost."""
     log = await open_log(disk)
     log.append(batch(), 0, NOW)
     opened = SystemDisk.open

@@ -1,6 +1,4 @@
-"""Tests of a disk that is full from some write on and later has space again: no acknowledged record is
-lost.
-"""
+"""Tests of a disk that is full from some write on and later has space again: no acknowledged record is lost."""
 
 from __future__ import annotations
 

@@ -32,9 +32,7 @@ class Filled:
         self.log, self.places, self.stored = log, places, stored
 
     def expected(self, offset: int, bytes_max: int, upper: int, at_least_one: bool) -> list[bytes]:
-        """Return the longest result that a read may have: all whole batches of the segment and of later
-        segments.
-        """
+        """Return the longest result that a read may have: all whole batches of the segment and of later segments."""
         taken: list[bytes] = []
         for (_, last), data in zip(self.places, self.stored, strict=True):
             if last >= offset:

@@ -29,9 +29,7 @@ def bases(disk: SystemDisk) -> list[int]:
 
 
 async def hourly(disk: SystemDisk, **config: object) -> Log:
-    """Return a log of ten segments with one batch each, one hour apart. The newest batch has the
-    timestamp NOW.
-    """
+    """Return a log of ten segments with one batch each, one hour apart. The newest batch has the timestamp NOW."""
     log = await open_log(disk, replace(SMALL, segment_bytes=len(batch()), retention_ms=-1, **config))
     for hour in range(9, -1, -1):
         log.append(batch(timestamp=NOW - hour * HOUR), 0, NOW)

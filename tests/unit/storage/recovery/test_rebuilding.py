@@ -1,6 +1,4 @@
-"""Tests of recovery, which rebuilds indexes, producer snapshots and leader epochs in any state that a
-crash leaves.
-"""
+"""Tests of recovery, which rebuilds indexes, producer snapshots and leader epochs in any state that a crash leaves."""
 
 from __future__ import annotations
 
@@ -136,9 +134,7 @@ async def test_a_start_after_a_clean_shutdown_rebuilds_no_file(disk: SystemDisk)
 async def test_duplicates_of_a_producers_last_five_batches_are_detected_after_a_restart(
     disk: SystemDisk, clean: bool
 ) -> None:
-    """Some of the five batches are older than the last rolled segment. The sixth batch is not
-    remembered.
-    """
+    """Some of the five batches are older than the last rolled segment. The sixth batch is not remembered."""
     log = await open_log(disk)
     sent = [batch(b"x" * 100, producer_id=5, producer_epoch=0, base_sequence=number) for number in range(30)]
     at = -1

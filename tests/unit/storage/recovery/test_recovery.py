@@ -44,9 +44,7 @@ HARM: dict[str, Callable[[bytes, int], bytes | None]] = {
 
 
 async def crashed(disk: SystemDisk) -> tuple[bytes, bytes, int]:
-    """Return the bytes of a one-segment log that was not closed, the fsynced part of them, and the log
-    end offset.
-    """
+    """Return the bytes of a one-segment log that was not closed, the fsynced part of them, and the log end offset."""
     log = await open_log(disk, ONE_SEGMENT)
     filled(log, BATCHES)
     await log.flush()
@@ -187,9 +185,7 @@ async def test_a_missing_log_file_of_a_compacted_topic_is_detected(disk: SystemD
 
 
 async def test_above_the_recovery_point_a_gap_between_segments_ends_the_log(disk: SystemDisk) -> None:
-    """A crash before the fsync of the sealed segment loses its tail, but the name of the next segment
-    is durable.
-    """
+    """A crash before the fsync of the sealed segment loses its tail, but the name of the next segment is durable."""
     log = await open_log(disk)
     filled(log, 40)
     files = contents(disk)
@@ -231,9 +227,7 @@ async def test_recovery_keeps_few_files_open(disk: SystemDisk) -> None:
 
 
 async def with_two_epochs(disk: SystemDisk) -> Log:
-    """Return a log of 40 records in several segments that was not closed: epoch 2 up to offset 29, then
-    epoch 3.
-    """
+    """Return a log of 40 records in several segments that was not closed: epoch 2 up to offset 29, then epoch 3."""
     log = await open_log(disk)
     log.become_leader(2)
     for number in range(40):
@@ -262,9 +256,7 @@ async def test_recovery_ignores_checkpointed_epochs_of_a_lost_tail(disk: SystemD
 async def test_epochs_that_start_above_the_log_start_offset_are_completed_from_the_log(
     disk: SystemDisk, clean: bool
 ) -> None:
-    """Epochs were removed for deleted records, and the power failed before the log start offset was
-    checkpointed.
-    """
+    """Epochs were removed for deleted records, and the power failed before the log start offset was checkpointed."""
     log = await open_log(disk)
     for number in range(60):
         log.append(batch(b"%d" % number), number // 20, NOW)

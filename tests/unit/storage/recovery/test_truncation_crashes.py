@@ -1,6 +1,4 @@
-"""Tests of power losses while a log is truncated and written again: it has either its old records or
-its new ones.
-"""
+"""Tests of power losses while a log is truncated and written again: it has either its old records or its new ones."""
 
 from __future__ import annotations
 
@@ -18,15 +16,12 @@ from tests.unit.storage.logs import NOW, SMALL, batch, every_byte, open_log
 
 TOPIC_ID = bytes(range(16))
 OLD, NEW = 30, 12
-"""Batches of one record, of which 14 fill a segment.
-"""
+"""Batches of one record, of which 14 fill a segment."""
 
 
 @dataclass(frozen=True)
 class Known:
-    """The possible contents of the log after a crash: a prefix of one of them, including all records in
-    `durable`.
-    """
+    """The possible contents of the log after a crash: a prefix of one of them, including all records in `durable`."""
 
     contents: tuple[bytes, ...] = (b"",)
     durable: bytes = b""

@@ -15,14 +15,11 @@ from tests.unit.storage.logs import DIRECTORY, NOW, slowly
 
 KEYS = [b"a", b"b", b"c"]
 LATER = NOW + 10**9
-"""The time from which the tombstones and markers of an earlier compaction may be removed.
-"""
+"""The time from which the tombstones and markers of an earlier compaction may be removed."""
 
 
 async def mostly_empty(disk: SystemDisk) -> Log:
-    """Return a log with more than LOADED_MAX empty segments between an aborted transaction and the last
-    values.
-    """
+    """Return a log with more than LOADED_MAX empty segments between an aborted transaction and the last values."""
     disk.make_directory(DIRECTORY)
     log = await opened(disk)
     put(log, [(b"first", b"1" * 500)])

@@ -86,9 +86,7 @@ async def test_an_empty_log_has_no_timestamps(disk: SystemDisk) -> None:
 
 
 def claiming(payload: bytes, codec: Codec, count: int) -> bytes:
-    """Return a batch with any payload that claims the largest timestamp NOW + 1000; the broker accepts
-    it.
-    """
+    """Return a batch with any payload that claims the largest timestamp NOW + 1000; the broker accepts it."""
     header = Batch.read(batch())
     return sealed(
         structs.replace(header, attributes=codec, count=count, last_offset_delta=count - 1, max_timestamp=NOW + 1000),
@@ -207,9 +205,7 @@ async def fetched(disk: SystemDisk, **config: object) -> list[tuple[int, list[Ab
 
 
 async def test_a_read_returns_exactly_the_aborted_transactions_among_its_records(disk: SystemDisk) -> None:
-    """Every aborted transaction with records in the piece is listed with its first offset, and no
-    committed one is.
-    """
+    """Every aborted transaction with records in the piece is listed with its first offset, and no committed one is."""
     log, pieces = None, await fetched(disk)
     log = await open_log(disk)
     open_since: dict[int, int] = {}

@@ -1,6 +1,4 @@
-"""Tests of the pure parts of the storage: indexes, verified ranges, the tail, checkpoints, and
-directory names.
-"""
+"""Tests of the pure parts of the storage: indexes, verified ranges, the tail, checkpoints, and directory names."""
 
 from __future__ import annotations
 
@@ -70,8 +68,7 @@ def test_a_time_index_finds_the_offset_to_search_from(relative: list[int], times
 WORDS = st.lists(st.integers(-1, 12) | st.integers(998, 1001), max_size=9).map(
     lambda words: b"".join(word.to_bytes(4, "big", signed=True) for word in words)
 )
-"""Text that resembles the entries of a checkpoint.
-"""
+"""Text that resembles the entries of a checkpoint."""
 
 
 @given(WORDS | st.binary(max_size=60))

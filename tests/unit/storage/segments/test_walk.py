@@ -1,6 +1,4 @@
-"""Tests of the walk over a segment file: it finds every valid batch and describes the first invalid
-one.
-"""
+"""Tests of the walk over a segment file: it finds every valid batch and describes the first invalid one."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Tests of the batch as a view on bytes: header fields, attribute bits, invalid sizes, and consecutive
-batches.
-"""
+"""Tests of the batch as a view on bytes: header fields, attribute bits, invalid sizes, and consecutive batches."""
 
 import pytest
 

@@ -78,9 +78,7 @@ BOMBS: list[tuple[Codec, Callable[[], bytes]]] = [
 
 @pytest.mark.parametrize(("codec", "bomb"), BOMBS)
 def test_decompressing_a_bomb_uses_bounded_memory(codec: Codec, bomb: Callable[[], bytes]) -> None:
-    """zstd may use twice the limit, because it keeps a window beside the output. The allocator adds a
-    little.
-    """
+    """zstd may use twice the limit, because it keeps a window beside the output. The allocator adds a little."""
     victim = subprocess.run(
         [sys.executable, "-c", VICTIM, str(int(codec)), str(BYTES_MAX)],
         input=bomb(),

@@ -93,9 +93,7 @@ def streamed_zstd(data: bytes, **parameters: int) -> bytes:
 
 
 def framed_lz4(block_id: int, blocks: list[bytes], flags: int = 0x60) -> bytes:
-    """Return an lz4 frame of uncompressed blocks with an invalid header checksum, which `lz4_room` does
-    not check.
-    """
+    """Return an lz4 frame of uncompressed blocks with an invalid header checksum, which `lz4_room` does not check."""
     body = b"".join(struct.pack("<I", len(block) | 1 << 31) + block for block in blocks)
     return struct.pack("<IBBB", 0x184D2204, flags, block_id << 4, 0) + body + bytes(4)
 

@@ -1,6 +1,4 @@
-"""Tests with the logs that Apache Kafka 4.3.1 wrote: their batches, and the records that its consumers
-received.
-"""
+"""Tests with the logs that Apache Kafka 4.3.1 wrote: their batches, and the records that its consumers received."""
 
 import json
 import tarfile

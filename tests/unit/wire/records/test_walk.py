@@ -80,9 +80,7 @@ def agree(data: bytes, count: int) -> bool:
 
 
 def some_records(dice: random.Random) -> Sequence[bytes]:
-    """Return a strategy for runs of similar records with other records between them, as producers write
-    them.
-    """
+    """Return a strategy for runs of similar records with other records between them, as producers write them."""
     made: list[bytes] = []
     for _ in range(dice.randint(1, 6)):
         size, key_size, headers = dice.choice((0, 1, 40, 63, 64, 100, 300)), dice.choice((None, 0, 5, 80)), 0
