@@ -69,7 +69,7 @@ def main() -> None:
 )
 @click.option("--log", is_flag=True, help="Show the broker's log.")
 @click.option("--trace", type=click.File("w"), help="Write every traced line to this file.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON object for each run.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object for each run.")
 def run(
     seed: int,
     runs: int,
@@ -148,11 +148,11 @@ def description(seed: int, report: Report, digest: str, wall_s: float) -> str:
 @main.command()
 @click.option("--seed", default=1, show_default=True, help="The seed of the first workload.")
 @click.option(
-    "--count", "wanted", default=20_000, show_default=True, help="The least number of crashes to recover from."
+    "--count", "wanted", default=20_000, show_default=True, help="The minimum number of crashes to recover from."
 )
 @click.option("--million", is_flag=True, help="The same as --count 1000000.")
-@click.option("--steps", default=200, show_default=True, help="Steps of each workload.")
-@click.option("--endings", default=100, show_default=True, help="Crashes simulated at each point.")
+@click.option("--steps", default=200, show_default=True, help="The number of steps of each workload.")
+@click.option("--endings", default=100, show_default=True, help="The number of crashes simulated at each point.")
 @click.option("--point", type=int, help="With --ending: simulate this crash only.")
 @click.option("--ending", type=int)
 @click.option("--log", is_flag=True, help="Show the log of recovery.")

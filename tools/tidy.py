@@ -97,14 +97,14 @@ def nameless(source: Source) -> Faults:
     """Find files with vague names such as utils."""
     for part in Path(source.path).with_suffix("").parts:
         if part in NAMELESS_ALONE or NAMELESS.intersection(part.split("_")):
-            yield 1, f"{part!r} says nothing: name the file by its noun"
+            yield 1, f"{part!r} is a vague name: name the file after what it defines"
 
 
 def opens_file(source: Source) -> Faults:
     """Find uses of the builtin open, which ruff cannot ban. Only `world` opens files."""
     for node in source.nodes:
         if isinstance(node, ast.Name) and node.id in ("open", "input") and not source.within(*MAY_OPEN_FILES):
-            yield node.lineno, f"the builtin {node.id!r}: files are world.disk's"
+            yield node.lineno, f"the builtin {node.id!r} is used: read and write files through world.disk"
 
 
 def asynchronous(source: Source) -> Faults:
@@ -118,7 +118,10 @@ def spawns(source: Source) -> Faults:
     """Find handlers that start tasks or open channels. A handler only returns a response or a coroutine."""
     for node in source.nodes:
         if isinstance(node, ast.Attribute) and node.attr in SPAWNING and source.within("pykbroker/apis/"):
-            yield node.lineno, f"{node.attr} in a handler: it returns a response or a coroutine, and starts nobody"
+            yield (
+                node.lineno,
+                f"{node.attr} in a handler: a handler returns a response or a coroutine, and starts no tasks",
+            )
 
 
 def stub(source: Source) -> Faults:
@@ -127,7 +130,7 @@ def stub(source: Source) -> Faults:
         return
     for node in source.nodes:
         if isinstance(node, ast.Name) and node.id == "NotImplementedError":
-            yield node.lineno, "NotImplementedError: write it or leave it out"
+            yield node.lineno, "NotImplementedError: implement the function, or remove it"
         protocol = isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(each) for each in node.bases)
         for child in ast.iter_child_nodes(node):
             if (
@@ -137,7 +140,7 @@ def stub(source: Source) -> Faults:
                 and isinstance(child.body[-1], ast.Expr)
                 and ast.unparse(child.body[-1]) == "..."
             ):
-                yield child.lineno, f"{child.name} is a stub: write it or leave it out"
+                yield child.lineno, f"{child.name} is a stub: implement it, or remove it"
 
 
 def no_theory(source: Source) -> Faults:
@@ -145,11 +148,11 @@ def no_theory(source: Source) -> Faults:
     if not source.within("wire/", "pykbroker/") or not source.path.endswith("/__init__.py"):
         return
     if not re.search(r"^1\. ", ast.get_docstring(source.tree) or "", re.MULTILINE):
-        yield 1, "the package's docstring states no numbered rules"
+        yield 1, "the docstring of the package has no numbered rules"
     for node in source.tree.body[1:]:
         exports = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
         if not exports and not isinstance(node, ast.ImportFrom):
-            yield node.lineno, "a package's __init__ holds its docstring, at most an __all__"
+            yield node.lineno, "an __init__.py may only contain a docstring and __all__"
 
 
 def misdescribed_api(source: Source) -> Faults:
@@ -158,7 +161,7 @@ def misdescribed_api(source: Source) -> Faults:
         return
     opening = re.match(r"(\w+) \((\d+)\), v([\d-]+)[: ]", ast.get_docstring(source.tree) or "")
     if opening is None:
-        yield 1, "an API's docstring opens with `Name (key), v1-11: what it does`"
+        yield 1, "the docstring of an API file must begin with `Name (key), v1-11: what it does`"
         return
     name, key, versions = opening.groups()
     api = ApiKey.__members__.get(Path(source.path).stem.upper())
@@ -178,7 +181,7 @@ def sleeps(source: Source) -> Faults:
             if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
                 fine = excused or bool(VIRTUAL_CLOCKS.intersection(each.arg for each in child.args.args))
             elif not fine and isinstance(child, ast.Call) and re.match(r"(\w+\.)*sleep\((?!0\))", ast.unparse(child)):
-                yield child.lineno, "sleeps for a time: wait for the condition"
+                yield child.lineno, "a test sleeps for a time: wait for a condition instead"
             yield from visit(child, excused=fine)
 
     if source.within("tests/"):
@@ -190,23 +193,23 @@ def testless(source: Source) -> Faults:
     if source.within("tests/") and Path(source.path).name.startswith("test_"):
         kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
         if not any(isinstance(node, kinds) and node.name.lower().startswith("test") for node in source.nodes):
-            yield 1, "holds no test: write one, or remove the file"
+            yield 1, "the file contains no test: write one, or remove the file"
 
 
 def postponed(source: Source) -> Faults:
     """Find markers of postponed work, which belongs in an issue."""
     for number, line in enumerate(source.text.splitlines(), 1):
         if found := re.search(r"\b(TO[D]O|FIX[M]E|XX[X])\b", line):
-            yield number, f"{found[0]}: do it, or leave it out"
+            yield number, f"{found[0]} marks postponed work: do it, or remove the marker"
 
 
 def machine_path(source: Source) -> Faults:
     """Find paths of one developer's machine, and package registries in the list of versions."""
     for number, line in enumerate(source.text.splitlines(), 1):
         if found := re.search(r"(?<!\w)/(?:work|root|farm)/\S*", line):
-            yield number, f"{found[0]} is a path of one machine"
+            yield number, f"{found[0]} is a path on one developer's machine"
         if source.path == "constraints.txt" and re.search(r"://|--|@", line):
-            yield number, "constraints are names and versions alone"
+            yield number, "constraints.txt may only contain names and versions"
 
 
 PYTHON_RULES: list[Callable[[Source], Faults]] = [

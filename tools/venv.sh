@@ -1,8 +1,8 @@
 # shellcheck shell=bash
-# Sourced by the tools: `use_venv run` or `use_venv test` makes .venv, or refreshes it when pyproject.toml,
-# constraints.txt or tools/requirements.txt has changed since; otherwise it costs one comparison. `run` installs what
-# the broker needs, `test` also what the tests and checks need. Afterwards .venv comes first in PATH, and the root is
-# the current directory.
+# Defines `use_venv run` and `use_venv test` for the tools that source this file. Both create .venv, or refresh it if
+# pyproject.toml, constraints.txt or tools/requirements.txt has changed; otherwise they only compare these files. `run`
+# installs the packages that the broker needs, `test` also those of tests and checks. Afterwards .venv is first in PATH,
+# and the root of the repository is the current directory.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -33,14 +33,14 @@ is_current() { [ -x .venv/bin/python ] && describe_needs | cmp -s - ".venv/made-
 
 refresh_venv() {
     local needs
-    if is_current "$1"; then return; fi # another process made it while this one waited
+    if is_current "$1"; then return; fi # another process created it while this one waited for the lock
     case $1 in
         run) needs=(--editable .) ;;
         test) needs=(--editable '.[console,spark]' --requirement tools/requirements.txt) ;;
     esac
     .venv/bin/python -c '' 2>/dev/null || make_venv || return
     .venv/bin/python -m pip install --quiet "${needs[@]}" --constraint constraints.txt || return
-    .venv/bin/python -m compileall -q pykbroker wire || return # an editable install compiles nothing ahead
+    .venv/bin/python -m compileall -q pykbroker wire || return # an editable install does not compile byte code
     describe_needs >".venv/made-for-$1"
     if [ "$1" = test ]; then cp .venv/made-for-test .venv/made-for-run; fi
 }
@@ -49,7 +49,7 @@ use_venv() {
     cd "$root" || return
     if ! is_current "$1"; then
         echo "preparing .venv" >&2
-        ( # one process at a time, where flock is at hand
+        ( # one process at a time, if flock is installed
             if command -v flock >/dev/null; then flock 9; fi
             refresh_venv "$1"
         ) 9>"$root/.venv.lock" || return

@@ -21,9 +21,9 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ENDINGS = {
     "idempotent producer, ": CODECS,
     "producer without idempotence, acks=": ("0", "1", "all"),
-    "members share and hand over, ": ("RangeAssignor", "CooperativeStickyAssignor"),
-    "members go on when one dies and the broker is killed, ": ("classic", "consumer"),
-    "a copy is exact though the broker is killed, ": ("classic", "consumer"),
+    "members share partitions and take over from a closed one, ": ("RangeAssignor", "CooperativeStickyAssignor"),
+    "members continue after a member stops and the broker is killed, ": ("classic", "consumer"),
+    "a copy is exact although the broker is killed, ": ("classic", "consumer"),
 }
 RUN_SECONDS_MAX = 280
 

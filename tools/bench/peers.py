@@ -150,7 +150,7 @@ def need(program: str) -> str:
     """Return the path of a program; raise RuntimeError with the name of the broker that needs it if it is missing."""
     path = shutil.which(program)
     if path is None:
-        raise RuntimeError(f"{program} is needed to fetch or run this peer")
+        raise RuntimeError(f"{program} is not installed; it is needed to download or run this broker")
     return path
 
 

@@ -68,12 +68,16 @@ def measure(row: Row, on: Sequence[Stage], pairs: int) -> list[report.Line]:
 def main() -> None:
     """Parse the command line, measure, and write the table after each row."""
     parser = argparse.ArgumentParser(description="Measure brokers side by side on this machine.")
-    parser.add_argument("--peers", default="kafka,kfake", help="beside pykbroker (default: kafka,kfake)")
-    parser.add_argument("--only", default="", help="rows whose name contains this")
-    parser.add_argument("--pairs", type=int, default=5, help="interleaved runs of a noisy row (default: 5)")
-    parser.add_argument("--without-pykbroker", action="store_true", help="measure the peers alone")
-    parser.add_argument("--cold", action="store_true", help="do not warm the brokers: to try a row out")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="the table to update")
+    parser.add_argument(
+        "--peers", default="kafka,kfake", help="the brokers to measure beside pykbroker (default: kafka,kfake)"
+    )
+    parser.add_argument("--only", default="", help="measure only rows whose name contains this text")
+    parser.add_argument(
+        "--pairs", type=int, default=5, help="the number of alternating runs of a noisy row (default: 5)"
+    )
+    parser.add_argument("--without-pykbroker", action="store_true", help="measure only the other brokers")
+    parser.add_argument("--cold", action="store_true", help="do not warm up the brokers, to try a row quickly")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="the file with the table to update")
     options = parser.parse_args()
     for package in ("pykbroker", "wire"):  # This is how an installed package runs.
         compileall.compile_dir(Path(__file__).resolve().parents[2] / package, quiet=1)

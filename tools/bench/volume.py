@@ -89,7 +89,7 @@ def consume(broker: Broker, topic: Topic, count: int) -> float:
         while got < count:
             messages = reading.consume(min(10_000, count - got), DRAIN_TIMEOUT_S)
             if not messages:
-                raise RuntimeError(f"{got} of {count} messages came")
+                raise RuntimeError(f"{got} of {count} messages arrived")
             got += len(messages)
         return time.perf_counter() - begun
     finally:

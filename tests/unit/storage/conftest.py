@@ -6,7 +6,7 @@ import pytest
 
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_off_loop import SystemOffLoop
-from tests.unit.storage.real_directory import RealLogDirectory
+from tests.unit.storage.real_directory import RealDirectory
 
 
 @pytest.fixture
@@ -15,5 +15,5 @@ def disk(tmp_path: Path) -> SystemDisk:
 
 
 @pytest.fixture
-def real_directory(tmp_path: Path) -> RealLogDirectory:
-    return RealLogDirectory(tmp_path)
+def real_dir(tmp_path: Path) -> RealDirectory:
+    return RealDirectory(tmp_path)

@@ -15,7 +15,7 @@ from pykbroker.world.system_off_loop import SystemOffLoop
 from tests.unit.storage.logs import NOW
 
 
-class RealLogDirectory:
+class RealDirectory:
     """A log directory with its own clock. A test may shut it down cleanly, or leave it as a crash does."""
 
     def __init__(self, path: Path) -> None:

@@ -67,12 +67,12 @@ def pieces(record: Record, batch: Batch) -> Iterator[bytes]:
 @pytest.mark.parametrize("kind", ["clean", "unclean"])
 async def test_every_record_that_kafka_served_is_served(tmp_path: Path, kind: str) -> None:
     """The unclean directory ends with an open transaction, which Kafka aborted before it served the log."""
-    real_directory = await directory(unpack(kind, tmp_path))
-    assert real_directory.clean is (kind == "clean")
+    real_dir = await directory(unpack(kind, tmp_path))
+    assert real_dir.clean is (kind == "clean")
     seen = 0
     for topic, facts in expected(kind).items():
         for partition, levels in facts["p"].items():
-            log = await real_directory.open_log(
+            log = await real_dir.open_log(
                 TopicPartition(topic, int(partition)), id_bytes(facts["id"]), config_of(topic)
             )
             end = log.log_end_offset
@@ -92,7 +92,7 @@ async def test_every_record_that_kafka_served_is_served(tmp_path: Path, kind: st
                 assert (kind, topic) == ("unclean", "txn")
             if kind == "clean":
                 assert end == everything["end"]
-                assert real_directory.high_watermark(TopicPartition(topic, int(partition))) == end
+                assert real_dir.high_watermark(TopicPartition(topic, int(partition))) == end
             seen += 1
     assert seen >= 15
 
@@ -101,15 +101,15 @@ async def test_opening_and_closing_kafkas_directory_changes_no_file(tmp_path: Pa
     """Open, read and close a directory that Kafka closed cleanly."""
     path = unpack("clean", tmp_path)
     before = {one.relative_to(path): one.read_bytes() for one in path.glob("*/*")}
-    real_directory = await directory(path)
+    real_dir = await directory(path)
     topics = expected("clean")
     for topic, facts in topics.items():
         for partition in facts["p"]:
-            log = await real_directory.open_log(
+            log = await real_dir.open_log(
                 TopicPartition(topic, int(partition)), id_bytes(facts["id"]), config_of(topic)
             )
             await served(log, log.log_end_offset, committed=True)
-    await real_directory.close(broker_epoch=238, high_watermarks={})
+    await real_dir.close(broker_epoch=238, high_watermarks={})
     after = {one.relative_to(path): one.read_bytes() for one in path.glob("*/*")}
     different = {str(name) for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
     assert {name for name in different if not name.endswith(("leader-epoch-checkpoint", ".snapshot"))} == set()
@@ -121,7 +121,7 @@ async def test_aborted_records_stay_hidden_without_the_transaction_index(tmp_pat
     path = unpack("clean", tmp_path)
     for index in path.glob("txn-0/*.txnindex"):
         index.unlink()
-    real_directory, facts = await directory(path), expected("clean")["txn"]
-    log = await real_directory.open_log(TopicPartition("txn", 0), id_bytes(facts["id"]), LogConfig())
+    real_dir, facts = await directory(path), expected("clean")["txn"]
+    log = await real_dir.open_log(TopicPartition("txn", 0), id_bytes(facts["id"]), LogConfig())
     found = await served(log, log.log_end_offset, committed=True)
     assert checksum(found) == facts["p"]["0"]["read_committed"]["crc"]

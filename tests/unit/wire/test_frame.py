@@ -58,7 +58,7 @@ def test_unknown_tagged_fields_of_a_header_are_skipped() -> None:
     ("size", "fits"), [(1, True), (STRING_BYTES_MAX // 3, True), (STRING_BYTES_MAX // 3 + 1, False)]
 )
 def test_a_client_id_that_is_not_utf_8_is_decoded_as_in_java(size: int, *, fits: bool) -> None:
-    """Each invalid byte becomes the replacement character, which has three bytes in UTF-8."""
+    """Invalid bytes become the replacement character, which has three bytes in UTF-8."""
     data = FIXED.pack(3, 9, 1, size) + b"\xff" * size + b"\0"
     if fits:
         assert decode_request_header(data, 0, len(data)) == (RequestHeader(3, 9, 1, "\ufffd" * size), len(data))

@@ -135,13 +135,15 @@ class Load:
             reading = volume.consumer(broker.bootstrap, [])
             low, high = reading.get_watermark_offsets(TopicPartition(TOPIC, partition), volume.DRAIN_TIMEOUT_S)
             if high != self.ends[partition]:
-                raise RuntimeError(f"{TOPIC}-{partition} ends at {high}, {self.ends[partition]} were acknowledged")
+                raise RuntimeError(
+                    f"{TOPIC}-{partition} ends at {high}, but records up to {self.ends[partition]} were acknowledged"
+                )
             reading.assign([TopicPartition(TOPIC, partition, low)])
             while low < high:
                 found = reading.consume(min(10_000, high - low), volume.DRAIN_TIMEOUT_S)
                 offsets = [int.from_bytes((message.value() or b"")[:8], "big") for message in found]
                 if not found or offsets != list(range(low, low + len(found))):
-                    raise RuntimeError(f"{TOPIC}-{partition} from offset {low} on does not hold what was acknowledged")
+                    raise RuntimeError(f"{TOPIC}-{partition} lacks acknowledged records from offset {low} on")
                 low += len(found)
             reading.close()
 

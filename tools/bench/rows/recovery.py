@@ -48,7 +48,7 @@ def start(stage: Stage) -> Mapping[str, float] | None:
     killed = broker.restart()
     check(killed, topic)
     if killed.child.stop(STOPPED_WITHIN_S) not in STOPPED:
-        raise RuntimeError(f"it did not stop in order:\n{killed.child.tail()}")
+        raise RuntimeError(f"the broker did not stop cleanly:\n{killed.child.tail()}")
     stopped = killed.restart()
     check(stopped, topic)
     stopped.stop()
@@ -86,7 +86,9 @@ def under_load(stage: Stage, value_bytes: int) -> Mapping[str, float] | None:
     seconds = time.monotonic() - begun
     killed.child.kill()
     if min(ends) < least:
-        raise RuntimeError(f"a partition ends at offset {min(ends)}, and {least} of its batches were acknowledged")
+        raise RuntimeError(
+            f"a partition ends at offset {min(ends)}, but at least {least} of its batches were acknowledged"
+        )
     return {"first": seconds - (SESSION_S if stage.peer.waits_for_session else 0)}
 
 
@@ -112,7 +114,7 @@ def first_offset(caller: frames.Caller, topic: str, partition: int) -> int:
     request, deadline = frames.list_offsets(topic, partition), time.monotonic() + LED_WITHIN_S
     while frames.list_offsets_error(reply := caller.call(request)):
         if time.monotonic() > deadline:
-            raise RuntimeError(f"partition {partition} is not led")
+            raise RuntimeError(f"partition {partition} has no leader")
         time.sleep(0.01)
     return frames.list_offsets_offset(reply)
 

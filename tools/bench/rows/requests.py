@@ -24,7 +24,7 @@ def produce(stage: Stage, connections: int, in_flight: int) -> Mapping[str, floa
         run = load.drive(stage.broker.port, requests, in_flight=in_flight)
         cpu_seconds = cpu.seconds()
         if volume.message_count(stage.broker, topic) < run.requests:
-            raise RuntimeError("requests were answered whose record is not in the log")
+            raise RuntimeError("the broker acknowledged records that are not in the log")
         return _figures(run, cpu_seconds)
 
 

@@ -85,7 +85,7 @@ def begin_transactions(caller: frames.Caller) -> tuple[str, tuple[int, int]]:
             caller.call(frames.find_transaction_coordinator(transactional_id))
             time.sleep(COORDINATOR_PAUSE_S)
     if found is None:
-        raise RuntimeError("no coordinator took the last transactional id")
+        raise RuntimeError("no coordinator accepted the last transactional id")
     return transactional_id, found
 
 
@@ -118,5 +118,5 @@ FIGURES = {"slow": Figure("over 20 ms, of 1,000", digits=3), "longest": Figure("
 WAITS = {name: Figure(f"{name} ms", digits=1) for name in largest.requests("")}
 ROWS = (
     Row("steps of the loop, all loads", FIGURES, measure, noisy=False),
-    Row("longest wait of a bystander", WAITS, stand_by, noisy=False),
+    Row("longest wait of another client", WAITS, stand_by, noisy=False),
 )

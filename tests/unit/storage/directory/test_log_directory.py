@@ -23,30 +23,28 @@ from pykbroker.storage.segments.sealed import SealedSegment
 from pykbroker.world.system_disk import SystemDisk, SystemFile
 from pykbroker.world.system_off_loop import SystemOffLoop
 from tests.unit.storage.logs import NOW, SMALL, batch, every_byte, filled
-from tests.unit.storage.real_directory import RealLogDirectory
+from tests.unit.storage.real_directory import RealDirectory
 
 TOPIC_ID = bytes(range(16))
 
 
-async def test_a_clean_shutdown_writes_the_checkpoints_that_the_next_start_needs(
-    real_directory: RealLogDirectory,
-) -> None:
-    first = await real_directory.open()
+async def test_a_clean_shutdown_writes_the_checkpoints_that_the_next_start_needs(real_dir: RealDirectory) -> None:
+    first = await real_dir.open()
     assert not first.clean
     log = await first.create_log(TopicPartition("topic", 3), TOPIC_ID, SMALL)
     filled(log, 30)
     whole, end = await every_byte(log), log.log_end_offset
     log.delete_records(5)
     await first.close(broker_epoch=17, high_watermarks={TopicPartition("topic", 3): end})
-    assert json.loads((real_directory.path / ".kafka_cleanshutdown").read_text()) == {"version": 0, "brokerEpoch": 17}
-    assert real_directory.offsets("recovery-point-offset-checkpoint") == {("topic", 3): end}
-    assert real_directory.offsets("replication-offset-checkpoint") == {("topic", 3): end}
-    assert real_directory.offsets("log-start-offset-checkpoint") == {("topic", 3): 5}
-    assert (real_directory.path / "cleaner-offset-checkpoint").read_bytes() == b""
+    assert json.loads((real_dir.path / ".kafka_cleanshutdown").read_text()) == {"version": 0, "brokerEpoch": 17}
+    assert real_dir.offsets("recovery-point-offset-checkpoint") == {("topic", 3): end}
+    assert real_dir.offsets("replication-offset-checkpoint") == {("topic", 3): end}
+    assert real_dir.offsets("log-start-offset-checkpoint") == {("topic", 3): 5}
+    assert (real_dir.path / "cleaner-offset-checkpoint").read_bytes() == b""
 
-    second = await real_directory.open()
+    second = await real_dir.open()
     assert second.clean
-    assert not (real_directory.path / ".kafka_cleanshutdown").exists()
+    assert not (real_dir.path / ".kafka_cleanshutdown").exists()
     assert [(*one.key, one.topic_id) for one in second.partitions()] == [("topic", 3, TOPIC_ID)]
     assert second.high_watermark(TopicPartition("topic", 3)) == end
     log = await second.open_log(TopicPartition("topic", 3), TOPIC_ID, SMALL)
@@ -55,34 +53,34 @@ async def test_a_clean_shutdown_writes_the_checkpoints_that_the_next_start_needs
     await second.close(high_watermarks={})
 
 
-async def test_after_a_crash_logs_are_recovered_from_their_recovery_points(real_directory: RealLogDirectory) -> None:
-    directory = await real_directory.open()
+async def test_after_a_crash_logs_are_recovered_from_their_recovery_points(real_dir: RealDirectory) -> None:
+    directory = await real_dir.open()
     log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     filled(log, 30)
     await log.flush()
     point = log.log_end_offset
     await directory.checkpoint()
     log.append(batch(), 0, NOW)
-    real_directory.crash()
-    with next(real_directory.path.glob(f"topic-0/*{log.segments.active.base_offset}.log")).open("ab") as file:
+    real_dir.crash()
+    with next(real_dir.path.glob(f"topic-0/*{log.segments.active.base_offset}.log")).open("ab") as file:
         file.write(b"half a batch")
-    directory = await real_directory.open()
+    directory = await real_dir.open()
     assert not directory.clean
     log = await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     assert (log.log_end_offset, log.recovery_point) == (point + 1, point)
 
 
-async def test_a_second_broker_cannot_lock_the_directory(real_directory: RealLogDirectory) -> None:
-    await real_directory.open()
-    other = RealLogDirectory(real_directory.path)
+async def test_a_second_broker_cannot_lock_the_directory(real_dir: RealDirectory) -> None:
+    await real_dir.open()
+    other = RealDirectory(real_dir.path)
     with pytest.raises(StartError, match="in use"):
         await other.open()
-    real_directory.crash()
+    real_dir.crash()
     await other.open()
 
 
 async def test_a_directory_that_is_not_a_partition_is_ignored_with_a_warning(
-    real_directory: RealLogDirectory, caplog: pytest.LogCaptureFixture
+    real_dir: RealDirectory, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name in (
         "backup",
@@ -92,12 +90,12 @@ async def test_a_directory_that_is_not_a_partition_is_ignored_with_a_warning(
         "lost+found",
         "__cluster_metadata-0",
     ):
-        (real_directory.path / name).mkdir()
-    (real_directory.path / "a file-0").touch()
-    directory = await real_directory.open()
+        (real_dir.path / name).mkdir()
+    (real_dir.path / "a file-0").touch()
+    directory = await real_dir.open()
     assert [(*one.key, one.topic_id) for one in directory.partitions()] == [("topic", 1, None)]
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
-        f"{real_directory.path}/{name} is not a partition's directory and is ignored" for name in ("backup", "topic-01")
+        f"{real_dir.path}/{name} is not a partition's directory and is ignored" for name in ("backup", "topic-01")
     ]
 
 
@@ -105,77 +103,73 @@ async def test_a_directory_that_is_not_a_partition_is_ignored_with_a_warning(
     "content", [None, b"", b"version: 0\ntopic_id: ?", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"]
 )
 async def test_a_partition_directory_of_an_unknown_topic_id_stays_offline(
-    real_directory: RealLogDirectory, content: bytes | None
+    real_dir: RealDirectory, content: bytes | None
 ) -> None:
-    directory = await real_directory.open()
+    directory = await real_dir.open()
     filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
     await directory.close(high_watermarks={TopicPartition("topic", 0): 3})
-    metadata = real_directory.path / "topic-0" / "partition.metadata"
+    metadata = real_dir.path / "topic-0" / "partition.metadata"
     metadata.unlink()
     if content is not None:
         metadata.write_bytes(content)
-    before = sorted(path.name for path in real_directory.path.glob("topic-0/*.log"))
-    directory = await real_directory.open()
+    before = sorted(path.name for path in real_dir.path.glob("topic-0/*.log"))
+    directory = await real_dir.open()
     with pytest.raises(CorruptLog):
         await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     await directory.close(high_watermarks={})
-    assert sorted(path.name for path in real_directory.path.glob("topic-0/*.log")) == before
-    assert (real_directory.path / ".kafka_cleanshutdown").exists()
-    assert real_directory.offsets("replication-offset-checkpoint") == {("topic", 0): 3}
-    assert real_directory.offsets("recovery-point-offset-checkpoint") == {("topic", 0): 6}
+    assert sorted(path.name for path in real_dir.path.glob("topic-0/*.log")) == before
+    assert (real_dir.path / ".kafka_cleanshutdown").exists()
+    assert real_dir.offsets("replication-offset-checkpoint") == {("topic", 0): 3}
+    assert real_dir.offsets("recovery-point-offset-checkpoint") == {("topic", 0): 6}
 
 
-async def test_an_invalid_checkpoint_is_ignored(real_directory: RealLogDirectory) -> None:
-    directory = await real_directory.open()
+async def test_an_invalid_checkpoint_is_ignored(real_dir: RealDirectory) -> None:
+    directory = await real_dir.open()
     filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
     await directory.close(high_watermarks={TopicPartition("topic", 0): 3})
-    (real_directory.path / "replication-offset-checkpoint").write_bytes(b"0\n7\ntopic 0 3\n")
-    (real_directory.path / "recovery-point-offset-checkpoint").write_bytes(b"\0\0\0")
-    directory = await real_directory.open()
+    (real_dir.path / "replication-offset-checkpoint").write_bytes(b"0\n7\ntopic 0 3\n")
+    (real_dir.path / "recovery-point-offset-checkpoint").write_bytes(b"\0\0\0")
+    directory = await real_dir.open()
     assert directory.high_watermark(TopicPartition("topic", 0)) == 0
     log = await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     assert log.log_end_offset == 6
 
 
-async def test_a_deleted_partition_is_renamed_at_once_and_its_files_are_removed_later(
-    real_directory: RealLogDirectory,
-) -> None:
-    directory = await real_directory.open()
+async def test_a_deleted_partition_is_renamed_at_once_and_its_files_are_removed_later(real_dir: RealDirectory) -> None:
+    directory = await real_dir.open()
     log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     filled(log, 3)
     await directory.delete_logs([TopicPartition("topic", 0)])
-    assert [path.name for path in real_directory.path.iterdir() if path.is_dir()] == [
-        f"topic-0.{TOPIC_ID.hex()}-delete"
-    ]
+    assert [path.name for path in real_dir.path.iterdir() if path.is_dir()] == [f"topic-0.{TOPIC_ID.hex()}-delete"]
     again = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     assert again.log_end_offset == 0
     await directory.delete_logs([TopicPartition("topic", 0)])
-    assert len([path for path in real_directory.path.iterdir() if path.is_dir()]) == 2
-    real_directory.now_ms += 59_999
+    assert len([path for path in real_dir.path.iterdir() if path.is_dir()]) == 2
+    real_dir.now_ms += 59_999
     await directory._chores.round()
-    assert len([path for path in real_directory.path.iterdir() if path.is_dir()]) == 2
-    real_directory.now_ms += 1
+    assert len([path for path in real_dir.path.iterdir() if path.is_dir()]) == 2
+    real_dir.now_ms += 1
     await directory._chores.round()
-    assert [path for path in real_directory.path.iterdir() if path.is_dir()] == []
+    assert [path for path in real_dir.path.iterdir() if path.is_dir()] == []
 
 
-async def test_a_deletion_continues_after_a_restart(real_directory: RealLogDirectory) -> None:
-    directory = await real_directory.open()
+async def test_a_deletion_continues_after_a_restart(real_dir: RealDirectory) -> None:
+    directory = await real_dir.open()
     await directory.create_log(TopicPartition("a" * 249, 0), TOPIC_ID, SMALL)
     await directory.delete_logs([TopicPartition("a" * 249, 0)])
-    real_directory.crash()
-    directory = await real_directory.open()
+    real_dir.crash()
+    directory = await real_dir.open()
     assert directory.partitions() == []
-    real_directory.now_ms += 60_000
+    real_dir.now_ms += 60_000
     await directory._chores.round()
-    assert [path for path in real_directory.path.iterdir() if path.is_dir()] == []
+    assert [path for path in real_dir.path.iterdir() if path.is_dir()] == []
 
 
 async def test_background_work_flushes_logs_removes_files_and_writes_checkpoints(
-    real_directory: RealLogDirectory, autojump_clock: trio.testing.MockClock
+    real_dir: RealDirectory, autojump_clock: trio.testing.MockClock
 ) -> None:
     """Rolled segments and records older than flush.ms are fsynced, files are removed, checkpoints are written."""
-    directory = await real_directory.open()
+    directory = await real_dir.open()
     rolled = await directory.create_log(TopicPartition("rolled", 0), TOPIC_ID, SMALL)
     filled(rolled, 30)
     waits = await directory.create_log(TopicPartition("waits", 0), TOPIC_ID, replace(LogConfig(), flush_ms=5000))
@@ -188,32 +182,32 @@ async def test_background_work_flushes_logs_removes_files_and_writes_checkpoints
         assert (rolled.recovery_point, waits.recovery_point) == (rolled.log_end_offset, 0)
         rolled.configure(replace(SMALL, retention_bytes=0))
         await rolled.retain(NOW, rolled.log_end_offset)
-        real_directory.now_ms += 6000
+        real_dir.now_ms += 6000
         await trio.sleep(2)
         assert (waits.recovery_point, never.recovery_point) == (1, 0)
-        assert list(real_directory.path.glob("rolled-0/*.deleted"))
-        real_directory.now_ms += 60_000
+        assert list(real_dir.path.glob("rolled-0/*.deleted"))
+        real_dir.now_ms += 60_000
         await trio.sleep(2)
-        assert not list(real_directory.path.glob("rolled-0/*.deleted"))
-        assert real_directory.offsets("recovery-point-offset-checkpoint") == {
+        assert not list(real_dir.path.glob("rolled-0/*.deleted"))
+        assert real_dir.offsets("recovery-point-offset-checkpoint") == {
             ("rolled", 0): rolled.log_end_offset,
             ("waits", 0): 1,
             ("never", 0): 0,
         }
         assert len(waits.producers) == 1
-        real_directory.now_ms += 86_400_000
+        real_dir.now_ms += 86_400_000
         await trio.sleep(2)
         assert len(waits.producers) == 0
         nursery.cancel_scope.cancel()
 
 
 async def test_the_event_loop_runs_while_files_are_removed(
-    real_directory: RealLogDirectory, monkeypatch: pytest.MonkeyPatch
+    real_dir: RealDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = await real_directory.open(SystemOffLoop())
+    directory = await real_dir.open(SystemOffLoop())
     await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     await directory.delete_logs([TopicPartition("topic", 0)])
-    real_directory.now_ms += 60_000
+    real_dir.now_ms += 60_000
     threads, remove = set(), SystemDisk.remove
 
     def note(disk: SystemDisk, path: str) -> None:
@@ -222,15 +216,15 @@ async def test_the_event_loop_runs_while_files_are_removed(
 
     monkeypatch.setattr(SystemDisk, "remove", note)
     await directory._chores.round()
-    assert not list(real_directory.path.glob("topic-0*"))
+    assert not list(real_dir.path.glob("topic-0*"))
     assert threads
     assert threading.get_ident() not in threads
 
 
 async def test_a_failed_disk_gets_no_clean_shutdown_file(
-    real_directory: RealLogDirectory, monkeypatch: pytest.MonkeyPatch
+    real_dir: RealDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = await real_directory.open()
+    directory = await real_dir.open()
     log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     filled(log, 30)
 
@@ -244,8 +238,8 @@ async def test_a_failed_disk_gets_no_clean_shutdown_file(
         await directory.run()
     assert directory.failed is log.failed is not None
     await directory.close(high_watermarks={})
-    assert not (real_directory.path / ".kafka_cleanshutdown").exists()
-    assert not (await real_directory.open()).clean
+    assert not (real_dir.path / ".kafka_cleanshutdown").exists()
+    assert not (await real_dir.open()).clean
 
 
 @pytest.mark.parametrize(
@@ -253,26 +247,26 @@ async def test_a_failed_disk_gets_no_clean_shutdown_file(
     [errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOENT, errno.EACCES, errno.EBADF],
 )
 async def test_a_temporary_lack_of_resources_does_not_take_the_directory_offline(
-    real_directory: RealLogDirectory, number: int
+    real_dir: RealDirectory, number: int
 ) -> None:
-    directory = await real_directory.open()
+    directory = await real_dir.open()
     directory.fail(OSError(number, os.strerror(number)))
     assert directory.failed is None
 
 
 @pytest.mark.parametrize("number", [errno.EIO, errno.EROFS, errno.ENODEV, errno.ESTALE, 4711])
-async def test_an_io_error_takes_the_directory_offline(real_directory: RealLogDirectory, number: int) -> None:
-    directory = await real_directory.open()
+async def test_an_io_error_takes_the_directory_offline(real_dir: RealDirectory, number: int) -> None:
+    directory = await real_dir.open()
     directory.fail(failure := OSError(number, os.strerror(number)))
     directory.fail(OSError(errno.EIO, "Input/output error"))
     assert directory.failed is failure
 
 
 async def test_deleting_a_partition_during_its_flush_does_not_take_the_directory_offline(
-    real_directory: RealLogDirectory, monkeypatch: pytest.MonkeyPatch
+    real_dir: RealDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real_directory.disk = SystemDisk(str(real_directory.path), SystemOffLoop())
-    directory = await real_directory.open()
+    real_dir.disk = SystemDisk(str(real_dir.path), SystemOffLoop())
+    directory = await real_dir.open()
     log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     filled(log, 30)
     waiting, go, sync = trio.Event(), trio.Event(), SystemFile.sync
@@ -295,10 +289,10 @@ async def test_deleting_a_partition_during_its_flush_does_not_take_the_directory
 
 
 async def test_deleting_a_partition_while_its_epochs_are_written_does_not_take_the_directory_offline(
-    real_directory: RealLogDirectory, monkeypatch: pytest.MonkeyPatch
+    real_dir: RealDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", -1)
-    directory = await real_directory.open()
+    directory = await real_dir.open()
     log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     log.append(batch(), 0, NOW)
     waiting, go = trio.Event(), trio.Event()
@@ -319,9 +313,9 @@ async def test_deleting_a_partition_while_its_epochs_are_written_does_not_take_t
 
 
 async def test_a_file_that_cannot_be_removed_does_not_stop_the_background_work(
-    real_directory: RealLogDirectory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    real_dir: RealDirectory, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    directory = await real_directory.open()
+    directory = await real_dir.open()
     for partition in range(3):
         await directory.create_log(TopicPartition("topic", partition), TOPIC_ID, SMALL)
     rename = SystemDisk.rename
@@ -335,7 +329,7 @@ async def test_a_file_that_cannot_be_removed_does_not_stop_the_background_work(
     await directory.delete_logs([TopicPartition("topic", index) for index in range(3)])
     assert "topic-1 cannot be renamed" in caplog.text
     assert directory.failed is not None
-    assert sorted(path.name for path in real_directory.path.iterdir() if path.is_dir()) == [
+    assert sorted(path.name for path in real_dir.path.iterdir() if path.is_dir()) == [
         f"topic-0.{TOPIC_ID.hex()}-delete",
         "topic-1",
         f"topic-2.{TOPIC_ID.hex()}-delete",
@@ -343,10 +337,10 @@ async def test_a_file_that_cannot_be_removed_does_not_stop_the_background_work(
 
 
 async def test_deleting_a_topic_lists_no_directory_and_fsyncs_once(
-    real_directory: RealLogDirectory, monkeypatch: pytest.MonkeyPatch
+    real_dir: RealDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Listing a directory takes time for each partition, and one fsync is enough for all partitions."""
-    directory = await real_directory.open()
+    directory = await real_dir.open()
     for partition in range(20):
         await directory.create_log(TopicPartition("topic", partition), TOPIC_ID, SMALL)
     listed, synced = [], []
@@ -361,14 +355,14 @@ async def test_deleting_a_topic_lists_no_directory_and_fsyncs_once(
 
 
 async def test_background_work_continues_on_a_full_disk(
-    real_directory: RealLogDirectory,
+    real_dir: RealDirectory,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
     autojump_clock: trio.testing.MockClock,
 ) -> None:
     """Files are still removed, logs that need no space are flushed, and one log line reports the full disk."""
     monkeypatch.setattr(flusher, "REPLAYED_BYTES_MAX", -1)
-    directory = await real_directory.open()
+    directory = await real_dir.open()
     needs = await directory.create_log(TopicPartition("needs", 0), TOPIC_ID, replace(LogConfig(), flush_ms=0))
     other = await directory.create_log(TopicPartition("other", 0), TOPIC_ID, replace(LogConfig(), flush_ms=0))
     await directory.create_log(TopicPartition("old", 0), TOPIC_ID, SMALL)
@@ -386,22 +380,22 @@ async def test_background_work_continues_on_a_full_disk(
         nursery.start_soon(directory.run)
         with monkeypatch.context() as patch:
             patch.setattr(SystemFile, "append", full)
-            real_directory.now_ms += 60_000
+            real_dir.now_ms += 60_000
             await trio.sleep(5)
-            assert not list(real_directory.path.glob("old-0*"))
+            assert not list(real_dir.path.glob("old-0*"))
             assert (needs.recovery_point, other.recovery_point) == (0, 1)
             assert caplog.text.count("background work failed and is retried") == 1
-        real_directory.now_ms += 60_000
+        real_dir.now_ms += 60_000
         await trio.sleep(2)
         nursery.cancel_scope.cancel()
     assert needs.recovery_point == 1
-    assert real_directory.offsets("recovery-point-offset-checkpoint") == {("needs", 0): 1, ("other", 0): 1}
+    assert real_dir.offsets("recovery-point-offset-checkpoint") == {("needs", 0): 1, ("other", 0): 1}
 
 
 async def test_a_log_that_cannot_be_closed_prevents_a_clean_shutdown_but_other_logs_are_closed(
-    real_directory: RealLogDirectory, monkeypatch: pytest.MonkeyPatch
+    real_dir: RealDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = await real_directory.open()
+    directory = await real_dir.open()
     damaged, sound = [
         await directory.create_log(TopicPartition("topic", partition), TOPIC_ID, SMALL) for partition in range(2)
     ]
@@ -414,45 +408,43 @@ async def test_a_log_that_cannot_be_closed_prevents_a_clean_shutdown_but_other_l
     with monkeypatch.context() as patch:
         patch.setattr(SealedSegment, "require_loaded", refuse)
         await directory.close(high_watermarks={TopicPartition("topic", 1): 6})
-    assert not (real_directory.path / ".kafka_cleanshutdown").exists()
-    assert real_directory.offsets("recovery-point-offset-checkpoint") == {("topic", 0): 0, ("topic", 1): 6}
+    assert not (real_dir.path / ".kafka_cleanshutdown").exists()
+    assert real_dir.offsets("recovery-point-offset-checkpoint") == {("topic", 0): 0, ("topic", 1): 6}
 
 
-async def test_a_log_that_went_offline_is_recovered_with_checksums_at_the_next_start(
-    real_directory: RealLogDirectory,
-) -> None:
-    directory = await real_directory.open()
+async def test_a_log_that_went_offline_is_recovered_with_checksums_at_the_next_start(real_dir: RealDirectory) -> None:
+    directory = await real_dir.open()
     filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
     directory.set_offline(TopicPartition("topic", 0))
     await directory.close(high_watermarks={})
-    assert not (real_directory.path / ".kafka_cleanshutdown").exists()
+    assert not (real_dir.path / ".kafka_cleanshutdown").exists()
 
 
-async def test_a_log_damaged_after_a_clean_shutdown_is_refused_by_every_start(real_directory: RealLogDirectory) -> None:
+async def test_a_log_damaged_after_a_clean_shutdown_is_refused_by_every_start(real_dir: RealDirectory) -> None:
     """The log ends at another offset than at its shutdown, which no crash explains."""
-    directory = await real_directory.open()
+    directory = await real_dir.open()
     for partition, count in enumerate((3, 9)):
         filled(await directory.create_log(TopicPartition("topic", partition), TOPIC_ID, LogConfig()), count)
     await directory.close(high_watermarks={})
-    one, other = (real_directory.path / f"topic-{partition}" / f"{0:020d}.log" for partition in range(2))
+    one, other = (real_dir.path / f"topic-{partition}" / f"{0:020d}.log" for partition in range(2))
     one.write_bytes(other.read_bytes())
     for _ in range(3):
-        directory = await real_directory.open()
+        directory = await real_dir.open()
         with pytest.raises(CorruptLog, match="its last segment is not its own"):
             await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, LogConfig())
         filled(await directory.open_log(TopicPartition("topic", 1), TOPIC_ID, LogConfig()), 1)
         await directory.close(high_watermarks={})
 
 
-async def test_only_the_partition_with_unreadable_metadata_goes_offline(real_directory: RealLogDirectory) -> None:
-    directory = await real_directory.open()
+async def test_only_the_partition_with_unreadable_metadata_goes_offline(real_dir: RealDirectory) -> None:
+    directory = await real_dir.open()
     for partition in range(2):
         filled(await directory.create_log(TopicPartition("topic", partition), TOPIC_ID, SMALL), 3)
     await directory.close(high_watermarks={})
-    metadata = real_directory.path / "topic-0" / "partition.metadata"
+    metadata = real_dir.path / "topic-0" / "partition.metadata"
     metadata.unlink()
     metadata.mkdir()
-    directory = await real_directory.open()
+    directory = await real_dir.open()
     with pytest.raises(CorruptLog, match="does not say"):
         await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     assert (await directory.open_log(TopicPartition("topic", 1), TOPIC_ID, SMALL)).log_end_offset == 6
@@ -460,9 +452,9 @@ async def test_only_the_partition_with_unreadable_metadata_goes_offline(real_dir
 
 @pytest.mark.parametrize("refused", ["partition.metadata", ".log"])
 async def test_a_partition_that_cannot_be_created_leaves_no_files(
-    real_directory: RealLogDirectory, monkeypatch: pytest.MonkeyPatch, refused: str
+    real_dir: RealDirectory, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
-    directory = await real_directory.open()
+    directory = await real_dir.open()
     opened = SystemDisk.open
 
     def full(disk: SystemDisk, path: str, *, create: bool = False) -> SystemFile:
@@ -474,94 +466,88 @@ async def test_a_partition_that_cannot_be_created_leaves_no_files(
         patch.setattr(SystemDisk, "open", full)
         with pytest.raises(OSError, match="No space"):
             await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
-    assert (directory.partitions(), list(real_directory.path.glob("topic-0*"))) == ([], [])
+    assert (directory.partitions(), list(real_dir.path.glob("topic-0*"))) == ([], [])
     filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
     await directory.close(high_watermarks={})
-    assert (real_directory.path / ".kafka_cleanshutdown").exists()
+    assert (real_dir.path / ".kafka_cleanshutdown").exists()
 
 
-async def test_an_interrupted_creation_of_a_partition_is_finished_by_the_next_start(
-    real_directory: RealLogDirectory,
-) -> None:
-    (real_directory.path / "topic-0").mkdir()
-    directory = await real_directory.open()
+async def test_an_interrupted_creation_of_a_partition_is_finished_by_the_next_start(real_dir: RealDirectory) -> None:
+    (real_dir.path / "topic-0").mkdir()
+    directory = await real_dir.open()
     assert (await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)).log_end_offset == 0
     await directory.close(high_watermarks={})
-    assert [one.topic_id for one in (await real_directory.open()).partitions()] == [TOPIC_ID]
+    assert [one.topic_id for one in (await real_dir.open()).partitions()] == [TOPIC_ID]
 
 
-async def test_a_partition_with_checkpointed_records_is_not_created_again(real_directory: RealLogDirectory) -> None:
-    directory = await real_directory.open()
+async def test_a_partition_with_checkpointed_records_is_not_created_again(real_dir: RealDirectory) -> None:
+    directory = await real_dir.open()
     filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
     await directory.close(high_watermarks={TopicPartition("topic", 0): 6})
-    for path in real_directory.path.glob("topic-0/*"):
+    for path in real_dir.path.glob("topic-0/*"):
         path.unlink()
     with pytest.raises(CorruptLog, match="does not say"):
-        await (await real_directory.open()).open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
+        await (await real_dir.open()).open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
 
 
 @pytest.mark.parametrize("is_known", [True, False])
 async def test_a_log_whose_segments_are_missing_is_offline_instead_of_empty(
-    real_directory: RealLogDirectory, is_known: bool
+    real_dir: RealDirectory, is_known: bool
 ) -> None:
-    directory = await real_directory.open()
+    directory = await real_dir.open()
     filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
     if is_known:
         await directory.checkpoint_high_watermarks({TopicPartition("topic", 0): 6})
-    real_directory.crash()
-    (real_directory.path / "topic-0" / f"{0:020d}.log").unlink()
-    directory = await real_directory.open()
+    real_dir.crash()
+    (real_dir.path / "topic-0" / f"{0:020d}.log").unlink()
+    directory = await real_dir.open()
     if is_known:
         with pytest.raises(CorruptLog, match="topic-0 holds no segment, though there were records in it"):
             await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
-        assert not list(real_directory.path.glob("topic-0/*.log"))
+        assert not list(real_dir.path.glob("topic-0/*.log"))
     else:
         assert (await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)).log_end_offset == 0
 
 
-async def test_a_stray_partition_is_renamed_and_kept(
-    real_directory: RealLogDirectory, caplog: pytest.LogCaptureFixture
-) -> None:
-    directory = await real_directory.open()
+async def test_a_stray_partition_is_renamed_and_kept(real_dir: RealDirectory, caplog: pytest.LogCaptureFixture) -> None:
+    directory = await real_dir.open()
     filled(await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL), 3)
     await directory.close(high_watermarks={TopicPartition("topic", 0): 6})
-    directory = await real_directory.open()
+    directory = await real_dir.open()
     await directory.set_aside(directory.partitions())
     stray = f"topic-0.{TOPIC_ID.hex()}-stray"
-    assert f"{real_directory.path}/topic-0 belongs to a topic" in caplog.text
+    assert f"{real_dir.path}/topic-0 belongs to a topic" in caplog.text
     assert stray in caplog.text
     assert (directory.partitions(), directory.high_watermark(TopicPartition("topic", 0))) == ([], 0)
-    assert (real_directory.path / stray / f"{0:020d}.log").stat().st_size > 0
+    assert (real_dir.path / stray / f"{0:020d}.log").stat().st_size > 0
     again = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     assert again.log_end_offset == 0
-    real_directory.now_ms += 10**9
+    real_dir.now_ms += 10**9
     await directory.close(high_watermarks={})
-    await real_directory.open()
-    assert (real_directory.path / stray).exists()
+    await real_dir.open()
+    assert (real_dir.path / stray).exists()
 
 
-async def test_a_log_that_ends_below_its_recovery_point_is_damaged_even_after_a_crash(
-    real_directory: RealLogDirectory,
-) -> None:
-    directory = await real_directory.open()
+async def test_a_log_that_ends_below_its_recovery_point_is_damaged_even_after_a_crash(real_dir: RealDirectory) -> None:
+    directory = await real_dir.open()
     log = await directory.create_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     log.append(batch(b"a"), 0, NOW)
     end_of_first = log.size_bytes
     log.append(batch(b"b"), 0, NOW)
     await log.flush()
     await directory.checkpoint()
-    real_directory.crash()
-    os.truncate(real_directory.path / "topic-0" / f"{0:020d}.log", end_of_first)
-    directory = await real_directory.open()
+    real_dir.crash()
+    os.truncate(real_dir.path / "topic-0" / f"{0:020d}.log", end_of_first)
+    directory = await real_dir.open()
     with pytest.raises(CorruptLog, match="ends at offset 1; all below 2 was synced"):
         await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
 
 
 @pytest.mark.parametrize("restart", [False, True])
 async def test_a_new_topic_does_not_inherit_the_checkpoints_of_a_deleted_topic_with_its_name(
-    real_directory: RealLogDirectory, restart: bool
+    real_dir: RealDirectory, restart: bool
 ) -> None:
-    directory = await real_directory.open()
+    directory = await real_dir.open()
     for topic in ("topic", "other"):
         log = await directory.create_log(TopicPartition(topic, 0), TOPIC_ID, SMALL)
         filled(log, 9)
@@ -571,21 +557,21 @@ async def test_a_new_topic_does_not_inherit_the_checkpoints_of_a_deleted_topic_w
     await directory.checkpoint()
     await directory.checkpoint_high_watermarks({TopicPartition("topic", 0): end, TopicPartition("other", 0): end})
     if restart:
-        real_directory.crash()
-        directory = await real_directory.open()
+        real_dir.crash()
+        directory = await real_dir.open()
         await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
     await directory.delete_logs([TopicPartition("topic", 0)])
     for name in ("recovery-point-offset-checkpoint", "replication-offset-checkpoint"):
-        assert real_directory.offsets(name) == {("other", 0): end}
-    assert real_directory.offsets("log-start-offset-checkpoint") == {}
+        assert real_dir.offsets(name) == {("other", 0): end}
+    assert real_dir.offsets("log-start-offset-checkpoint") == {}
     log = await directory.create_log(TopicPartition("topic", 0), bytes(reversed(TOPIC_ID)), SMALL)
     assert (log.log_start_offset, log.log_end_offset) == (0, 0)
 
 
 async def test_a_high_watermark_is_checkpointed_once_the_directory_of_its_log_is_durable(
-    real_directory: RealLogDirectory, monkeypatch: pytest.MonkeyPatch
+    real_dir: RealDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    directory = await real_directory.open()
+    directory = await real_dir.open()
     for index in range(2):
         filled(await directory.create_log(TopicPartition("topic", index), TOPIC_ID, SMALL), 2)
 
@@ -595,19 +581,19 @@ async def test_a_high_watermark_is_checkpointed_once_the_directory_of_its_log_is
 
     monkeypatch.setattr(SystemDisk, "sync_directory", refuse)
     await directory.checkpoint_high_watermarks({TopicPartition("topic", 0): 2, TopicPartition("topic", 1): 2})
-    assert real_directory.offsets("replication-offset-checkpoint") == {("topic", 1): 2}
+    assert real_dir.offsets("replication-offset-checkpoint") == {("topic", 1): 2}
 
 
 @pytest.mark.parametrize("marker", [None, b'{"version":0,"brokerEpoch":17}'])
 async def test_a_broker_that_fails_to_start_restores_the_clean_shutdown_file(
-    real_directory: RealLogDirectory, marker: bytes | None
+    real_dir: RealDirectory, marker: bytes | None
 ) -> None:
-    path = real_directory.path / ".kafka_cleanshutdown"
+    path = real_dir.path / ".kafka_cleanshutdown"
     if marker is not None:
         path.write_bytes(marker)
-    directory = await real_directory.open()
+    directory = await real_dir.open()
     assert not path.exists()
     await directory.leave_untouched()
     assert (path.read_bytes() if path.exists() else None) == marker
-    assert not (real_directory.path / ".lock").exists()
-    assert (await real_directory.open()).clean is (marker is not None)
+    assert not (real_dir.path / ".lock").exists()
+    assert (await real_dir.open()).clean is (marker is not None)
