@@ -1,4 +1,4 @@
-"""A topic that is to be created: by the command line, the test fixture, or a start."""
+"""The settings of a new topic, which the command line, the test fixture or a start creates."""
 
 from __future__ import annotations
 

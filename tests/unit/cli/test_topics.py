@@ -56,7 +56,7 @@ class FakeAdmin:
 def admin(monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
     played = FakeAdmin()
 
-    def ask(bootstrap: Sequence[Address], work: Callable[[PlayedAdmin], Awaitable[None]]) -> None:
+    def ask(bootstrap: Sequence[Address], work: Callable[[FakeAdmin], Awaitable[None]]) -> None:
         assert bootstrap == (Address("127.0.0.1", 9092),)
         try:
             trio.run(work, played)
@@ -89,28 +89,28 @@ def test_describe_prints_partitions_and_the_configs_set_on_the_topic(admin: Fake
     )
 
 
-def test_topics_are_listed_as_json(admin: PlayedAdmin) -> None:
+def test_topics_are_listed_as_json(admin: FakeAdmin) -> None:
     assert json.loads(run("list", "--json").stdout) == [
         {"topic": "orders", "partitions": 1, "replicas": 2},
         {"topic": "a", "partitions": 2, "replicas": 2},
     ]
 
 
-def test_topics_are_described_as_json(admin: PlayedAdmin) -> None:
+def test_topics_are_described_as_json(admin: FakeAdmin) -> None:
     part = {"partition": 0, "leader": 1, "epoch": 4, "replicas": [1, 2], "isr": [1]}
     assert json.loads(run("describe", "a", "--json").stdout) == [
         {"topic": "a", "configs": {"cleanup.policy": "compact", "retention.ms": "5"}, "partitions": [part, part]}
     ]
 
 
-def test_topics_that_exist_are_described_although_another_does_not(admin: PlayedAdmin) -> None:
+def test_topics_that_exist_are_described_although_another_does_not(admin: FakeAdmin) -> None:
     result = CliRunner().invoke(command, ["topics", "describe", "nope", "orders"])
     assert result.exit_code == 1
     assert result.stdout.startswith("orders\nPARTITION")
     assert result.stderr == "Error: Topic 'nope' (UNKNOWN_TOPIC_OR_PARTITION)\n"
 
 
-def test_topics_are_created_altered_and_deleted(admin: PlayedAdmin) -> None:
+def test_topics_are_created_altered_and_deleted(admin: FakeAdmin) -> None:
     created = run("create", "a:2:retention.ms=7", "--set", "retention.ms=5")
     assert created.stdout == "Created the topic a with 2 partitions.\n"
     assert run("create", "orders").stdout == "Created the topic orders with 1 partition.\n"
@@ -119,14 +119,14 @@ def test_topics_are_created_altered_and_deleted(admin: PlayedAdmin) -> None:
     assert admin.asked == [("a", 2, -1, {"retention.ms": "5"}), ("orders", -1, -1, {}), ("a", 5), ("a",), ("b",)]
 
 
-def test_a_topic_that_exists_is_refused_unless_that_is_allowed(admin: PlayedAdmin) -> None:
+def test_a_topic_that_exists_is_refused_unless_that_is_allowed(admin: FakeAdmin) -> None:
     refused = CliRunner().invoke(command, ["topics", "create", "a:9"])
     assert (refused.exit_code, refused.stdout) == (1, "")
     assert "TOPIC_ALREADY_EXISTS" in refused.stderr
     assert run("create", "a:9", "--if-not-exists").stdout == "The topic a exists already and stays as it is.\n"
 
 
-def test_two_numbers_of_partitions_contradict_each_other(admin: PlayedAdmin) -> None:
+def test_two_numbers_of_partitions_contradict_each_other(admin: FakeAdmin) -> None:
     result = CliRunner().invoke(command, ["topics", "create", "a:2", "--partitions", "3"])
     assert (result.exit_code, admin.asked) == (2, [])
     assert "a:2 and --partitions 3: give one of them" in result.stderr
