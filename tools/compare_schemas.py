@@ -1,11 +1,9 @@
 """Comparison of the declarations in `wire` with Kafka's own schemas, which are copied to tests/data/protocol.
 
 Both sides are converted to the same rows, one for each field of each message: its path, type, versions, nullable
-versions,
-tag, whether it is ignorable, and its default. `python -m tools.compare_schemas` prints the differences and exits with 1
-if
-there are any. Properties without influence on the bytes (entityType, mapKey, zeroCopy) are left out. So are messages
-without any remaining version, and the two headers, which `wire.header` encodes by hand.
+versions, tag, whether it is ignorable, and its default. `python -m tools.compare_schemas` prints the differences and
+exits with 1 if there are any. Properties without influence on the bytes (entityType, mapKey, zeroCopy) are left out. So
+are messages without any remaining version, and the two headers, which `wire.header` encodes by hand.
 """
 
 import json

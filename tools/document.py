@@ -1,8 +1,7 @@
 """A generator of those parts of `docs/` that repeat tables of the code.
 
 In a page, a generated part is between `<!-- generated: NAME -->` and `<!-- end -->`. `python -m tools.document` writes
-all
-parts again. `tests/unit/arch/test_docs.py` fails if a page differs from the code.
+all parts again. `tests/unit/arch/test_docs.py` fails if a page differs from the code.
 """
 
 from __future__ import annotations

@@ -42,8 +42,7 @@ def fetch() -> None:
     """Download the connector into Ivy's cache; raise NoConnector if that fails.
 
     Each attempt runs in its own process, because a failed launch leaves its process without a JVM. The second attempt
-    uses only
-    Maven Central, since a pom without its jar in `~/.m2` breaks Ivy's default resolvers.
+    uses only Maven Central, since a pom without its jar in `~/.m2` breaks Ivy's default resolvers.
     """
     if CONNECTOR_JAR.exists():
         return

@@ -1,8 +1,7 @@
 """The rules of this repository that ruff, mypy and import-linter cannot check.
 
 A rule is a function that yields (line, fault) for one file. `tests/unit/arch` plants a violation of each rule. `python
--m
-tools.tidy` applies all rules to all files that git tracks or would add, prints the faults, and exits with 1 if any.
+-m tools.tidy` applies all rules to all files that git tracks or would add, prints the faults, and exits with 1 if any.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Copies of a topic in transactions by members of a group, while copiers and the broker are killed.
 
 A copier knows its position only from the committed offsets of the group. The broker is killed, and copiers stop, at
-random
-steps: between poll, produce and commit, or while the broker handles one of them.
+random steps: between poll, produce and commit, or while the broker handles one of them.
 """
 
 from __future__ import annotations

@@ -27,8 +27,7 @@ class ToolRun:
 
     In arguments and text {host}, {one} and {two} stand for the broker's address and log directories, {files} for the
     directory of the test's files; other names come from the test. In the output "…" matches anything within a line, and
-    a line
-    with only "…" matches any lines. The number of spaces between words does not matter.
+    a line with only "…" matches any lines. The number of spaces between words does not matter.
     """
 
     tool: str

@@ -74,8 +74,7 @@ def test_a_group_is_upgraded_member_by_member_and_back(start_broker: Callable[..
     """The assignor is eager.
 
     From generation 2 on, librdkafka's cooperative assignor adds fields to assignments, with which a group cannot be
-    upgraded,
-    in Kafka either.
+    upgraded, in Kafka either.
     """
     old = ConfluentMember
     with ExitStack() as stack:

@@ -1,9 +1,8 @@
 """Tests of any damage to any kind of file in a log directory, after a controlled shutdown and after a kill.
 
 A file that can be rebuilt is rebuilt. Otherwise the partition is offline or the broker does not start, and the log or
-the
-error names the file or its partition. No damaged record is served, and no record of a served partition is missing. All
-other partitions are served completely.
+the error names the file or its partition. No damaged record is served, and no record of a served partition is missing.
+All other partitions are served completely.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Tests of damage to files of transactions, internal topics and interrupted work, in a directory that Kafka wrote.
 
 As in `test_bad_files`, a file that can be rebuilt is rebuilt; otherwise its partition is offline. A coordinator whose
-log
-is offline is unavailable, and never answers as if it had no groups or transactions.
+log is offline is unavailable, and never answers as if it had no groups or transactions.
 """
 
 from __future__ import annotations

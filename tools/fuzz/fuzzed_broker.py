@@ -1,10 +1,8 @@
 """A broker in this process without sockets, and the checks after each input.
 
 Every request is answered in order with a response that decodes, or the connection ends. No traceback is logged. The
-memory
-is proportional to the input. After the peer has disconnected, no task is left. From time to time another connection,
-the
-canary, produces and consumes. At the end the log is valid and has all records of the canary.
+memory is proportional to the input. After the peer has disconnected, no task is left. From time to time another
+connection, the canary, produces and consumes. At the end the log is valid and has all records of the canary.
 """
 
 from __future__ import annotations

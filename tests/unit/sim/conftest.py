@@ -36,8 +36,7 @@ def apart() -> Apart:
     """Return a function `apart(scene)` that runs `await scene(simulation)` in another process.
 
     The function returns the scene's result and the digest of its run. Its arguments `hash_seed`, `junk` (objects on the
-    heap)
-    and `threshold` (of the garbage collector) make two processes differ.
+    heap) and `threshold` (of the garbage collector) make two processes differ.
     """
 
     def run(

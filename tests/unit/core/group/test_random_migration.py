@@ -1,8 +1,7 @@
 """Random events in groups whose members change their protocol at any time.
 
 A partition never has two owners, and in the end exactly one. After each step the records define the machine's state.
-This
-also holds if members crash and if the log refuses records.
+This also holds if members crash and if the log refuses records.
 """
 
 from __future__ import annotations
@@ -248,8 +247,7 @@ class RandomMixedGroup:
         """Check that no partition has two owners, and that the records define the machine's state.
 
         As in Kafka, a cooperative member may learn late that it lost a partition when its group was upgraded or while
-        it sent no
-        heartbeats. For such a member the broker's assignment counts.
+        it sent no heartbeats. For such a member the broker's assignment counts.
         """
         trusted = () if self.cooperative or self.hard else self.members.values()
         believed = Counter(

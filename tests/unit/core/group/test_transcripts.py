@@ -3,8 +3,7 @@
 
 A line that begins with ">" is a request. The lines after it are the response and then the records, each after a "+".
 Members of the topic `t` have short names; "-" is a tombstone, and "3@2" is partition 3, assigned since epoch 2. Each
-file
-tells of one group from its first member on.
+file tells of one group from its first member on.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Transcripts of one partition leader in `*.txt` beside this file.
 
 A line that begins with ">" is an event or a question; the lines after it are the resulting state or the answer. Each
-file
-tells of one partition from its creation on. "leo" is the log end offset, "durable" the offset below which all records
-are
-durable, "hw" the high watermark and "lso" the last stable offset.
+file tells of one partition from its creation on. "leo" is the log end offset, "durable" the offset below which all
+records are durable, "hw" the high watermark and "lso" the last stable offset.
 """
 
 from __future__ import annotations
