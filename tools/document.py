@@ -1,4 +1,4 @@
-"""A generator of those parts of `docs/` that repeat tables of the code.
+"""A generator of the parts of `docs/` that repeat tables of the code.
 
 In a page, a generated part is between `<!-- generated: NAME -->` and `<!-- end -->`. `python -m tools.document` writes
 all parts again. `tests/unit/arch/test_docs.py` fails if a page differs from the code.

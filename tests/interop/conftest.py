@@ -64,7 +64,7 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
 def bootstrap(request: pytest.FixtureRequest) -> str:
     """Return the address of the broker that the tests of a file share.
 
-    `PYKBROKER_TEST_BOOTSTRAP` replaces this address. The address of an Apache Kafka node makes the tests check
+    `PYKBROKER_TEST_BOOTSTRAP` replaces this address. Running the tests with Apache Kafka's address checks the tests
     themselves.
     """
     other = os.environ.get("PYKBROKER_TEST_BOOTSTRAP")

@@ -43,7 +43,7 @@ class ToolRun:
 
 
 def transcript(file: Path) -> dict[str, ToolRun]:
-    """Map each title to the run in a file.
+    """Return the runs in a file by title.
 
     A run is written as "# title", then "$ script arguments" ("~" if the lines may have any order), and then its output.
     """

@@ -119,7 +119,7 @@ def take(reading: Reading, count: int) -> list[tuple[int, Message]]:
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    """Wait until `condition` holds. The condition may raise exceptions until the broker or the client has caught up."""
+    """Wait until `condition` is true. It may raise exceptions until the broker or the client has caught up."""
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         with contextlib.suppress(Exception):

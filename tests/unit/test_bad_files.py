@@ -144,7 +144,7 @@ async def everything(directory: Path) -> dict[tuple[str, int], bytes | None]:
 
 
 def at(directory: Path, kind: str) -> Path:
-    """Return the path of this kind of file, in the newest segment if segments have such files."""
+    """Return the path of a file of this kind, in the newest segment if each segment has one."""
     if "LAST" not in kind:
         return directory / kind
     folder, name = kind.split("/")

@@ -114,6 +114,7 @@ class FuzzedPeer:
     """A connection of a client and its pump. `data` has all bytes that the broker sent."""
 
     def __init__(self, accept: Accept) -> None:
+        """A connection of a client without a socket. `data` has all bytes that the broker sent."""
         self.data = b""
         self._rest, self._gone = b"", False
         connection = accept(PEER, self)
@@ -136,7 +137,7 @@ class FuzzedPeer:
         self.turn()
 
     def turn(self) -> None:
-        """Run one pass of a pump."""
+        """Move bytes between the client and the connection once, as the network does."""
         connection = self.connection
         while not self._gone:
             self._take()
@@ -167,7 +168,7 @@ class FuzzedPeer:
         out.clear()
 
     def turned_and_ended(self) -> bool:
-        """Run one more pass of the pump; return whether the connection has ended."""
+        """Move bytes once more; return whether the connection has ended."""
         self.turn()
         return self._gone
 
@@ -429,7 +430,7 @@ def check_answer(request: bytes, reply: bytes) -> None:
 
 
 def bytes_of(part: Any) -> bytes:
-    """Return the bytes that a pump would send."""
+    """Return the bytes that would be sent for a reply."""
     if isinstance(part, FileSlice):
         return bytes(part.file.read_nowait(part.offset, part.size))
     return bytes(part)

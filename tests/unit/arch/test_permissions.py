@@ -39,7 +39,7 @@ def test_an_api_without_a_row_or_without_a_file_is_found():
 
 
 def permissions_not_in_table(name: str, source: str) -> set[tuple[str, str]]:
-    """Return the permissions that the file of an API names and its row in the table lacks."""
+    """Return the permissions that the file of an API mentions but that the API's row in the table does not have."""
     row = {(operation.name, resource.name) for operation, resource in PERMISSIONS[ApiKey[name.upper()]].parts}
     named = re.findall(r"Operation\.(\w+), (?:ResourceType|\*cluster)\.?(\w*)", source)
     return {(operation, resource) for operation, resource in named if (operation, resource) not in row}

@@ -40,7 +40,7 @@ class FakeBroker:
         return found
 
     def send(self, data: bytes) -> None:
-        """Pass bytes to the connection as a pump does, and close it if the bytes ended it."""
+        """Pass bytes to the connection as a socket would, and close the connection if the bytes ended it."""
         while data and not self.connection.ended:
             room = self.connection.room
             if room is None:

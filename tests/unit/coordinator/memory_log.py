@@ -16,7 +16,9 @@ from wire.records.control import transaction_marker
 
 
 class MemoryLog:
-    """An in-memory log that matches the Protocol `Journal`. With `held`, records are committed only by `commit`."""
+    """An in-memory log that matches the Protocol `Journal`. If `held` is true, only the method `commit` commits
+    records.
+    """
 
     def __init__(self, *, held: bool = False) -> None:
         self.leader_epoch, self.is_leader, self.held = 0, True, held

@@ -207,7 +207,7 @@ def test_a_record_that_does_not_fit_a_run_is_read_in_its_position(stored: Stored
         (b"", b""),
     ],
 )
-def test_a_damaged_record_is_refused_in_a_run_as_alone(stored: Stored) -> None:
+def test_a_damaged_record_is_refused_within_a_run_as_outside_of_one(stored: Stored) -> None:
     batch = batch_of([commit(0), stored, commit(1)])
     assert replayed(IN_RUNS, batch) == replayed(ONE_BY_ONE, batch) == "damaged"
 

@@ -329,7 +329,7 @@ async def test_a_new_transaction_waits_a_limited_time_for_the_markers_of_the_las
             coordinators.partitions["a", 0].commit()
         assert asked.refused == {}
         assert asked.verifications[place] is log.verifications.get(bumped.producer_id), (
-            "the verification is newer than the one that the marker voided"
+            "the verification is newer than the one that the marker invalidated"
         )
         assert await coordinators.state() is TransactionState.ONGOING
 
@@ -387,7 +387,7 @@ async def test_a_caller_that_waits_for_markers_gets_not_coordinator_if_leadershi
             assert await answer == TransactionAnswer(ErrorCode.NOT_COORDINATOR)
 
 
-async def test_a_marker_written_before_the_coordinator_is_asked_does_not_void_the_verification() -> None:
+async def test_a_marker_written_before_the_coordinator_is_asked_does_not_invalidate_the_verification() -> None:
     async with hosting() as coordinators:
         producer = await coordinators.begin(("a", 0), version=2)
         bumped = await coordinators.end(producer, commit=True, version=2)

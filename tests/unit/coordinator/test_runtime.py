@@ -401,7 +401,7 @@ async def test_loading_is_retried_after_the_log_could_not_be_read(autojump_clock
 
 
 class Faulty(GroupMachine):
-    """A group machine that raises an unexpected error in each tick and for one kind of request."""
+    """A group state machine that raises an unexpected error in each tick and for one kind of request."""
 
     def tick(self, now: Now) -> Any:
         raise ZeroDivisionError
@@ -458,7 +458,7 @@ async def test_a_fenced_producer_id_fails_only_its_own_request() -> None:
 
 
 class Busy:
-    """A machine whose timer is always due. It records the event-loop passes in which it ran."""
+    """A state machine whose timer is always due. It records the event-loop passes in which it ran."""
 
     deadline_ms = -inf
 
@@ -474,7 +474,7 @@ class Busy:
 
 
 class BusyPasses(trio.abc.Instrument):
-    """An instrument that records the event-loop passes in which a machine ran."""
+    """An instrument that records the event-loop passes in which a state machine ran."""
 
     def __init__(self) -> None:
         self.passes = 0

@@ -32,7 +32,7 @@ from wire.records.batch import batches
 
 MANY = 2_000
 SLOW = SHARE_NS + 1
-"""Nanoseconds that the clock advances at each reading, so that every share of the event loop is used up at once."""
+"""The nanoseconds that the clock advances at each reading, more than the time slice of a request."""
 
 
 @asynccontextmanager

@@ -23,7 +23,9 @@ METADATA: Machine[Any, Any, Any, Any] = ControllerHarness().machine
 
 
 @pytest.mark.parametrize("machine", [GROUPS, TRANSACTIONS, METADATA])
-def test_a_machine_with_an_empty_log_writes_no_records_when_it_is_loaded(machine: Machine[Any, Any, Any, Any]) -> None:
+def test_a_state_machine_with_an_empty_log_writes_no_records_when_it_is_loaded(
+    machine: Machine[Any, Any, Any, Any],
+) -> None:
     assert machine.deadline_ms == inf
     assert machine.loaded(Now(5, 1000)) == Outcome()
     assert machine.deadline_ms > 5

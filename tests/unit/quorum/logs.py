@@ -102,7 +102,7 @@ class MemoryJournal:
 
 
 def in_memory(journal: MemoryJournal, disk: Disk) -> Controller:
-    """Return the controller of a cluster of one broker with an in-memory log; `disk` holds its quorum state."""
+    """Return the controller of a cluster of one broker with an in-memory log; the quorum state is on `disk`."""
     image = ControllerHarness().open(1).freeze().image
     machine = ControllerMachine(ControllerSettings(1, CLUSTER), Configs(), random.Random(3), image)
     journal.log_end_offset = machine.next_offset
@@ -136,7 +136,7 @@ async def started_controller(
 ) -> Controller:
     """Start the controller of a directory; it answers requests once `run` is called.
 
-    `tick_ns` is added to the clock of the event-loop shares at each reading.
+    The clock that measures time slices of the event loop advances by `tick_ns` at each reading.
     """
     return await start_controller(
         await metadata_log(disk, rules),

@@ -1,4 +1,4 @@
-"""Tests of the controller around its machine: shared flushes, responses after commits, and a stop if the log fails."""
+"""Tests of the controller: flushes that requests share, responses after commits, and a stop if the log fails."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from wire.messages.incremental_alter_configs import (
 
 MANY = 2_000
 SLOW = SHARE_NS + 1
-"""Nanoseconds that the clock advances at each reading, so that every share of the event loop is used up at once."""
+"""The nanoseconds that the clock advances at each reading, more than the time slice of a request."""
 
 
 class PassCounter:
@@ -88,7 +88,7 @@ async def test_no_image_contains_only_some_partitions_of_a_new_topic(tmp_path: P
     async def look(controller: Controller) -> None:
         while True:
             await trio.lowlevel.checkpoint()
-            controller._shell._replies._due.set()  # A commit may be due at any time.
+            controller._shell._replies._due.set()  # A commit may become due at any moment of the request.
             seen.add(partition_count(controller))
 
     async with running_controller(disk_at(tmp_path), tick_ns=SLOW) as controller, trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""Test doubles for connections: a rig with a pump that only counts its calls, and handlers made of functions."""
+"""Test doubles for connections: one without a socket whose calls are counted, and handlers made of functions."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def shared(
 
 
 class Rig:
-    """A connection together with its pump."""
+    """A connection without a socket, and the pump that would move its bytes."""
 
     def __init__(self, tasks: Any, *handlers: Any, of: Shared | None = None, **options: Any) -> None:
         self.flushes = self.closes = 0
@@ -89,8 +89,8 @@ class Rig:
             self.connection.closed()
 
     def feed(self, data: bytes) -> int:
-        """Pass `data` to the connection while it wants input, as a pump does; return the number of
-        bytes that it took.
+        """Pass `data` to the connection while it wants input, as the network does; return the number of bytes that it
+        took.
         """
         given, connection = 0, self.connection
         while given < len(data) and not connection.ended:

@@ -1,4 +1,7 @@
-"""Tests of the budget for request bytes and held requests: connections above it wait, but none waits for ever."""
+"""Tests of the budget for request bytes and held requests: connections above it wait, but none waits for ever.
+
+A held request is one during which its connection starts no further request.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +111,7 @@ def test_unsent_replies_are_charged_to_the_budget() -> None:
 
 
 class Holding:
-    """A ListOffsets handler. Each of its requests holds its connection until its gate opens."""
+    """A ListOffsets handler whose requests hold their connection until the test opens their gate."""
 
     def __init__(self) -> None:
         self.gates: list[trio.Event] = []

@@ -387,7 +387,7 @@ async def test_queued_replies_are_limited_and_charged_to_the_budget() -> None:
 
 
 class Parking(Handler):
-    """A Fetch handler that waits until it is hurried, as a fetch below min_bytes does."""
+    """A Fetch handler that waits until the connection asks it to hurry, as a fetch below min_bytes does."""
 
     key: ClassVar = ApiKey.FETCH
     versions: ClassVar[str] = "4-18"

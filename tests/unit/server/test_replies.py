@@ -69,7 +69,7 @@ def test_a_queue_with_the_maximum_of_slots_is_full() -> None:
     assert replies.is_full
 
 
-def test_only_requests_with_a_hurry_callback_are_hurried() -> None:
+def test_hurrying_calls_the_callback_of_each_request_that_has_one() -> None:
     replies, (first, second), hurried = ReplyQueue(0), (slot(1), slot(2)), list[int]()
     replies.slots += [first, second]
     second.context.hurry = lambda: hurried.append(2)

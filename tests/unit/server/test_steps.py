@@ -1,4 +1,6 @@
-"""Tests of requests that take long: they run in several shares of the event loop, and so does encoding the response."""
+"""Tests of requests that take long: they run in several time slices of the event loop, and so does
+response encoding.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ LONG = ListOffsetsResponse(
 
 
 def slow_ticks() -> Ticks:
-    """Return a clock that makes every share of the event loop appear used up."""
+    """Return a clock that makes every time slice appear used up."""
     return Ticks(SHARE_NS + 1)
 
 
@@ -64,7 +66,7 @@ def answered(frame: bytes) -> ListOffsetsResponse:
 
 
 @pytest.mark.parametrize("steps", [0, 1, STEPS_A_LOOK, MANY])
-def test_steps_that_end_within_the_first_share_are_answered_at_once(steps: int) -> None:
+def test_steps_that_end_within_the_first_time_slice_are_answered_at_once(steps: int) -> None:
     rig = Rig(NoTasks(), stepping(steps, LONG), ECHO)
     rig.feed(ASKED + heartbeat(2))
     frames = rig.replies()
@@ -72,12 +74,12 @@ def test_steps_that_end_within_the_first_share_are_answered_at_once(steps: int) 
     assert answered(frames[0]) == LONG
 
 
-async def test_other_tasks_run_between_the_shares_of_longer_steps() -> None:
+async def test_other_tasks_run_between_the_time_slices_of_longer_steps() -> None:
     turns: list[int] = []
     others: list[int] = []
     done = trio.Event()
 
-    async def bystander() -> None:
+    async def other_task() -> None:
         while not done.is_set():
             others.append(len(turns))
             await trio.lowlevel.checkpoint()
@@ -86,23 +88,23 @@ async def test_other_tasks_run_between_the_shares_of_longer_steps() -> None:
         rig = Rig(nursery, stepping(MANY, LONG, turns), ECHO, ticks=slow_ticks())
         rig.feed(ASKED + heartbeat(2))
         assert (len(turns), rig.replies()) == (STEPS_A_LOOK, [])
-        nursery.start_soon(bystander)
+        nursery.start_soon(other_task)
         while not rig.replies():
             await trio.lowlevel.checkpoint()
         done.set()
     seen = [STEPS_A_LOOK, *others, MANY]
     assert max(later - sooner for sooner, later in pairwise(seen)) <= 2 * STEPS_A_LOOK  # Tasks run in any order.
-    assert others.count(MANY) > 3, "the response is encoded in shares as well"
+    assert others.count(MANY) > 3, "the response is encoded in time slices as well"
     assert answered(rig.replies()[0]) == LONG
     rig.feed(heartbeat(3))
     assert correlation_ids(rig.replies()) == [50, 2, 3]
 
 
-async def test_all_requests_with_steps_share_one_share_of_each_pass() -> None:
+async def test_all_requests_with_steps_share_one_time_slice_per_pass() -> None:
     turns: list[int] = []
     others: list[int] = []
 
-    async def bystander() -> None:
+    async def other_task() -> None:
         while len(turns) < ASKING * MANY:
             others.append(len(turns))
             await trio.lowlevel.checkpoint()
@@ -112,7 +114,7 @@ async def test_all_requests_with_steps_share_one_share_of_each_pass() -> None:
         rigs += [Rig(nursery, of=rigs[0].shared) for _ in range(ASKING - 1)]
         for rig in rigs:
             rig.feed(ASKED)
-        nursery.start_soon(bystander)
+        nursery.start_soon(other_task)
     assert max(later - sooner for sooner, later in pairwise(others)) <= 2 * STEPS_A_LOOK
     assert [answered(rig.replies()[0]) for rig in rigs] == [LONG] * ASKING
 
@@ -197,7 +199,7 @@ def asking_much(timestamp: int = 0) -> tuple[ListOffsetsRequest, bytes]:
 
 
 @pytest.mark.parametrize("ready", [True, False])
-async def test_a_large_request_is_decoded_in_several_shares(*, ready: bool) -> None:
+async def test_a_large_request_is_decoded_in_several_time_slices(*, ready: bool) -> None:
     asked: list[Any] = []
     others: list[int] = []
 
@@ -209,7 +211,7 @@ async def test_a_large_request_is_decoded_in_several_shares(*, ready: bool) -> N
         asked.append(request)
         return LONG if ready else Later(wait(), holds_connection=True)
 
-    async def bystander() -> None:
+    async def other_task() -> None:
         while len(asked) < 2:
             others.append(len(asked))
             await trio.lowlevel.checkpoint()
@@ -218,7 +220,7 @@ async def test_a_large_request_is_decoded_in_several_shares(*, ready: bool) -> N
     async with trio.open_nursery() as nursery:
         rig = Rig(nursery, Api(ApiKey.LIST_OFFSETS, "1-11", note), ECHO, ticks=slow_ticks())
         rigs = [rig, Rig(nursery, of=rig.shared)]
-        nursery.start_soon(bystander)
+        nursery.start_soon(other_task)
         for each_rig, data in zip(rigs, (frame, other), strict=True):
             # The frame is split so that it gets a buffer of its own.
             for at in range(0, len(data), LARGE_FRAME_BYTES + 10):

@@ -79,7 +79,7 @@ async def test_the_time_behind_earlier_responses_counts_as_response_queue_time()
     assert counted(rig).remote_ns == 50 + 10
 
 
-def test_the_time_in_which_a_peer_takes_no_replies_is_counted() -> None:
+def test_the_time_during_which_a_client_reads_no_responses_is_measured() -> None:
     clock = Clock()
     made = Connections(ApiTable([ECHO]), NoTasks(), Turns(clock), Limits())
     listener = Listener("PLAINTEXT", made)

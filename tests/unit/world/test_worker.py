@@ -26,7 +26,7 @@ NONE = msgspec.msgpack.encode(None)
 
 
 class Echo:
-    """A worker's machine that replies with the message, repeated."""
+    """A state machine for a worker that replies with the message, repeated."""
 
     def handle(self, message: bytes) -> bytes:
         if message == b"die":
@@ -80,7 +80,7 @@ async def test_a_worker_that_cannot_be_started_raises_worker_gone(monkeypatch: p
 
 @pytest.fixture
 def child() -> Iterator[subprocess.Popen[bytes]]:
-    """Start a worker process whose pipes the test holds."""
+    """Start a worker process with pipes to the test."""
     command = [sys.executable, "-m", PROGRAM, __name__, "Echo"]
     with subprocess.Popen(
         command,

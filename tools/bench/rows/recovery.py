@@ -1,4 +1,4 @@
-"""Starts on a directory with 1 GiB in `PARTITIONS` partitions: after kill -9 with nothing flushed, and after a stop.
+"""Starts on a directory with 1 GiB in `PARTITIONS` partitions, after kill -9 with nothing flushed and after a stop.
 
 Another row kills a broker under load and restarts it, with a minute of records above the recovery points of
 `LOADED_PARTITIONS` partitions.

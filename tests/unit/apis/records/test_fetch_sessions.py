@@ -241,7 +241,7 @@ async def test_a_fetch_does_not_wait_once_max_bytes_are_available(client: Client
 
 
 class OneTopic:
-    """A double of `Replicas` that finds topic "b" by id once `known` is set, and an authorizer that obeys `denied`."""
+    """A double of `Replicas` whose topic "b" exists once `known` is set, and an authorizer that denies `denied`."""
 
     def __init__(self) -> None:
         ((_, self._partition),) = located(FakeLog(3))

@@ -77,7 +77,7 @@ async def test_concurrent_requests_alternate_in_matching_ids() -> None:
 
 
 class Machines:
-    """A double of `Runtime` with five machines; each has one transaction."""
+    """A double of `Runtime` with five coordinators; each has one transaction."""
 
     def __init__(self) -> None:
         self.asked = 0

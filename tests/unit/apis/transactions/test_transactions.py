@@ -49,7 +49,7 @@ async def write(producer: TransactionalClient, topic: str, value: bytes, sequenc
     assert await producer.produce(topic, sequence, value=value) is OK
 
 
-async def test_read_committed_returns_committed_records_and_no_aborted_ones(producer: TransactionalClient) -> None:
+async def test_read_committed_returns_committed_records_and_no_aborted_records(producer: TransactionalClient) -> None:
     for sequence, (value, commit) in enumerate(((b"1", True), (b"2", False), (b"3", True))):
         await write(producer, "a", value, 0 if producer.version_2 else sequence)
         assert await producer.end(commit=commit) is OK

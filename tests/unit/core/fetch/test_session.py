@@ -63,8 +63,8 @@ def ask(
 
 
 def give(fetching: Fetching, **changed: dict[str, Any]) -> list[FetchedPartition]:
-    """Return the data of each requested partition. A name such as "a0" overrides fields; else the high
-    watermark is 5.
+    """Return the data of each requested partition. Named partitions, such as "a0", have other fields
+    than by default.
     """
     return [
         (

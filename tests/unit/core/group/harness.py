@@ -1,4 +1,4 @@
-"""A harness for a group machine: it replays decided records at once and keeps the reply to each caller."""
+"""A harness for the group state machine: it replays decided records at once and keeps the reply to each caller."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SESSION_MS, REBALANCE_MS = 10_000, 60_000
 
 
 class GroupHarness:
-    """A group machine and its log. Time only advances in `wait`, and `log` has every decided record."""
+    """A group state machine and its log. Time only advances in `wait`, and `log` has every decided record."""
 
     def __init__(self, settings: GroupSettings | None = None, log: Iterable[LogRecord] = (), now_ms: float = 0) -> None:
         self.settings = settings or GroupSettings(group_initial_rebalance_delay_ms=0)
@@ -48,7 +48,7 @@ class GroupHarness:
         return GroupMachine(self.settings, Random(1))
 
     def restarted(self) -> GroupHarness:
-        """Return another harness whose machine has replayed the same log."""
+        """Return another harness whose state machine has replayed the same log."""
         return GroupHarness(self.settings, self.log, self.now_ms)
 
     def ask(self, request: Any, version: int, token: Any = None, client: str = "c") -> Any:

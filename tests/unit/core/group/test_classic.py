@@ -77,7 +77,7 @@ def test_a_join_group_with_an_unknown_member_or_protocol_is_refused() -> None:
     assert harness.join(protocols={"roundrobin": b""}) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
 
 
-def test_the_protocol_with_most_votes_among_those_all_members_support_is_selected() -> None:
+def test_the_most_voted_protocol_that_all_members_support_is_selected() -> None:
     harness = GroupHarness(GroupSettings(group_initial_rebalance_delay_ms=100))
     likes = (("a", "b", "c"), ("c", "b"), ("c", "b", "a"), ("c", "x", "b"))
     for number, names in enumerate(likes):

@@ -40,7 +40,7 @@ def topics(**partitions: int) -> TopicsImage:
 
 
 class ConsumerGroupHarness(GroupHarness):
-    """A consumer group: its machine, its topics, and the epoch and partitions of each member by name."""
+    """A consumer group: its state machine, its topics, and the epoch and partitions of each member by name."""
 
     def __init__(self, seen: TopicsImage | None = None, **fields: Any) -> None:
         self.seen = topics(t=4, u=2) if seen is None else seen

@@ -389,7 +389,7 @@ def test_classic_members_of_a_consumer_group_must_rejoin_and_sync_in_time() -> N
     ("policy", "up", "down"),
     [("disabled", False, False), ("upgrade", True, False), ("downgrade", False, True), ("bidirectional", True, True)],
 )
-def test_the_migration_policy_allows_upgrades_and_downgrades(policy: str, up: bool, down: bool) -> None:
+def test_the_migration_policy_config_enables_upgrades_and_downgrades(policy: str, up: bool, down: bool) -> None:
     harness = Mixed(settings=GroupSettings(group_initial_rebalance_delay_ms=0, group_consumer_migration_policy=policy))
     if up:
         assert harness.enter("c").error_code == 0

@@ -1,7 +1,7 @@
 """Random events in groups whose members change their protocol at any time.
 
-A partition never has two owners, and in the end exactly one. After each step the records define the machine's state.
-This also holds if members crash and if the log refuses records.
+A partition never has two owners, and in the end exactly one. After each step, replaying the records gives the state of
+the group. This also holds if members crash and if the log refuses records.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class Member:
 
 
 class RandomMixedGroup:
-    """A group whose classic clients are all eager or all cooperative. `shadow` is a machine that replays the records
-    only.
+    """A group whose classic clients are all eager or all cooperative. `shadow` is a state machine that only replays
+    records.
 
-    With `hard`, the log refuses records and members crash.
+    If `hard` is true, the log refuses records and members crash.
     """
 
     def __init__(self, seed: int, *, hard: bool) -> None:
@@ -244,7 +244,7 @@ class RandomMixedGroup:
     # ---- invariants
 
     def check(self) -> None:
-        """Check that no partition has two owners, and that the records define the machine's state.
+        """Check that no partition has two owners, and that replaying the records gives the state of the group.
 
         As in Kafka, a cooperative member may learn late that it lost a partition when its group was upgraded or while
         it sent no heartbeats. For such a member the broker's assignment counts.

@@ -155,7 +155,7 @@ class TranscriptRunner:
 
 
 def played(script: str) -> str:
-    """Return the script with the actual responses and records of the machine."""
+    """Return the script with the actual responses and records of the group."""
     stage, lines = TranscriptRunner(), list[str]()
     for line in script.splitlines():
         if line.startswith("#"):
@@ -166,6 +166,6 @@ def played(script: str) -> str:
 
 
 @pytest.mark.parametrize("play", PLAYS, ids=lambda path: path.stem)
-def test_each_transcript_matches_the_machine(play: Path) -> None:
+def test_each_transcript_matches_the_actual_responses_and_records(play: Path) -> None:
     script = play.read_text()
     assert played(script) == script

@@ -20,7 +20,7 @@ def written(appends: list[tuple[int, int]]) -> tuple[LeaderEpochs, list[int]]:
 
 
 @given(APPENDS)
-def test_the_epoch_of_each_offset_is_the_one_it_was_written_in(appends: list[tuple[int, int]]) -> None:
+def test_each_offset_has_the_epoch_in_which_it_was_written(appends: list[tuple[int, int]]) -> None:
     epochs, model = written(appends)
     assert [epochs.epoch_of(offset) for offset in range(len(model))] == model
 

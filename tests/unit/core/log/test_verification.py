@@ -48,14 +48,14 @@ def test_a_transaction_without_verification_does_not_begin(known: bool) -> None:
     assert refusal(producers, int(known), Verification(0, 0, 0)) is ErrorCode.INVALID_TXN_STATE
 
 
-def test_a_marker_between_verification_and_write_voids_the_verification() -> None:
+def test_a_marker_between_verification_and_write_invalidates_the_verification() -> None:
     producers = Producers()
     stale = producers.begin_verification(ID, 0, 0, 0)
     end(producers)
     assert refusal(producers, 0, stale) is ErrorCode.INVALID_TXN_STATE
     fresh = producers.begin_verification(ID, 0, 0, 0)
     assert refusal(producers, 0, stale) is ErrorCode.INVALID_TXN_STATE, (
-        "the old verification stays void after a new one has begun"
+        "the old verification stays invalid after a new one has begun"
     )
     write(producers, 0, fresh)
 

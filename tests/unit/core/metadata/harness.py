@@ -1,4 +1,4 @@
-"""A harness for the controller machine: it appends and replays the decided records, as the controller does."""
+"""A harness for the controller's state machine: it appends and replays the decided records, as the controller does."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ class Configs:
 
 
 class ControllerHarness:
-    """A controller machine and its log. `log` has every decided record, `decided` those of the last request."""
+    """The controller's state machine and its log. `log` has every decided record, `decided` those of
+    the last request.
+    """
 
     def __init__(self, image: MetadataImage = EMPTY, **settings: Any) -> None:
         self.settings = ControllerSettings(**{"node_id": 1, "cluster_id": CLUSTER, **settings})
@@ -125,7 +127,7 @@ class ControllerHarness:
         return self
 
     def replayed(self) -> MetadataImage:
-        """Return the image of another machine that has replayed the whole log."""
+        """Return the image of another state machine that has replayed the whole log."""
         machine = ControllerMachine(self.settings, Configs(), random.Random(0))
         for entry in self.log:
             machine.replay(entry)

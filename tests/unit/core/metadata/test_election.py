@@ -1,4 +1,4 @@
-"""Tests of leader elections: invariants after any change of the live brokers."""
+"""Tests of leader elections: invariants that hold whichever brokers are alive."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ COUNTS = {
 }  # counts of Kafka's DumpLogSegments
 
 
-def test_record_types_are_those_that_kafka_dumps() -> None:
+def test_our_count_of_each_record_type_equals_kafkas_dump() -> None:
     found = Counter(type(entry.value).__name__ for _, entries in golden_batches(*CLEAN_LOG) for entry in entries)
     assert found == COUNTS
 

@@ -1,4 +1,4 @@
-"""Tests of the controller machine with random requests, compared with a simple model of a cluster."""
+"""Tests of the controller's state machine with random requests, compared with a simple model of a cluster."""
 
 from __future__ import annotations
 

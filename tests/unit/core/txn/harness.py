@@ -1,4 +1,4 @@
-"""A harness for the transactions machine: it replays decided records at once and keeps the reply to each caller."""
+"""A harness for the transactions state machine: it replays decided records at once and keeps each reply."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Ids:
 
 
 class TransactionsHarness:
-    """A transactions machine and its log. `log` has all records, `wall_ms` is the wall clock.
+    """The transactions state machine and its log. `log` has all records, `wall_ms` is the wall clock.
 
     `replies` has the replies to callers that had to wait.
     """
@@ -70,7 +70,7 @@ class TransactionsHarness:
         return Now(self.wall_ms, self.wall_ms)
 
     def load(self, *before: LogRecord) -> None:
-        """Restart the machine: replay the log, after appending the given records to it."""
+        """Append the given records to the log, and restart the state machine from the log."""
         self.machine = TransactionsMachine(self.settings, self.ids)
         self.log.extend(before)
         for offset, record in enumerate(self.log):

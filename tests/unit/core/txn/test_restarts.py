@@ -1,4 +1,4 @@
-"""Tests of restarts: a machine that has replayed the log equals the machine that wrote it, after random requests."""
+"""Tests of restarts: after random requests, the replayed log gives the same transactions as before the restart."""
 
 from __future__ import annotations
 
@@ -44,9 +44,7 @@ def take(harness: TransactionsHarness, step: str, version: int, off: int) -> Non
 
 @settings(deadline=None)
 @given(EPOCHS, STEPS)
-def test_a_restarted_machine_equals_the_machine_that_wrote_the_log(
-    epoch: int, steps: list[tuple[str, int, int]]
-) -> None:
+def test_a_restart_restores_exactly_the_same_transactions(epoch: int, steps: list[tuple[str, int, int]]) -> None:
     harness = TransactionsHarness(abort_interval_ms=1)
     harness.ids.next = 200
     harness.load(at_epoch(epoch))

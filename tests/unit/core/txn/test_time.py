@@ -132,7 +132,7 @@ def test_a_decided_transaction_is_kept_until_the_marker_writer_asks() -> None:
     assert harness.replies.pop("writer") == Markers((harness.known,))
 
 
-def test_a_restarted_machine_returns_all_incomplete_transactions_to_the_marker_writer() -> None:
+def test_a_restart_returns_all_incomplete_transactions_to_the_marker_writer() -> None:
     harness = TransactionsHarness()
     harness.init()
     harness.add(ORDERS)
@@ -209,7 +209,7 @@ def test_the_number_of_callers_that_wait_for_one_transaction_is_limited() -> Non
 
 
 def prepared() -> TransactionsHarness:
-    """Return a machine with a transaction whose markers are not yet written."""
+    """Return a harness with a transaction whose markers are not yet written."""
     harness = TransactionsHarness()
     harness.init()
     harness.add(ORDERS)

@@ -78,7 +78,7 @@ def test_adding_the_same_partitions_again_writes_no_record() -> None:
     assert harness.known.started_ms == NOW_MS
 
 
-def test_partitions_of_unknown_fenced_and_early_producers_are_refused() -> None:
+def test_partitions_are_refused_for_unknown_fenced_and_concurrent_producers() -> None:
     harness = TransactionsHarness()
     assert harness.add(ORDERS) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     harness.init()
@@ -293,7 +293,7 @@ def test_each_state_change_of_kafka_is_decided_in_the_same_way(kind: str, partit
 
 
 def step(known: Transaction, after: Transaction) -> Transaction:
-    """Return our next record after `known` for the request that led Kafka to `after`."""
+    """Return the record that we write after `known`, for the request after which Kafka wrote `after`."""
     now_ms, version = after.updated_ms, after.client_version
     if after.state is TransactionState.EMPTY:
         return known.renewed(known.producer_id, known.epoch + 1, after.timeout_ms, now_ms)

@@ -165,7 +165,7 @@ async def test_records_above_the_high_watermark_or_the_recovery_point_are_not_co
     assert (await Cleanable.of(log, third.next_offset, NOW)).dirty_range.end == third.next_offset
 
 
-async def test_a_log_that_is_truncated_or_shrinks_during_compaction_is_left_alone(disk: SystemDisk) -> None:
+async def test_compaction_stops_if_its_log_is_truncated_or_shrinks_meanwhile(disk: SystemDisk) -> None:
     log = await filled(disk)
     calls = 0
 
@@ -183,7 +183,7 @@ async def test_a_log_that_is_truncated_or_shrinks_during_compaction_is_left_alon
     assert len(await last_values(log)) == len(KEYS)
 
 
-async def test_a_log_that_is_truncated_during_compaction_is_left_alone(disk: SystemDisk) -> None:
+async def test_compaction_stops_if_its_log_is_truncated_meanwhile(disk: SystemDisk) -> None:
     log = await filled(disk)
     await replace(log, segment_bytes=5000)
     calls = 0
@@ -220,7 +220,7 @@ async def test_a_batch_larger_than_a_piece_is_compacted(disk: SystemDisk, codec:
 
 
 @pytest.mark.parametrize("at", [1, 3, 9, 10, 11, 12, 13])
-async def test_a_log_that_is_deleted_during_compaction_is_left_alone(disk: SystemDisk, at: int) -> None:
+async def test_compaction_stops_if_its_log_is_deleted_meanwhile(disk: SystemDisk, at: int) -> None:
     log = await filled(disk)
     calls = 0
 

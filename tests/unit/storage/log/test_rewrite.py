@@ -1,4 +1,4 @@
-"""Tests of which batches are decompressed in a thread: exactly those that would block the event loop."""
+"""Tests of the choice of batches that are decompressed in a thread: exactly those that would block the event loop."""
 
 from __future__ import annotations
 
