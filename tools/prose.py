@@ -101,7 +101,9 @@ def sentences(source: Source) -> Iterator[tuple[int, str]]:
 
 
 def subjects(root: Path) -> list[str]:
-    """Return the subjects of the commits after FIRST_CHECKED, or an empty list without git or without that commit."""
+    """Return the subjects of the commits after FIRST_CHECKED; return an empty list without git or
+    without that commit.
+    """
     try:
         log = ["git", "log", "--no-merges", "--format=%s"]
         found = subprocess.run(log, cwd=root, check=True, capture_output=True, text=True).stdout.splitlines()

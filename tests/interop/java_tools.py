@@ -17,7 +17,7 @@ CLASSES = {
     "kafka-verifiable-consumer": f"{TOOLS}VerifiableConsumer",
     "kafka-verifiable-producer": f"{TOOLS}VerifiableProducer",
 }
-"""The main class of each of Kafka's scripts."""
+"""The main class of each of Kafka's scripts, by the name of the script."""
 NOISE = re.compile(r"^(SLF4J: |\tat |Caused by: |\tSuppressed: |\t\.\.\. ).*\n|^\n(?=exit)", re.MULTILINE)
 
 

@@ -172,7 +172,7 @@ def run_until_killed(bootstrap: str) -> None:
 def run_until_stopped(bootstrap: str) -> None:
     send(bootstrap, ["rolled"], messages(60), enable_idempotence=True, compression_type="gzip")
     send(bootstrap, ["stamped", "recoded", "codec-none"], messages(20), enable_idempotence=True)
-    with contextlib.suppress(KafkaError):  # a broker without DeleteRecords
+    with contextlib.suppress(KafkaError):  # raised by a broker without DeleteRecords
         shorten(bootstrap, "shortened", 33)
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=bootstrap)) as admin:
         admin.delete_topics(["deleted"])

@@ -61,7 +61,9 @@ def fill(client: RawClient) -> None:
     assert leaders(client, "full") == {ErrorCode.NONE: PARTITIONS_MAX}
 
 
-def test_partitions_leave_descriptors_for_clients(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_partitions_use_no_descriptors_that_are_reserved_for_clients(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
     broker = start_broker(program=FEW)
     with RawClient(broker.address) as client:
         code, message = create(client, "t", 240)

@@ -35,7 +35,7 @@ class RollingGroup:
         self.sent = 0
 
     def enter(self, kind: type[ConfluentMember]) -> None:
-        """Add a member at the end."""
+        """Add a member to the group."""
         member = kind(self.address, self.topic, self.group, None)
         self.stack.callback(member.close)
         self.members.append(member)

@@ -409,7 +409,7 @@ async def test_a_directory_that_is_not_a_partition_is_ignored(
 
 
 async def test_a_start_does_not_wait_for_the_session_of_a_killed_broker(tmp_path: Path) -> None:
-    """The session ends long after this test, in which the broker must already be serving."""
+    """The session of the killed broker would end long after this test."""
     configs = {**golden_configs(), "broker.session.timeout.ms": "3600000"}
     async with serving(unpack("unclean", tmp_path), configs=configs) as client:
         assert (await client.fetch("rolls", 0)).error_code == 0

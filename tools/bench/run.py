@@ -1,4 +1,6 @@
-"""Measure brokers side by side: ``python tools/bench/run.py [--peers kafka,kfake] [--only NAME] [--pairs 5]``."""
+"""Measure several brokers on this machine: ``python tools/bench/run.py [--peers kafka,kfake] [--only NAME] [--pairs
+5]``.
+"""
 
 from __future__ import annotations
 

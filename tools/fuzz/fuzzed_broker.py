@@ -111,7 +111,7 @@ class Errors(logging.Handler):
 
 
 class FuzzedPeer:
-    """A connection of a client and its pump. `data` has all bytes that the broker sent."""
+    """A connection of a client without a socket. `data` has all bytes that the broker sent."""
 
     def __init__(self, accept: Accept) -> None:
         """A connection of a client without a socket. `data` has all bytes that the broker sent."""

@@ -28,7 +28,7 @@ OWN_ID = 1
 COORDINATED = {"__consumer_offsets", "__transaction_state"}
 """The topics of coordinators. Their partitions have tasks, which do not count as leaked."""
 PARTITIONS_CHEAP, PARTITIONS_MAX = 20, 10_000
-"""Valid partition counts that are not sent, since creating so many partitions takes too long."""
+"""Valid partition counts between these numbers are not sent, since creating so many partitions takes too long."""
 WORDS = [
     value.to_bytes(size, "big", signed=True)
     for size in (1, 2, 4, 8)
@@ -57,7 +57,7 @@ def mutated(maker: Maker, frame: bytes) -> bytes:
 
 
 def as_tree(maker: Maker, frame: bytes) -> bytes:
-    """Replace one field of the request; mutate a frame that does not decode as bytes."""
+    """Replace one field of the request. If the frame does not decode, change its bytes instead."""
     try:
         header, request = decode_request(frame[SIZE_BYTES:])
     except DecodeError:

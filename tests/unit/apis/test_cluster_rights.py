@@ -94,7 +94,7 @@ def without_default_message(part: Any) -> Any:
 
 
 @pytest.mark.parametrize(("key", "version"), guarded_versions(), ids=lambda part: str(getattr(part, "name", part)))
-def test_a_client_without_the_right_gets_the_response_of_kafka(key: ApiKey, version: int) -> None:
+def test_a_client_without_the_right_gets_kafkas_response(key: ApiKey, version: int) -> None:
     head = b"\0\0\0\1" + b"\0" * response_header_version(key, version)
     theirs = decode_response(APIS[key].response, version, head + kafka_refusals()[key, version])[1]
     right = GUARDED[key]

@@ -43,14 +43,14 @@ async def test_a_topic_named_like_the_metadata_log_cannot_be_created(client: Cli
 
 
 @pytest.mark.parametrize("most", [10_000, 10_001])
-async def test_the_number_of_partitions_in_one_request_is_bounded(client: Client, most: int) -> None:
+async def test_the_number_of_partitions_in_one_request_is_limited(client: Client, most: int) -> None:
     answers = await created(client, ("many", most - 1), ("one", 1))
     reason = "Excessively large number of partitions per request."
     assert set(answers.values()) == ({(0, None)} if most == 10_000 else {(POLICY, reason)})
 
 
 @pytest.mark.parametrize("timeout_ms", [0, -1])
-async def test_an_expired_timeout_has_no_error_message(client: Client, timeout_ms: int) -> None:
+async def test_a_request_that_timed_out_has_no_error_message(client: Client, timeout_ms: int) -> None:
     assert await created(client, ("b", 1), timeout_ms=timeout_ms) == {"b": (TIME_UP, None)}
 
 

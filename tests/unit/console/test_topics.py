@@ -115,7 +115,7 @@ async def test_the_bytes_of_a_fetch_that_waited_for_min_bytes_are_counted_once(t
         assert traffic(await scrape(local_broker), topic="a")["bytesout"] == 2 * len(data)
 
 
-async def test_a_batch_that_is_recompressed_off_the_loop_is_counted(tmp_path: Path) -> None:
+async def test_a_batch_that_is_recompressed_off_the_event_loop_is_counted(tmp_path: Path) -> None:
     async with serving(tmp_path) as local_broker:
         client, data = await local_broker.connect(), batch(b"x" * 200_000)
         await client.create("a", compression_type="zstd")

@@ -330,7 +330,7 @@ class CountingOffLoop(InlineOffLoop):
 
 
 @pytest.mark.parametrize(("codec", "calls"), [(Codec.NONE, 0), (Codec.ZSTD, 2)])
-async def test_records_are_decompressed_off_the_loop(codec: Codec, calls: int) -> None:
+async def test_records_are_decompressed_off_the_event_loop(codec: Codec, calls: int) -> None:
     log, off_loop = MemoryLog(), CountingOffLoop()
     framing = Batches(GROUP_RECORDS, 0, codec)
     async with hosting(log, framing=framing) as runtime:

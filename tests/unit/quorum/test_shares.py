@@ -88,7 +88,7 @@ async def test_no_image_contains_only_some_partitions_of_a_new_topic(tmp_path: P
     async def look(controller: Controller) -> None:
         while True:
             await trio.lowlevel.checkpoint()
-            controller._shell._replies._due.set()  # A commit may become due at any moment of the request.
+            controller._shell._replies._due.set()  # Make a commit due, since it may become due at any moment.
             seen.add(partition_count(controller))
 
     async with running_controller(disk_at(tmp_path), tick_ns=SLOW) as controller, trio.open_nursery() as nursery:

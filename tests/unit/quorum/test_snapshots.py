@@ -75,7 +75,7 @@ def same(one: MetadataImage, other: MetadataImage) -> bool:
     )
 
 
-# The file
+# ---- The file of a snapshot
 
 
 @pytest.mark.parametrize(

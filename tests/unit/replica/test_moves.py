@@ -134,7 +134,7 @@ async def test_records_deleted_during_a_move_stay_deleted(
         here, there = await place(client, dirs)
         for _ in range(3):
             await client.produce("t", batch(b"a", b"b"))
-        await delete_records(client, 1)  # an offset inside a batch
+        await delete_records(client, 1)  # The offset is inside a batch.
         await alter(client, (there, "t", 0))
         await pause.reached.wait()
         await delete_records(client, 3)
@@ -159,7 +159,7 @@ async def test_moving_back_to_the_current_directory_cancels_a_move(
         await client.produce("t", batch(b"x"))
         assert await alter(client, (there, "t", 0)) == [0]
         await pause.reached.wait()
-        assert await alter(client, (there, "t", 0)) == [0]  # already being moved there
+        assert await alter(client, (there, "t", 0)) == [0]  # The partition is already being moved there.
         assert await held(client) == at(here, ("t-0", False), other=there, there=(("t-0", True),))
         assert await alter(client, (here, "t", 0)) == [0]
         assert await held(client) == at(here, ("t-0", False), other=there)
@@ -209,7 +209,7 @@ async def test_a_refused_move_does_not_affect_other_partitions(dirs: tuple[Path,
         codes = [(await alter(client, one))[0] for one in asked]
         assert codes == [no_dir, no_dir, unknown, unknown, unknown, unknown, 0, name, no_dir, no_dir]
         assert await alter(client) == []
-        assert await alter(client, (there, "t", 0), (here, "t", 0)) == [0]  # the last directory counts
+        assert await alter(client, (there, "t", 0), (here, "t", 0)) == [0]  # The last directory in the request counts.
         assert (await held(client))[here.name] >= {("t-0", False)}
 
 

@@ -70,7 +70,7 @@ async def filled(partition: Partition, count: int) -> None:
 
 @asynccontextmanager
 async def under_way(host: Host, *tasks: Callable[[], object]) -> AsyncIterator[None]:
-    """Run moves, and these tasks, during the block."""
+    """Run moves and the given tasks during the block."""
     async with trio.open_nursery() as nursery:
         nursery.start_soon(host.replicas.moves.run, host.assign)
         for task in tasks:
@@ -209,7 +209,7 @@ async def test_a_copy_does_not_replace_the_log_before_it_is_as_durable_as_the_lo
 
 
 @pytest.mark.parametrize(("bound", "chunks"), [(1, 1), (4 * BATCH_BYTES, 1), (4 * BATCH_BYTES + 1, 2)])
-async def test_a_step_copies_chunks_until_it_reaches_its_limit(
+async def test_one_step_of_a_move_copies_chunks_up_to_a_limit(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, bound: int, chunks: int
 ) -> None:
     monkeypatch.setattr(moving, "STEP_BYTES_MAX", bound)
@@ -293,7 +293,9 @@ async def test_records_deleted_from_the_log_are_deleted_from_the_copy(autojump_c
 async def test_the_move_is_reported_to_the_controller_once_a_round_copies_few_bytes(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, lacking: int, count: int
 ) -> None:
-    """One round precedes the report to the controller and one follows it, or two if the first copied too much."""
+    """Normally one round of copying precedes the report to the controller. A second one precedes it if the first was
+    large.
+    """
     rounds: list[int] = []
     catch_up = Move.catch_up
 
@@ -313,7 +315,7 @@ async def test_the_move_is_reported_to_the_controller_once_a_round_copies_few_by
 async def test_a_copy_is_flushed_when_its_unflushed_part_reaches_a_limit(
     autojump_clock: object, monkeypatch: pytest.MonkeyPatch, segment_bytes: int
 ) -> None:
-    """The limits are on unflushed bytes and on unflushed sealed segments, which are open files."""
+    """The limits apply to unflushed bytes and to unflushed sealed segments, which are open files."""
     segments, sizes = [0], [0]
     flush = Log.flush
 
@@ -398,7 +400,7 @@ async def test_throttling_ends_with_the_move(autojump_clock: object, end: str) -
 async def test_a_move_to_a_failing_disk_is_cancelled_and_the_partition_is_served(
     autojump_clock: object, caplog: pytest.LogCaptureFixture, fault: str, code: int
 ) -> None:
-    """A full disk loses only the copy. A failed disk goes offline, as in Kafka, and the other disk does not."""
+    """A full disk only costs the copy. A failed disk goes offline, as in Kafka, and the other disk stays online."""
     host, partition = await a_host()
     await filled(partition, 300)
     async with under_way(host):

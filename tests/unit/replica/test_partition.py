@@ -120,7 +120,7 @@ async def test_only_the_damaged_log_goes_offline_whatever_detects_the_damage(
     assert not (Path(partition.directory.path) / ".kafka_cleanshutdown").exists()
 
 
-async def test_a_batch_validated_off_the_loop_is_refused_if_its_topic_was_deleted(
+async def test_a_batch_validated_off_the_event_loop_is_refused_if_its_topic_was_deleted(
     partition: Partition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert partition.log is not None

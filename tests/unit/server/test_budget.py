@@ -44,7 +44,7 @@ def test_the_budget_is_exhausted_at_its_limit_and_not_below() -> None:
     assert (budget.bytes, budget.holders) == (0, {})
 
 
-def test_an_idle_connection_is_charged_nothing() -> None:
+def test_an_idle_connection_is_not_charged_to_the_budget() -> None:
     rig = Rig(NoTasks(), ECHO)
     whole = padded(1, 100_000)
     rig.feed(heartbeat(0) + whole[:50_000])

@@ -75,7 +75,7 @@ def test_large_frames_arrive_whole(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [-1, 0, 9, REQUEST_BYTES_MAX + 1, 2**31 - 1, -(2**31)])
-def test_a_size_out_of_range_ends_the_connection_at_once(size: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_frame_size_out_of_range_closes_the_connection_at_once(size: int, caplog: pytest.LogCaptureFixture) -> None:
     rig = Rig(NoTasks(), ECHO)
     rig.feed(heartbeat(1) + struct.pack(">i", size))
     assert rig.connection.ended

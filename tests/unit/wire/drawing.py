@@ -54,5 +54,5 @@ def of_type(of: Type, version: int) -> st.SearchStrategy[Any]:
 
 
 def fields_default(field: Field) -> Any:
-    """Return the default of a field, as a new list if it is one."""
+    """Return the default of a field; if it is a list, return a new list."""
     return list(field.default) if isinstance(field.default, list) else field.default

@@ -317,7 +317,7 @@ def test_requests_skip_unknown_tagged_fields() -> None:
     assert encode(decode(Mixed, 1, plain[:-2] + "01 63 02 abcd"), 1) == plain
 
 
-def test_bytes_after_a_message_are_ignored_except_in_exact_messages() -> None:
+def test_bytes_after_a_message_are_ignored_unless_the_message_is_declared_exact() -> None:
     assert decode(Kept, 0, "01 00 00 00 ff") == Kept()
     assert decode(Exact, 0, "00") == Exact()
     with pytest.raises(DecodeError, match="Exact v0"):

@@ -73,13 +73,13 @@ def test_views_of_a_larger_buffer_decode_to_the_same_messages() -> None:
 def test_recorded_frames_have_the_values_that_kafka_decoded() -> None:
     frames = {pair["i"]: pair for pair in lines("wire.jsonl.xz")}
     compared = 0
-    for told in lines("wire-decoded.jsonl.xz"):
-        pair = frames[told["i"]]
+    for kafkas in lines("wire-decoded.jsonl.xz"):
+        pair = frames[kafkas["i"]]
         key, version = pair["api_key"], pair["version"]
         for side, frame, cls in sides(pair):
             header, _, pos = decode(side, frame, key, version)
             body = plain(decoder(cls, version)(frame, pos, len(frame)), version)
-            assert {"header": header, "body": body} == snaked(told[side]), (told["i"], side)
+            assert {"header": header, "body": body} == snaked(kafkas[side]), (kafkas["i"], side)
             compared += 1
     assert compared > 1000
 

@@ -26,7 +26,7 @@ async def update(client: Client, version: int, *updates: FeatureUpdateKey, **fie
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_api_versions_lists_a_changed_level_at_once(client: Client, version: int) -> None:
+async def test_api_versions_lists_a_changed_feature_level_at_once(client: Client, version: int) -> None:
     assert (await levels(client))["group.version"] == 1
     down = FeatureUpdateKey("group.version", 0, upgrade_type=DOWN)
     assert (await update(client, version, down, validate_only=True)).error_code == 0

@@ -215,7 +215,7 @@ async def test_an_unknown_resource_type_fails_the_whole_request(client: Client, 
 
 
 @pytest.mark.parametrize("count", [0, 2, 9, 100])
-async def test_results_are_in_order_and_as_many_as_requested_resources(client: Client, count: int) -> None:
+async def test_the_response_has_one_result_per_requested_resource_in_order(client: Client, count: int) -> None:
     resources = [
         DescribeConfigsResource(TOPIC, "a" if number % 2 else "nobody", ["retention.ms"]) for number in range(count)
     ]
@@ -301,7 +301,7 @@ async def test_the_same_resource_may_be_requested_with_different_config_names(cl
     assert [response.results[place].configs[0].value for place in (0, 3)] == ["604800000", "5"]
 
 
-def test_the_response_size_is_bounded_for_repeated_resources() -> None:
+def test_the_response_size_is_limited_for_repeated_resources() -> None:
     def answered(times: int, answer_bytes_max: int = 1000) -> list[DescribeConfigsResult]:
         resources = [DescribeConfigsResource(TOPIC, "t", ["retention.ms"])] * times
         response = handler_like_kafka(answer_bytes_max=answer_bytes_max)(

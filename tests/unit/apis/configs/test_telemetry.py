@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions and PushTelemetry without a receiver of metrics, with the responses of Kafka 4.3.1."""
+"""GetTelemetrySubscriptions and PushTelemetry without a metrics receiver, with the responses of Kafka 4.3.1."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ async def fill(client: Client) -> None:
 
 
 @pytest.mark.parametrize("version", range(1, 12))
-async def test_earliest_and_latest_in_every_version(client: Client, version: int) -> None:
+async def test_every_version_returns_the_earliest_and_the_latest_offset(client: Client, version: int) -> None:
     await fill(client)
     latest, earliest = await ask(client, -1, version), await ask(client, -2, version)
     assert (latest.error_code, latest.offset, latest.timestamp) == (0, 6, -1)

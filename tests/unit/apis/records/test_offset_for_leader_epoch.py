@@ -117,7 +117,7 @@ def test_the_request_needs_cluster_action_or_describe_on_the_topic(
     assert response.topics[0].partitions[0].error_code == code
 
 
-def test_a_refused_request_fails_for_each_partition() -> None:
+def test_each_partition_of_a_refused_request_has_an_error() -> None:
     nothing: Any = None
     response = OffsetForLeaderEpoch(nothing, Denies()).refuse(asking(0), ErrorCode.UNKNOWN_SERVER_ERROR)
     assert [one.error_code for one in response.topics[0].partitions] == [ErrorCode.UNKNOWN_SERVER_ERROR]

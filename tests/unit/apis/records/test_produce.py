@@ -27,7 +27,7 @@ from wire.records.crc import crc32c
 
 
 @pytest.mark.parametrize("version", range(3, 13))
-async def test_every_version_appends(client: Client, version: int) -> None:
+async def test_every_version_appends_a_batch(client: Client, version: int) -> None:
     first = await client.produce("a", batch(b"one", b"two"), version=version)
     second = await client.produce("a", batch(b"three"), version=version)
     assert (first.error_code, first.base_offset) == (0, 0)
@@ -213,10 +213,8 @@ async def test_a_batch_whose_record_count_exceeds_its_size_is_refused(client: Cl
     assert (await client.fetch("a", 0)).high_watermark == 0
 
 
-async def test_requests_keep_their_order_when_a_batch_is_validated_off_the_loop(client: Client) -> None:
-    """Send a batch with too many headers to be validated on the loop, then a small batch that must be appended after
-    it.
-    """
+async def test_requests_keep_their_order_when_a_batch_is_validated_off_the_event_loop(client: Client) -> None:
+    """Send a batch with too many headers to be validated on the event loop, then a small one that must follow it."""
     builder = BatchBuilder()
     builder.append(b"first", b"", (("name", None),) * 20_000, 1_700_000_000_000)
     for data in (builder.build(), batch(b"second")):
@@ -303,7 +301,7 @@ async def test_many_partitions_with_acks_0_have_no_response(client: Client, loca
     assert (await (await local_broker.connect()).fetch("a", 0, partition=3)).high_watermark == 2
 
 
-async def test_large_compressed_batches_among_many_are_opened_off_the_loop(client: Client) -> None:
+async def test_large_compressed_batches_among_many_are_decompressed_off_the_event_loop(client: Client) -> None:
     await client.create("many", 100, compression_type="zstd")
     response = await client.call(many(-1, records=batch(bytes(100_000), codec=Codec.LZ4)), 9)
     answers = [one for topic in response.responses for one in topic.partition_responses]

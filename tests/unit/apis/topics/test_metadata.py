@@ -267,7 +267,9 @@ async def test_an_invalid_client_software_name_is_refused_with_an_empty_list(cli
         MetadataRequestTopic(name="a", topic_id=b"i" * 16),
     ],
 )
-async def test_topics_have_no_ids_before_version_12(client: Client, version: int, topic: MetadataRequestTopic) -> None:
+async def test_topics_cannot_be_requested_by_id_before_version_12(
+    client: Client, version: int, topic: MetadataRequestTopic
+) -> None:
     response = await client.call(MetadataRequest(topics=[MetadataRequestTopic(name="a"), topic]), version)
     assert [(each.name, each.error_code) for each in response.topics] == [
         ("a", ErrorCode.INVALID_REQUEST),

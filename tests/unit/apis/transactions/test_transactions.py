@@ -316,7 +316,7 @@ async def test_a_request_with_the_previous_epoch_does_not_join_the_next_transact
     assert producer.epoch == 1
 
 
-async def test_a_batch_that_is_validated_off_the_loop_belongs_to_its_transaction(client: Client) -> None:
+async def test_a_batch_that_is_validated_off_the_event_loop_belongs_to_its_transaction(client: Client) -> None:
     await client.create("packed", compression_type="gzip", max_message_bytes="10000000")
     producer = await TransactionalClient(client, version_2=True).begin()
     assert await producer.produce("packed", value=bytes(1 << 20)) is OK

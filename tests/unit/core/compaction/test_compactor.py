@@ -212,7 +212,7 @@ def test_compaction_stops_at_a_corrupt_batch() -> None:
         assert ask(compactor, request(log.data[: good - 1]), answer).taken == 0
 
 
-def test_a_request_before_begin_is_refused() -> None:
+def test_the_compactor_refuses_requests_before_begin() -> None:
     with pytest.raises(ValueError, match="must start with Begin"):
         Compactor().handle(msgspec.msgpack.encode(Note(b"")))
 

@@ -186,7 +186,7 @@ def test_a_session_without_partitions_is_closed(session: Session) -> None:
     assert caught.value.code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
 
-def test_the_epoch_must_be_the_next_one(session: Session) -> None:
+def test_a_request_must_have_the_next_session_epoch(session: Session) -> None:
     session.fetch()
     for epoch in (1, 3, EPOCH_MAX, -2):
         session.epoch = epoch
@@ -197,7 +197,7 @@ def test_the_epoch_must_be_the_next_one(session: Session) -> None:
     assert session.fetch() == []
 
 
-def test_the_epoch_wraps_to_1(session: Session) -> None:
+def test_the_session_epoch_wraps_to_1(session: Session) -> None:
     fetching = session.begin()
     assert fetching.session is not None
     fetching.session.epoch = session.epoch = EPOCH_MAX
@@ -347,7 +347,7 @@ def test_an_older_follower_session_is_evicted_only_for_a_larger_follower_session
     assert some.open(2, EVICTION_MS_MIN + 1, privileged=True) > 0
 
 
-def test_the_partitions_of_all_sessions_are_bounded() -> None:
+def test_the_total_number_of_partitions_in_sessions_is_limited() -> None:
     some = Evictions(slots=10)
     large, small = some.open(PARTITIONS_MAX - 10, 0), some.open(10, 0)
     assert some.open(1, 0) == 0

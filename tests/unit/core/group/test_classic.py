@@ -347,7 +347,7 @@ def test_a_protocol_that_a_member_lists_twice_has_one_vote() -> None:
 
 def waiting(harness: GroupHarness, member: Any, ms: int) -> None:
     """Let time pass while a static member sends heartbeats but does not rejoin."""
-    """Let time pass in which a static member sends heartbeats and does not join."""
+    """Let time pass while a static member sends heartbeats but does not rejoin."""
     for _ in range(ms // (SESSION_MS - 1) + 1):
         harness.wait(SESSION_MS - 1)
         harness.beat(member, "i")
@@ -381,7 +381,7 @@ def test_a_static_member_cannot_use_a_pending_member_id() -> None:
     assert harness.join("other") == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_the_number_of_pending_member_ids_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_pending_member_ids_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pykbroker.core.group.classic.join.PENDING_MEMBERS_MAX", 2)
     harness = GroupHarness()
     harness.new_id()

@@ -323,7 +323,7 @@ def test_a_deleted_group_leaves_a_tombstone_for_each_of_its_keys() -> None:
     assert harness.restarted().described().error_code == ErrorCode.GROUP_ID_NOT_FOUND
 
 
-def test_changed_subscriptions_and_topics_raise_the_epoch() -> None:
+def test_changed_subscriptions_and_topics_raise_the_group_epoch() -> None:
     harness = ConsumerGroupHarness()
     harness.enter("a")
     harness.settle("a")

@@ -113,7 +113,7 @@ DOWNGRADE_OF_3 = [
 ]
 
 
-def test_a_rolling_upgrade_and_a_rolling_downgrade() -> None:
+def test_a_group_survives_a_rolling_upgrade_and_a_rolling_downgrade() -> None:
     harness = Mixed()
     assert harness.enter("c").member_epoch == harness.generation + 1
     assert harness.kinds() == [*UPGRADE, (5, PUT), (3, PUT), (7, PUT), (7, PUT), (6, PUT), (8, PUT)]

@@ -1,4 +1,4 @@
-"""Leader epochs of one log, compared with a model that lists the epoch of every offset."""
+"""Tests of the leader epochs of one log, compared with a model that lists the epoch of every offset."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -18,7 +18,7 @@ KEYS = ("WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=", "wfPLwcE6nTWhTAmQ7tl2Keo
 
 
 def kept(mechanism: int, digest: str) -> UserScramCredentialRecord:
-    """Return the stored credential of "pencil" with this hash."""
+    """Return the stored credential for the password "pencil" with this hash function."""
     salted = hashlib.pbkdf2_hmac(digest, b"pencil", SALT, 4096)
     harness = ControllerHarness().bootstrap()
     harness.ask(

@@ -194,7 +194,7 @@ def test_an_unregistered_broker_is_removed() -> None:
     assert delta.brokers_changed == {1}
 
 
-def test_a_shared_table_is_copied_once() -> None:
+def test_the_first_change_copies_a_shared_table() -> None:
     table = SharedTable({1: "a"})
     first = table.share()
     rows = table.rows()

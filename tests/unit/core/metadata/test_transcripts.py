@@ -230,7 +230,9 @@ class TranscriptRunner:
             yield self._line(result, name=f"{result.resource_type}:{result.resource_name}")
 
     def quota(self, *words: str) -> Iterator[str]:
-        """Run `quota [validate_only] user=a,client-id:rate=5,other=- ...`; a type alone is its default, "-" removes."""
+        """Run `quota [validate_only] user=a,client-id:rate=5,other=- ...`; a type alone is the default entity, "-"
+        removes.
+        """
         entries = []
         for word in words:
             if word != "validate_only":

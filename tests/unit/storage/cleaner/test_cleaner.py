@@ -186,7 +186,7 @@ def refuse_room(path: str, **_: object) -> None:
     raise OSError(errno.ENOSPC, "full", path)
 
 
-async def test_a_worker_that_ends_costs_one_round(cleaner_directory: CleanerDirectory) -> None:
+async def test_the_end_of_a_worker_process_fails_only_the_current_round(cleaner_directory: CleanerDirectory) -> None:
     class Broken:
         @asynccontextmanager
         async def start(self, _machine):

@@ -1,4 +1,6 @@
-"""Compaction of a log on disk: the records that stay, the reads meanwhile, and the segments that are not touched."""
+"""Tests of the compaction of a log on disk: records that stay, reads during compaction, and segments that stay as they
+are.
+"""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ async def test_a_truncated_batch_is_corrupt_log(disk: SystemDisk) -> None:
         await slowly(log.offset_for_timestamp, segment.max_timestamp, log.log_end_offset)
 
 
-async def test_large_and_compressed_batches_are_decompressed_once_and_off_the_loop(disk: SystemDisk) -> None:
+async def test_large_and_compressed_batches_are_decompressed_once_and_off_the_event_loop(disk: SystemDisk) -> None:
     opened: list[object] = []
 
     class Counting(SystemOffLoop):
