@@ -114,7 +114,6 @@ class FuzzedPeer:
     """A connection of a client without a socket. `data` has all bytes that the broker sent."""
 
     def __init__(self, accept: Accept) -> None:
-        """A connection of a client without a socket. `data` has all bytes that the broker sent."""
         self.data = b""
         self._rest, self._gone = b"", False
         connection = accept(PEER, self)

@@ -202,6 +202,6 @@ def test_callbacks_report_when_all_bytes_are_sent_and_when_the_connection_is_clo
     ("data", "peer"),
     [(b"HTTP/1.1 400 Bad Request\r\n", "an HTTP server"), (bytes.fromhex("15030100020246"), "a TLS listener")],
 )
-def test_the_error_names_the_protocol_of_a_peer_that_does_not_use_kafkas(data: bytes, peer: str) -> None:
+def test_the_error_names_the_protocol_of_a_peer_that_is_no_kafka_broker(data: bytes, peer: str) -> None:
     with pytest.raises(InvalidResponse, match=f"{peer} answers there"):
         list(ResponseReader(1 << 20).frames(data))

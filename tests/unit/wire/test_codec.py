@@ -224,7 +224,7 @@ def test_strings_that_are_too_long_or_not_utf_8_are_refused() -> None:
         ("02 00 03 02 02 6e 01 04 0000000b", ["n"], 11),
         ("02 01 04 0000000b 00 03 02 02 6e", ["n"], 11),  # Kafka accepts any order
         ("02 01 04 0000000b 01 04 0000000c", [], 12),  # Kafka accepts a repeated tag
-        ("02 63 02 ffff 01 04 0000000b", [], 11),  # unknown
+        ("02 63 02 ffff 01 04 0000000b", [], 11),  # an unknown tag
         ("01 ff ff ff ff 0f 00", [], 10),
         ("81 00 63 00", [], 10),  # a count that is encoded in too many bytes
     ],

@@ -260,7 +260,7 @@ def test_a_snappy_block_that_claims_the_maximum_size_gets_no_buffer() -> None:
 # ---- buffer sizes
 
 
-def test_lz4_room_is_the_largest_size_of_the_blocks() -> None:
+def test_lz4_room_is_the_largest_decompressed_size_of_the_blocks() -> None:
     assert frames.lz4_room(framed_lz4(4, [b"a" * 10, b"b" * 7]), MIB) == 17
     assert frames.lz4_room(framed_lz4(4, [b"a" * 10]) * 3, MIB) == 30
     compressed = struct.pack("<IBBB", 0x184D2204, 0x60, 7 << 4, 0) + struct.pack("<I", 10) + bytes(10) + bytes(4)
