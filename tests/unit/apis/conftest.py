@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -160,13 +160,17 @@ class LocalBroker:
 def settings(
     directory: Path,
     *,
-    topics: tuple[NewTopic, ...] = (),
+    topics: Iterable[tuple[Any, ...]] = (),
     listeners: tuple[ListenerSettings, ...] = (FREE_PORT,),
     **configs: str,
 ) -> Settings:
     texts = {key.replace("_", "."): value for key, value in configs.items()}
     return Settings(
-        BrokerConfig.from_mapping(texts), (str(directory),), listeners=listeners, memory=True, topics=topics
+        BrokerConfig.from_mapping(texts),
+        (str(directory),),
+        listeners=listeners,
+        memory=True,
+        topics=tuple(NewTopic(*topic) for topic in topics),
     )
 
 
