@@ -1,7 +1,9 @@
-"""Log compaction: the choice of the log that is compacted next, and one pass over it.
+"""Log compaction: the choice of the next log, and the rewriting of its segments.
 
-1. A pure machine in another process decides which records stay (`core.compaction`). Only this package moves files.
-2. A compacted segment replaces its sources in steps that survive a crash between any two (`log.swap`).
-3. Reads and writes keep to the configured rate.
-The package must not know clients, or why a topic is compacted.
+1. A worker process decides which records are kept (`core.compaction`). Only this package reads, writes and renames
+   files.
+2. A compacted segment replaces the segments that it was made from. A crash at any point of the replacement loses no
+   record (`log.swap`).
+3. Reads and writes are limited by `log.cleaner.io.max.bytes.per.second`.
+The package must not know clients, or the use of a topic.
 """

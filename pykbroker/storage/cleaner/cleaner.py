@@ -1,8 +1,8 @@
-"""The log cleaner, which compacts the dirtiest of this broker's compacted logs, then the next, until no log is due.
+"""The log cleaner, which repeatedly compacts the log with the highest dirty ratio until no log needs compaction.
 
-One log is compacted at a time, whatever `log.cleaner.threads` says: a second compaction would take the core that
-clients need. A damaged log is not compacted again before the next start, as in Kafka. After any other disk error the
-compaction is retried.
+One log is compacted at a time, whatever the value of `log.cleaner.threads`, because a second compaction would take the
+CPU core that clients need. A damaged log is not compacted again before the broker restarts, as in Kafka. After any
+other disk error the compaction is retried.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ from pykbroker.world.worker import Worker, WorkerGone, Workers
 logger = logging.getLogger(__name__)
 
 KEY_BYTES = 200
-"""The memory of one key and its offset in the worker. Kafka needs 24 bytes, since it makes no objects of them."""
+"""The memory in bytes that one key and its offset take in the worker process.
+
+Kafka takes 24 bytes, since it creates no objects for them.
+"""
 
 
 class CleanedPartition(Protocol):
-    """A partition, reduced to the attributes that the cleaner uses."""
+    """The interface of a partition that the cleaner uses."""
 
     @property
     def log(self) -> Log | None:
@@ -40,7 +43,7 @@ class CleanedPartition(Protocol):
 
     @property
     def is_online(self) -> bool:
-        """Whether its log can be served."""
+        """Whether the partition is online, so that its log can be read."""
 
     @property
     def high_watermark(self) -> int:
@@ -62,7 +65,7 @@ class CleanerSettings(NamedTuple):
     def of(cls, config: BrokerConfig) -> CleanerSettings:
         """Compute the settings from the broker's configs.
 
-        `log.cleaner.dedupe.buffer.size` limits the memory, which holds fewer keys than in Kafka.
+        `log.cleaner.dedupe.buffer.size` limits the memory for keys. The same memory holds fewer keys than in Kafka.
         """
         buffer_bytes, load = config.log_cleaner_dedupe_buffer_size, config.log_cleaner_io_buffer_load_factor
         return cls(
@@ -73,7 +76,7 @@ class CleanerSettings(NamedTuple):
 
 
 class Cleaner:
-    """The log cleaner. The functions `partitions` and `settings` are called anew for every log."""
+    """The log cleaner. It calls `partitions` and `settings` again before it compacts each log."""
 
     def __init__(
         self,
@@ -93,7 +96,7 @@ class Cleaner:
             await trio.sleep(self._settings().backoff_ms / 1000)
 
     async def round(self) -> None:
-        """Compact every log that is due. A log whose compaction fails waits for the next round."""
+        """Compact every log that needs it. A log whose compaction fails is retried in the next call."""
         failed: set[Log] = set()
         if not (due := await self._dirtiest(failed)):
             return
@@ -109,7 +112,7 @@ class Cleaner:
             )
 
     async def _dirtiest(self, failed: set[Log]) -> tuple[CleanedPartition, Cleanable] | None:
-        """Return the dirtiest log that is due."""
+        """Return the log with the highest dirty ratio among the logs that need compaction."""
         now_ms, found = self._wall_ms(), None
         for partition in list(self._partitions()):
             log = partition.log
@@ -121,7 +124,7 @@ class Cleaner:
                 or log in self._uncleanable
             ):
                 continue
-            await trio.lowlevel.checkpoint()  # there may be thousands of logs
+            await trio.lowlevel.checkpoint()  # a broker may have thousands of logs
             try:
                 cleanable = await Cleanable.of(log, partition.high_watermark, now_ms)
             except (CorruptLog, OSError) as failure:
@@ -132,7 +135,7 @@ class Cleaner:
         return found
 
     async def _clean(self, partition: CleanedPartition, cleanable: Cleanable, worker: Worker) -> bool:
-        """Compact one log, and return whether that succeeded. WorkerGone: the worker process ended."""
+        """Compact one log, and return whether that succeeded. Raise WorkerGone if the worker process ended."""
         log, dirty_range = cleanable.log, cleanable.dirty_range
         try:
             before = log.size_bytes

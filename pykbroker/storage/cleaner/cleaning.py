@@ -1,7 +1,8 @@
-"""One compaction of one log, which collects the keys of the dirty segments, then rewrites all segments in groups.
+"""One compaction of one log. It collects the keys of the dirty segments, then rewrites all segments in groups.
 
-`core.compaction` does the work in a worker process. This file reads, writes and swaps in bytes, a piece at a time. A
-round keeps no state for the next one: a crash between two groups loses only the work of that round.
+A worker process selects the records (`core.compaction`). This module reads segments, sends them to the worker in
+pieces, writes the result and swaps it in. A compaction keeps no state for the next one, so that a crash between two
+groups loses only work.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ MAX_TIMESTAMP = slice(35, 43)
 
 
 class Cleanable(msgspec.Struct):
-    """The segments of a log that may be compacted, and how dirty they are."""
+    """The segments of a log that may be compacted, with their dirty ratio."""
 
     log: Log
     segments: list[SealedSegment]
@@ -40,7 +41,8 @@ class Cleanable(msgspec.Struct):
     async def of(cls, log: Log, high_watermark: int, now_ms: int) -> Cleanable:
         """Find the segments that may be compacted.
 
-        Such segments are durable, have no records of undecided transactions, and exceed the minimum compaction lag.
+        A segment may be compacted if it is durable, holds no records of open transactions, and is older than
+        `min.compaction.lag.ms`.
         """
         config = log.config
         start = first_dirty(log.cleaned_offset, log.log_start_offset, log.log_end_offset)
@@ -59,7 +61,7 @@ class Cleanable(msgspec.Struct):
 
     @property
     def is_due(self) -> bool:
-        """Whether the log is dirty enough, or its maximum compaction lag has passed."""
+        """Whether the dirty ratio exceeds `min.cleanable.dirty.ratio`, or `max.compaction.lag.ms` has passed."""
         return self.dirty_range.is_due(self.log.config.min_cleanable_dirty_ratio)
 
 
@@ -75,7 +77,10 @@ async def _is_older(segments: list[SealedSegment], time_ms: int) -> bool:
 
 
 class Cleaning:
-    """A compaction of one log. `pace` is awaited with the number of bytes after each read or write."""
+    """A compaction of one log.
+
+    After each read or write, it awaits `pace` with the number of bytes, which limits the rate.
+    """
 
     def __init__(self, cleanable: Cleanable, worker: Worker, pace: Paced) -> None:
         self._log, self._segments = cleanable.log, cleanable.segments
@@ -84,8 +89,8 @@ class Cleaning:
     async def run(self, now_ms: int, keys_max: int) -> int:
         """Compact the log and return its new cleaned offset.
 
-        CorruptLog: a batch is damaged. Interrupted, ApiError: the log changed or was deleted. OSError: the disk
-        refused. WorkerGone: the worker process ended.
+        Raise CorruptLog if a batch is damaged. Raise Interrupted or ApiError if the log changed or was deleted. Raise
+        OSError if the disk refused. Raise WorkerGone if the worker process ended.
         """
         log, (start, end, *_) = self._log, self._dirty_range
         aborted = await log.aborted_between(self._segments[0].base_offset, end)
@@ -98,7 +103,7 @@ class Cleaning:
         return clean
 
     async def _note(self, start: int, end: int) -> int:
-        """Collect the keys of the dirty segments, and return the offset up to which they fit into memory."""
+        """Collect the keys of the dirty segments, and return the offset up to which the keys fit into memory."""
         for segment in self._segments:
             if segment.next_offset > start:
                 async with aclosing(self._pieces(segment, Note, Noted)) as pieces:
@@ -130,9 +135,9 @@ class Cleaning:
     async def _pieces(
         self, segment: SealedSegment, request: type[Note | Compact], answer: Any
     ) -> AsyncGenerator[Any, None]:
-        """Yield the worker's answers for a segment, piece by piece.
+        """Send a segment to the worker in pieces, and yield its answer for each piece.
 
-        A worker stops within a piece when its key map is full.
+        The worker stops within a piece when its key map is full.
         """
         position, piece_bytes = 0, PIECE_BYTES
         while position < segment.size:

@@ -8,9 +8,9 @@ import trio
 
 
 class Pace:
-    """A rate limit. A call with a number of bytes waits until the rate is kept.
+    """A rate limit. A call with a number of bytes waits until the average rate is within the limit.
 
-    `bytes_per_second` is called every time, since the config may change.
+    `bytes_per_second` is called for the current limit every time, since the config may change.
     """
 
     def __init__(self, bytes_per_second: Callable[[], float]) -> None:

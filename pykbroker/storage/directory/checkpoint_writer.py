@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 class CheckpointWriter:
     """The writer of a log directory's checkpoints.
 
-    `logs` are the open logs. `known` are the partitions that have a directory. `offline` are the known partitions whose
-    logs are damaged. `fail` is called with errors of the disk.
+    `logs` has the open logs. `known` has the partitions that have a directory. `offline` has the known partitions whose
+    logs are damaged. `fail` is called with every OSError.
     """
 
     def __init__(

@@ -22,13 +22,13 @@ EXPIRY_INTERVAL_MS = 600_000
 
 
 class Chores:
-    """The background work over all logs of a directory. Times are in ms since 1970."""
+    """The background work on all logs of a directory. Times are in ms since 1970."""
 
     def __init__(
         self, disk: Disk, off_loop: OffLoop, logs: Mapping[TopicPartition, Log], wall_ms: Callable[[], int]
     ) -> None:
         self._disk, self._off_loop, self._logs, self._wall_ms = disk, off_loop, logs, wall_ms
-        self._doomed: list[tuple[int, str]] = []  # (when, file or directory)
+        self._doomed: list[tuple[int, str]] = []  # (time of removal, file or directory)
         self._dirty_since: dict[Log, int] = {}
         self._next_expiry_ms = wall_ms() + EXPIRY_INTERVAL_MS
 
@@ -38,9 +38,9 @@ class Chores:
         self._doomed += ((when, path) for path in paths)
 
     async def round(self) -> list[OSError]:
-        """Do all work that is due and return the errors of the disk. An error of one log does not stop the others.
+        """Do all work that is due and return the OSErrors. An error of one log does not stop the work on other logs.
 
-        Files are removed first, which makes room on the disk.
+        Files are removed first, which frees space on the disk.
         """
         now_ms = self._wall_ms()
         for few in portions(self._logs.values()):

@@ -1,8 +1,9 @@
-"""Copies of partitions that move into a log directory (KIP-113), each in a directory with the suffix `-future`.
+"""Future logs: copies of partitions that move into a log directory (KIP-113), in directories with the suffix `-future`.
 
-1. A copy holds only records of the partition's log, from its log start offset on.
-2. Until a copy replaces the partition's log, it is in no checkpoint, and recovery reads it whole.
-3. A copy found at start may already have replaced the log, if a crash came before its directory was renamed.
+1. A future log holds only records of the partition's current log, from its log start offset on.
+2. No checkpoint lists a future log until it replaces the current log, so that recovery reads the whole future log.
+3. A future log found at start may already have replaced the current log, if the broker crashed before it renamed the
+   directory.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 class FutureLogs:
-    """The copies in a log directory. `names` has the directories of all copies, `logs` the open copies."""
+    """The future logs in a log directory. `names` has the directories of all future logs, `logs` the open ones."""
 
     def __init__(
         self,
@@ -53,14 +54,17 @@ class FutureLogs:
         self.logs: dict[TopicPartition, Log] = {}
 
     def found(self, key: TopicPartition, name: str) -> None:
-        """Add a copy's directory that was found at start. A second copy of a partition is removed."""
+        """Add the directory of a future log that was found at start.
+
+        A second future log of the same partition is removed.
+        """
         if key in self.names:
             self._chores.doom([name], 0)
         else:
             self.names[key] = name
 
     async def create(self, key: TopicPartition, topic_id: bytes, config: LogConfig, start_offset: int) -> Log:
-        """Create an empty copy that begins at `start_offset`. OSError: the copy was not created."""
+        """Create an empty future log that begins at `start_offset`. If OSError is raised, it was not created."""
         name = free_name(self._disk, key, topic_id, FUTURE)
         self._disk.make_directory(name)
         try:
@@ -73,7 +77,7 @@ class FutureLogs:
         return log
 
     async def open(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Log:
-        """Open a copy that was found at start. CorruptLog: the copy is damaged, or belongs to another topic."""
+        """Open a future log that was found at start. Raise CorruptLog if it is damaged or belongs to another topic."""
         name = self.names[key]
         if await self.topic_id(key) != topic_id:
             raise CorruptLog(f"{self._disk.path}/{name} is of another topic of that name")
@@ -81,7 +85,7 @@ class FutureLogs:
         return log
 
     async def topic_id(self, key: TopicPartition) -> bytes | None:
-        """Return the topic id of a copy. None: its partition.metadata is missing or invalid."""
+        """Return the topic id of a future log, or None if its partition.metadata is missing or invalid."""
         try:
             return decode_metadata(await read_whole(self._disk, f"{self.names[key]}/{METADATA}"))
         except FileNotFoundError:
@@ -101,16 +105,22 @@ class FutureLogs:
         )
 
     async def remove_doomed(self, key: TopicPartition) -> None:
-        """Remove the files that the copy has dropped, at once, since nobody reads a copy. OSError: the disk refused."""
+        """Remove the dropped files of a future log at once, since no client reads it.
+
+        Raise OSError if a file cannot be removed.
+        """
         for path in self.logs[key].take_doomed() if key in self.logs else ():
             await self._off_loop(remove_tree, self._disk, path)
 
     def drop(self, key: TopicPartition) -> None:
-        """Delete a copy. OSError: the copy still exists."""
+        """Delete a future log. If OSError is raised, it still exists."""
         self._chores.doom([self._put_away(key, DELETE)], 0)
 
     def set_aside(self, key: TopicPartition) -> None:
-        """Rename a copy that belongs to no partition, for the operator to examine. OSError: the copy keeps its name."""
+        """Rename a future log that belongs to no partition, so that the operator can examine it.
+
+        If OSError is raised, it keeps its name.
+        """
         name = self.names[key]
         away = self._put_away(key, STRAY)
         logger.warning(
@@ -126,13 +136,13 @@ class FutureLogs:
         return away
 
     def take(self, key: TopicPartition) -> Log:
-        """Remove a copy from this collection and return it as the partition's log."""
+        """Remove a future log from this collection and return it as the partition's current log."""
         del self.names[key]
         return self.logs.pop(key)
 
 
 def free_name(disk: Disk, key: TopicPartition, topic_id: bytes, why: str) -> str:
-    """Return an unused directory name for a deleted or stray partition or a copy."""
+    """Return an unused directory name for a deleted or stray partition, or for a future log."""
     unique = int.from_bytes(topic_id, "big")
     while disk.exists(name := away_name(key, f"{unique:032x}", why)):
         unique = (unique + 1) % 2**128

@@ -1,10 +1,11 @@
-"""A directory of log.dirs: its partitions' logs, its checkpoints, and the background work on both.
+"""One directory of `log.dirs`: its partitions' logs, its checkpoints, and the background work on both.
 
-1. The lock file keeps other brokers out.
-2. `.kafka_cleanshutdown` is removed before anything is written, and written again after everything is durable. The
-   marker is not written if a log went offline, or was found damaged after a crash. The next start then checks such a
-   log as closely as after a crash.
-3. A failure of the disk itself (`refusals.py`) is final: `failed` is set, and the shutdown is not marked as clean.
+1. A lock file prevents other brokers from using the directory.
+2. `.kafka_cleanshutdown` is removed before anything is written, and written again after everything is durable. It is
+   not written if a log went offline, or was found damaged after a crash. The next start then verifies all logs as after
+   a crash.
+3. An error of the disk itself (`refusals.py`) takes the directory offline for good: `failed` is set, and the shutdown
+   is not marked as clean.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ CHECKPOINT_INTERVAL_MS = 60_000
 
 
 class LogDirectory:
-    """A directory of log.dirs.
+    """One directory of `log.dirs`.
 
     `logs` has the open logs by partition. `clean` is true if the previous shutdown was clean.
     """
@@ -103,10 +104,10 @@ class LogDirectory:
         opener: OffLoop | None = None,
         loaded_max: int = LOADED_MAX,
     ) -> LogDirectory:
-        """Lock and read a formatted directory. StartError: another broker has locked it.
+        """Lock and read a formatted directory. Raise StartError if another broker has locked it.
 
         `jitter` returns a random number from 0 to 1. The directories of a broker share an `opener`. At most
-        `loaded_max` sealed segments are open.
+        `loaded_max` sealed segments are open at a time.
         """
         try:
             disk.lock(LOCK)
@@ -156,11 +157,12 @@ class LogDirectory:
         return self._checkpoints.left[HIGH_WATERMARKS].get(key, 0)
 
     async def open_log(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Log:
-        """Recover a partition's log. CorruptLog: the log is damaged or another topic's, and must not be served.
+        """Recover a partition's log. Raise CorruptLog if the log is damaged or belongs to another topic.
 
         A crash may leave a new partition's directory without a topic id and without an offset in any checkpoint. Such a
-        directory gets this topic id. A log that is refused after a clean shutdown does not make the next shutdown
-        unclean: the next start then refuses the log again, where a start after a crash might accept parts of it.
+        directory gets the topic id `topic_id`. If a log is found damaged after a clean shutdown, the next shutdown is
+        still marked as clean: the next start then refuses the log again, whereas a start after a crash might accept a
+        part of it.
         """
         self._offline.add(key)
         try:
@@ -184,7 +186,7 @@ class LogDirectory:
         return await self._open(key, config)
 
     async def create_log(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Log:
-        """Create a partition's directory and an empty log. OSError: nothing was created.
+        """Create a partition's directory and an empty log. If OSError is raised, nothing was created.
 
         The directory becomes durable with the log's first flush, or with a checkpoint.
         """
@@ -232,9 +234,9 @@ class LogDirectory:
         return log
 
     async def delete_logs(self, keys: Collection[TopicPartition]) -> None:
-        """Delete these partitions at once, even if offline, and their files after `file.delete.delay.ms`.
+        """Delete these partitions, even if they are offline. Their files are removed after `file.delete.delay.ms`.
 
-        A directory that the disk refuses to rename keeps its name, and is a stray at the next start.
+        A directory that cannot be renamed keeps its name. The next start treats it as a stray partition.
         """
         logs = {key: self.logs.pop(key, None) for key in keys}
         for log in logs.values():
@@ -253,7 +255,7 @@ class LogDirectory:
         await self.sync_names()
 
     async def set_aside(self, strays: Iterable[PartitionDirectory]) -> None:
-        """Rename the directories of partitions that do not exist, for the operator to examine."""
+        """Rename the directories of partitions that do not exist, so that the operator can examine them."""
         moved = [(one, await self._directories.put_away(one.key, STRAY)) for one in strays]
         for one, away in moved:
             logger.warning(
@@ -266,15 +268,18 @@ class LogDirectory:
             await self.sync_names()
 
     async def create_copy(self, key: TopicPartition, topic_id: bytes, config: LogConfig, start: int) -> Log:
-        """Create an empty copy, beginning at offset `start`, of a partition in another directory.
+        """Create an empty future log, beginning at offset `start`, for a partition in another log directory.
 
-        OSError: no copy was created.
+        If OSError is raised, no future log was created.
         """
         await self._checkpoints.erase([key])
         return await self.futures.create(key, topic_id, config, start)
 
     def release(self, key: TopicPartition) -> None:
-        """Remove a partition's log after a copy in another directory has replaced it. OSError: nothing changed."""
+        """Remove a partition's log after a future log in another directory has replaced it.
+
+        If OSError is raised, nothing changed.
+        """
         log, away = self.logs[key], free_name(self._disk, key, self._topic_ids[key] or b"", DELETE)
         log.retire(away)
         del self.logs[key]
@@ -290,13 +295,13 @@ class LogDirectory:
             self.fail(refusal)
 
     def accept(self, key: TopicPartition, topic_id: bytes) -> Log:
-        """Make the copy the partition's log; `settle` then renames its directory."""
+        """Make the future log the partition's current log. `settle` renames its directory afterwards."""
         self._topic_ids[key] = topic_id
         self.logs[key] = log = self.futures.take(key)
         return log
 
     async def settle(self, key: TopicPartition) -> None:
-        """Rename the directory of an accepted copy to the partition's.
+        """Rename the directory of an accepted future log to the partition's name.
 
         After an error, the next start renames the directory.
         """
@@ -313,9 +318,9 @@ class LogDirectory:
         await self.sync_names()
 
     async def promote(self, key: TopicPartition) -> None:
-        """Make an unopened copy the partition's log, if a start found no other log.
+        """Make an unopened future log the partition's current log, if the start found no other log.
 
-        OSError: the copy was not promoted.
+        If OSError is raised, the future log was not promoted.
         """
         topic_id = await self.futures.topic_id(key)
         self._disk.rename(self.futures.names[key], directory_name(key))
@@ -324,16 +329,16 @@ class LogDirectory:
         await self.sync_names()
 
     async def sync_names(self) -> None:
-        """Make the names of the partition directories durable."""
+        """Fsync the log directory, so that the names of its partition directories are durable."""
         try:
             await self._disk.sync_directory("")
         except OSError as failure:
             self.fail(failure)
 
     async def run(self) -> None:
-        """Do the background work and write the checkpoints, until cancelled or the disk fails.
+        """Do the background work and write the checkpoints until cancelled or until the disk fails.
 
-        Work that fails for any other reason is retried.
+        Work that fails with any other error is retried.
         """
         next_checkpoint_ms = self._wall_ms() + CHECKPOINT_INTERVAL_MS
         logged: set[int | None] = set()
@@ -353,13 +358,13 @@ class LogDirectory:
             logged = {refusal.errno for refusal in refusals}
 
     def fail(self, failure: OSError) -> None:
-        """Record an OSError. An error that concerns the disk as a whole is final."""
+        """Record an OSError. An error of the whole disk takes the directory offline for good."""
         if self.failed is None and is_of_the_disk(failure):
             logger.error("%s failed: %s; its partitions go offline", self.path, failure)
             self.failed = failure
 
     def set_offline(self, key: TopicPartition) -> None:
-        """Record that this partition's log is damaged. The next start checks the log as closely as after a crash."""
+        """Record that this partition's log is damaged. The next start verifies the log as after a crash."""
         self._offline.add(key)
 
     async def truncate(self, key: TopicPartition, offset: int) -> None:
@@ -405,7 +410,7 @@ class LogDirectory:
         self._disk.unlock(LOCK)
 
     async def _close_logs(self) -> None:
-        """Close all logs, several at a time: each may wait for an fsync."""
+        """Close all logs, several at a time, since each may wait for an fsync."""
         limit = trio.CapacityLimiter(CLOSING_AT_ONCE)
 
         async def close(key: TopicPartition, log: Log) -> None:

@@ -1,4 +1,4 @@
-"""The partition directories of a log directory: their topic ids, and their names as topics come and go."""
+"""The partition directories of a log directory: their names and topic ids."""
 
 from __future__ import annotations
 
@@ -33,9 +33,10 @@ logger = logging.getLogger(__name__)
 
 
 class PartitionDirectories:
-    """The partition directories of a log directory. `topic_ids` has one entry per directory, None without metadata.
+    """The partition directories of a log directory.
 
-    `clean` is true if the previous shutdown was clean. `fail` is called with errors of the disk.
+    `topic_ids` has the topic id of each, None without partition.metadata. `clean` is true if the previous shutdown was
+    clean. `fail` is called with every OSError.
     """
 
     def __init__(
@@ -45,7 +46,7 @@ class PartitionDirectories:
         self.topic_ids: dict[TopicPartition, bytes | None] = {}
 
     async def find(self, chores: Chores, futures: FutureLogs) -> None:
-        """Find the partitions and copies at start, and continue deletions that were interrupted."""
+        """Find the partitions and future logs at start, and continue the deletions that a crash interrupted."""
         for name in self._disk.names(""):
             if not self._disk.is_directory(name) or ASIDE.fullmatch(name):
                 continue
@@ -68,7 +69,7 @@ class PartitionDirectories:
             return None
 
     def partitions(self) -> list[PartitionDirectory]:
-        """Return the partitions that have a directory, without `__cluster_metadata`."""
+        """Return the partitions that have a directory, except `__cluster_metadata`."""
         return [
             PartitionDirectory(key, topic_id)
             for key, topic_id in self.topic_ids.items()
@@ -76,12 +77,15 @@ class PartitionDirectories:
         ]
 
     def forget(self, key: TopicPartition) -> bytes | None:
-        """Forget a partition and return its topic id."""
+        """Remove a partition from `topic_ids` and return its topic id."""
         self._checkpoints.forget(key)
         return self.topic_ids.pop(key, None)
 
     async def claim(self, key: TopicPartition, topic_id: bytes) -> None:
-        """Give a partition's directory this topic id, and erase all offsets of an earlier topic of the same name."""
+        """Write this topic id to a partition's directory.
+
+        The checkpointed offsets of an earlier topic of the same name are erased.
+        """
         await self.release_name(key)
         replace(self._disk, f"{directory_name(key)}/{METADATA}", encode_metadata(topic_id))
         self.topic_ids[key] = topic_id
@@ -102,7 +106,7 @@ class PartitionDirectories:
         return not any(self._disk.size(f"{name}/{file}") for file in self._disk.names(name) if file.endswith(".log"))
 
     def lacks_segments(self, key: TopicPartition) -> bool:
-        """Whether no segment exists, though the checkpointed high watermark is above the log start offset."""
+        """Whether the partition has no segment, but its checkpointed high watermark is above its log start offset."""
         left = self._checkpoints.left
         if left[HIGH_WATERMARKS].get(key, 0) <= left[LOG_STARTS].get(key, 0):
             return False
@@ -111,7 +115,7 @@ class PartitionDirectories:
     async def put_away(self, key: TopicPartition, why: str) -> str | None:
         """Rename a partition's directory and return the new name.
 
-        None: the directory does not exist, or the disk refused.
+        Return None if the directory does not exist or cannot be renamed.
         """
         await trio.lowlevel.checkpoint()
         name, topic_id = directory_name(key), self.forget(key)

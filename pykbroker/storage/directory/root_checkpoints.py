@@ -1,7 +1,7 @@
 """The offset checkpoints in the root of a log directory, read at start and rewritten by this broker.
 
-A topic may be created again under the name of a deleted one. The offsets of the deleted topic are erased, durably,
-before its directory is renamed. The files therefore always hold offsets of the existing log.
+A topic may be created again under the name of a deleted topic. The offsets of the deleted topic are therefore erased
+durably before its directory is renamed, and a checkpoint never holds offsets of another log.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NAMES = (RECOVERY_POINTS, HIGH_WATERMARKS, LOG_STARTS, CLEANED)
 
 
 class RootCheckpoints:
-    """The checkpoints of a log directory. `left` has the offsets found at start that are still valid, by file.
+    """The checkpoints of a log directory. `left` has, by file, the offsets found at start that are still valid.
 
     Only one task writes at a time, and no task writes once the directory is closed.
     """
@@ -49,30 +49,30 @@ class RootCheckpoints:
 
     @classmethod
     async def read(cls, disk: Disk) -> RootCheckpoints:
-        """Read the checkpoints. An invalid file counts as empty."""
+        """Read the checkpoints. An invalid file is read as an empty one."""
         return cls(disk, {name: await _offsets(disk, name) for name in NAMES})
 
     def recovery_point(self, key: TopicPartition) -> int:
         """Return the recovery point of a log that is about to be opened.
 
-        UNLISTED: a valid file does not list the log.
+        Return UNLISTED if the file is valid and does not list the log.
         """
         return self.left[RECOVERY_POINTS].get(key, UNLISTED if self._lists_all else 0)
 
     async def begin(self) -> None:
-        """Write a durable checkpoint without entries. The directory has no partitions."""
+        """Write a durable checkpoint without entries, for a directory that has no partitions."""
         if not self._lists_all:
             await self.write(RECOVERY_POINTS, dict)
             self._lists_all = True
 
     def forget(self, key: TopicPartition) -> None:
-        """Forget a deleted partition."""
+        """Remove the offsets of a deleted partition from memory."""
         self._forgotten.add(key)
         for offsets in self.left.values():
             offsets.pop(key, None)
 
     async def erase(self, keys: Collection[TopicPartition]) -> None:
-        """Erase all offsets of these partitions, durably. OSError: the offsets may still be there."""
+        """Erase all offsets of these partitions, durably. If OSError is raised, the offsets may still be there."""
         for key in keys:
             self.forget(key)
         for name in NAMES:
@@ -81,22 +81,25 @@ class RootCheckpoints:
         self._forgotten.difference_update(keys)
 
     async def write(self, name: str, collect: Callable[[], CheckpointOffsets]) -> None:
-        """Replace a file durably. Once it is this call's turn to write, `collect` returns the offsets."""
+        """Replace a checkpoint durably.
+
+        `collect` returns its offsets, and is called after all earlier writes have ended.
+        """
         async with self._writing:
             if self._is_closed:
                 return
             offsets = {key: offset for key, offset in collect().items() if key not in self._forgotten}
-            self._on_disk[name] = self._on_disk[name] | offsets  # the file may have either content until the write ends
+            self._on_disk[name] = self._on_disk[name] | offsets  # a crash may leave either content
             await replace_durably(self._disk, name, encode_offsets(offsets))
             self._on_disk[name] = offsets
 
     def close(self) -> None:
-        """Refuse all further writes: another broker may lock the directory."""
+        """Refuse all further writes, since another broker may lock the directory from now on."""
         self._is_closed = True
 
 
 async def _offsets(disk: Disk, name: str) -> CheckpointOffsets | None:
-    """Return the offsets in a file. None: the file is missing, empty or invalid."""
+    """Return the offsets in a checkpoint, or None if the file is missing, empty or invalid."""
     try:
         content = await read_disposable(disk, name)
         return decode_offsets(content) if content else None

@@ -1,8 +1,9 @@
 """Kafka's checkpoint files: partitions' offsets in the root of a log directory, leader epochs in partition directories.
 
-Shape: a line with version 0, a line with the number of entries, then one line per entry. An empty file has no entries.
-The files are disposable. Invalid text raises CorruptCheckpoint: after a crash, a file that was not fsynced may hold it.
-The files have no checksum: a changed digit is not detected if the offsets are still in ascending order.
+A file has a line with version 0, a line with the number of entries, then one line per entry. An empty file has no
+entries. The files can be rebuilt. Invalid text raises CorruptCheckpoint, since a file that was not fsynced may hold
+anything after a crash. The files have no checksum, so that a changed digit is not detected if the offsets are still in
+ascending order.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ class CorruptCheckpoint(ValueError):
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
-    """Return the file with a line `topic partition offset` for each partition."""
+    """Return the content of an offset checkpoint, with a line `topic partition offset` for each partition."""
     return _encode(f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items()))
 
 
 def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
-    """Return the offsets by topic and partition. CorruptCheckpoint: the text is invalid."""
+    """Return the offsets by topic and partition. Raise CorruptCheckpoint if the text is invalid."""
     found: dict[TopicPartition, int] = {}
     for line in _decode(data):
         try:
@@ -42,12 +43,12 @@ def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
 
 
 def encode_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
-    """Return the file with a line `epoch start-offset` for each leader epoch."""
+    """Return the content of a leader epoch checkpoint, with a line `epoch start-offset` for each leader epoch."""
     return _encode(f"{epoch} {start}" for epoch, start in entries)
 
 
 def decode_epochs(data: bytes) -> list[tuple[int, int]]:
-    """Return (epoch, start offset) pairs, both rising. CorruptCheckpoint: invalid text, or an empty file."""
+    """Return (epoch, start offset) pairs, both ascending. Raise CorruptCheckpoint if the file is invalid or empty."""
     if not data:
         raise CorruptCheckpoint("the file is empty")
     found = []

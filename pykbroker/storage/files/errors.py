@@ -1,4 +1,7 @@
-"""Errors of synchronous calls into the log: `Pending` for work to await first, `CorruptLog` for damaged files."""
+"""Errors of synchronous calls into a log:
+
+`Pending` if the caller must await work first, `CorruptLog` for damaged files.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,14 @@ from pykbroker.world.disk import NotCached
 
 T = TypeVar("T")
 WAITS_MAX = 10
-"""The most times that one call may wait for the same work, which other tasks may undo meanwhile."""
+"""The maximum number of times that one call awaits the same work.
+
+Another task may undo the work before the call is repeated.
+"""
 
 
 class CorruptLog(Exception):
-    """An error for damaged stored batches. Nothing was changed; the partition goes offline."""
+    """An error for damaged stored batches. The call changed nothing, and the partition goes offline."""
 
 
 class Mismatch(Exception):
@@ -22,9 +28,9 @@ class Mismatch(Exception):
 
 
 class Pending(NotCached):
-    """An error of a synchronous call whose caller must first await some work: a load, a check, a rebuild.
+    """An error of a synchronous call whose caller must first await some work, such as the loading of an index.
 
-    `key` names the work and its object in words; equal keys mean the same work.
+    `key` names the work and the object of the work. Two errors with equal keys ask for the same work.
     """
 
     waits_max = WAITS_MAX
@@ -34,15 +40,16 @@ class Pending(NotCached):
         self._work, self.key = work, key
 
     async def fetch(self) -> None:
-        """Do the work."""
+        """Do the work that the failed call needs."""
         await self._work()
 
 
 async def patiently(call: Callable[[], T]) -> T:
-    """Return the result of a synchronous call, after awaiting the work that it needs.
+    """Return the result of a synchronous call.
 
-    OSError: the page cache repeatedly dropped the bytes that were read for the call. AssertionError: other tasks
-    repeatedly undid the work done for the call.
+    After Pending or NotCached, await the work that the call needs and repeat the call. Raise OSError if the page cache
+    repeatedly dropped the bytes that were read for the call. Raise AssertionError if other tasks repeatedly undid the
+    work done for the call.
     """
     waits: Counter[Hashable] = Counter()
     while True:

@@ -1,9 +1,10 @@
-"""A file in a log directory which records that an fsync failed. The next start then does not trust the page cache.
+"""A marker file in a log directory, which records that an fsync failed.
 
-After a failed fsync Linux marks the pages as clean, though their content may never reach the device. While the file
-exists, a start rewrites all bytes that it accepts into a log and does not know to be durable: the next fsync then
-covers them. A clean shutdown removes the file. The file needs no fsync itself: a power failure that loses it also
-empties the page cache. A kill of the process between the failed fsync and the creation of the file is not covered.
+The next start then does not trust the page cache. After a failed fsync Linux marks the pages as clean, though their
+content may never reach the device. If the marker exists at start, recovery rewrites all bytes that it accepts and that
+may not be durable, so that the next fsync writes them. A clean shutdown removes the marker. The marker needs no fsync,
+because a power failure that loses it also empties the page cache. If the process is killed between the failed fsync and
+the creation of the marker, the failure is not noticed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ NAME = "pykbroker.lost-writes"
 
 
 def note(disk: Disk) -> None:
-    """Create the file which records that an fsync failed."""
+    """Create the marker file, which records that an fsync failed."""
     try:
         disk.open(NAME, create=True).close()
     except OSError as refusal:
@@ -32,12 +33,12 @@ def note(disk: Disk) -> None:
 
 
 def are_noted(disk: Disk) -> bool:
-    """Whether an fsync failed, so that bytes read here may exist in memory only."""
+    """Whether an fsync failed, so that bytes read from files of this disk may exist in the page cache only."""
     return disk.exists(NAME)
 
 
 def forget(disk: Disk) -> None:
-    """Remove the file: all files of the directory are durable now."""
+    """Remove the marker file, since all files of the directory are durable now."""
     if disk.exists(NAME):
         disk.remove(NAME)
 

@@ -13,13 +13,13 @@ VERSION = "1"
 
 
 class CorruptMeta(ValueError):
-    """An error for a meta.properties that is invalid or of another version."""
+    """An error for a meta.properties file that is invalid or has an unsupported version."""
 
 
 class MetaProperties(msgspec.Struct, frozen=True):
     """The identity of a log directory.
 
-    `directory_id` has 16 bytes; `cluster_id` is text, by custom a UUID in Kafka's form.
+    `directory_id` has 16 bytes. `cluster_id` is text, usually a UUID in Kafka's base64 form.
     """
 
     cluster_id: str
@@ -27,7 +27,7 @@ class MetaProperties(msgspec.Struct, frozen=True):
     directory_id: bytes
 
     def encode(self, now_ms: int) -> bytes:
-        """Return the content of the file, with the date `now_ms`."""
+        """Return the content of the file, with `now_ms` as its date."""
         date = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%a %b %d %H:%M:%S UTC %Y")
         return (
             f"#\n#{date}\nnode.id={self.node_id}\ndirectory.id={id_text(self.directory_id)}\n"
@@ -36,7 +36,7 @@ class MetaProperties(msgspec.Struct, frozen=True):
 
     @classmethod
     def decode(cls, data: bytes) -> MetaProperties:
-        """Parse the file. CorruptMeta: the version is not supported, or an entry is missing or invalid."""
+        """Parse the file. Raise CorruptMeta if its version is not supported, or if an entry is missing or invalid."""
         try:
             found = properties(data)
             if found["version"] != VERSION:
@@ -49,7 +49,7 @@ class MetaProperties(msgspec.Struct, frozen=True):
 
 
 def properties(data: bytes) -> dict[str, str]:
-    """Return the entries of the file. Escapes, which no broker writes, are parsed by a library that is slow to load."""
+    """Return the entries of the file. Escapes, which no broker writes, need a library that is slow to import."""
     if b"\\" in data:
         import javaproperties
 

@@ -1,8 +1,9 @@
-"""The names of partition directories, and partition.metadata, the file in each directory that holds its topic id.
+"""The names of partition directories, and the file partition.metadata, which holds the topic id in each of them.
 
-`<topic>-<partition>` holds a partition. `<topic>-<partition>.<32 hex>-delete` will be removed, `-stray` is kept for the
-operator, and `-future` is a copy that will replace the partition in another log directory (KIP-113).
-partition.metadata: `version: 0`, a newline, `topic_id: <22 characters>`, no newline at the end.
+`<topic>-<partition>` holds a partition. `<topic>-<partition>.<32 hex digits>` with a suffix is another kind: `-delete`
+will be removed, `-stray` is kept for the operator, and `-future` is a copy that will replace the partition's log in
+another log directory (KIP-113). partition.metadata has two lines, `version: 0` and `topic_id: <22 characters>`, and no
+newline at the end.
 """
 
 from __future__ import annotations
@@ -36,13 +37,16 @@ def directory_name(key: TopicPartition) -> str:
 
 
 def parse_name(name: str, pattern: re.Pattern[str] = NAME) -> TopicPartition | None:
-    """Return the partition of a directory, None for any other name. `pattern` FUTURE_NAME parses the name of a copy."""
+    """Return the partition of a directory name, or None for any other name.
+
+    With FUTURE_NAME as `pattern`, parse the name of a future log.
+    """
     found = pattern.fullmatch(name)
     return TopicPartition(found[1], int(found[2])) if found else None
 
 
 def away_name(key: TopicPartition, unique: str, why: str) -> str:
-    """Return a directory name for a deleted or stray partition or a copy.
+    """Return a directory name for a deleted or stray partition, or for a future log.
 
     `unique` has 32 hexadecimal digits. `why` is the suffix.
     """
@@ -51,7 +55,7 @@ def away_name(key: TopicPartition, unique: str, why: str) -> str:
 
 
 def may_be_copied(key: TopicPartition) -> bool:
-    """Whether the name of a copy's directory has room for the full topic name."""
+    """Whether the directory name of a future log would be short enough for the file system."""
     return len(f"{key}.-{FUTURE}") + 32 <= NAME_MAX
 
 
@@ -61,7 +65,7 @@ def encode_metadata(topic_id: bytes) -> bytes:
 
 
 def decode_metadata(data: bytes) -> bytes | None:
-    """Return the topic id, None if the file is invalid."""
+    """Return the topic id, or None if the file is invalid."""
     found = re.fullmatch(rb"version: 0\s+topic_id: ([-\w]{22})\s*", data)
     try:
         return id_bytes(found[1].decode()) if found else None

@@ -1,4 +1,4 @@
-"""Reads of a file of a log directory in chunks. A thread reads only the bytes that the page cache lacks."""
+"""Reads of a file in chunks. A thread is used only for bytes that the page cache lacks."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""A classification of OSErrors: either the disk as a whole failed, or only one call did."""
+"""A classification of OSErrors: either the whole disk failed, or only one system call."""
 
 from __future__ import annotations
 
 import errno
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-"""Errors of a full disk."""
+"""The errnos of a full disk."""
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
-"""Errors for too many open files in the process or on the machine. The call did nothing."""
+"""The errnos for too many open files in the process or on the machine. The call did nothing."""
 OF_THE_CALL = frozenset(
     (
         None,
@@ -27,9 +27,12 @@ OF_THE_CALL = frozenset(
         errno.ENAMETOOLONG,
     )
 )
-"""Errors after which the next call may succeed: a resource is used up for now, or a file or name is unexpected."""
+"""The errnos after which the next call may succeed: a resource is temporarily exhausted, or a file is unexpected."""
 
 
 def is_of_the_disk(failure: OSError) -> bool:
-    """Whether the disk failed, so that its later results cannot be trusted: EIO, EROFS, ESTALE and unlisted errors."""
+    """Whether the whole disk failed, so that later results cannot be trusted.
+
+    EIO, EROFS, ESTALE and unlisted errnos count as such.
+    """
     return failure.errno not in OF_THE_CALL

@@ -1,4 +1,4 @@
-"""Files that are replaced as a whole: they are written under a temporary name, then renamed."""
+"""Files that are replaced as a whole: the new content is written to a temporary file, which is then renamed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SIZE_MAX = 64 << 20
 
 
 async def read_whole(disk: Disk, path: str) -> bytes:
-    """Return the content of a file, at most its first SIZE_MAX bytes. FileNotFoundError: the file is missing."""
+    """Return the content of a file, up to its first SIZE_MAX bytes. Raise FileNotFoundError if the file is missing."""
     file = disk.open(path)
     try:
         return bytes(await read_file(file, 0, min(file.size, SIZE_MAX)))
@@ -23,7 +23,10 @@ async def read_whole(disk: Disk, path: str) -> bytes:
 
 
 async def read_disposable(disk: Disk, path: str) -> bytes | None:
-    """Return the content of a file that can be rebuilt. None: the file is missing or unreadable for this process."""
+    """Return the content of a file that can be rebuilt.
+
+    Return None if the file is missing or this process may not read it.
+    """
     try:
         return await read_whole(disk, path)
     except FileNotFoundError:
@@ -34,7 +37,7 @@ async def read_disposable(disk: Disk, path: str) -> bytes | None:
 
 
 def _written(disk: Disk, path: str, data: bytes) -> File:
-    """Write the file `path` with exactly this content, and return it open."""
+    """Write the file `path` with exactly this content, and return the open file."""
     file = disk.open(path, create=True)
     if file.size:
         file.truncate(0)

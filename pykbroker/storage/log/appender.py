@@ -42,7 +42,7 @@ from wire.records.control import transaction_marker
 from wire.records.crc import crc32c
 
 PLACE = Struct(">qii")
-"""Base offset, batch length and leader epoch: the fields that a broker overwrites. The CRC does not cover them."""
+"""The fields base offset, batch length and leader epoch, which a broker overwrites. The CRC does not cover them."""
 AFTER_PLACE = PLACE.size
 
 CODEC_MAX = max(Codec)
@@ -52,7 +52,10 @@ unpack_header = HEADER.unpack_from
 
 
 class Appended(msgspec.Struct, gc=False):
-    """The place of a batch in the log. `log_append_time_ms` is -1 unless the topic uses LogAppendTime."""
+    """The result of an append: the offsets of the batch.
+
+    `log_append_time_ms` is -1 unless the topic uses LogAppendTime.
+    """
 
     base_offset: int
     last_offset: int
@@ -61,7 +64,7 @@ class Appended(msgspec.Struct, gc=False):
 
 
 class LogAppender:
-    """The part of a log that appends. An append that raises has changed nothing."""
+    """The part of a log that appends batches. An append that raises an error has changed nothing."""
 
     __slots__ = (
         "_ahead_ms_max",
@@ -100,10 +103,10 @@ class LogAppender:
     ) -> Appended:
         """Validate a client's batch, assign its offsets and write it.
 
-        ApiError: the batch is refused. OSError: the disk refused the write. LongWork: the records must be read off the
-        event loop, which `needs_off_loop` could not foresee. A batch of at most KEEP_BYTES_MAX bytes is copied; a
-        larger one in a writable buffer is patched in place. `verification` comes from `Producers.begin_verification`:
-        the first batch of a transaction in this partition needs it (KIP-890).
+        Raise ApiError if the batch is refused, and OSError if the write fails. Raise LongWork if the records must be
+        read off the event loop although `needs_off_loop` returned false. A batch of at most KEEP_BYTES_MAX bytes is
+        copied. The header of a larger batch is overwritten in `data` if `data` is writable. `verification` comes from
+        `Producers.begin_verification`; the first batch of a transaction in this partition needs it (KIP-890).
         """
         size = len(data)
         try:
@@ -174,23 +177,23 @@ class LogAppender:
         return base
 
     def needs_off_loop(self, data: Buffer) -> bool:
-        """Whether `append` would decompress too large a batch for the event loop.
+        """Whether `append` would have to decompress a batch that is too large for the event loop.
 
-        `open_off_loop` decompresses it instead.
+        The caller then uses `open_off_loop` instead.
         """
         return self._rewrites and is_long_work(data, self._config)
 
     async def open_off_loop(self, data: Buffer, now_ms: int) -> Batch:
-        """Validate and rewrite a batch in a thread, for `append_opened`. `data` must not change during the call.
+        """Validate and rewrite a batch in a thread, and return it for `append_opened`.
 
-        The log may have changed in any way when this returns.
+        `data` must not change during the call. Other tasks may change the log during the call.
         """
         return await self._off_loop(checked_and_rewritten, data, self._config, now_ms)
 
     def append_opened(self, batch: Batch, leader_epoch: int, verification: Verification | None = None) -> Appended:
         """Append the batch that `open_off_loop` returned.
 
-        ApiError: the batch is refused. OSError: the disk refused the write.
+        Raise ApiError if the batch is refused, and OSError if the write fails.
         """
         producers = self._state.producers
         if batch.producer_id >= 0:
@@ -211,9 +214,10 @@ class LogAppender:
             raise
 
     def append_as_leader(self, data: Buffer, leader_epoch: int, verification: Verification | None = None) -> Appended:
-        """Append a batch that this broker made: control, coordinator or metadata records.
+        """Append a batch that this broker created: control, coordinator or metadata records.
 
-        ApiError: the producer is fenced, or would begin a transaction in this partition without `verification`.
+        Raise ApiError if the producer is fenced, or if the batch would begin a transaction in this partition without
+        `verification`.
         """
         _, length, _, _, _, attributes, delta, _, max_timestamp, producer_id, epoch, _, _ = unpack_header(data)
         if producer_id >= 0:
@@ -224,7 +228,7 @@ class LogAppender:
         return Appended(base, base + delta)
 
     def append_marker(self, marker: Marker, leader_epoch: int, now_ms: int) -> Appended:
-        """Append a transaction marker. ApiError: its producer or its coordinator is fenced."""
+        """Append a transaction marker. Raise ApiError if the producer or the coordinator of the marker is fenced."""
         self._state.producers.check_marker(marker)
         batch = transaction_marker(
             commit=marker.commit,
@@ -246,7 +250,7 @@ class LogAppender:
     def append_stored(self, data: Buffer) -> Appended:
         """Append batches with the offsets and epochs that their leader assigned.
 
-        CORRUPT_MESSAGE: nothing was appended.
+        Raise CORRUPT_MESSAGE, and append nothing, if a batch is damaged or does not follow the log.
         """
         try:
             found = list(batches(data, strict=True))
@@ -286,12 +290,12 @@ class LogAppender:
 
 
 def duplicate(written: WrittenBatch) -> Appended:
-    """Return the answer to a retried batch: its offsets and its time from the first append."""
+    """Return the result for a retried batch: the offsets and the time of the first append."""
     return Appended(written.base_offset, written.last_offset, written.timestamp, True)
 
 
 def checked_and_rewritten(data: Buffer, config: LogConfig, now_ms: int) -> Batch:
-    """Validate a batch and rewrite it as the topic's configs demand. A thread runs this."""
+    """Validate a batch and rewrite it as the topic's configs require. The function runs in a thread."""
     data = single_batch(data)
     if fault := refusal(data, config, now_ms):
         raise fault

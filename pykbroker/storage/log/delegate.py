@@ -1,4 +1,7 @@
-"""Methods that a log looks up in one of its parts, so that thousands of logs need no bound methods of their own."""
+"""A descriptor for the methods that `Log` takes from its parts.
+
+It saves the memory of bound methods in thousands of logs.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,10 @@ R = TypeVar("R")
 
 
 class Delegate(Generic[P, R]):
-    """A method that is looked up in the part named `part`: `append = Delegate("appender", LogAppender.append)`."""
+    """A method of `Log` that calls the method of its attribute `part`:
+
+    `append = Delegate("appender", LogAppender.append)`.
+    """
 
     def __init__(self, part: str, method: Callable[Concatenate[Any, P], R]) -> None:
         self._find = attrgetter(f"{part}.{method.__name__}")

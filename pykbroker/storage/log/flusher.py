@@ -1,10 +1,11 @@
-"""The part of a log that makes it durable: fsync, the recovery point, and the files written before the point moves.
+"""The part of a log that makes it durable: fsync, recovery point, and the files written before that point advances.
 
-1. The recovery point moves after an fsync, and after the indexes and leader epochs below it are in their files.
-2. A failed fsync is final: the kernel drops the pages that it could not write, and a later fsync succeeds without them,
-   also in the next process (see `lost_writes`). The next flush retries after any other failure except damage.
-3. A file is not written if the next start can get the same facts from the existing file or from a few KiB of batches.
-   Files dominate the time of a shutdown with thousands of logs: each takes 0.3 ms to create on ext4.
+1. The recovery point advances after an fsync, and after the indexes and leader epochs below it are in their files.
+2. No fsync is tried again after a failed one: the kernel drops the pages that it could not write, and a later fsync
+   succeeds without them, also in the next process (see `lost_writes`). After any other error except damage, the next
+   flush tries again.
+3. A file is not written if the next start can get its content from the existing file or from a few KiB of batches. A
+   shutdown with thousands of logs spends most of its time on such files: each takes 0.3 ms to create on ext4.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ Entries = tuple[tuple[int, int], ...]
 class Flusher:
     """The part of a log that makes it durable.
 
-    All records below `recovery_point` are durable. `failed` is the error after which no later record becomes durable.
+    All records below `recovery_point` are durable. `failed` is the error that ended flushing, or None. No later record
+    becomes durable after it.
     """
 
     __slots__ = (
@@ -77,14 +79,15 @@ class Flusher:
         return f"{self._directory}/{EPOCHS}"
 
     async def wait_idle(self) -> None:
-        """Wait until no flush is running. Until the next await, no flush uses the names of files."""
+        """Wait until no flush is running. The caller may then rename files until its next await."""
         while self._syncing is not None:
             await self._syncing.wait()
 
     def begin_epoch(self, leader_epoch: int, start_offset: int) -> None:
         """Begin a leader epoch at `start_offset`.
 
-        While the first segment is active, only the next flush writes the epochs: recovery finds them in the batches.
+        While the log has only its first segment, the epochs are written by the next flush, since recovery would find
+        them in the batches.
         """
         if self._epochs.assign(leader_epoch, start_offset):
             if self._segments.active.base_offset:
@@ -93,7 +96,7 @@ class Flusher:
                 self._epochs_synced = False
 
     def save_epochs(self) -> None:
-        """Write the leader epochs, but not durably yet. The next or the running flush makes them durable."""
+        """Write the leader epochs without an fsync. The running or the next flush makes them durable."""
         self._epochs_synced, self._epochs_durable = False, None
         if self._saving.locked():
             return
@@ -114,7 +117,7 @@ class Flusher:
         self.recovery_point = min(self.recovery_point, end)
 
     async def remove_epochs(self) -> None:
-        """Remove the leader epoch file durably: it has the old start of the log, which is about to change."""
+        """Remove the leader epoch file durably, since it records the old start of the log, which is about to change."""
         self._epochs_durable = None
         if self._disk.exists(self._epochs_path):
             self._disk.remove(self._epochs_path)
@@ -123,7 +126,7 @@ class Flusher:
     async def sync_cut(self) -> None:
         """Make a truncation of the active segment durable.
 
-        If it were not durable, truncated records might follow new ones after a power failure.
+        Without this, a power failure might bring truncated records back behind new ones.
         """
         with self._unless_deleted():
             await self._synced(self._segments.active.file.sync())
@@ -172,7 +175,7 @@ class Flusher:
             await self._synced(self._disk.sync_directory(self._directory))
 
     async def _synced(self, fsync: Awaitable[None]) -> None:
-        """Await an fsync. After a failure, set `failed`: no later fsync counts."""
+        """Await an fsync. If it fails, set `failed`, since a later fsync may succeed without the lost pages."""
         try:
             await fsync
         except OSError as failure:
@@ -182,7 +185,7 @@ class Flusher:
             raise
 
     async def sync_directory(self) -> None:
-        """Make the directory itself durable, with its partition.metadata. Later calls do nothing until a truncation."""
+        """Make the directory and its partition.metadata durable. Later calls do nothing until a truncation."""
         truncations = self._truncations
         if not self._directory_synced:
             with self._unless_deleted():
@@ -204,7 +207,7 @@ class Flusher:
     def _unless_deleted(self) -> Iterator[None]:
         """Raise ApiError instead of an OSError if the log was deleted.
 
-        A missing file is then no failure of the disk.
+        A missing file of a deleted log is no disk failure.
         """
         try:
             yield
@@ -220,7 +223,7 @@ class Flusher:
     async def settle(self, sealed: list[SealedSegment], *, indexes: bool = True) -> None:
         """Write the index files of these segments, and the leader epochs.
 
-        If the disk is full, they are left out: they can be rebuilt.
+        If the disk is full, the files are left out, since they can be rebuilt.
         """
         for segment in sealed:
             if segment.unwritten:
@@ -235,12 +238,12 @@ class Flusher:
             await self._settle_epochs()
 
     async def _settle_epochs(self) -> None:
-        """Make the leader epochs durable, including epochs that begin meanwhile. One task at a time writes them."""
+        """Make the leader epochs durable, also those that begin during the call. One task at a time writes them."""
         async with self._saving:
             while not self._epochs_synced:
                 entries = self._epochs.entries
                 if self._are_recoverable(entries):
-                    return  # the next flush checks again, when the log has grown
+                    return  # the next flush checks again, after the log has grown
                 self._epochs_synced = True
                 try:
                     await replace_durably(self._disk, self._epochs_path, encode_epochs(entries))
@@ -250,10 +253,10 @@ class Flusher:
                     raise
 
     def _are_recoverable(self, entries: Entries) -> bool:
-        """Whether the next start finds these epochs without a write: in the existing file, or in a few KiB of batches.
+        """Whether the next start would find these epochs in the existing file or in a few KiB of batches.
 
-        Recovery drops epochs without records. Only the start offset of the first epoch must be preserved, since the
-        log begins there.
+        The epochs need not be written then. Recovery drops epochs that have no records. Only the start offset of the
+        first epoch must be preserved, since the log begins there.
         """
         durable, active = self._epochs_durable, self._segments.active
         if durable is None:

@@ -22,17 +22,18 @@ from pykbroker.world.off_loop import OffLoop
 
 
 def no_jitter(_below: int) -> int:
-    """Return 0: segments roll exactly when `segment.ms` says."""
+    """Return 0, so that segments roll exactly after `segment.ms`."""
     return 0
 
 
 class Log:
     """The log of one partition. Offsets are absolute, sizes in bytes, times in ms since 1970.
 
-    1. An append that raises has changed nothing. After an append that returns, the batch is in the page cache; `flush`
-       makes it durable.
-    2. A failed fsync is final (`failed`): written records may be lost even if a later fsync succeeds.
-    3. Most methods belong to a part of the log. Produce and Fetch call the part itself, which saves the look-up.
+    1. An append that raises an error has changed nothing. After an append returns, the batch is in the page cache;
+       `flush` makes it durable.
+    2. After a failed fsync, `failed` is set and no flush succeeds: written records may be lost even if a later fsync
+       succeeds.
+    3. Most methods delegate to a part of the log. Produce and Fetch call the part directly, which is faster.
     """
 
     append = Delegate("appender", LogAppender.append)
@@ -82,11 +83,11 @@ class Log:
         loaded: Loaded | None = None,
         traffic: Traffic | None = None,
     ) -> Log:
-        """Recover the log in `directory`, which exists. An empty log begins at `log_start_offset`.
+        """Recover the log in the existing `directory`. An empty log begins at `log_start_offset`.
 
         All records below `recovery_point` are durable, and all records below `high_watermark` have existed. `clean` is
-        true if the last broker closed the log. `jitter` returns a random number below its argument. The logs of a disk
-        share `loaded` and `traffic`. CorruptLog: a batch below the recovery point is damaged.
+        true if the previous broker closed the log. `jitter` returns a random number below its argument. The logs of a
+        log directory share `loaded` and `traffic`. Raise CorruptLog if a batch below the recovery point is damaged.
         """
         opening = Opening(
             disk,
@@ -116,9 +117,9 @@ class Log:
         loaded: Loaded | None = None,
         traffic: Traffic | None = None,
     ) -> Log:
-        """Create a log at offset 0, with one file, in a directory without segments.
+        """Create an empty log at offset 0, with one file, in a directory without segments.
 
-        OSError: the file was not created.
+        If OSError is raised, the file was not created.
         """
         opening = Opening(disk, directory, config, loaded or Loaded(), jitter, traffic or Traffic())
         return cls(opening, off_loop, begin(opening))
@@ -146,7 +147,7 @@ class Log:
 
     @property
     def log_end_offset(self) -> int:
-        """Return the offset of the next record."""
+        """Return the offset that the next appended record gets."""
         return self.state.log_end_offset
 
     @property
@@ -156,7 +157,7 @@ class Log:
 
     @property
     def starts_inside(self) -> bool:
-        """Whether the log start offset lies inside the first segment, so that only a checkpoint preserves it."""
+        """Whether the log start offset is inside the first segment, so that only a checkpoint preserves it."""
         return self.log_start_offset > self.segments.every()[0].base_offset
 
     @property
@@ -171,7 +172,10 @@ class Log:
 
     @property
     def is_deleted(self) -> bool:
-        """Whether the partition, or this copy of it, was deleted. The files of a deleted log must not be touched."""
+        """Whether the log was deleted.
+
+        Its files must not be touched afterwards, since another log may have the same name.
+        """
         return self.state.is_deleted
 
     @property
@@ -184,9 +188,9 @@ class Log:
         self.state.opening.cleaned_offset = offset
 
     def become_leader(self, leader_epoch: int) -> None:
-        """Begin a leader epoch of this broker at the log end offset. The epoch counts even if no record follows.
+        """Begin a leader epoch of this broker at the log end offset. The epoch is recorded even if no record follows.
 
-        If the log never held a record, the first flush writes the epochs; until then recovery finds them in the
+        If the log never held a record, only the first flush writes the epochs, since recovery would find them in the
         batches.
         """
         if self.state.log_end_offset:
@@ -197,17 +201,17 @@ class Log:
     async def flush(self) -> None:
         """Make all records appended before this call durable. Concurrent callers share one fsync.
 
-        ApiError: the log was deleted meanwhile. OSError: the disk refused; the caller may retry unless `failed` is set.
-        CorruptLog: a sealed segment is damaged.
+        Raise ApiError if the log was deleted meanwhile. Raise OSError if a disk operation fails. The caller may retry
+        unless `failed` is set. Raise CorruptLog if a sealed segment is damaged.
         """
         await self.flusher.flush()
 
     async def retain(self, now_ms: int, high_watermark: int) -> None:
-        """Delete whole segments below `high_watermark` that retention or the log start offset no longer keeps."""
+        """Delete the segments below `high_watermark` that retention or the log start offset allows to delete."""
         await self.shrinker.retain(now_ms, high_watermark)
 
     async def rename(self, directory: str) -> None:
-        """Rename the log's directory and continue under the new name. OSError: nothing changed."""
+        """Rename the log's directory and continue under the new name. If OSError is raised, nothing changed."""
         async with self.shrinker.lock:
             await self.flusher.wait_idle()
             before = self.directory
@@ -216,9 +220,9 @@ class Log:
             self.segments.doomed = [path.replace(before, directory, 1) for path in self.segments.doomed]
 
     def take_over(self, log: Log) -> None:
-        """Copy the start offset, the producers and the latest leader epoch from `log`, which this copy replaces.
+        """Copy the start offset, the producers and the latest leader epoch from `log`, which this future log replaces.
 
-        The cleaned offset is not copied: the copy may hold records that `log` lost in a compaction.
+        The cleaned offset is not copied, since this log may hold records that compaction has removed from `log`.
         """
         self.delete_records(log.log_start_offset)
         self.state.producers = log.producers
@@ -227,19 +231,19 @@ class Log:
             self.flusher.begin_epoch(epoch, start_offset)
 
     def retire(self, directory: str) -> None:
-        """Rename the directory: another copy is now the partition's log. Running reads continue under the new name."""
+        """Rename the directory after a future log has replaced this log. Running reads continue under the new name."""
         self.state.disk.rename(self.directory, directory)
         self.state.opening.directory = directory
         self.state.is_deleted = True
         self.segments.forget()
 
     def abandon(self) -> None:
-        """Close the files and leave them as they are: the partition is deleted."""
+        """Close the files of a deleted partition without writing anything."""
         self.state.is_deleted = True
         self.segments.close()
 
     async def close(self) -> None:
-        """Flush, write the files that let the next broker open the log at once, and close all files."""
+        """Flush the log, write the files that the next start needs to open it without a scan, and close all files."""
         state = self.state
         if self.failed is None:
             await self.flush()

@@ -1,7 +1,7 @@
-"""A limit on the batches that are decompressed in threads. One `Opener` serves all logs, which bounds the memory.
+"""A limit on the number of batches that are decompressed in threads at a time.
 
-A batch takes at most `LogConfig.decompressed_bytes_max` bytes of memory, and up to three times as much while it is
-recompressed.
+All logs share one `Opener`, which bounds the memory. A batch takes at most `LogConfig.decompressed_bytes_max` bytes of
+memory, and up to three times as much while it is recompressed.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ OPENED_AT_ONCE_MAX = 2
 
 
 class Opener:
-    """An `OffLoop` for functions that decompress a batch.
+    """A limited `OffLoop`: it runs functions that decompress a batch in threads.
 
-    At most `OPENED_AT_ONCE_MAX` run; later calls wait in order.
+    At most `OPENED_AT_ONCE_MAX` functions run at a time. Later calls wait in order.
     """
 
     def __init__(self, off_loop: OffLoop) -> None:

@@ -1,4 +1,4 @@
-"""The part of a log that reads: by offset, timestamp or transaction, from the newest batches in memory or files."""
+"""The part of a log that reads batches by offset, timestamp or transaction. The newest batches are in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wire.error_codes import ErrorCode
 
 
 class LogReader:
-    """The part of a log that reads. `errors.patiently` waits for the disk after NotCached and repeats the read."""
+    """The part of a log that reads. After NotCached, `errors.patiently` waits for the disk and repeats the read."""
 
     __slots__ = ("_epochs", "_loaded", "_segments", "_state", "_tail", "_times", "_traffic")
 
@@ -30,9 +30,9 @@ class LogReader:
     def read(self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool) -> Buffer | FileSlice:
         """Return whole batches below `upper_offset`, starting with the batch that holds `offset`, or an empty buffer.
 
-        The batches have at most `bytes_max` bytes in all. If `at_least_one`, the first batch may be larger (KIP-74).
-        OFFSET_OUT_OF_RANGE: `offset` is below the log start offset or above the log end offset. NotCached:
-        `read_patiently` waits for the disk.
+        The batches have at most `bytes_max` bytes in all. If `at_least_one` is true, the first batch may be larger
+        (KIP-74). Raise OFFSET_OUT_OF_RANGE if `offset` is below the log start offset or above the log end offset. Raise
+        NotCached if the read needs the disk; `read_patiently` waits for it.
         """
         state = self._state
         end = state.log_end_offset
@@ -59,11 +59,17 @@ class LogReader:
     async def read_patiently(
         self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool
     ) -> Buffer | FileSlice:
-        """Read as `read` does, and wait for the disk where needed. CorruptLog: the stored batches are damaged."""
+        """Return the same batches as `read`, and wait for the disk where needed.
+
+        Raise CorruptLog if the stored batches are damaged.
+        """
         return await patiently(lambda: self.read(offset, bytes_max, upper_offset, at_least_one=at_least_one))
 
     def bytes_between(self, offset: int, upper_offset: int, enough: int) -> int:
-        """Return the bytes that `read` has from `offset` on, or `enough` if `offset` is below the batches in memory."""
+        """Return the number of bytes that `read` would return from `offset` on.
+
+        Return `enough` if `offset` is below the batches in memory.
+        """
         if offset >= upper_offset:
             return 0
         if offset < self._tail.first_offset:
@@ -73,13 +79,13 @@ class LogReader:
     def offset_for_timestamp(self, timestamp: int, upper_offset: int) -> TimestampOffset | None:
         """Return the first record below `upper_offset` whose timestamp is at least `timestamp`.
 
-        NotCached: the search needs the disk.
+        Raise NotCached if the search needs the disk.
         """
         found = first_since(self._segments, self._times, timestamp, self._state.log_start_offset)
         return found if found and found.offset < upper_offset else None
 
     def max_timestamp(self) -> TimestampOffset | None:
-        """Return the first record with the largest timestamp. NotCached: the search needs the disk."""
+        """Return the first record with the largest timestamp. Raise NotCached if the search needs the disk."""
         return youngest(self._segments, self._times)
 
     def last_stable_offset(self, high_watermark: int) -> int:
@@ -90,7 +96,7 @@ class LogReader:
     def aborted_transactions(self, offset: int, data: Buffer | FileSlice) -> list[AbortedTransaction]:
         """Return the aborted transactions with records in `data`, which `read` returned for `offset`.
 
-        NotCached: the search needs the disk.
+        Raise NotCached if the search needs the disk.
         """
         return aborted_within(self._segments, offset, data, self._read_aborted)
 
@@ -106,9 +112,9 @@ class LogReader:
         return self._epochs.end_offset_for(leader_epoch, self._state.log_end_offset)
 
     async def scrub(self, pace: Paced) -> None:
-        """Verify the checksums of all stored batches. CorruptLog: a batch is damaged. OSError: the disk refuses.
+        """Verify the checksums of all stored batches. Raise CorruptLog if a batch is damaged.
 
-        A damaged segment that is dropped or compacted meanwhile is ignored.
+        Raise OSError if a read fails. Damage is ignored in a segment that is deleted or compacted during the call.
         """
         for segment in self._segments.every():
             try:

@@ -1,4 +1,4 @@
-"""Retention: the segments that `retention.ms`, `retention.bytes` and the log start offset no longer keep."""
+"""Retention: the segments to delete because of `retention.ms`, `retention.bytes` or the log start offset."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from pykbroker.storage.segments.segments import Segments
 async def expired(
     segments: Segments, config: LogConfig, log_start_offset: int, high_watermark: int, now_ms: int
 ) -> tuple[int, str]:
-    """Return (the number of oldest segments to delete, the reason). If all may go, the active one must be sealed first.
+    """Return (the number of oldest segments to delete, the reason).
 
-    No segment above the high watermark is deleted. Age is measured by the timestamps of the records; a segment without
-    timestamps never expires by age.
+    If the number includes the active segment, the caller rolls it first. No segment above the high watermark is
+    deleted. The age of a segment is measured by the timestamps of its records. A segment without timestamps is never
+    deleted because of its age.
     """
     every = segments.every()
     if every[-1].size == 0:
@@ -45,7 +46,7 @@ async def _too_old(segments: Segments, below: int, config: LogConfig, now_ms: in
     count = 0
     for at, segment in enumerate(segments.every()[:below]):
         if not segment.size:
-            continue  # compaction left it empty: it is deleted together with the next segment
+            continue  # compaction left this segment empty: it is deleted together with the next one
         await patiently(segment.require_date)
         if segment.max_timestamp < 0 or now_ms - segment.max_timestamp <= config.retention_ms:
             break

@@ -1,7 +1,7 @@
-"""The rewriting of a client's batch, and the validation of its records, as the topic's configs demand.
+"""The rewriting of a producer's batch, and the validation of its records, as the topic's configs require.
 
-The functions are pure, so that a thread may run them. Decompression, compression and the walk over records are the
-only long work in an append.
+The functions are pure, so that a thread may run them. An append takes long only for decompression, compression and the
+validation of records.
 """
 
 from __future__ import annotations
@@ -24,32 +24,38 @@ CODECS = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY
 """The codecs of `compression.type`. "producer" is missing, since it keeps the codec of the batch."""
 NO_TIMESTAMP = -1
 PACKED_AT_ONCE_BYTES_MAX = 65536
-"""A batch is recompressed off the event loop if it is larger than this, or may decompress to more than twice this."""
+"""The size in bytes above which a batch is recompressed off the event loop.
+
+A batch is also recompressed there if it may decompress to more than twice this size.
+"""
 WALKED_AT_ONCE_BYTES_MAX = 1 << 20
-"""The decompressed size up to which records are validated on the event loop: one millisecond with zstd."""
+"""The decompressed size up to which records are validated on the event loop. This takes one millisecond with zstd."""
 WALKED_AT_ONCE_RECORDS_MAX = 10_000
-"""The number of records and headers up to which they are validated on the event loop: 4 ms if their sizes differ."""
+"""The number of records and headers up to which they are validated on the event loop.
+
+This takes 4 ms if their sizes differ.
+"""
 GZIP_COST = 4
 """The time that gzip takes, as a multiple of the time of other codecs."""
 COUNT = slice(HEADER_BYTES - 4, HEADER_BYTES)
 
 
 class LongWork(Exception):
-    """An error: decompressing a batch takes longer than its header suggests, and must happen off the event loop."""
+    """An error for a batch whose decompression takes too long for the event loop, unlike its header suggests."""
 
 
 def opens_records(config: LogConfig) -> bool:
-    """Whether every record must be examined: the batch header has neither the keys nor the oldest timestamp."""
+    """Whether every record must be examined, since the batch header has neither the keys nor the oldest timestamp."""
     return config.validate_records or config.compacted or config.message_timestamp_before_max_ms != LONG_MAX
 
 
 def rewrites(config: LogConfig) -> bool:
-    """Whether any batch of this topic may have to pass `rewritten`."""
+    """Whether `rewritten` must be called for batches of this topic."""
     return config.log_append_time or config.compression_type in CODECS or opens_records(config)
 
 
 def is_long_work(data: Buffer, config: LogConfig) -> bool:
-    """Whether `rewritten` would block the event loop. An invalid batch is refused quickly."""
+    """Whether `rewritten` would block the event loop. It is false for an invalid batch, which is refused quickly."""
     if len(data) < HEADER_BYTES:
         return False
     codec, target, looks = data[22] & CODEC_MASK, CODECS.get(config.compression_type), opens_records(config)
@@ -71,14 +77,14 @@ def is_long_work(data: Buffer, config: LogConfig) -> bool:
 
 
 def _room(codec: Codec, payload: memoryview, enough: int) -> int:
-    """Return the size to which `payload` may decompress, counted up to `enough`. For gzip, weight the claimed size."""
+    """Return the size to which `payload` may decompress, at most `enough`. Multiply the size by GZIP_COST for gzip."""
     match codec:
         case Codec.NONE:
             return len(payload)
         case Codec.GZIP:
             return max(len(payload), int.from_bytes(payload[-4:], "little")) * GZIP_COST
         case Codec.SNAPPY:
-            from wire.records import xerial  # which loads cramjam
+            from wire.records import xerial  # this import loads cramjam
 
             return xerial.claimed_bytes(payload)
         case Codec.LZ4:
@@ -88,9 +94,9 @@ def _room(codec: Codec, payload: memoryview, enough: int) -> int:
 
 
 def rewritten(batch: Batch, config: LogConfig, now_ms: int, *, at_once: bool = False) -> Batch:
-    """Return the batch as it will be stored, apart from its offsets. ApiError: a record in it is refused.
+    """Return the batch as it will be stored, apart from its offsets. Raise ApiError if one of its records is refused.
 
-    `at_once` is true if the caller is on the event loop. LongWork: the batch is too large for the event loop.
+    `at_once` is true if the caller is on the event loop. Raise LongWork if the batch is too large for the event loop.
     """
     bytes_max = config.decompressed_bytes_max
     if at_once:

@@ -23,7 +23,7 @@ from wire.error_codes import ErrorCode
 logger = logging.getLogger(__name__)
 
 NOTHING = -1
-"""An offset below all offsets of records."""
+"""An offset below the offset of every record."""
 
 
 class LogShrinker:
@@ -37,9 +37,9 @@ class LogShrinker:
         self.lock = trio.Lock()
 
     def delete_records(self, offset: int) -> int:
-        """Raise the log start offset to `offset` and return it. It never falls. `retain` removes the files.
+        """Raise the log start offset to `offset`, unless it is higher already, and return it.
 
-        OFFSET_OUT_OF_RANGE: `offset` is above the log end offset.
+        `retain` deletes the segments below it later. Raise OFFSET_OUT_OF_RANGE if `offset` is above the log end offset.
         """
         state = self._state
         if offset > state.log_end_offset:
@@ -51,7 +51,7 @@ class LogShrinker:
         return state.log_start_offset
 
     async def retain(self, now_ms: int, high_watermark: int) -> None:
-        """Delete whole segments below `high_watermark` that retention or the log start offset no longer keeps."""
+        """Delete the segments below `high_watermark` that retention or the log start offset allows to delete."""
         async with self.lock:
             state, segments = self._state, self._segments
             config = state.opening.config
@@ -66,9 +66,10 @@ class LogShrinker:
             await self._drop_below(start)
 
     async def _drop_below(self, start: int) -> None:
-        """Drop the segments below `start`, oldest first, so that a power failure leaves no gap between the others.
+        """Drop the segments below `start`, oldest first.
 
-        The leader epochs, which record that the log begins at `start`, are written first if the disk has room for them.
+        A power failure then leaves no gap between the remaining segments. The leader epochs, which record that the log
+        begins at `start`, are written first, unless the disk is full.
         """
         with warned(f"{self._state.directory}: the leader epochs"):
             await self._flusher.settle([])
@@ -80,7 +81,7 @@ class LogShrinker:
     async def truncate(self, offset: int) -> None:
         """Drop the batch that holds `offset` and all later ones, durably.
 
-        The caller prevents appends during the call, and has lowered every checkpoint to `offset` first, as
+        The caller lowers every checkpoint to `offset` first and prevents appends during the call, as
         `LogDirectory.truncate` does.
         """
         async with self.lock:
@@ -96,9 +97,9 @@ class LogShrinker:
                 await self._resume_at(active.next_offset)
 
     async def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Drop all records.
+        """Drop all records and continue the log at `offset`.
 
-        The next batch has this offset or a later one. The caller prevents appends during the call.
+        The caller prevents appends during the call.
         """
         async with self.lock:
             await self._begin_anew(offset)
@@ -106,7 +107,7 @@ class LogShrinker:
     async def _drop_above(self, offset: int) -> None:
         """Drop the segments that begin above `offset`, newest first, so that a power failure leaves no gap.
 
-        The first segment stays.
+        The first segment is never dropped.
         """
         while self._segments.sealed and self._segments.active.base_offset > offset:
             await self._segments.drop_newest()
@@ -122,7 +123,7 @@ class LogShrinker:
         await self._resume_at(offset)
 
     async def _resume_at(self, end: int) -> None:
-        """Make `end` the log end offset and forget all state of higher offsets."""
+        """Make `end` the log end offset and drop all state of higher offsets."""
         state = self._state
         state.log_end_offset = end
         state.log_start_offset = min(state.log_start_offset, end)
@@ -139,13 +140,14 @@ class LogShrinker:
         state.producers = await producers_at(self._disk, state.directory, self._segments.every(), end)
 
     def begin_cleaned(self, sources: list[SealedSegment]) -> CleanedSegment:
-        """Begin the segment into which compaction rewrites these adjacent segments."""
+        """Create the segment into which compaction rewrites these adjacent segments."""
         return CleanedSegment(self._state.opening, sources, self._flusher.require_log)
 
     async def swap_in(self, cleaned: CleanedSegment) -> None:
-        """Replace the source segments of a compacted segment by the compacted segment.
+        """Replace the segments that compaction has read by the compacted segment.
 
-        Interrupted: the log no longer has its sources. ApiError: the log was deleted. OSError: the disk refused.
+        Raise Interrupted if the log no longer has those segments, ApiError if the log was deleted, and OSError if a
+        disk operation fails.
         """
         sealed = await cleaned.finish()
         async with self.lock:
@@ -154,6 +156,6 @@ class LogShrinker:
                 await swap(self._state.opening, self._segments, self._flusher, cleaned.sources, sealed)
 
     def take_doomed(self) -> list[str]:
-        """Return the files dropped since the last call. The caller removes them after `file.delete.delay.ms`."""
+        """Return the files dropped since the previous call. The caller removes them after `file.delete.delay.ms`."""
         doomed, self._segments.doomed = self._segments.doomed, []
         return doomed

@@ -14,8 +14,7 @@ from pykbroker.storage.segments.tail import Tail
 class LogState:
     """The state of one open log. `snapshot_offset` is the offset of the newest producer snapshot, -1 without one.
 
-    `is_deleted` is true once the partition, or this copy of it, was deleted. The files of a deleted log must not be
-    touched.
+    `is_deleted` is true once the log was deleted. Its files must not be touched afterwards.
     """
 
     __slots__ = (
@@ -48,7 +47,10 @@ class LogState:
         return self.opening.directory
 
     def roll(self) -> ActiveSegment:
-        """Seal the active segment and begin the next one at the log end offset. OSError: nothing changed."""
+        """Seal the active segment and begin the next segment at the log end offset.
+
+        If OSError is raised, nothing changed.
+        """
         active = self.segments.roll(self.log_end_offset)
         self.tail.clear()
         self.take_snapshot()

@@ -1,10 +1,13 @@
-"""The replacement of segments by the compacted segment that was made of them, safe at any crash.
+"""The replacement of segments by the compacted segment that was made from them. A crash at any point loses no record.
 
-The files of the compacted segment are durable as `.cleaned`. Then, each step made durable before the next one:
-1. These files are renamed `.swap`. While one is still named `.cleaned`, a start drops them: all old segments exist.
-2. The old files get the suffix `.deleted`, the first segment's files before all others. A start completes the swap.
+At first the files of the compacted segment are durable with the suffix `.cleaned`. Each of these steps is durable
+before the next one:
+1. These files get the suffix `.swap`. If one of them still has the suffix `.cleaned` at a start, the start drops them
+   all, since all old segments still exist.
+2. The old files get the suffix `.deleted`, the first segment's files before all others. From now on, a start completes
+   the swap.
 3. The suffix `.swap` is removed.
-Readers use the new segment from step 2 on. Running reads of an old segment keep its files until removal.
+Readers use the new segment from step 2 on. Running reads of an old segment can use its files until they are removed.
 """
 
 from __future__ import annotations
@@ -19,11 +22,11 @@ from pykbroker.storage.segments.segments import OWN_FILES, Segments
 
 
 class Interrupted(Exception):
-    """An error: the log was truncated, lost segments, or is no longer compacted, while a compaction ran."""
+    """An error for a compaction during which the log was truncated, lost segments, or is no longer compacted."""
 
 
 def require_sources(segments: Segments, sources: list[SealedSegment]) -> None:
-    """Raise Interrupted if the log no longer has all these segments."""
+    """Raise Interrupted unless the log still has all these segments."""
     at = bisect_left(segments.sealed, sources[0].base_offset, key=lambda one: one.base_offset)
     if segments.sealed[at : at + len(sources)] != sources:
         raise Interrupted(f"segment {sources[0].base_offset} was changed or removed meanwhile")
@@ -34,8 +37,8 @@ async def swap(
 ) -> None:
     """Replace `sources` by `cleaned`, which is durable. The caller prevents other changes of segments.
 
-    ApiError: the log was deleted. OSError: the disk refused. An OSError after the first rename
-    fails the log for good.
+    Raise ApiError if the log was deleted, and OSError if a disk operation fails. An OSError after the first rename
+    takes the log offline.
     """
     await flusher.sync_names()
     _rename(opening, cleaned, CLEANED, SWAP)

@@ -1,6 +1,7 @@
-"""The rules for a client's batch, and the error of each rule.
+"""The rules for a producer's batch, and the error of each rule.
 
-The appender tests all rules at once. The functions here find the rule that a refused batch breaks, in Kafka's order.
+The appender tests all rules at once. The functions here then find the first rule, in Kafka's order, that a refused
+batch breaks.
 """
 
 from __future__ import annotations
@@ -16,17 +17,21 @@ from wire.records.compression import Codec
 REFUSED_ATTRIBUTES = 0x2F
 """The attribute bits for codec, LogAppendTime and control.
 
-If one is not allowed, their number is above the last codec.
+If one of these bits is not allowed, their value as a number is above the last codec.
 """
 SIZE_TO_MAGIC = 17
 RECORD_BYTES_MIN = 7
-"""The size of a record's length, attributes, two deltas, no key, no value and no headers."""
+"""The size of a record without key, value and headers."""
 COMPRESSED_RECORDS_MAX = (64 << 20) // RECORD_BYTES_MIN
-"""The number of records that a compressed batch may claim: as many as fit into the largest decompressed size."""
+"""The largest number of records that a compressed batch may claim: as many as fit into the largest decompressed size.
+"""
 
 
 def single_batch(data: Buffer) -> Buffer:
-    """Return the one batch in `data`, without a following partial batch. ApiError: there is not exactly one batch."""
+    """Return the one batch in `data`, without a following partial batch.
+
+    Raise ApiError if there is not exactly one batch.
+    """
     size = _size_at(data, 0)
     if size is None or size > len(data):
         raise ApiError(ErrorCode.INVALID_RECORD, "the request holds no whole record batch for this partition")
@@ -37,7 +42,7 @@ def single_batch(data: Buffer) -> Buffer:
 
 
 def _size_at(data: Buffer, at: int) -> int | None:
-    """Return the claimed size of the batch at `at`. None: the length field itself is cut off."""
+    """Return the size that the batch at `at` claims, or None if its length field is cut off."""
     if at + SIZE_TO_MAGIC > len(data):
         return None
     length, magic = int.from_bytes(data[at + 8 : at + 12], "big", signed=True), data[at + 16]
@@ -51,7 +56,7 @@ def _size_at(data: Buffer, at: int) -> int | None:
 
 
 def refusal(data: Buffer, config: LogConfig, now_ms: int) -> ApiError | None:
-    """Return the error of `data`, which should be one whole batch. None: the batch may be appended."""
+    """Return the error of `data`, which should be one whole batch, or None if the batch may be appended."""
     try:
         batch = Batch.read(single_batch(data))
     except ApiError as error:

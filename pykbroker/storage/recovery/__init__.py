@@ -1,7 +1,7 @@
-"""The opening of a log after a stop or a crash, where each of its files is trusted, checked or rebuilt.
+"""The recovery of a log at start. Each of its files is trusted, verified or rebuilt.
 
 1. Records below the recovery point were fsynced. Damage there takes the partition offline and removes nothing.
-2. Above the recovery point the first invalid batch ends the log. The rest is cut off and never served.
-3. Producer snapshots and leader epochs are trusted only as far as the log confirms them.
+2. Above the recovery point, the log is truncated at the first invalid batch.
+3. Producer snapshots and leader epochs are used only as far as the log confirms them.
 The package must not know appends, clients, or the directory that holds the log.
 """

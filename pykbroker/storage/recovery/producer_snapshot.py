@@ -1,10 +1,10 @@
 """A producer snapshot: a file with the producers of a log at one offset, which shortens recovery.
 
-Shape: version i16 = 1, CRC-32C u32 of all bytes after it, count i32, then for each producer: id i64, epoch i16, last
-sequence i32, last offset i64, offset delta i32, timestamp i64, coordinator epoch i32, first offset of the open
-transaction i64; -1 for none. Big-endian. Kafka writes only the last of a producer's five remembered batches. pykbroker
-writes the older batches before it, as entries of their own, so that retries of them are detected after a restart, too.
-Kafka uses the last entry of a producer.
+The file begins with version i16 = 1, CRC-32C u32 of all bytes after it, and count i32. Each producer then has these
+fields: id i64, epoch i16, last sequence i32, last offset i64, offset delta i32, timestamp i64, coordinator epoch i32,
+and first offset of the open transaction i64, or -1. Numbers are big-endian. Kafka writes only the last of a producer's
+five remembered batches. pykbroker writes the older batches too, as separate entries before the last, so that it detects
+their retries after a restart. Kafka uses the last entry of a producer.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _entries(one: ProducerState) -> Iterator[bytes]:
 
 
 def decode(data: bytes) -> Producers:
-    """Return the producers in the file. CorruptSnapshot: the file is invalid or damaged."""
+    """Return the producers in the file. Raise CorruptSnapshot if the file is invalid or damaged."""
     try:
         version, crc, count = HEAD.unpack_from(data)
     except error:

@@ -1,6 +1,6 @@
-"""State rebuilt from a log's batches: producers at an offset, leader epochs, aborted transactions of a segment.
+"""The rebuilding of producers, leader epochs and aborted transactions from the batches of a log.
 
-Checksums are verified: a flipped bit in a marker would expose aborted records, or block readers for ever.
+Checksums are verified, since a flipped bit in a marker would expose aborted records or block consumers for ever.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ logger = logging.getLogger(__name__)
 
 
 async def visit(segments: Sequence[Segment], start: int, end: int, visitor: Callable[[Batch], None]) -> None:
-    """Call `visitor` with every batch that begins from `start` to below `end`, in order.
+    """Call `visitor` with every batch whose base offset is from `start` to below `end`, in order.
 
-    CorruptLog: a batch is damaged.
+    Raise CorruptLog if a batch is damaged.
     """
     for segment in segments:
         if not segment.may_hold(start) or segment.base_offset >= end:
@@ -57,8 +57,8 @@ async def producers_at(
 ) -> Producers:
     """Return the producers of all records below `offset`, from the newest valid snapshot and the log after it.
 
-    A snapshot below the start of the log is ignored: the records in between are unknown. `snapshots`: the offsets of
-    the existing snapshots, ascending, if the caller has listed the directory.
+    A snapshot below the start of the log is ignored, since the records in between are unknown. `snapshots` has the
+    ascending offsets of the existing snapshots if the caller has listed the directory.
     """
     producers, start = Producers(), 0
     begin = segments[0].base_offset if segments else offset
@@ -82,9 +82,9 @@ async def producers_at(
 
 
 async def read_aborted(disk: Disk, directory: str, segments: Sequence[Segment], segment: Segment) -> None:
-    """Complete `segment.aborted` from the log.
+    """Read the aborted transactions of `segment` from the log into `segment.aborted`.
 
-    The .txnindex file is ignored: it has no checksum, and a missing file may never have been written.
+    The .txnindex file is ignored, because it has no checksum, and because a missing file may never have been written.
     """
     producers = await producers_at(disk, directory, segments, segment.base_offset)
     found: dict[int, AbortedTransaction] = {}
@@ -100,7 +100,7 @@ async def read_aborted(disk: Disk, directory: str, segments: Sequence[Segment], 
 
 
 async def recorded_epochs(disk: Disk, directory: str, names: list[str]) -> LeaderEpochs | None:
-    """Return the leader epochs from their file. None: the file is missing in `names` or invalid."""
+    """Return the leader epochs from their checkpoint, or None if the file is missing in `names` or invalid."""
     if EPOCHS not in names:
         return None
     try:
@@ -125,4 +125,4 @@ async def rebuilt_epochs(segments: Sequence[Segment]) -> LeaderEpochs:
 
 
 def void(_: object) -> None:
-    """Discard the result of a visitor's call."""
+    """Do nothing. The function is a visitor for `visit`."""

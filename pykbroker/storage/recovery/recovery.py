@@ -1,20 +1,22 @@
-"""The recovery of a partition's directory: finding segments, cutting off a torn tail, rebuilding the log's state.
+"""The recovery of a log: find its segments, truncate it at the first invalid batch, and rebuild its state.
 
 1. After a clean shutdown only the end of the active segment is read. After a crash every segment from the recovery
-   point on is read, with checksums. Records below it were fsynced and are verified when they are read.
+   point on is read, with checksums. Records below the recovery point were fsynced. They are verified when clients read
+   them.
 2. The first invalid batch at or above the recovery point ends the log. An invalid batch below it raises CorruptLog.
-3. A gap between two segments ends the log too. Only compaction leaves gaps: below the cleaned offset, or after a
-   segment with an index. pykbroker writes an index when the segment is durable, and a roll removes an index that was
-   written before the segment grew. (Kafka's segments always have an index.) A power failure made any other gap.
-4. The log reaches to its recovery point, even after a crash; otherwise fsynced records are missing. After a clean
-   shutdown the log ends exactly there.
-5. The log begins where its leader epochs begin: before segments are deleted, the epochs are cut durably. A log that no
-   checkpoint lists has deleted nothing.
-6. After a crash the log may end earlier than before, if records that were not fsynced are lost. The log continues, and
-   a warning names the file that proves the loss: the high watermark checkpoint, a producer snapshot, a leader epoch. A
-   kill of the broker loses nothing.
-7. Bytes after the new end are removed durably before anything is written: otherwise a power failure might bring them
-   back after new records.
+3. The log also ends at a gap between two segments, unless compaction left the gap. A gap is attributed to compaction
+   below the cleaned offset or after a segment with an index, and to a power failure otherwise. An index proves that its
+   segment is durable: pykbroker writes an index after the segment is durable, and a roll removes an index that was
+   written before the segment grew. Kafka's segments always have an index.
+4. Even after a crash, the log must reach its recovery point. If it does not, fsynced records are missing. After a clean
+   shutdown the log ends exactly at its recovery point.
+5. The log begins where its leader epochs begin, since the epochs are truncated durably before segments are deleted. A
+   log that no checkpoint lists has deleted no segment.
+6. After a power failure the log may end earlier than before, because records that were not fsynced are lost. The
+   partition is served, and a warning names the file that proves the loss: the high watermark checkpoint, a producer
+   snapshot, or the leader epochs. A kill of the broker process loses no record.
+7. Bytes after the new end are removed durably before anything is written, since a power failure might otherwise bring
+   them back behind new records.
 """
 
 from __future__ import annotations
@@ -48,11 +50,11 @@ NO_SNAPSHOT = -1
 
 
 class RecoveredLog(msgspec.Struct):
-    """The state that recovery found. `unsynced`: sealed segments that are not known to be durable.
+    """The state that recovery found. `unsynced` has the sealed segments that may not be durable.
 
     `directory_synced` is true if a clean shutdown made the directory and its files durable and nothing has changed
-    since. `epochs_durable`: the content of the leader epoch file; None if it is unknown or may not be durable.
-    `snapshot_offset`: the offset of the newest producer snapshot, -1 without one.
+    since. `epochs_durable` is the content of the leader epoch file, or None if it is unknown or may not be durable.
+    `snapshot_offset` is the offset of the newest producer snapshot, or -1 without one.
     """
 
     active: ActiveSegment
@@ -87,7 +89,10 @@ def begin(opening: Opening) -> RecoveredLog:
 
 
 async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
-    """Return the state of a log, from its files. CorruptLog: a batch below the recovery point is damaged."""
+    """Recover a log from its files and return its state.
+
+    Raise CorruptLog if a batch below the recovery point is damaged.
+    """
     disk, directory = opening.disk, opening.directory
     names = await tidy(disk, directory, clean=clean)
     snapshots = offsets_of(names, ".snapshot")
@@ -117,7 +122,7 @@ async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
         await _open_end(opening, state, names)
     known = [*sealed, state.active] if clean else sealed
     if epochs is None or (epochs.entries and epochs.epoch_of(state.log_start_offset) < 0):
-        epochs = await rebuilt_epochs(known)  # the file was lost, or cut at a start offset that no checkpoint has
+        epochs = await rebuilt_epochs(known)  # the file was lost, or begins at a start offset that no checkpoint has
     state.epochs = epochs
     state.producers = await producers_at(
         disk, directory, known, state.active.next_offset if clean else bases[first], snapshots
@@ -128,7 +133,7 @@ async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
             "a producer snapshot": max(snapshots, default=0),
             "a leader epoch": max(state.epochs.starts, default=0),
         }
-        state.epochs.truncate_end(bases[first])  # the scan adds later ones; the file may name epochs of a lost tail
+        state.epochs.truncate_end(bases[first])  # the file may have epochs of lost records; the scan adds later epochs
         await _scan(opening, state, bases[first:])
         if not indexes_of(names, state.active.base_offset):
             state.active.indexed_bytes = 0
@@ -139,7 +144,7 @@ async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
 
 
 async def _bound(opening: Opening, state: RecoveredLog) -> None:
-    """Compare the log with its expected begin and end. CorruptLog: fsynced records are missing."""
+    """Check that the log has its expected start and end. Raise CorruptLog if fsynced records are missing."""
     end = state.active.next_offset
     _require_all(opening, max(end, opening.log_start_offset))
     if opening.log_start_offset > end:
@@ -150,7 +155,10 @@ async def _bound(opening: Opening, state: RecoveredLog) -> None:
 
 
 def _warn_of_loss(opening: Opening, end: int, reached: dict[str, int]) -> None:
-    """Warn of records that a crash has lost. `reached` has the former end of the log, by the file that proves it."""
+    """Log a warning if a crash has lost records.
+
+    `reached` has the former end offsets of the log, by the file that proves each.
+    """
     witness = max(reached, key=reached.__getitem__)
     if reached[witness] > max(end, opening.log_start_offset):
         logger.warning(
@@ -166,9 +174,9 @@ def _warn_of_loss(opening: Opening, end: int, reached: dict[str, int]) -> None:
 
 
 async def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | None, *, clean: bool) -> list[int]:
-    """Return the segments, or an empty list if the first never became durable.
+    """Return the base offsets of the segments, or an empty list if the first segment never became durable.
 
-    CorruptLog: durable segments are missing.
+    Raise CorruptLog if durable segments are missing.
     """
     begin = bases[0]
     if epochs is not None and epochs.entries:
@@ -188,13 +196,16 @@ async def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | 
 
 
 def indexes_of(names: list[str], base_offset: int) -> list[str]:
-    """Return the index files of a segment, out of the file names in its directory."""
+    """Return the names of a segment's index files among the file names in its directory."""
     own = [f"{base_offset:020d}{suffix}" for suffix in INDEXES]
     return [name for name in own if name in names]
 
 
 async def _open_end(opening: Opening, state: RecoveredLog, names: list[str]) -> None:
-    """Find the end of the active segment after a clean shutdown. CorruptLog: the log was not closed at this end."""
+    """Find the end of the active segment after a clean shutdown.
+
+    Raise CorruptLog if the log does not end where it was closed.
+    """
     segment = state.active
     present = indexes_of(names, segment.base_offset)
     loading = await load(opening.disk, opening.directory, segment, present)
@@ -214,13 +225,16 @@ async def _open_end(opening: Opening, state: RecoveredLog, names: list[str]) -> 
 
 
 def _require_all(opening: Opening, end: int) -> None:
-    """Raise CorruptLog if the log ends below its recovery point. Missing first segments were deleted."""
+    """Raise CorruptLog if the log ends below its recovery point."""
     if end < opening.recovery_point:
         raise CorruptLog(f"{opening.directory}: ends at offset {end}; all below {opening.recovery_point} was synced")
 
 
 async def _scan(opening: Opening, state: RecoveredLog, bases: list[int]) -> None:
-    """Read these segments with their checksums up to the first invalid batch; `bases[0]` is the active segment."""
+    """Read the segments at these base offsets, and verify checksums, up to the first invalid batch.
+
+    `bases[0]` is the active segment.
+    """
     is_doubtful = lost_writes.are_noted(opening.disk)
     if is_doubtful and opening.disk.exists(metadata := f"{opening.directory}/{METADATA}"):
         await lost_writes.write_again(file := opening.disk.open(metadata), file.size)
@@ -246,7 +260,10 @@ async def _scan(opening: Opening, state: RecoveredLog, bases: list[int]) -> None
 
 
 async def _scan_segment(state: RecoveredLog) -> str | None:
-    """Add every valid batch of the active segment to the state. Return what is wrong with the next batch."""
+    """Add every valid batch of the active segment to the state.
+
+    Describe what is wrong with the next batch, if one follows.
+    """
     segment = state.active
     walk = Walk(segment.file, 0, segment.file.size, segment.base_offset, segment.base_offset, check_crc=True)
     leader_epoch: int | None = None
@@ -264,9 +281,9 @@ async def _scan_segment(state: RecoveredLog) -> str | None:
 
 
 def _follows(opening: Opening, before: ActiveSegment, base: int) -> bool:
-    """Whether the segment at offset `base` continues the previous one.
+    """Whether the segment at offset `base` continues the segment `before`.
 
-    CorruptLog: fsynced records between the two segments are missing.
+    Raise CorruptLog if fsynced records between the two segments are missing.
     """
     end, index = before.next_offset, file_name(opening.directory, before.base_offset, ".index")
     is_gap = base <= opening.cleaned_offset or opening.disk.exists(index)
@@ -281,9 +298,10 @@ def _follows(opening: Opening, before: ActiveSegment, base: int) -> bool:
 
 
 async def _cut(opening: Opening, segment: ActiveSegment, damage: str, behind: list[int]) -> None:
-    """Truncate `segment` to its valid batches, durably. CorruptLog: the damage is below the recovery point.
+    """Truncate `segment` to its valid batches, durably. Raise CorruptLog if the damage is below the recovery point.
 
-    The segments `behind` are removed first: until the truncation is durable, recovery still finds the damage.
+    The later segments `behind` are removed first, so that recovery finds the damage again after a crash during the
+    call.
     """
     position, file = segment.size, segment.file
     if segment.next_offset < opening.recovery_point:
@@ -324,7 +342,7 @@ async def _drop(opening: Opening, bases: list[int]) -> None:
 
 
 async def _begin_anew(opening: Opening, state: RecoveredLog) -> int:
-    """Restart a log that ends below its start offset, since all its records were deleted."""
+    """Restart the log at its start offset, if it ends below that offset since all its records were deleted."""
     start = opening.log_start_offset
     logger.warning(
         "%s: the log ends at offset %d, below its start offset %d; it is emptied and begins there",
@@ -339,9 +357,9 @@ async def _begin_anew(opening: Opening, state: RecoveredLog) -> int:
 
 
 def _settle_snapshots(opening: Opening, state: RecoveredLog, found: list[int], *, taken: bool) -> None:
-    """Remove snapshots that are no longer needed. After a crash, write a snapshot at the end of the log.
+    """Remove the snapshots that are no longer needed. After a crash, write a snapshot at the end of the log.
 
-    The newest snapshot stays, and so do snapshots at the base offset of a segment.
+    The newest snapshot and the snapshots at the base offset of a segment are kept.
     """
     disk, directory, end = opening.disk, opening.directory, state.active.next_offset
     bases = {state.active.base_offset, *(segment.base_offset for segment in state.sealed)}
@@ -360,7 +378,7 @@ def _settle_snapshots(opening: Opening, state: RecoveredLog, found: list[int], *
 def needs_snapshot(active: ActiveSegment, newest: int) -> bool:
     """Whether the next start would have to read more than a few KiB of the active segment to rebuild the producers.
 
-    `newest`: the offset of the newest snapshot.
+    `newest` is the offset of the newest snapshot.
     """
     if active.next_offset <= max(newest, 0):
         return False

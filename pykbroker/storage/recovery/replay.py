@@ -1,4 +1,4 @@
-"""The replay of a stored batch into the producers' state, which appends, replication and recovery share."""
+"""The replay of a stored batch into the producers' state. Appends, replication and recovery use it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ABORT, COMMIT = 0, 1
 
 
 def remember(producers: Producers, batch: Batch) -> AbortedTransaction | None:
-    """Apply a batch of the log to `producers`. Return the aborted transaction that it ends, if any.
+    """Apply a batch of the log to `producers`. If the batch is an abort marker, return the transaction that it ends.
 
-    DecodeError: the record of a control batch is invalid.
+    Raise DecodeError if the record of a control batch is invalid.
     """
     if batch.producer_id < 0:
         return None
@@ -39,7 +39,10 @@ def remember(producers: Producers, batch: Batch) -> AbortedTransaction | None:
 
 
 def recall(producers: Producers, batch: Batch) -> AbortedTransaction | None:
-    """Apply a batch read from a file to `producers`, like `remember`. CorruptLog: a control batch is invalid."""
+    """Apply a batch read from a file to `producers`, as `remember` does.
+
+    Raise CorruptLog if a control batch is invalid.
+    """
     try:
         return remember(producers, batch)
     except DecodeError as damage:
@@ -47,9 +50,10 @@ def recall(producers: Producers, batch: Batch) -> AbortedTransaction | None:
 
 
 def _end_transaction(producers: Producers, batch: Batch) -> AbortedTransaction | None:
-    """End the transaction of a marker.
+    """End the transaction of a marker. Return the transaction if it was aborted.
 
-    Key: version i16, type i16 (0 abort, 1 commit). Value: version i16, coordinator epoch i32.
+    The marker's key has version i16 and type i16 (0 abort, 1 commit). Its value has version i16 and coordinator epoch
+    i32.
     """
     for record in records(batch, MARKER_BYTES_MAX):
         try:

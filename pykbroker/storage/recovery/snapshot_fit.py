@@ -1,7 +1,7 @@
-"""The check of a producer snapshot against its log. The CRC alone accepts a snapshot of another partition or time.
+"""The check of a producer snapshot against its log. The CRC does not detect a snapshot of another partition or time.
 
-A snapshot is compared with batches before its offset, in one segment only: the last few batches, and the newest batches
-that it names. A snapshot without any producer of these batches is trusted.
+A snapshot is compared with two sets of batches before its offset, in one segment: the last few batches, and the newest
+batches that the snapshot names. A snapshot with no producer of these batches is trusted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WINDOW_BYTES = 16384
 async def require_fit(producers: Producers, segments: Sequence[Segment], taken: int) -> None:
     """Raise CorruptSnapshot if the producers contradict the log before offset `taken`.
 
-    A log that cannot be read contradicts nothing.
+    If the log cannot be read, the snapshot is trusted.
     """
     ends = {one.batches[-1].last_offset: one.producer_id for one in producers.entries() if one.batches}
     if max((*ends, *(one.txn_first_offset for one in producers.entries())), default=-1) >= taken:
@@ -44,7 +44,7 @@ async def require_fit(producers: Producers, segments: Sequence[Segment], taken: 
 
 
 async def _require_end(segment: Segment, offset: int, producer_id: int) -> None:
-    """Raise CorruptSnapshot unless a batch of this producer ends at `offset`, or compaction has removed it."""
+    """Raise CorruptSnapshot unless a batch of this producer ends at `offset`, or compaction has removed that batch."""
     position = await _position_of(segment, offset)
     if position >= segment.size:
         return
@@ -59,7 +59,7 @@ async def _position_of(segment: Segment, offset: int) -> int:
 
 
 async def _require_newest(segment: Segment, producers: Producers, taken: int) -> None:
-    """Raise CorruptSnapshot if the producers lag behind the last batches before `taken`."""
+    """Raise CorruptSnapshot if the producers are older than the last batches before offset `taken`."""
     end = segment.size if taken >= segment.next_offset else await _position_of(segment, taken)
     entry = segment.index.find_position(end - WINDOW_BYTES)
     walk = Walk(segment.file, entry[1] if entry else 0, end, segment.base_offset, segment.base_offset, check_crc=False)
@@ -72,9 +72,9 @@ async def _require_newest(segment: Segment, producers: Producers, taken: int) ->
 
 
 def _knows(producer: ProducerState | None, newest: Batch) -> bool:
-    """Whether this may be a producer's state after its batch `newest`.
+    """Whether `producer` may be the producer's state after its batch `newest`.
 
-    The state may have expired, unless a transaction is open.
+    A state without an open transaction may also have expired (None).
     """
     if producer is None:
         return newest.is_control or not newest.is_transactional

@@ -8,7 +8,7 @@ TO_THE_END = 2**63 - 1
 
 
 class Checked:
-    """The verified byte ranges, disjoint and ascending; ranges that touch are joined."""
+    """The byte ranges of a file whose checksums are verified. The ranges are disjoint and ascending."""
 
     __slots__ = ("_ends", "_starts")
 

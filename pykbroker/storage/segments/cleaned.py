@@ -1,4 +1,4 @@
-"""The segment that compaction writes, in files of its own until they are complete and durable."""
+"""The segment that compaction writes, in files with the suffix `.cleaned` until they are complete and durable."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from pykbroker.world.disk import File
 
 
 class CleanedSegment:
-    """A segment compacted from `sources`, with the base offset of the first source and the next offset of the last.
+    """A segment that compaction makes from the segments `sources`.
 
-    `require_log` raises ApiError once the log was deleted and the directory may belong to another log.
+    It has the base offset of the first source and the next offset of the last. `require_log` raises ApiError once the
+    log was deleted, because the directory may then belong to another log.
     """
 
     def __init__(self, opening: Opening, sources: list[SealedSegment], require_log: Callable[[], None]) -> None:
@@ -36,7 +37,7 @@ class CleanedSegment:
         return file
 
     def add(self, compacted: Compacted) -> None:
-        """Append the batches that compaction keeps. OSError: the disk refuses."""
+        """Append the batches that compaction keeps. Raise OSError if the write fails."""
         if compacted.data:
             self._active.file.append(compacted.data)
         for size, last_offset, max_timestamp in compacted.batches:
@@ -44,7 +45,7 @@ class CleanedSegment:
         self._active.aborted += compacted.aborted
 
     async def finish(self) -> SealedSegment:
-        """Write the indexes and fsync all files. OSError: the files are not durable."""
+        """Write the indexes and fsync all files. If OSError is raised, the files are not durable."""
         active = self._active
         sealed = SealedSegment.of(active, self._opening)
         sealed.next_offset = self.sources[-1].next_offset

@@ -9,7 +9,7 @@ NO_LIMIT = -1
 
 
 class LogConfig(msgspec.Struct, frozen=True, gc=False):
-    """The topic configs of one log; `msgspec.structs.replace` derives another set."""
+    """The topic configs of one log."""
 
     cleanup_policy: tuple[str, ...] = ("delete",)
     compression_type: str = "producer"
@@ -33,18 +33,19 @@ class LogConfig(msgspec.Struct, frozen=True, gc=False):
     retention_bytes: int = NO_LIMIT
     retention_ms: int = 604_800_000
     segment_bytes: int = 1_073_741_824
-    """The value of `internal.segment.bytes`, which has no minimum, or else of `segment.bytes`."""
+    """The value of `internal.segment.bytes` if it is set, which has no minimum, or of `segment.bytes`."""
     segment_index_bytes: int = 10_485_760
     segment_jitter_ms: int = 0
     segment_ms: int = 604_800_000
     unclean_leader_election_enable: bool = False
 
     flush_before_ack: bool = False
-    """`pykbroker.flush.before.ack`: records are fsynced before they are acknowledged or committed."""
+    """The value of `pykbroker.flush.before.ack`: whether records are fsynced before they are acknowledged or committed.
+    """
     producer_id_expiration_ms: int = 86_400_000
-    """The broker's `producer.id.expiration.ms`."""
+    """The value of the broker's `producer.id.expiration.ms`."""
     validate_records: bool = True
-    """`pykbroker.validate.records`: validate every record, not only the batch header."""
+    """The value of `pykbroker.validate.records`: whether every record is validated, not only the batch header."""
 
     @property
     def compacted(self) -> bool:
@@ -53,12 +54,12 @@ class LogConfig(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def roll_ms(self) -> int:
-        """Return the age at which a segment rolls. The maximum compaction lag limits it in a compacted topic."""
+        """Return the age at which a segment rolls. In a compacted topic it is at most `max.compaction.lag.ms`."""
         return min(self.segment_ms, self.max_compaction_lag_ms) if self.compacted else self.segment_ms
 
     @property
     def log_append_time(self) -> bool:
-        """Whether records get the broker's time instead of the producer's."""
+        """Whether records get the broker's timestamp (LogAppendTime) instead of the producer's."""
         return self.message_timestamp_type == "LogAppendTime"
 
     @property

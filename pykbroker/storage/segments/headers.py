@@ -1,4 +1,4 @@
-"""A reader of the batch headers of a file, one after the other, through a small window and without waiting."""
+"""A reader of the batch headers of a file, which buffers a small range of the file and never waits for the disk."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ FACTS = Struct(">qi4xb4xhi8xq")
 
 
 class BadHeader(Exception):
-    """An error: no valid batch header begins at this position."""
+    """An error for a position at which no valid batch header begins."""
 
 
 class Headers:
     """The batch headers of one file.
 
-    Positions and sizes are in bytes. NotCached: a header must be read from the disk.
+    Positions and sizes are in bytes. Methods raise NotCached if a header must be read from the disk.
     """
 
     __slots__ = ("_attributes", "_data", "_end", "_file", "_start", "max_timestamp")
@@ -33,7 +33,7 @@ class Headers:
 
     @classmethod
     def of(cls, data: Buffer) -> Headers:
-        """Return the headers of batches in memory; positions count from the start of `data`."""
+        """Return the headers of the batches in `data`. Positions count from the start of `data`."""
         headers = cls.__new__(cls)
         headers._data, headers._start, headers._end = data, 0, len(data)
         return headers
@@ -41,7 +41,7 @@ class Headers:
     def at(self, position: int) -> tuple[int, int, int]:
         """Return (base offset, size, last offset) of the batch that begins at `position`.
 
-        BadHeader: no batch begins there.
+        Raise BadHeader if no batch begins there.
         """
         inside = position - self._start
         if inside < 0 or inside + HEADER_BYTES > len(self._data):
@@ -61,7 +61,10 @@ class Headers:
         return self._attributes & (TRANSACTIONAL | CONTROL) == TRANSACTIONAL
 
     def position_of(self, offset: int, position: int) -> int:
-        """Return the first position from `position` on of a batch that ends at or above `offset`, else the end."""
+        """Return the position of the first batch, from `position` on, that ends at or above `offset`.
+
+        Return the end of the file if there is none.
+        """
         while position < self._end:
             _, size, last_offset = self.at(position)
             if last_offset >= offset:
@@ -70,7 +73,10 @@ class Headers:
         return self._end
 
     def position_since(self, timestamp: int, position: int) -> int:
-        """Return the first position from `position` on of a batch with this timestamp or a later one, else the end."""
+        """Return the position of the first batch, from `position` on, with `timestamp` or a later one.
+
+        Return the end of the file if there is none.
+        """
         while position < self._end:
             _, size, _ = self.at(position)
             if self.max_timestamp >= timestamp:
@@ -79,7 +85,10 @@ class Headers:
         return self._end
 
     def boundary_before(self, limit: int, position: int) -> int:
-        """Return the last batch end at or before `limit`, searching from `position`, where a batch begins."""
+        """Return the end of the last batch that ends at or before position `limit`.
+
+        The batch boundary `position` is the start of the search.
+        """
         while position < self._end:
             following = position + self.at(position)[1]
             if following > limit:

@@ -1,11 +1,12 @@
 """The offset and time index of one segment, in memory and as files.
 
-Offset index: 8-byte entries (relative offset i32, position i32), both strictly rising: the *last* offset of a batch and
-the byte where that batch begins. Time index: 12-byte entries (timestamp i64, relative offset i32), both strictly
-rising: the largest timestamp so far and the last offset of the batch that contains it. Entries are big-endian and
-sparse. The files are disposable: invalid content raises CorruptIndex, and the index is rebuilt from the log. The files
-have no checksum. A time index that was cut between two entries is not detected if the later timestamps of its segment
-are smaller. In memory a column is an array, so that a large segment's 250,000 entries take 5 MB and load in a few ms.
+The offset index has 8-byte entries (relative offset i32, position i32): the *last* offset of a batch, and the position
+in the file where that batch begins. The time index has 12-byte entries (timestamp i64, relative offset i32): the
+largest timestamp so far, and the last offset of the batch that contains it. Both values of an entry exceed those of the
+previous entry. Entries are big-endian, and most batches have none. Invalid content raises CorruptIndex, and the index
+is rebuilt from the log. The files have no checksum. A time index that lacks its last entries is not detected if the
+later timestamps of its segment are smaller. In memory a column is an array, so that 250,000 entries of a large segment
+take 5 MB and load in a few ms.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class CorruptIndex(ValueError):
 
 
 class OffsetIndex:
-    """The offset index: for an offset, the position at which to start reading.
+    """The offset index, which maps an offset to the position at which to start reading.
 
     Offsets are absolute, positions in bytes.
     """
@@ -42,12 +43,15 @@ class OffsetIndex:
         return len(self._relative)
 
     def add(self, last_offset: int, position: int) -> None:
-        """Add a batch that begins at `position` and ends with `last_offset`, which exceed the values of every entry."""
+        """Add an entry for a batch that begins at `position` and ends with `last_offset`.
+
+        Both exceed the values of every entry.
+        """
         self._relative.append(last_offset - self.base_offset)
         self._positions.append(position)
 
     def entry(self, at: int) -> tuple[int, int]:
-        """Return (last offset, position) of entry `at`, counted from 0, or from the end with -1."""
+        """Return (last offset, position) of entry `at`. Entry 0 is the first, entry -1 the last."""
         return self.base_offset + self._relative[at], self._positions[at]
 
     def find(self, offset: int) -> tuple[int, int] | None:
@@ -61,16 +65,16 @@ class OffsetIndex:
         return self.entry(below - 1) if below else None
 
     def encode(self) -> bytes:
-        """Return the used bytes of the file."""
+        """Return the content of the index file."""
         both = array(I32, bytes(len(self) * OFFSET_ENTRY_BYTES))
         both[0::2], both[1::2] = self._relative, self._positions
         return big_endian(both).tobytes()
 
     @classmethod
     def decode(cls, base_offset: int, data: bytes, log_bytes: int) -> OffsetIndex:
-        """Parse the used bytes of the file.
+        """Parse the content of the index file.
 
-        CorruptIndex: an entry is partial, does not rise, or is beyond `log_bytes`.
+        Raise CorruptIndex if an entry is incomplete, does not exceed the previous entry, or is beyond `log_bytes`.
         """
         if len(data) % OFFSET_ENTRY_BYTES:
             raise CorruptIndex(f"{len(data)} bytes are no whole number of {OFFSET_ENTRY_BYTES}-byte entries")
@@ -89,7 +93,7 @@ class OffsetIndex:
 
 
 class TimeIndex:
-    """The time index: for a timestamp, the offset at which to start searching."""
+    """The time index, which maps a timestamp to the offset at which to start searching."""
 
     __slots__ = ("_relative", "_timestamps", "base_offset")
 
@@ -102,22 +106,25 @@ class TimeIndex:
         return len(self._timestamps)
 
     def add(self, timestamp: int, last_offset: int) -> None:
-        """Add the largest timestamp so far if it is larger than the timestamp of the last entry."""
+        """Add an entry for the largest timestamp so far, if it is larger than the timestamp of the last entry."""
         if timestamp > (self._timestamps[-1] if self._timestamps else -1):
             self._timestamps.append(timestamp)
             self._relative.append(last_offset - self.base_offset)
 
     def entry(self, at: int) -> tuple[int, int]:
-        """Return (timestamp, last offset) of entry `at`, counted from 0, or from the end with -1."""
+        """Return (timestamp, last offset) of entry `at`. Entry 0 is the first, entry -1 the last."""
         return self._timestamps[at], self.base_offset + self._relative[at]
 
     def find_below(self, timestamp: int) -> tuple[int, int] | None:
-        """Return the last entry below `timestamp`: no record up to its offset has `timestamp` or a later one."""
+        """Return the last entry with a timestamp below `timestamp`.
+
+        No record up to its offset has `timestamp` or a later one.
+        """
         below = bisect_left(self._timestamps, timestamp)
         return self.entry(below - 1) if below else None
 
     def encode(self) -> bytes:
-        """Return the used bytes of the file."""
+        """Return the content of the index file."""
         halves = array(I32, big_endian(self._timestamps[:]).tobytes())
         columns = array(I32, bytes(len(self) * TIME_ENTRY_BYTES))
         columns[0::3], columns[1::3] = halves[0::2], halves[1::2]
@@ -126,9 +133,9 @@ class TimeIndex:
 
     @classmethod
     def decode(cls, base_offset: int, data: bytes, next_offset: int) -> TimeIndex:
-        """Parse the used bytes of the file.
+        """Parse the content of the index file.
 
-        CorruptIndex: an entry is partial, does not rise, or reaches `next_offset`.
+        Raise CorruptIndex if an entry is incomplete, does not exceed the previous entry, or reaches `next_offset`.
         """
         if len(data) % TIME_ENTRY_BYTES:
             raise CorruptIndex(f"{len(data)} bytes are no whole number of {TIME_ENTRY_BYTES}-byte entries")

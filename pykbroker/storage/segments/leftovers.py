@@ -1,4 +1,4 @@
-"""The files that a crash leaves in a partition's directory: partly written, partly deleted, partly swapped in."""
+"""The files that a crash leaves when it interrupts a write, a deletion or a swap of compacted segments."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def offsets_of(names: list[str], suffix: str) -> list[int]:
 async def tidy(disk: Disk, directory: str, *, clean: bool = False) -> list[str]:
     """Complete or undo the operation that a crash interrupted. Return the names of the remaining files.
 
-    CorruptLog: a swap of compacted segments cannot be completed. After a clean shutdown, CorruptLog also reports an
-    index without its `.log` between two other segments: in a compacted topic nothing else shows that a segment is
+    Raise CorruptLog if a swap of compacted segments cannot be completed. After a clean shutdown, also raise CorruptLog
+    if an index between two segments has no `.log` file: in a compacted topic nothing else shows that a segment is
     missing.
     """
     names = disk.names(directory)
@@ -54,12 +54,12 @@ def _was_between(segments: set[int], name: str) -> bool:
 
 
 async def _end_swaps(disk: Disk, directory: str, names: list[str]) -> list[str]:
-    """Complete the swaps of compacted segments that had begun, and drop the other swaps.
+    """Complete the swaps of compacted segments that had begun to replace segments. Drop the files of all other swaps.
 
-    Return the remaining file names. While any file is still named `.cleaned`, no segment from its offset on was
+    Return the remaining file names. While a file still has the suffix `.cleaned`, no segment from its offset on was
     replaced.
     """
-    await disk.sync_directory(directory)  # after a kill, names seen here may not be durable yet
+    await disk.sync_directory(directory)  # after a kill, the renames of the previous process may not be durable yet
     bare = [name.removesuffix(CLEANED) for name in names if name.endswith(CLEANED)]
     unbegun = min((base for suffix in (".log", *INDEXES) for base in offsets_of(bare, suffix)), default=None)
     for name in names:
@@ -68,16 +68,17 @@ async def _end_swaps(disk: Disk, directory: str, names: list[str]) -> list[str]:
     for base in offsets_of(disk.names(directory), ".log" + SWAP):
         await _complete_swap(disk, directory, base)
     for name in disk.names(directory):
-        if name.endswith(SWAP):  # its .log file was renamed before the crash
+        if name.endswith(SWAP):  # the .log file of this swap was renamed before the crash
             disk.rename(f"{directory}/{name}", f"{directory}/{name.removesuffix(SWAP)}")
     await disk.sync_directory(directory)
     return disk.names(directory)
 
 
 async def _complete_swap(disk: Disk, directory: str, base: int) -> None:
-    """Let a compacted segment replace the segments whose offsets it covers. The first of them is removed first.
+    """Replace the segments whose offsets a compacted segment covers by the compacted segment.
 
-    CorruptLog: the compacted segment is damaged, and the first of its sources is gone.
+    The oldest of them is removed first. Raise CorruptLog if the compacted segment is damaged and the first of its
+    source segments no longer exists.
     """
     file = disk.open(f"{directory}/{base:020d}.log{SWAP}")
     walk = Walk(file, 0, file.size, base, base, check_crc=True)
@@ -91,7 +92,7 @@ async def _complete_swap(disk: Disk, directory: str, base: int) -> None:
     logger.info("%s: completing an interrupted compaction of offsets %d to %d", directory, base, walk.next_offset)
     for suffix in (".log", *INDEXES):
         for old in offsets_of(names, suffix):
-            if base < old < walk.next_offset or (old == base and suffix == ".log"):  # its indexes may be the new ones
+            if base < old < walk.next_offset or (old == base and suffix == ".log"):  # indexes may be the new ones
                 disk.remove(f"{directory}/{old:020d}{suffix}")
     await disk.sync_directory(directory)
     for name in names:
@@ -100,7 +101,7 @@ async def _complete_swap(disk: Disk, directory: str, base: int) -> None:
 
 
 def _give_up_swap(disk: Disk, directory: str, base: int, names: list[str], damage: str) -> None:
-    """Drop a damaged compacted segment whose sources all exist. CorruptLog: a source is missing."""
+    """Drop a damaged compacted segment whose source segments all exist. Raise CorruptLog if a source is missing."""
     if f"{base:020d}.log" not in names:
         raise CorruptLog(f"{directory}: {base:020d}.log{SWAP}: {damage}")
     logger.warning("%s: an interrupted compaction of segment %d is discarded: %s", directory, base, damage)

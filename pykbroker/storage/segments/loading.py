@@ -1,4 +1,4 @@
-"""The loading of a segment's indexes.
+"""The loading of a segment's indexes from their files and from the log.
 
 Valid index files are used, and the rest of the segment is indexed from the log.
 """
@@ -25,7 +25,7 @@ T = TypeVar("T")
 class Loading(msgspec.Struct, gc=False):
     """The result of loading a segment. `damage` describes an invalid batch that ends the segment before its file ends.
 
-    `index_file` and `times_file` are the contents of the index files, None without a file.
+    `index_file` and `times_file` are the contents of the index files, or None without a file.
     """
 
     damage: str | None = None
@@ -36,7 +36,7 @@ class Loading(msgspec.Struct, gc=False):
 async def load(disk: Disk, directory: str, segment: ActiveSegment, present: list[str] | None = None) -> Loading:
     """Load the indexes of a segment that was just opened. Checksums are not verified.
 
-    `present` names its index files if the caller has listed the directory.
+    `present` has the names of its index files, if the caller has listed the directory.
     """
     loading = Loading()
     if present is None or present:
@@ -50,9 +50,9 @@ async def load(disk: Disk, directory: str, segment: ActiveSegment, present: list
 
 
 async def _read(disk: Disk, path: str) -> bytes | None:
-    """Return the content of an index file.
+    """Return the content of an index file, or None if the file is missing.
 
-    None: the file is missing, or a directory has its name, which is left alone.
+    Return None also if a directory has the name of the file.
     """
     return None if disk.is_directory(path) else await read_disposable(disk, path)
 
@@ -67,9 +67,9 @@ async def note_rest(segment: ActiveSegment, end: int) -> str | None:
 
 
 def attempt(segment: Segment, look: Callable[[], T]) -> T:
-    """Return the result of the search `look` in a segment.
+    """Return the result of `look()`, a search in the segment.
 
-    Pending: its indexes contradict the log and must be rebuilt.
+    Raise Pending if the indexes of the segment contradict the log and must be rebuilt.
     """
     try:
         return look()
@@ -78,7 +78,7 @@ def attempt(segment: Segment, look: Callable[[], T]) -> T:
 
 
 async def reindex(segment: Segment) -> None:
-    """Rebuild the indexes from the log, which may grow meanwhile. CorruptLog: a batch is damaged."""
+    """Rebuild the indexes from the log, which may grow during the call. Raise CorruptLog if a batch is damaged."""
     await patiently(segment.require_loaded)
     fresh = ActiveSegment(segment.base_offset, segment.file, segment.config)
     while fresh.size < segment.size:
@@ -90,7 +90,7 @@ async def reindex(segment: Segment) -> None:
 
 
 async def _resume(segment: ActiveSegment, index_file: bytes, times_file: bytes) -> None:
-    """Continue after the batch of the last index entry, if both indexes are valid."""
+    """Load both index files and continue after the batch of the last entry, if both files are valid."""
     base, file = segment.base_offset, segment.file
     try:
         index = OffsetIndex.decode(base, index_file, file.size)
@@ -106,7 +106,7 @@ async def _resume(segment: ActiveSegment, index_file: bytes, times_file: bytes) 
 def _last_batch(file: File, index: OffsetIndex, times: TimeIndex) -> tuple[int, int]:
     """Return (size of the last indexed batch, largest timestamp of the first batch).
 
-    CorruptIndex: the log contradicts the indexes. NotCached: the batches must be read from the disk.
+    Raise CorruptIndex if the log contradicts the indexes. Raise NotCached if the batches must be read from the disk.
     """
     headers = Headers(file, file.size)
     headers.at(0)

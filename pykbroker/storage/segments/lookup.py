@@ -1,6 +1,6 @@
-"""Searches for records by time, and for aborted transactions among fetched batches.
+"""Searches for records by timestamp, and for aborted transactions in fetched batches.
 
-NotCached: the search needs the disk.
+A search raises NotCached if it needs the disk.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _batch_at(segment: Segment, position: int, size: int) -> Batch:
 def aborted_within(
     segments: Segments, offset: int, data: Buffer | FileSlice, read_aborted: Callable[[Segment], Awaitable[None]]
 ) -> list[AbortedTransaction]:
-    """Return the aborted transactions with records in `data`, the batches from `offset` on.
+    """Return the aborted transactions with records in `data`, which holds the batches from `offset` on.
 
     Batches without transactional records have no aborted transactions.
     """
@@ -99,7 +99,7 @@ async def aborted_between(
 
 
 def _upper_offset(offset: int, data: Buffer | FileSlice) -> int | None:
-    """Return the offset after the last one in `data`. None: no batch in `data` holds records of a transaction."""
+    """Return the offset after the last batch in `data`, or None if no batch in it holds records of a transaction."""
     if isinstance(data, FileSlice):
         headers, position, end = Headers(data.file, data.offset + data.size), data.offset, data.offset + data.size
     else:

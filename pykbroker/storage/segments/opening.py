@@ -1,4 +1,4 @@
-"""The facts that all segments of a log share: its directory, its configs, and the limit on open segments."""
+"""The values that all segments of a log share: its directory, its configs, and the limit on open segments."""
 
 from __future__ import annotations
 
@@ -18,26 +18,29 @@ from pykbroker.world.disk import Disk, File
 LOADED_MAX = 64
 LOADING_AT_ONCE = 4
 REPLAYED_BYTES_MAX = 16 << 10
-"""The bytes of an active segment that a start may reread. Below this, a file that sums them up is not written."""
+"""The number of bytes of an active segment that a start may read again.
+
+Up to this size no index or snapshot is written for them.
+"""
 UNLISTED = -1
 """The recovery point of a log that a valid checkpoint does not list.
 
-No file name in its directory is certainly durable.
+Not even the names of the files in its directory are known to be durable.
 """
 
 
 class Unloadable(Hashable, Protocol):
-    """A segment whose file may be closed."""
+    """A segment whose file can be closed and opened again."""
 
     def unload(self) -> None:
         """Close the file and drop the indexes."""
 
 
 class Loaded:
-    """The open sealed segments of a directory, with their indexes: the `loaded_max` segments used last.
+    """The open sealed segments of a log directory, with their indexes: the `loaded_max` most recently used segments.
 
-    A segment that is unloaded lends its file to the responses that still send it. While `loaded_max` files are lent,
-    responses get copies. Therefore at most 3 x `loaded_max` files are open.
+    The file of an unloaded segment stays open while a response is still being sent from it. While `loaded_max` such
+    files are open, further responses get a copy of the bytes. Therefore at most 3 x `loaded_max` files are open.
     """
 
     def __init__(self, loaded_max: int = LOADED_MAX) -> None:
@@ -45,22 +48,22 @@ class Loaded:
         self._segments: OrderedDict[Unloadable, None] = OrderedDict()
         self._lent: WeakSet[File] = WeakSet()
         self.loading = trio.CapacityLimiter(LOADING_AT_ONCE)
-        """A lock held while a segment is loaded, which takes two descriptors."""
+        """A lock that is held while a segment is loaded, since loading takes two descriptors."""
 
     def use(self, segment: Unloadable) -> None:
-        """Keep this segment, which is about to be read, and unload the least recently used one beyond the limit."""
+        """Mark this segment as the most recently used, and unload the least recently used segment beyond the limit."""
         self._segments[segment] = None
         self._segments.move_to_end(segment)
         while len(self._segments) > self._loaded_max:
             self._segments.popitem(last=False)[0].unload()
 
     def lend(self, file: File) -> None:
-        """Count the file of an unloaded segment until nobody uses it any more."""
+        """Count the file of an unloaded segment until no response uses it."""
         self._lent.add(file)
 
     @property
     def is_crowded(self) -> bool:
-        """Whether no further file should be lent."""
+        """Whether so many files of unloaded segments are in use that responses must get copies."""
         return len(self._lent) >= self._loaded_max
 
     def forget(self, segment: Unloadable) -> None:
@@ -69,10 +72,10 @@ class Loaded:
 
 
 class Opening(msgspec.Struct):
-    """The facts about a log before its files are opened. `config` and `directory` are always the current ones.
+    """The values that are needed to open a log's files. `config` and `directory` are updated when they change.
 
-    `jitter` returns a random number below its argument. Records below `recovery_point` are durable. Unless the topic is
-    compacted now, compaction left gaps only below `cleaned_offset`. `high_watermark` comes from the checkpoint.
+    `jitter` returns a random number below its argument. Records below `recovery_point` are durable. If the topic is no
+    longer compacted, compaction left gaps only below `cleaned_offset`. `high_watermark` comes from the checkpoint.
     """
 
     disk: Disk
@@ -87,14 +90,14 @@ class Opening(msgspec.Struct):
     high_watermark: int = 0
 
     def active(self, base_offset: int) -> ActiveSegment:
-        """Open or create the file of a segment, without examining its content."""
+        """Open or create the file of an active segment without reading its content."""
         file = self.disk.open(file_name(self.directory, base_offset, ".log"), create=True)
         jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
         return ActiveSegment(base_offset, file, self.config, self.jitter(jitter_ms) if jitter_ms else 0)
 
     def may_lack(self, end: int, base: int) -> bool:
-        """Whether offsets may be missing between a segment that ends at `end` and one at `base`.
+        """Whether offsets may be missing between the end offset of one segment and the base offset of the next.
 
-        Only compaction leaves gaps.
+        Only compaction leaves such gaps.
         """
         return end == base or (end < base and (self.config.compacted or base <= self.cleaned_offset))

@@ -2,10 +2,11 @@
 
 No other read decompresses batches.
 
-1. The records may never have been validated, and the reading client is not at fault. A batch is therefore returned as a
-   whole if it is invalid, decompresses to too much, has too many records, or lacks the largest timestamp of its header.
-2. A small uncompressed batch is searched at once. Any other batch is searched in a thread, one per log at a time, and
-   the result is kept for the caller's next attempt.
+1. The records may never have been validated, and an error would blame the consumer. The first offset of the batch is
+   therefore the result if the batch is invalid, is too large when decompressed, has too many records, or lacks the
+   largest timestamp of its header.
+2. A small uncompressed batch is searched on the event loop. Any other batch is searched in a thread, one per log at a
+   time, and the result is kept until the caller repeats its call.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from wire.records.zigzag import read_varint, read_varlong
 
 AT_ONCE_BYTES_MAX = 16384
 RECORDS_MAX = 100_000
-"""The number of records examined in one batch."""
+"""The maximum number of records that are examined in one batch."""
 KEPT_MAX = 64
 
 
@@ -52,9 +53,9 @@ class RecordTimes:
         self._found: OrderedDict[SearchKey, TimestampOffset | None] = OrderedDict()
 
     def first_since(self, batch: Batch, timestamp: int, start_offset: int, bytes_max: int) -> TimestampOffset | None:
-        """Return the result of the function `first_since`.
+        """Return the first record of a batch from `start_offset` on with `timestamp` or a later one.
 
-        Pending: the batch must be decompressed in a thread first.
+        Raise Pending if the batch must be decompressed in a thread first.
         """
         start_offset = max(start_offset, batch.base_offset)
         if batch.size <= AT_ONCE_BYTES_MAX and not batch.attributes & CODEC_MASK:
@@ -75,9 +76,9 @@ class RecordTimes:
 
 
 def first_since(batch: Batch, timestamp: int, start_offset: int, bytes_max: int) -> TimestampOffset | None:
-    """Return the first record from `start_offset` on with `timestamp` or a later one; `start_offset` is in the batch.
+    """Return the first record of a batch from `start_offset` on with `timestamp` or a later one.
 
-    By its header, the batch has a record of that time, which may be before `start_offset`. `bytes_max` limits the
+    The header says that the batch has such a record, which may be before `start_offset`. `bytes_max` limits the
     decompressed size.
     """
     try:
@@ -93,7 +94,7 @@ def first_since(batch: Batch, timestamp: int, start_offset: int, bytes_max: int)
 
 
 def stamps(batch: Batch, bytes_max: int) -> Iterator[tuple[int, int]]:
-    """Yield (offset, timestamp) of each record. DecodeError: the batch is damaged or too large."""
+    """Yield (offset, timestamp) of each record. Raise DecodeError if the batch is damaged or too large."""
     data, pos = bytes(decompress(batch.codec, batch.payload, bytes_max)), 0
     append_time = batch.max_timestamp if batch.is_log_append_time else None
     try:

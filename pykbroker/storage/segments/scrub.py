@@ -1,7 +1,7 @@
-"""The verification of stored batches before they are sent, so that bit rot is detected and never served.
+"""The verification of stored batches before they are sent to clients, so that bit rot is detected.
 
-The checksum does not cover offsets and leader epoch. Offsets must therefore rise within their segment, from the batch
-of the index entry below the range to the header after it, and leader epochs must not fall.
+The checksum does not cover offsets and leader epoch. Therefore offsets are also checked to ascend, from the last index
+entry before the range to the first batch header after it, and leader epochs to never decrease.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ FACTS = Struct(">qiibIhi")
 
 
 Paced = Callable[[int], Awaitable[None]]
-"""A function that is called with the number of bytes just read or written, and waits so that a rate is kept."""
+"""A function that is called with the number of bytes just read or written, and waits to limit the rate."""
 
 
 async def unpaced(_size: int) -> None:
-    """Return at once: no rate is kept."""
+    """Return at once, without a limit on the rate."""
 
 
 async def check(segment: Segment, directory: str, position: int, size: int, pace: Paced = unpaced) -> None:
     """Verify the whole batches in a range of the segment and record the range as verified.
 
-    CorruptLog: a batch is damaged.
+    Raise CorruptLog if a batch is damaged.
     """
     if not segment.may_hold(segment.base_offset):
         return
@@ -44,7 +44,7 @@ async def check(segment: Segment, directory: str, position: int, size: int, pace
 
 
 class Scrub:
-    """A pass over a segment's bytes from `position`, where a batch begins, to `end`, where a batch ends."""
+    """A verification of the batches of a segment between the byte positions `position` and `end`."""
 
     def __init__(self, segment: Segment, position: int, end: int) -> None:
         self._segment, self._position, self._end = segment, position, end
@@ -52,7 +52,7 @@ class Scrub:
         self.damage: str | None = None
 
     async def run(self, pace: Paced) -> None:
-        """Read and verify the range; `damage` then describes the first damaged batch."""
+        """Read and verify the range. `damage` then describes the first damaged batch, if there is one."""
         file, chunk_bytes = self._segment.file, CHUNK_BYTES
         while self._position < self._end and self.damage is None:
             data = await read_file(file, self._position, min(chunk_bytes, self._end - self._position))

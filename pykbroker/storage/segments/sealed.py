@@ -1,6 +1,6 @@
-"""Sealed segments: all segments of a log except the newest.
+"""Sealed segments: all segments of a log except the newest one.
 
-Sealed segments never change, and stay unopened until they are read.
+Sealed segments never change. Their files are opened when they are first read.
 
 1. Valid index files are used, and the rest of the segment is indexed from the log. Afterwards the index files are
    rewritten.
@@ -23,8 +23,8 @@ from pykbroker.storage.segments.segment import ActiveSegment, Segment, file_name
 class SealedSegment(Segment):
     """A sealed segment. Reading it raises Pending until it is loaded.
 
-    `is_dated` is true once the largest timestamp of the segment is known, `is_dropped` once its files are renamed for
-    deletion. `unwritten` is true until its index files are written.
+    `is_dated` is true once the largest timestamp of the segment is known. `is_dropped` is true once its files are
+    renamed for deletion. `unwritten` is true until its index files are written.
     """
 
     __slots__ = ("_disk", "_end_offset", "_opening", "is_dated", "is_dropped", "is_loaded", "unwritten")
@@ -36,13 +36,13 @@ class SealedSegment(Segment):
         self.is_loaded = self.is_dropped = self.unwritten = False
         is_empty = not size and opening.may_lack(base_offset, next_offset)
         self._end_offset = base_offset if is_empty else next_offset
-        """The offset after the last batch; `next_offset` until the segment was examined."""
+        """The offset after the last batch, or `next_offset` before the segment is loaded."""
         self.is_dated = is_empty
         self.aborted_unread = True
 
     @classmethod
     def found(cls, opening: Opening, base_offset: int, next_offset: int) -> SealedSegment:
-        """Return a segment that was found in the directory, unopened."""
+        """Return a segment that was found in the directory, without opening its file."""
         size = opening.disk.size(file_name(opening.directory, base_offset, ".log"))
         return cls(opening, base_offset, next_offset, size)
 
@@ -80,7 +80,7 @@ class SealedSegment(Segment):
             self.file.close()
 
     def unload(self) -> None:
-        """Close the file and drop the indexes; file slices that are still being sent keep the file open."""
+        """Close the file and drop the indexes. The file stays open while a response is still being sent from it."""
         if self.is_loaded and not self.unwritten:
             self.is_loaded = False
             self._opening.loaded.lend(self.file)
@@ -132,7 +132,7 @@ class SealedSegment(Segment):
             self._opening.loaded.use(self)
 
     async def write_aborted(self) -> None:
-        """Write the transaction index durably: a truncated one looks whole, unlike the other indexes."""
+        """Write the transaction index durably. Unlike the other indexes, it looks complete when it is truncated."""
         if self.aborted and not self.aborted_unread and not self.is_dropped:
             await replace_durably(self._disk, self.path(".txnindex"), txn_index.encode(self.aborted))
 

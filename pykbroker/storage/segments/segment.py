@@ -1,4 +1,4 @@
-"""A segment of a log: a file of batches and its sparse indexes. A `Segment` is read; an `ActiveSegment` also grows."""
+"""A segment of a log: a file of batches and its sparse indexes. An `ActiveSegment` is a `Segment` that grows."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def file_name(directory: str, offset: int, suffix: str) -> str:
 class Segment:
     """A segment of a log. `next_offset` is one above the last offset. Sizes and positions are in bytes.
 
-    `aborted`: the transactions whose abort marker is in this segment. While `aborted_unread` is true, `aborted` has
-    only transactions that this process wrote. `checked`: the byte ranges whose checksums are verified.
+    `aborted` has the transactions whose abort marker is in this segment. While `aborted_unread` is true, it has only
+    the transactions whose marker this process wrote. `checked` has the byte ranges whose checksums are verified.
     """
 
     __slots__ = (
@@ -61,7 +61,7 @@ class Segment:
         return self.next_offset > max(offset, self.base_offset)
 
     def headers(self) -> Headers:
-        """Return the batch headers of the segment. NotCached: the headers must be read from the disk."""
+        """Return the batch headers of the segment. Raise NotCached if the headers must be read from the disk."""
         return Headers(self.file, self.size)
 
     def position_of(self, offset: int, headers: Headers) -> int:
@@ -69,7 +69,7 @@ class Segment:
         return headers.position_of(offset, self._verified(self.index.find(offset), headers))
 
     def _verified(self, entry: tuple[int, int] | None, headers: Headers) -> int:
-        """Return the position of an index entry. Mismatch: no batch there ends with the entry's offset."""
+        """Return the position of an index entry. Raise Mismatch if no batch there ends with the entry's offset."""
         if entry is None:
             return 0
         last_offset, position = entry
@@ -92,16 +92,16 @@ class Segment:
         return headers.position_since(timestamp, self.position_of(offset, headers))
 
     def reindexed(self) -> None:
-        """Write the rebuilt indexes to the index files, as a sealed segment does. An active segment does nothing."""
+        """Write the rebuilt indexes to the index files, if the segment is sealed."""
 
     def require_loaded(self) -> None:
-        """Raise Pending until the indexes are loaded. An active segment always has its indexes."""
+        """Raise Pending unless the indexes are loaded. An active segment always has its indexes."""
 
     def require_date(self) -> None:
-        """Raise Pending until `max_timestamp` is known. An active segment always knows it."""
+        """Raise Pending unless `max_timestamp` is known. It is always known in an active segment."""
 
     def extent(self, offset: int, bytes_max: int, upper_offset: int, at_least_one: bool) -> tuple[int, int]:
-        """Return (position, size) of the whole batches below `upper_offset` from the one that holds `offset`."""
+        """Return (position, size) of the whole batches below `upper_offset`, from the batch that holds `offset` on."""
         headers = self.headers()
         start = self.position_of(offset, headers)
         end = self.size if upper_offset >= self.next_offset else self.position_of(upper_offset, headers)
@@ -117,10 +117,10 @@ class Segment:
 
 
 class ActiveSegment(Segment):
-    """The newest segment.
+    """The newest segment of a log, to which batches are appended.
 
-    A batch that would exceed `size_max`, `offset_max` or `timestamp_max` begins the next segment. `indexed_bytes`: the
-    bytes of the segment that its index files cover; 0 without index files, -1 if unknown.
+    A batch that would exceed `size_max`, `offset_max` or `timestamp_max` begins the next segment. `indexed_bytes` is
+    the number of bytes that the index files cover: 0 without index files, -1 if unknown.
     """
 
     __slots__ = ("_began_ms", "_jitter_ms", "_since_entry", "indexed_bytes", "offset_max", "size_max", "timestamp_max")
@@ -176,7 +176,7 @@ class ActiveSegment(Segment):
         self.note(batch.batch_length + LENGTH_OVERHEAD, last_offset, batch.max_timestamp)
 
     def begin(self, timestamp: int) -> None:
-        """Compute when the segment rolls: `roll_ms` after the timestamp of its first batch, less the jitter."""
+        """Set `timestamp_max`: the segment rolls `roll_ms`, less the jitter, after the timestamp of its first batch."""
         self._began_ms = timestamp
         self.timestamp_max = LONG_MAX if timestamp < 0 else timestamp + self.config.roll_ms - self._jitter_ms
 
@@ -186,7 +186,7 @@ class ActiveSegment(Segment):
         self._since_entry = 0
         room = self.config.segment_index_bytes
         if len(self.index) >= room // OFFSET_ENTRY_BYTES or len(self.times) >= room // TIME_ENTRY_BYTES - 1:
-            self.size_max = 0  # full: whatever comes next begins a segment
+            self.size_max = 0  # the segment is full: the next batch begins another segment
 
     def resume(self, index: OffsetIndex, times: TimeIndex, size: int, next_offset: int) -> None:
         """Continue from indexes that were read from files and that cover all bytes below `size`."""
@@ -197,7 +197,7 @@ class ActiveSegment(Segment):
     def rest(self) -> None:
         """Add the largest timestamp to the time index and restart the index interval.
 
-        A roll, a close and a recovery call this.
+        It is called at a roll, a close and a recovery.
         """
         self.times.add(self.max_timestamp, self.max_timestamp_offset)
         self._since_entry = 0

@@ -1,4 +1,4 @@
-"""The segments of one log, in order: the search for an offset, and the adding and dropping of segments."""
+"""The segments of one log in order, and the search for an offset among them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SUFFIXES = (*OWN_FILES, ".snapshot")
 class Segments:
     """The segments of one log: sealed segments, ascending and without overlap, then the active one.
 
-    `unsynced`: sealed segments that are not durable yet. `doomed`: files renamed `.deleted`; the owner removes them
-    later.
+    `unsynced` has the sealed segments that are not durable yet. `doomed` has the files with the suffix `.deleted`,
+    which the owner removes later.
     """
 
     __slots__ = ("_opening", "active", "doomed", "sealed", "unsynced")
@@ -50,7 +50,7 @@ class Segments:
         return [*self.sealed, self.active]
 
     def since(self, offset: int) -> Iterator[Segment]:
-        """Yield the segment that may hold `offset` and all later segments. Skip segments that compaction left empty."""
+        """Yield the segment that may hold `offset` and all later segments, except those that compaction left empty."""
         first = bisect_right(self.sealed, offset, key=lambda one: one.base_offset) - 1
         if first + 1 < len(self.sealed) or offset < self.active.base_offset:
             for at in range(max(first, 0), len(self.sealed)):
@@ -61,7 +61,7 @@ class Segments:
     def extent(self, offset: int, bytes_max: int, upper_offset: int, at_least_one: bool) -> tuple[Segment, int, int]:
         """Return (segment, position, size) of the whole batches to read. Pending or NotCached: the read needs the disk.
 
-        Compaction may have left no batch at or above `offset` in a segment; the next one is searched then.
+        If compaction has left no batch at or above `offset` in its segment, the next segment is searched.
         """
         for segment in self.since(offset):
             segment.require_loaded()
@@ -75,10 +75,10 @@ class Segments:
         return self.active, self.active.size, 0
 
     def roll(self, base_offset: int) -> ActiveSegment:
-        """Seal the active segment and begin the next one at `base_offset`.
+        """Seal the active segment and begin the next segment at `base_offset`.
 
-        An index file left by an earlier clean shutdown is removed first: recovery takes an index as proof that the
-        segment is durable.
+        An index file left by an earlier clean shutdown is removed first, because recovery takes an index as proof that
+        its segment is durable.
         """
         index = file_name(self._opening.directory, self.active.base_offset, ".index")
         if self._opening.disk.exists(index):
@@ -133,7 +133,7 @@ class Segments:
         return segment
 
     def begin_anew(self, offset: int) -> ActiveSegment:
-        """Drop the only segment and begin an empty one."""
+        """Drop the only segment and begin an empty segment at `offset`."""
         self._drop(self.active)
         self.active = self._opening.active(offset)
         self.active.checked.add(0, TO_THE_END)
@@ -161,6 +161,6 @@ class Segments:
         self.active.file.close()
 
     def forget(self) -> None:
-        """Release all files. A file is closed once nobody reads it any more."""
+        """Release all files. A file is closed when its last reader is done."""
         for segment in self.sealed:
             self._opening.loaded.forget(segment)

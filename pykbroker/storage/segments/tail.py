@@ -1,4 +1,4 @@
-"""The newest batches of a log, kept for reads just after an append: offsets, positions, bytes of small batches."""
+"""The newest batches of a log, in memory: their offsets and positions, and the bytes of small batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ BATCHES_REMEMBERED = 512
 KEEP_BYTES_MAX = 16384
 """The size of the largest batch whose bytes are kept. The bytes of larger batches are in the page cache only."""
 BYTES_KEPT_MAX = 256 << 10
-"""The bytes kept per log. A batch that would exceed this drops all but the newest half."""
+"""The maximum number of bytes kept per log. When a batch would exceed it, the older half of the bytes is dropped."""
 JOIN_BYTES_MAX = 65536
 NOWHERE = 2**63 - 1
 
@@ -19,7 +19,7 @@ NOWHERE = 2**63 - 1
 class Tail:
     """The newest batches of the active segment.
 
-    `first_offset` is the offset of the oldest one, NOWHERE if there is none.
+    `first_offset` is the offset of the oldest batch, or NOWHERE without a batch.
     """
 
     __slots__ = ("_chunks", "_full_at", "_kept_from", "_offsets", "_positions", "first_offset")
@@ -28,7 +28,7 @@ class Tail:
         self.clear()
 
     def clear(self) -> None:
-        """Drop all batches: the segment was sealed or truncated."""
+        """Drop all batches, after the segment was sealed or truncated."""
         self.first_offset = NOWHERE
         self._offsets: list[int] = []
         self._positions: list[int] = []
@@ -59,16 +59,16 @@ class Tail:
         self._keep_from(position)
 
     def _keep_from(self, position: int) -> None:
-        """Set the position before which no batch's bytes are kept."""
+        """Set the position before which the bytes of batches are not kept."""
         self._kept_from, self._full_at = position, position + BYTES_KEPT_MAX - KEEP_BYTES_MAX
 
     def find(
         self, offset: int, bytes_max: int, upper_offset: int, end_offset: int, end_position: int, at_least_one: bool
     ) -> tuple[int, int, Buffer | None]:
-        """Return (position, size, bytes if kept) of the whole batches from the one that holds `offset`.
+        """Return (position, size, bytes or None) of the whole batches from the batch that holds `offset` on.
 
-        All returned batches end below `upper_offset`. `offset` is in the tail; `end_offset` and `end_position` are the
-        end of the log.
+        All these batches end below `upper_offset`. `offset` is at least `first_offset`. `end_offset` and `end_position`
+        are the end of the log.
         """
         offsets, positions = self._offsets, self._positions
         first = bisect_right(offsets, offset) - 1
@@ -90,7 +90,7 @@ class Tail:
         return start, size, None if None in chunks else b"".join(chunks)  # type: ignore[arg-type]
 
     def bytes_from(self, offset: int, upper_offset: int, end_offset: int, end_position: int) -> int:
-        """Return the size of the whole batches below `upper_offset` from the batch with `offset`, which is kept."""
+        """Return the size of the whole batches below `upper_offset`, from the batch that holds `offset` on."""
         offsets = self._offsets
         first = bisect_right(offsets, offset) - 1
         if upper_offset >= end_offset:

@@ -1,7 +1,8 @@
-"""A walk over a segment's file batch by batch, from the disk and without trust in its content.
+"""A reader of a segment's file, batch by batch, which validates every batch.
 
-The walk ends at a batch that is cut off, has a wrong magic or checksum, or whose offsets go back. `damage` describes
-this batch, and `position` is the end of the last valid one. Memory: `CHUNK_BYTES`, or one batch if that is larger.
+The walk ends at a batch that is cut off, has a wrong magic or checksum, or has offsets below the previous batch.
+`damage` describes this batch, and `position` is the end of the last valid batch. The walk needs memory for
+`CHUNK_BYTES`, or for one batch if that is larger.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from wire.records.batch import CRC_START, HEADER, HEADER_BYTES, LENGTH_OVERHEAD,
 from wire.records.crc import crc32c
 
 RELATIVE_OFFSET_MAX = 2**31 - 1
-"""The largest distance of an offset from its segment's base offset."""
+"""The largest difference between an offset and the base offset of its segment."""
 
 
 class Walk:
-    """A pass from `position` to `end` (bytes) of the segment of `base_offset`.
+    """A walk from byte `position` to byte `end` of the segment that begins at offset `base_offset`.
 
     `next_offset` is the smallest base offset that the next batch may have.
     """
@@ -48,9 +49,9 @@ class Walk:
         return found
 
     def _take(self, view: memoryview, found: list[tuple[int, Batch]]) -> int:
-        """Append the valid whole batches at the start of `view` to `found`, and return where they end.
+        """Append the valid whole batches at the start of `view` to `found`, and return their size in bytes.
 
-        A start reads millions of batches, so this loop makes no avoidable call.
+        A start may read millions of batches, so that this loop makes no avoidable call.
         """
         start, next_offset, offset_max, check_crc = self.position, self.next_offset, self._offset_max, self._check_crc
         at, last_at, end = 0, len(view) - HEADER_BYTES, 0
@@ -76,9 +77,9 @@ class Walk:
         return at
 
     def _stop(self, view: memoryview, at: int, start: int) -> None:
-        """Find out why the batch at `at` was not taken: it ends beyond `view`, or it is damaged.
+        """Set `damage`, unless the batch at `at` is only incomplete because it ends beyond `view`.
 
-        `start`: the position in the file at which `view` begins.
+        `start` is the position in the file at which `view` begins.
         """
         claimed = LENGTH_OVERHEAD + int.from_bytes(view[at + 8 : at + 12], "big", signed=True)
         size = max(claimed, HEADER_BYTES)
