@@ -1,15 +1,16 @@
-"""The move of a partition to another log directory of this broker (KIP-113), by a copy that replaces the log.
+"""The move of a partition to another log directory of this broker (KIP-113), by a copy that replaces its log.
 
-1. The copy replaces the log when it holds all records of the log, and as durably. The replacement is one step between
-   two awaits; every later append goes to the copy alone.
-2. In that step, the log's directory is renamed durably before the copy's directory is. A crash therefore never leaves
-   two logs of one name. A crash between the two renames leaves a complete copy, to which the metadata points.
+1. The copy replaces the log when it holds all records of the log and they are as durable as in the log. No other task
+   runs during the replacement, and every later append goes to the copy alone.
+2. In the replacement, the directory of the log is renamed durably before the directory of the copy. A crash therefore
+   never leaves two logs of the same name. A crash between the two renames leaves a complete copy in the log directory
+   that the metadata names.
 3. If a crash leaves both the log and its copy, the longer of the two is valid, and the shorter one is its prefix.
-4. Records that retention or DeleteRecords deletes before they are copied are skipped: the copy begins anew at the log
+4. If retention or DeleteRecords deletes records before they are copied, the copy is emptied and begins again at the log
    start offset.
-5. The copy catches up with any producer. Once a round copies more than half as much as the previous round, clients'
-   appends are throttled to half of the bytes copied. Once a round copies `HAND_OVER_BYTES_MAX` or less, appends wait
-   for the last round and for its fsync.
+5. The copy is made in rounds: each round copies the records that were appended during the previous one. If a round
+   copies more than half as many bytes as the previous round, clients' appends are throttled to half of the bytes
+   copied. Once a round copies at most `HAND_OVER_BYTES_MAX`, appends wait for the last round and its fsync.
 """
 
 from __future__ import annotations
@@ -31,25 +32,28 @@ from wire.records.batch import Batch
 logger = logging.getLogger(__name__)
 
 CHUNK_BYTES = 1 << 16
-"""Bytes copied at a time, on the event loop. A larger batch is copied whole."""
+"""The number of bytes copied at a time, on the event loop. A larger batch is copied whole."""
 SHARE_S, STEP_BYTES_MAX = 0.004, 1 << 20
-"""Limits of one step, after which other tasks run."""
+"""The limits on the time and the bytes of copying after which other tasks run."""
 UNFLUSHED_BYTES_MAX, UNFLUSHED_SEGMENTS_MAX = 8 << 20, 16
-"""A copy with more unflushed bytes or segments is flushed. This bounds its open files and its dirty page cache."""
+"""The numbers of unflushed bytes and segments above which a copy is flushed.
+
+They bound its open files and its dirty pages.
+"""
 HAND_OVER_BYTES_MAX = 1 << 20
-"""A copy is nearly level with its log when its last round copied at most this many bytes."""
+"""The number of bytes in the last round up to which a copy counts as nearly complete."""
 LEFT_BYTES_MAX = 4 * CHUNK_BYTES
-"""Bytes that may be copied between the last round and the replacement, on the event loop."""
+"""The number of bytes that may be copied, on the event loop, between the last round and the replacement."""
 NO_TIME_MS = 0
 """A time at which retention finds no segment too old."""
 READ_TRIES_MAX = 10
-"""Attempts to read the log before the move fails. Reads may fail while the cleaner replaces segments."""
+"""The number of attempts to read the log before the move fails. Reads may fail while the cleaner replaces segments."""
 
 
 class Move:
-    """A partition, the copy of its log, and the directory of the copy.
+    """A move: a partition, the copy of its log, and the log directory of the copy.
 
-    `copied_bytes` counts since this process began.
+    `copied_bytes` counts the bytes copied since the broker started.
     """
 
     __slots__ = (
@@ -70,13 +74,13 @@ class Move:
 
     @property
     def key(self) -> TopicPartition:
-        """Return topic and partition."""
+        """Return the topic and partition that are moved."""
         return self.partition.key
 
     async def catch_up(self) -> int:
-        """Copy all records that the log holds now, make the copy durable, and return the number of bytes copied.
+        """Copy all records that the log holds now, flush the copy, and return the number of bytes copied.
 
-        ApiError: the log cannot be read. OSError: the copy cannot be written.
+        Raise ApiError if the log cannot be read. Raise OSError if the copy cannot be written.
         """
         begun, end = self.copied_bytes, self._source().log_end_offset
         while self.log.log_end_offset < end:
@@ -99,7 +103,7 @@ class Move:
             await self._flush()
 
     async def _copy_chunk(self, log: Log) -> None:
-        """Copy the next batches, unless they are deleted before they are read."""
+        """Copy the next batches, unless retention deletes them before they are read."""
         log_start = log.log_start_offset
         try:
             start, data = await self.partition.reader.patiently(self._next)
@@ -110,7 +114,9 @@ class Move:
             raise
         self._refusals = 0
         mine = self.log
-        if not data and mine.size_bytes and start == mine.log_end_offset:  # otherwise the log deleted what was next
+        if (
+            not data and mine.size_bytes and start == mine.log_end_offset
+        ):  # otherwise the log has deleted the next batches
             raise ApiError(
                 ErrorCode.KAFKA_STORAGE_ERROR,
                 f"compaction left no record from offset {start} to the log end; append a record and move it again",
@@ -124,7 +130,7 @@ class Move:
     def _next(self) -> tuple[int, Buffer]:
         """Return (the offset at which the copy continues, batches from the one that holds this offset).
 
-        NotCached: the batches must be read from the disk first.
+        Raise NotCached if the batches must be read from the disk first.
         """
         log = self._source()
         start = max(self.log.log_end_offset, log.log_start_offset)
@@ -142,7 +148,7 @@ class Move:
         await self.directory.futures.remove_doomed(self.key)
 
     def throttle(self) -> None:
-        """Limit clients' appends to half of the bytes copied."""
+        """Limit clients' appends to half of the bytes that are copied."""
         if self._throttle is None:
             logger.info(
                 "%s: the copy in %s does not catch up with the producers; throttling them until it does",
@@ -165,7 +171,7 @@ class Move:
             self._throttle = None
 
     def is_level(self) -> bool:
-        """Whether the copy may replace the log.
+        """Whether the copy may replace the log now.
 
         The few batches that the broker itself appended since the last flush are copied in this call.
         """
@@ -184,7 +190,10 @@ class Move:
         return mine.log_end_offset == log.log_end_offset and mine.recovery_point >= log.recovery_point
 
     def take_over(self) -> LogDirectory:
-        """Replace the partition's log by the copy; return the directory of the old log. ApiError: nothing changed."""
+        """Replace the partition's log by the copy, and return the directory of the old log.
+
+        If ApiError is raised, nothing changed.
+        """
         partition, log, before = self.partition, self._source(), self.partition.directory
         try:
             before.release(self.key)
@@ -196,7 +205,7 @@ class Move:
         return before
 
     def _source(self) -> Log:
-        """Return the log that is copied. ApiError: the log is offline."""
+        """Return the log that is copied. Raise ApiError if the log is offline."""
         log = self.partition.log
         if log is None or not self.partition.is_online:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "the log is offline")

@@ -1,4 +1,4 @@
-"""Moves of partitions between the log directories of this broker (KIP-113), from the request to the replaced log."""
+"""All moves of partitions between the log directories of this broker (KIP-113)."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from wire.error_codes import ErrorCode
 logger = logging.getLogger(__name__)
 
 Assign = Callable[[Mapping[tuple[bytes, int], bytes]], Awaitable[None]]
-"""Tell the controller the id of the log directory of each of these partitions (topic id, index)."""
+"""A function that reports to the controller the log directory id of each of these partitions (topic id, index)."""
 
 
 class Moves:
-    """The moves that are under way.
+    """The running moves.
 
     The lock `changing` is held while partitions are added, removed or moved. `check_room` raises ApiError when no file
     descriptor is free for a copy.
@@ -40,9 +40,9 @@ class Moves:
         return (move for move in self._under_way.values() if move.directory is directory)
 
     async def begin(self, partition: Partition, topic_id: bytes, path: str) -> None:
-        """Begin to move the partition to this directory, instead of any directory to which it is being moved.
+        """Begin to move the partition to this directory. A running move of the partition ends.
 
-        ApiError: the partition cannot move there.
+        Raise ApiError if the partition cannot move there.
         """
         directory = self.destination(partition.key, path)
         if not partition.is_online or partition.log is None:
@@ -68,7 +68,7 @@ class Moves:
         self._go(Move(partition, topic_id, directory, copy))
 
     def destination(self, key: TopicPartition, path: str) -> LogDirectory:
-        """Return the log directory of this path. ApiError: the partition cannot move there."""
+        """Return the log directory of this path. Raise ApiError if the partition cannot move there."""
         if not may_be_copied(key):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
         directory = next((one for one in self._places.directories if one.path == path), None)
@@ -79,9 +79,9 @@ class Moves:
         return directory
 
     async def resume(self, partition: Partition, topic_id: bytes) -> None:
-        """Resume the move that was under way when the broker stopped.
+        """Resume the move that the last stop of the broker interrupted.
 
-        A copy that is longer than its log was already replacing the log: only the directories must still be renamed.
+        If the copy is longer than its log, it had already replaced the log. Then only the directories are renamed.
         """
         directory, log = self._places.coming.pop(partition.key, None), partition.log
         if directory is None or log is None:
@@ -99,10 +99,10 @@ class Moves:
             await self._anew(partition, topic_id, directory, damage)
 
     async def _complete(self, move: Move) -> None:
-        """Replace the log by a copy that is longer.
+        """Replace the log by a copy that is longer than the log.
 
-        The partition goes offline if the log's disk refuses the rename. The log would lack records of the copy, and the
-        copy would lack the records that are appended to the log.
+        If the log's directory cannot be renamed, the partition goes offline. Otherwise the log would lack records of
+        the copy, and the copy would lack the records that are appended to the log.
         """
         try:
             await self._take_over(move)
@@ -141,7 +141,7 @@ class Moves:
             move.log.configure(partition.log.config)
 
     async def run(self, assign: Assign) -> None:
-        """Copy until cancelled. Each directory receives one partition at a time."""
+        """Run all moves until cancelled. Each log directory receives one partition at a time."""
         async with trio.open_nursery() as nursery:
             for directory in self._places.directories:
                 nursery.start_soon(self._run_into, directory, assign)
@@ -162,7 +162,7 @@ class Moves:
         self._begun = trio.Event()
 
     async def _go_on(self, move: Move, assign: Assign) -> None:
-        """Copy until the copy has replaced the log, or the move fails or is forgotten."""
+        """Run a move until the copy has replaced the log, the move fails, or the move is ended by `forget`."""
         try:
             await self._approach(move)
             async with self._changing:
@@ -181,7 +181,10 @@ class Moves:
         return self._under_way.get(move.partition) is move
 
     async def _approach(self, move: Move) -> None:
-        """Copy until the copy is nearly level with the log. Throttle producers that are faster than the copying."""
+        """Copy until a round copies at most HAND_OVER_BYTES_MAX.
+
+        Throttle producers that append faster than the log is copied.
+        """
         before: int | None = None
         while self._is_under_way(move):
             copied = await move.catch_up()
@@ -210,7 +213,7 @@ class Moves:
         logger.info("%s: moved to %s", move.key, move.directory.path)
 
     def _give_up(self, move: Move) -> None:
-        """End a move that failed. The copy of a log that is offline is kept: it may be the only readable replica."""
+        """End a move that failed. The copy of an offline log is kept, since it may be the only readable replica."""
         if move.partition.is_online:
             self.forget(move.partition)
         else:

@@ -1,10 +1,10 @@
-"""The opener of the logs of this broker's partitions, which also retries logs that it could not open.
+"""The opener of the logs of this broker's partitions, which retries logs that could not be opened.
 
-At start, a partition that this broker had before may have no directory. The partition is lost in any of three cases:
-the metadata assigns it to a log directory that is missing; the metadata assigns it to no directory while any directory
-is missing; a checkpoint says that it had records. A lost partition stays offline and keeps its checkpoint entry. Any
-other partition was empty and is created anew. No checkpoint has the records of the last
-`replica.high.watermark.checkpoint.interval.ms` before a kill.
+At start, a partition that this broker had before may have no directory. The partition is lost if the metadata assigns
+it to a log directory that is missing. It is also lost if the metadata assigns it to no log directory while any log
+directory is missing, or if a checkpoint says that it had records. A lost partition stays offline and keeps its
+checkpoint entry. Any other partition without a directory was empty and is created again. After a kill, this is wrong
+for records of the last `replica.high.watermark.checkpoint.interval.ms`, which no checkpoint covers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 class PartitionOpener:
-    """An opener of the logs of partitions. It creates the log of a new partition."""
+    """An opener of partitions' logs, which also creates the logs of new partitions."""
 
     def __init__(self, node_id: int, places: Places, descriptors: Descriptors) -> None:
         self._node_id, self._places, self._descriptors = node_id, places, descriptors
@@ -35,7 +35,7 @@ class PartitionOpener:
         self._without_descriptor: list[TopicPartition] = []
 
     def find_lost(self, metadata: MetadataImage) -> None:
-        """Find, at start, the partitions whose logs are lost and must not be created anew."""
+        """Find, at start, the partitions whose logs are lost and must not be created again."""
         last = metadata.cluster.brokers.get(self._node_id)
         lost = last is not None and self._places.lost(last.directories)
         for topic in metadata.topics.by_name.values():
@@ -51,12 +51,12 @@ class PartitionOpener:
         return key in self._lost
 
     def lost_high_watermarks(self, directory: LogDirectory) -> dict[TopicPartition, int]:
-        """Return the high watermarks of the lost partitions of a directory, as its checkpoint had them at start."""
+        """Return the high watermarks that a directory's checkpoint had, at start, for its lost partitions."""
         return {key: one.high_watermark(key) for key, (one, _) in self._lost.items() if one is directory}
 
     @property
     def unopened(self) -> list[tuple[bytes, TopicPartition]]:
-        """Return the topic ids and keys of the partitions to retry, in order."""
+        """Return the topic ids and keys of the partitions whose opening is retried, in order."""
         return sorted((topic_id, key) for key, topic_id in self._unopened.items())
 
     @property
@@ -65,10 +65,10 @@ class PartitionOpener:
         return self._places.open_logs >= self._descriptors.partitions_max
 
     async def open(self, key: TopicPartition, topic_id: bytes, assigned: bytes, config: LogConfig) -> Partition:
-        """Return the partition with its log, opened or new.
+        """Return the partition with its opened or newly created log.
 
-        If there is no log, the partition is offline and the reason is logged. `assigned` is the id of the log directory
-        that the metadata names.
+        If the log cannot be opened or created, the partition is offline and the reason is logged. `assigned` is the id
+        of the log directory that the metadata names.
         """
         if key in self._lost:
             directory, why = self._lost[key]
@@ -92,9 +92,9 @@ class PartitionOpener:
         return Partition(key, log, directory)
 
     def _leave_closed(self, key: TopicPartition, topic_id: bytes, directory: LogDirectory, is_new: bool) -> Partition:
-        """Return the partition, offline until a file descriptor is free.
+        """Return an offline partition, which goes online once a file descriptor is free.
 
-        A log that needs recovery still needs it then.
+        If the log needs recovery, it is recovered at that time.
         """
         self._without_descriptor.append(key)
         self._unopened[key] = topic_id
@@ -105,13 +105,13 @@ class PartitionOpener:
         return Partition(key, None, directory)
 
     def forget(self, key: TopicPartition) -> None:
-        """Forget a partition whose topic was deleted."""
+        """Remove a partition whose topic was deleted from the partitions to retry."""
         self._places.forget(key)
         self._lost.pop(key, None)
         self._unopened.pop(key, None)
 
     def log_without_descriptor(self) -> None:
-        """Log how many partitions found no file descriptor since the last call, if there are any."""
+        """Log how many partitions have failed to open since the last call because no file descriptor was free, if any."""
         if self._without_descriptor:
             logger.error(
                 "%d partitions, of which %s is the first, stay offline: %s; %d partitions fit."
@@ -124,7 +124,7 @@ class PartitionOpener:
             self._without_descriptor.clear()
 
     def check_room_for_copy(self, partition: Partition) -> None:
-        """Check that a file descriptor is free for the copy of a log. ApiError: KAFKA_STORAGE_ERROR."""
+        """Raise KAFKA_STORAGE_ERROR unless a file descriptor is free for the copy of a log."""
         if self.is_full:
             logger.warning(
                 "%s: not moving to another log directory, as no file descriptor is free for the copy: %s",

@@ -1,4 +1,4 @@
-"""The log of a partition in which a coordinator keeps its records, behind `coordinator.journal.Journal`."""
+"""The log of a coordinator's partition. It matches the Protocol `coordinator.journal.Journal`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from wire.error_codes import ErrorCode
 
 
 class OwnLog:
-    """A log of batches that this broker makes. Sequence numbers and codecs are not checked."""
+    """A log to which only this broker appends batches. Sequence numbers and codecs are not validated."""
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
 
     @property
     def leader_epoch(self) -> int:
-        """Return the leader epoch of the partition, whichever broker leads it."""
+        """Return the leader epoch of the partition, also if another broker leads it."""
         return self._partition.leader_epoch
 
     @property
@@ -65,7 +65,7 @@ class OwnLog:
         return self._partition.flush_due
 
     def append_own(self, batch: Buffer | Marker, now_ms: int, verification: Verification | None) -> int:
-        """Append a whole batch, and return the offset after it. ApiError: nothing was appended."""
+        """Append a whole batch, and return the offset after it. If ApiError is raised, nothing was appended."""
         if isinstance(batch, Marker):
             return self._partition.append_marker(batch, now_ms).last_offset + 1
         return self._partition.append_own(batch, verification).last_offset + 1
@@ -79,9 +79,9 @@ class OwnLog:
         await self._partition.wait_committed(offset)
 
     async def read_stored(self, offset: int, bytes_max: int) -> Buffer:
-        """Return at least one whole batch from the one that holds `offset`, up to the log end offset.
+        """Return whole batches, at least one, from the batch that holds `offset` on, up to the log end offset.
 
-        ApiError: the disk refuses the read, or the log is damaged and goes offline.
+        Raise ApiError if the read fails, or if the log is damaged and goes offline.
         """
         log: Log = self._partition.require_leader()
         data = await self._partition.reader.patiently(

@@ -25,10 +25,10 @@ from wire.records.control import MARKER_BYTES
 
 
 class Partition:
-    """A partition of this broker, which is served while `log` is not None.
+    """A partition of this broker. It is offline while `log` is None.
 
-    `throttle` limits clients' appends while the log is copied to another directory; otherwise it is None. `traffic`
-    counts for all partitions of the topic.
+    `throttle` limits clients' appends while the log is copied to another directory, and is None otherwise. `traffic`
+    has the counters of the topic, which all partitions of the topic share.
     """
 
     __slots__ = (
@@ -71,7 +71,7 @@ class Partition:
         return self.leadership.high_watermark
 
     def lead(self, leader_epoch: int) -> None:
-        """Become, or stay, the leader in this epoch, with this broker as the only replica."""
+        """Become or remain the leader in this epoch, with this broker as the only replica."""
         log, leadership = self.log, self.leadership
         if log is None or (leadership.is_leader and leader_epoch == leadership.epoch):
             return
@@ -81,7 +81,7 @@ class Partition:
         self._advance(log)
 
     def resign(self, leader_epoch: int) -> None:
-        """Stop leading, and wake all waiting requests."""
+        """End the leadership of this broker, and wake all waiting requests."""
         self.leadership.resign(leader_epoch)
         self._wake()
 
@@ -102,9 +102,10 @@ class Partition:
         return self.log is not None and self.log.failed is None and self.directory.failed is None
 
     def require_leader(self, current_leader_epoch: int = NO_EPOCH) -> Log:
-        """Return the log, for a client with this leader epoch (-1: unknown).
+        """Return the log for a client whose metadata has this leader epoch, -1 if the client does not send one.
 
-        ApiError: the log is offline, the client's epoch is fenced or unknown, or this broker is not the leader.
+        Raise ApiError if the log is offline, if the client's epoch is fenced or unknown, or if this broker is not the
+        leader.
         """
         log = self.log
         if log is None or log.flusher.failed is not None or self.directory.failed is not None:
@@ -115,10 +116,10 @@ class Partition:
     def append(
         self, data: Buffer, now_ms: int, verification: Verification | None = None, acks_all: bool = False
     ) -> Appended | None:
-        """Append a client's batch at once.
+        """Append a client's batch without waiting.
 
-        Return None if that takes too long: the caller then awaits `append_off_loop`. ApiError: the batch is invalid,
-        this broker cannot append, or the disk refused the write.
+        Return None if the append would take too long. The caller then awaits `append_off_loop`. Raise ApiError if the
+        batch is invalid, if this broker cannot append to the partition, or if the write fails.
         """
         log, leadership = self.log, self.leadership
         if (
@@ -159,7 +160,10 @@ class Partition:
         return self._append(log, batch.size, log.appender.append_opened, batch, self.leader_epoch, verification)
 
     def append_own(self, data: Buffer, verification: Verification | None = None) -> Appended:
-        """Append a batch that this broker made. ApiError: its producer is fenced, or the disk refused the write."""
+        """Append a batch that this broker created.
+
+        Raise ApiError if its producer is fenced or the write fails.
+        """
         log = self.require_leader()
         self.leadership.require_min_isr()
         return self._append(log, len(data), log.appender.append_as_leader, data, self.leader_epoch, verification)
@@ -167,7 +171,7 @@ class Partition:
     def append_marker(self, marker: Marker, now_ms: int) -> Appended:
         """Append a transaction marker.
 
-        ApiError: its producer or coordinator is fenced, or the disk refused the write.
+        Raise ApiError if the producer or coordinator of the marker is fenced, or if the write fails.
         """
         log = self.require_leader()
         self.leadership.require_min_isr()
@@ -200,13 +204,16 @@ class Partition:
         return log is not None and self.leadership.flush_due(log.state.log_end_offset, log.flusher.recovery_point)
 
     async def flush_if_due(self) -> None:
-        """Flush the log if its newest records must be durable before they are acknowledged. ApiError as in `flush`."""
+        """Flush the log if its newest records must be durable before they are acknowledged.
+
+        Raise ApiError as `flush` does.
+        """
         self.require_leader()
         if self.flush_due:
             await self.flush()
 
     async def flush(self) -> None:
-        """Make all appended records durable. ApiError: the fsync failed, which is final for this log."""
+        """Make all appended records durable. Raise ApiError if the fsync fails. The log then goes offline."""
         while self.throttle is not None and self.throttle.is_paused:
             await self.throttle.wait()
         log = self.require_leader()
@@ -216,37 +223,40 @@ class Partition:
         except ApiError:
             if log is self.log:
                 raise
-        if log is not self.log:  # a move replaced the log meanwhile
+        if log is not self.log:  # a move replaced the log during the fsync
             await self.flush()
         elif self.is_leader:
             self._advance(log)
 
     async def commit(self) -> None:
-        """Commit records that no request waits for any more, for example after the producer disconnected."""
+        """Commit records that no request waits for, for example after their producer disconnected."""
         if self.is_online and self.is_leader and self.log is not None and self.high_watermark < self.log.log_end_offset:
             await self.flush()
 
     async def retain(self, now_ms: int) -> None:
-        """Delete the segments that retention does not keep. ApiError: the disk refused the deletion."""
+        """Delete the segments that retention allows to delete. Raise ApiError if a deletion fails."""
         log = self.log
         if self.is_online and log is not None:
             try:
                 with self.guard.errors():
                     await log.retain(now_ms, self.high_watermark)
             except ApiError:
-                if log is self.log:  # otherwise a move replaced the log meanwhile
+                if log is self.log:  # otherwise a move replaced the log during the fsync
                     raise
 
     async def scrub(self, pace: Paced) -> None:
-        """Check all stored batches. ApiError: the disk failed, or a batch is damaged and the partition went offline."""
+        """Verify all stored batches.
+
+        Raise ApiError if a read fails, or if a batch is damaged, which takes the partition offline.
+        """
         if self.is_online and self.log is not None:
             with self.guard.errors():
                 await self.log.scrub(pace)
 
     async def wait_committed(self, offset: int) -> None:
-        """Wait until the high watermark has reached `offset`, as acks=all does.
+        """Wait until the high watermark has reached `offset`, as a Produce request with acks=all does.
 
-        ApiError: NOT_LEADER_OR_FOLLOWER when the leadership ends first, or NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+        Raise NOT_LEADER_OR_FOLLOWER if the leadership ends first, or NOT_ENOUGH_REPLICAS_AFTER_APPEND.
         """
         watch = Watch((self,))
         self._advance(self.require_leader())

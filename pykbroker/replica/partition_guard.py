@@ -1,4 +1,4 @@
-"""The guard of a partition, which turns errors of the disk into ApiErrors and takes logs and directories offline."""
+"""The error handling of a partition: OSErrors become ApiErrors, and logs and log directories go offline."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ logger = logging.getLogger(__name__)
 
 
 class PartitionGuard:
-    """The guard of one partition's log and directory. An error that repeats is logged once."""
+    """The error handling for one partition's log and log directory. A repeated error is logged once."""
 
     __slots__ = ("_partition", "_reported_errno")
 
@@ -29,9 +29,9 @@ class PartitionGuard:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Turn an OSError of the disk into an ApiError. Take the partition offline if its log is damaged.
+        """Convert an OSError of the block into an ApiError, and take the partition offline if its log is damaged.
 
-        After a move, errors of the old log have no effect on the partition.
+        After a move to another log directory, errors of the old log have no effect on the partition.
         """
         log = self._partition.log
         try:

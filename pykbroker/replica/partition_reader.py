@@ -1,4 +1,4 @@
-"""The reads of one partition, limited to the offsets that its leadership exposes."""
+"""The reads of one partition, limited to the offsets that consumers may see."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class PartitionReader:
-    """A reader of a partition's log, which turns errors of the disk into ApiErrors."""
+    """A reader of a partition's log, which converts OSErrors into ApiErrors."""
 
     __slots__ = ("_partition",)
 
@@ -23,7 +23,10 @@ class PartitionReader:
         self._partition = partition
 
     def upper_offset(self, *, committed_only: bool) -> int:
-        """Return the end of a consumer's view: the last stable offset with read_committed, else the high watermark."""
+        """Return the first offset that consumers may not read.
+
+        It is the last stable offset if `committed_only` (read_committed) is true, and the high watermark otherwise.
+        """
         leadership, log = self._partition.leadership, self._partition.log
         high_watermark = leadership.high_watermark
         if committed_only and log is not None:
@@ -33,7 +36,8 @@ class PartitionReader:
     def read(self, offset: int, bytes_max: int, upper_offset: int, *, at_least_one: bool) -> Buffer | FileSlice:
         """Return whole batches below `upper_offset`, starting with the batch that holds `offset`.
 
-        NotCached: the caller must await `wait_cached` first.
+        Raise NotCached if the batches are not in the page cache. The caller then awaits `wait_cached` and repeats the
+        call.
         """
         log = self._partition.log
         assert log is not None
@@ -50,7 +54,7 @@ class PartitionReader:
     def look_up(self, timestamp: int, upper_offset: int) -> tuple[int, int, int] | None:
         """Return (timestamp, offset, leader epoch) of the first record with this timestamp or a later one.
 
-        NotCached: the search needs the disk; `patiently` repeats the search.
+        Raise NotCached if the search needs the disk. `patiently` repeats the search.
         """
         log = self._partition.require_leader()
         with self._partition.guard.errors():
@@ -59,7 +63,7 @@ class PartitionReader:
     def max_timestamp(self) -> tuple[int, int, int] | None:
         """Return (timestamp, offset, leader epoch) of the record with the largest timestamp.
 
-        NotCached: the search needs the disk; `patiently` repeats the search.
+        Raise NotCached if the search needs the disk. `patiently` repeats the search.
         """
         log = self._partition.require_leader()
         with self._partition.guard.errors():

@@ -13,10 +13,10 @@ from pykbroker.storage.files.partition_directory import PartitionDirectory
 
 
 class Places:
-    """The log directory of each partition, read from the disks at start and kept up to date.
+    """The log directory of each partition. It is read from the disks at start, and updated later.
 
-    `ids` are the ids of `directories`, in the same order. `coming` holds the copies, found at start, of partitions
-    whose move was interrupted.
+    `ids` has the ids of `directories` in the same order. `coming` has the copies of logs whose move was interrupted
+    before this start.
     """
 
     def __init__(self, directories: tuple[LogDirectory, ...], ids: Sequence[bytes]) -> None:
@@ -38,7 +38,7 @@ class Places:
 
     @property
     def open_logs(self) -> int:
-        """Return the number of open logs in all directories, copies included. Each keeps a file descriptor."""
+        """Return the number of open logs in all directories, including copies. Each keeps a file descriptor open."""
         return sum(len(one.logs) + len(one.futures.logs) for one in self.directories)
 
     def id_of(self, directory: LogDirectory) -> bytes:
@@ -46,7 +46,7 @@ class Places:
         return self._ids[directory]
 
     async def set_aside(self, is_stray: Callable[[PartitionDirectory], bool]) -> None:
-        """Rename the directories of partitions that are not assigned to this broker."""
+        """Rename the directories of partitions that are not assigned to this broker (stray partitions)."""
         for directory in self.directories:
             strays = [found for found in directory.partitions() if is_stray(found)]
             await directory.set_aside(strays)
@@ -54,11 +54,11 @@ class Places:
                 self.forget(stray.key)
 
     async def sort_copies(self, assigned: Callable[[TopicPartition], bytes | None]) -> None:
-        """Decide, at start, about each copy of a log.
+        """Promote, keep or rename each copy of a log that was found at start.
 
-        A copy is promoted to the log if the metadata assigns the partition to the copy's directory and no log exists.
-        A copy is added to `coming` if the log exists too. The copy of a stray partition is renamed for the operator.
-        `assigned` returns the id of the assigned directory, None for a stray.
+        A copy is promoted to the log if the metadata assigns the partition to the copy's directory and no log exists. A
+        copy is added to `coming` if the log exists too. The copy of a stray partition is renamed, so that the operator
+        can examine it. `assigned` returns the id of the assigned directory, or None for a stray partition.
         """
         for directory in self.directories:
             for key in list(directory.futures.names):
@@ -79,15 +79,16 @@ class Places:
             self.moved(key, directory)
 
     def moved(self, key: TopicPartition, directory: LogDirectory) -> None:
-        """Record that the partition is in this directory now."""
+        """Record that the partition has moved to this directory."""
         self.forget(key)
         self._of[key] = directory
         self._sizes[directory] += 1
 
     def find(self, key: TopicPartition, assigned: bytes) -> tuple[LogDirectory, bool]:
-        """Return (the directory of a partition, whether the partition is new there).
+        """Return (the directory of a partition, whether its log must be created there).
 
-        A new partition goes to the directory that the metadata assigns, or else to the one with the fewest partitions.
+        A new partition goes to the directory that the metadata assigns, or otherwise to the directory with the fewest
+        partitions.
         """
         directory = self._of.get(key)
         if directory is not None:
@@ -105,10 +106,10 @@ class Places:
         return any(one not in self._by_id for one in before)
 
     def missing(self, key: TopicPartition, assigned: bytes, *, lost: bool) -> tuple[LogDirectory, str] | None:
-        """Return (the assumed directory, the reason) for a lost partition. Return None if it is here or was empty.
+        """Return (the assumed directory, the reason) if a partition is lost. Return None if it exists or was empty.
 
-        The caller asks only about partitions that existed when this broker last ran. `lost` is true if a log directory
-        that this broker had then is missing now.
+        The partition must have existed when this broker last ran. `lost` is true if a log directory that this broker
+        had then is missing now.
         """
         if key in self._of:
             return None

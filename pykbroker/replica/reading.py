@@ -1,6 +1,6 @@
-"""Reads of several partitions within one limit on their bytes, and the wait for `min_bytes` (KIP-74).
+"""Reads of several partitions with a limit on their total bytes (KIP-74), and the wait for `min_bytes`.
 
-The first batch found may exceed every limit, so that a consumer always makes progress.
+The first batch found may exceed every limit, so that the consumer always makes progress.
 """
 
 from __future__ import annotations
@@ -20,13 +20,16 @@ from wire.error_codes import ErrorCode
 from wire.messages.fetch import AbortedTransaction, EpochEndOffset, FetchPartition, PartitionData
 
 AT_ONCE_MAX = 16
-"""The number of partitions read in one step of a large Fetch."""
+"""The number of partitions that are read before other tasks may run."""
 
 Located = list[tuple[SessionPartition, Partition]]
 
 
 class Reading:
-    """The read for one Fetch. `read` sets `is_enough` if it found `bytes_min` bytes, or an error that must not wait."""
+    """The read of one Fetch request.
+
+    `read` sets `is_enough` if it found `bytes_min` bytes, or an error that is reported at once.
+    """
 
     def __init__(self, located: Located, bytes_min: int, bytes_max: int, *, committed_only: bool) -> None:
         self.located, self._bytes_max, self._bytes_min = located, bytes_max, min(bytes_min, bytes_max)
@@ -38,10 +41,10 @@ class Reading:
         self.is_enough = False
 
     def read(self) -> list[FetchedPartition]:
-        """Return the data of the partitions, without partitions that have nothing new.
+        """Return the data of the partitions that have new data.
 
-        NotCached: a partition needs the disk. The next call resumes at this partition. A restart from the first one
-        might never end, as only a bounded number of segments is open at a time.
+        Raise NotCached if a partition needs the disk. The next call resumes at this partition. If it began again at the
+        first partition, it might never end, since the number of open segments is limited.
         """
         if not self._at:
             self._begin()
@@ -50,7 +53,7 @@ class Reading:
         return self._found
 
     def read_in_steps(self) -> Generator[None, None, list[FetchedPartition]]:
-        """Read as `read` does, at most `AT_ONCE_MAX` partitions in each step."""
+        """Read as `read` does, and yield after every `AT_ONCE_MAX` partitions so that other tasks can run."""
         self._in_steps = True
         self._begin()
         for end in range(AT_ONCE_MAX, len(self.located) + AT_ONCE_MAX, AT_ONCE_MAX):
@@ -92,7 +95,7 @@ class Reading:
     async def wait_cached(self, partition: Partition, missing: NotCached) -> None:
         """Wait for the bytes that a partition needs.
 
-        If the disk refuses, the response has an error for the partition.
+        If the disk read fails, the response has an error for the partition.
         """
         try:
             await partition.reader.wait_cached(missing)
@@ -100,11 +103,14 @@ class Reading:
             self._refused[partition] = error
 
     async def wait(self, watch: Watch, wait_ms_max: int) -> list[FetchedPartition]:
-        """Wait until enough bytes are found, the time is up, or the watch is hurried. Return the data found by then."""
+        """Wait until enough bytes are found, `wait_ms_max` has passed, or `watch.hurry` is called.
+
+        Return the data found by then.
+        """
         if self._size:
             self._discard()
         if self._in_steps:
-            watch.wake()  # records may have come since a partition was read in an earlier step
+            watch.wake()  # records may have been appended since a partition was read in an earlier step
         try:
             with trio.move_on_after(wait_ms_max / 1000):
                 while not watch.hurried:
@@ -120,13 +126,13 @@ class Reading:
         return await patiently(self.read)
 
     def _discard(self) -> None:
-        """Take back the count of bytes that were read and will be read again."""
+        """Subtract the bytes that were read and will be read again from the topics' counters."""
         sizes = {id(wanted): len(data.records) for wanted, data in self._found if data.records}
         for wanted, partition in self.located:
             partition.traffic.bytes_out -= sizes.get(id(wanted), 0)
 
     def _has_enough(self) -> bool:
-        """Whether `read` would find enough bytes. The bytes are counted, not read."""
+        """Whether `read` would find `bytes_min` bytes. No bytes are read."""
         size = 0
         for wanted, partition in self.located:
             asked = wanted.asked
@@ -139,7 +145,7 @@ class Reading:
         return size >= self._bytes_min
 
     def _data(self, asked: FetchPartition, partition: Partition, log: Log) -> PartitionData:
-        """Return the answer for one partition. ApiError: OFFSET_OUT_OF_RANGE, or the disk failed."""
+        """Return the response for one partition. Raise OFFSET_OUT_OF_RANGE, or another ApiError if the disk fails."""
         offset, high_watermark = asked.fetch_offset, partition.leadership.high_watermark
         stable = log.reader.last_stable_offset(high_watermark)
         data = PartitionData(
@@ -180,9 +186,9 @@ class _Missing(NotCached):
 
 
 def divergence(log: Log, asked: FetchPartition) -> EpochEndOffset | None:
-    """Return the offset and epoch at which the client's log diverges from this log (KIP-595).
+    """Return the offset and epoch at which the client's log diverges from this log, or None (KIP-595).
 
-    None: the logs do not diverge below the client's fetch offset.
+    Only a divergence below the client's fetch offset counts.
     """
     epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
     if epoch < 0 or asked.fetch_offset < log.log_start_offset:

@@ -1,4 +1,4 @@
-"""The partitions of this broker, by topic name and by topic id, as the committed metadata assigns them."""
+"""The partitions that the committed metadata assigns to this broker, by topic name and by topic id."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class Replicas:
     def topic(self, name: str, topic_id: bytes) -> TopicReplicas:
         """Return a topic by name, or by id if the name is empty.
 
-        ApiError: UNKNOWN_TOPIC_ID for an id. UNKNOWN_TOPIC_OR_PARTITION for a name, and for the zero id of requests
-        without topic ids.
+        Raise UNKNOWN_TOPIC_ID if the id is unknown. Raise UNKNOWN_TOPIC_OR_PARTITION if the name is unknown, or if a
+        request without topic ids sent the zero id.
         """
         topic = self._by_name.get(name) if name else self._by_id.get(topic_id)
         if topic is None:
@@ -81,7 +81,7 @@ class Replicas:
         return topic
 
     def partition(self, key: TopicPartition) -> Partition:
-        """Return a partition by the name of its topic. ApiError: UNKNOWN_TOPIC_OR_PARTITION."""
+        """Return a partition by the name of its topic. Raise UNKNOWN_TOPIC_OR_PARTITION if it does not exist."""
         known = self._by_name.get(key.topic)
         partition = known.partitions.get(key.partition) if known is not None else None
         if partition is None:
@@ -120,17 +120,17 @@ class Replicas:
         ]
 
     def high_watermarks(self, directory: LogDirectory) -> dict[TopicPartition, int]:
-        """Return the high watermarks for the checkpoint of a directory."""
+        """Return the high watermarks of all partitions in a directory, for its checkpoint."""
         online = {partition.key: partition.high_watermark for partition in self.online(directory)}
         return self._opener.lost_high_watermarks(directory) | online
 
     @property
     def open_logs(self) -> int:
-        """Return the number of open logs, copies included."""
+        """Return the number of open logs, including copies."""
         return self._places.open_logs
 
     def statistics(self) -> Steps[ReplicaStatistics]:
-        """Return the numbers of partitions."""
+        """Count the partitions that this broker has, leads, and cannot serve."""
         partitions = leaders = offline = 0
         for topic in self.topics():
             for partition in list(topic.partitions.values()):
@@ -144,7 +144,7 @@ class Replicas:
     # ---- metadata
 
     async def apply(self, delta: Delta) -> None:
-        """Delete, create, lead and configure partitions as a committed image says."""
+        """Apply a committed change of the metadata: delete, create, lead and configure partitions."""
         async with self._changing:
             self._metadata = delta.image
             await self._drop(delta.topics_deleted)
@@ -155,13 +155,16 @@ class Replicas:
             topics = [delta.image.topics.by_id[topic_id] for topic_id in sorted(delta.topics_changed)]
             for topic in sorted(
                 topics, key=lambda one: not is_internal(one.name)
-            ):  # coordinators of all other topics first
+            ):  # the coordinators of all other topics come first
                 await self._take(topic)
             self._opener.log_without_descriptor()
             await self._configure(delta)
 
     async def move(self, key: TopicPartition, path: str) -> None:
-        """Begin to move a partition to another log directory (KIP-113). ApiError: the partition cannot move there."""
+        """Begin to move a partition to another log directory (KIP-113).
+
+        Raise ApiError if the partition cannot move there.
+        """
         async with self._changing:
             self.moves.destination(key, path)
             known = self._by_name.get(key.topic)
@@ -172,7 +175,7 @@ class Replicas:
             await self.moves.begin(partition, known.id, path)
 
     async def retry_unopened(self) -> None:
-        """Retry to open or create logs that found no room on the disk, or no file descriptor."""
+        """Retry to open or create the logs that failed for lack of disk space or a file descriptor."""
         async with self._changing:
             for topic_id, key in self._opener.unopened:
                 if self._opener.is_full:
@@ -188,14 +191,14 @@ class Replicas:
     def _is_stray(self, topics: TopicsImage, found: PartitionDirectory) -> bool:
         """Whether the metadata does not assign this partition to this broker.
 
-        A directory with the name of an assigned partition is no stray, even if its topic id differs: the file that
-        holds the id may be damaged.
+        A directory with the name of an assigned partition is not a stray, even if its topic id differs, since the file
+        with the id may be damaged.
         """
         placed = topics.partition(*found.key)
         return placed is None or self._node_id not in placed.replicas
 
     def _assigned(self, topics: TopicsImage, key: TopicPartition) -> bytes | None:
-        """Return the id of the log directory that the metadata assigns; None if the partition is not on this broker."""
+        """Return the id of the log directory that the metadata assigns, or None for a partition of other brokers."""
         placed = topics.partition(*key)
         return None if placed is None or self._node_id not in placed.replicas else placed.directory(self._node_id)
 
@@ -219,7 +222,10 @@ class Replicas:
             await directory.delete_logs(keys)
 
     async def _take(self, image: TopicImage) -> None:
-        """Open or create the partitions of a topic, in steps. Become leader where the metadata says so."""
+        """Open or create the partitions of a topic, and become leader where the metadata says so.
+
+        Other tasks run meanwhile.
+        """
         topic = self._by_id.get(image.id) or TopicReplicas(image.name, image.id)
         for place, (index, placed) in enumerate(image.partitions.items(), 1):
             if place % AT_ONCE_MAX == 0:
@@ -246,9 +252,9 @@ class Replicas:
             partition.resign(placed.leader_epoch)
 
     async def misplaced(self, delta: Delta) -> dict[tuple[bytes, int], bytes]:
-        """Return the actual log directory of each changed partition that the metadata assigns to another one.
+        """Return the actual log directory of each changed partition whose directory in the metadata is a different one.
 
-        Keys are (topic id, index), values are directory ids.
+        Keys are (topic id, partition index), values are directory ids.
         """
         found: dict[tuple[bytes, int], bytes] = {}
         for topic_id in sorted(delta.topics_changed):
@@ -261,11 +267,11 @@ class Replicas:
                 if partition.log is not None and assigned != directory_id:
                     found[topic_id, index] = directory_id
                 elif self._opener.is_lost(partition.key) and assigned in (UNASSIGNED, MIGRATING):
-                    found[topic_id, index] = LOST  # the next start then knows that no directory was lost
+                    found[topic_id, index] = LOST  # tells the next start that no directory was lost
         return found
 
     async def _configure(self, delta: Delta) -> None:
-        """Apply changed configs. A broker's configs apply to all topics, a topic's only to itself."""
+        """Apply changed configs. A broker config affects all topics, a topic config only its topic."""
         changed = delta.configs_changed
         everywhere = any(kind == BROKER_RESOURCE for kind, _ in changed)
         for name in self._by_name if everywhere else [name for kind, name in changed if kind == TOPIC_RESOURCE]:

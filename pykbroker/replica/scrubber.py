@@ -1,10 +1,11 @@
-"""The paced scrub, which finds damaged batches before a client reads them, while an intact copy may still exist.
+"""The scrub, which verifies all stored batches at a limited rate. It finds damage before a client reads the batch.
 
-1. A pass reads every log from its files, up to the log end offset at that time, and checks the CRC of each batch. A
-   pass begins `pykbroker.scrub.interval.ms` after the previous one began; the first pass begins 10 minutes after the
-   start of the broker, or after one interval if that is shorter.
-2. A pass reads at most `pykbroker.scrub.bytes.per.second`. 0 disables the scrub.
-3. A damaged batch takes the partition offline, and a disk error the log directory, as when a client reads.
+1. A pass reads the files of every log up to the current log end offset, and verifies the CRC of each batch. A pass
+   begins `pykbroker.scrub.interval.ms` after the previous one began; the first pass begins 10 minutes after the start
+   of the broker, or after one interval if that is shorter.
+2. A pass reads at most `pykbroker.scrub.bytes.per.second`. The value 0 disables the scrub.
+3. A damaged batch takes its partition offline, and a disk error takes its log directory offline, as in a read for a
+   client.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class ScrubSettings(NamedTuple):
 class ScrubStatistics(msgspec.Struct, frozen=True):
     """The counts of the scrub since the broker started.
 
-    `partitions_left`: partitions that the current pass has not read.
+    `partitions_left` is the number of partitions that the current pass has not read yet.
     """
 
     passes: int = 0
@@ -51,7 +52,7 @@ class ScrubStatistics(msgspec.Struct, frozen=True):
 
 
 class Scrubber:
-    """The task that scrubs. `partitions` is called when a pass begins, and returns the partitions to scrub."""
+    """The background scrub. It calls `partitions` at the start of a pass to get the partitions to scrub."""
 
     def __init__(self, partitions: Callable[[], Iterable[Partition]], settings: ScrubSettings) -> None:
         self._partitions, self._settings = partitions, settings
@@ -71,7 +72,7 @@ class Scrubber:
             await self.scrub()
 
     async def scrub(self) -> None:
-        """Run one pass."""
+        """Run one pass over all partitions."""
         before, began_s = self._statistics, trio.current_time()
         partitions = list(self._partitions())
         for at, partition in enumerate(partitions):

@@ -5,16 +5,19 @@ from __future__ import annotations
 import trio
 
 SHARE = 2
-"""Clients may append 1/SHARE byte for each byte copied, so that the copy catches up with any producer."""
+"""The number of bytes that are copied for each byte that clients may append.
+
+The copy then catches up with any producer.
+"""
 ALLOWANCE_BYTES_MAX = 1 << 20
-"""The most bytes that may be appended at once after an idle time."""
+"""The maximum number of bytes that may be appended at once after an idle time."""
 
 
 class Throttle:
-    """An allowance of bytes that may be appended now.
+    """A throttle: an allowance of bytes that clients may append now.
 
-    A batch is appended while the allowance is above zero, even if the batch is larger. A batch of any size is therefore
-    appended in the end. While `is_paused`, no client's batch is appended, and no flush on behalf of a client begins.
+    A batch may be appended while the allowance is above zero, even if the batch is larger than it, so that no batch
+    waits for ever. While `is_paused` is true, no client's batch is appended, and no flush on behalf of a client begins.
     """
 
     def __init__(self) -> None:
@@ -39,7 +42,7 @@ class Throttle:
         self._wake()
 
     def pause(self) -> None:
-        """Admit no batch until `end`."""
+        """Admit no batch until `end` is called."""
         self.is_paused = True
 
     def end(self) -> None:

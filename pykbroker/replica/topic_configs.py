@@ -1,4 +1,4 @@
-"""The configs of topics on this broker: for logs, for the controller's checks, and for clients."""
+"""The configs of topics on this broker, for their logs, for the controller's validation, and for clients."""
 
 from __future__ import annotations
 
@@ -15,15 +15,18 @@ from pykbroker.storage.segments.config import LogConfig
 from wire.messages.create_topics import CreatableTopicConfigs
 
 LOG_CONFIGS_MAX = 1000
-"""Distinct sets of overrides whose LogConfig is cached."""
+"""The maximum number of distinct sets of topic configs whose LogConfig is cached."""
 DESCRIPTIONS_MAX = 100
-"""Distinct sets of overrides whose description is cached. A new description takes longer than creating the topic."""
+"""The maximum number of distinct sets of topic configs whose description is cached.
+
+A description takes longer than the creation of a topic.
+"""
 
 
 class TopicConfigs:
-    """The overrides of topics on top of the broker's values.
+    """The effective configs of topics: their own configs (overrides), and the broker's values for all others.
 
-    The class implements `core.metadata.context.TopicConfigs`.
+    The class implements the Protocol `core.metadata.context.TopicConfigs`.
     """
 
     def __init__(self, broker: LiveConfig) -> None:
@@ -32,13 +35,13 @@ class TopicConfigs:
         self._descriptions: dict[object, list[CreatableTopicConfigs]] = {}
 
     def validate(self, configs: Texts, dynamic: Dynamic) -> None:
-        """Check the overrides of a topic. ApiError: INVALID_CONFIG."""
+        """Validate the configs of a topic. Raise INVALID_CONFIG if one is invalid."""
         check_topic_configs(configs, self._broker.under(dynamic))
 
     def check(self, resource: tuple[int, str], wanted: Texts, dynamic: Dynamic) -> None:
-        """Check all configs that a topic, broker, group or subscription would have.
+        """Validate all configs that a topic, broker, group or client metrics subscription would have after a change.
 
-        ApiError: a config is not allowed.
+        Raise ApiError if a config is not allowed.
         """
         check_configs(resource, wanted, self._broker.under(dynamic))
 

@@ -1,4 +1,4 @@
-"""The traffic and the offsets of all topics on this broker, collected in steps."""
+"""The traffic and the offsets of all topics on this broker. Other tasks run while they are collected."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TopicStatistics(msgspec.Struct, frozen=True):
 class TopicsStatistics(msgspec.Struct, frozen=True):
     """The counters of all topics together, deleted ones included, and those of each topic within a bound.
 
-    `partitions_omitted`: the partitions of the topics that did not fit into the bound.
+    `partitions_omitted` is the number of partitions of the topics beyond the limit, which is a number of partitions.
     """
 
     total: TopicTraffic
@@ -42,7 +42,7 @@ class TopicsStatistics(msgspec.Struct, frozen=True):
 
 
 def topics_statistics(replicas: Replicas, partitions_max: int) -> Steps[TopicsStatistics]:
-    """Return the statistics of all topics, in the order of their creation, with `partitions_max` partitions at most."""
+    """Return the statistics of topics in the order of their creation, with at most `partitions_max` partitions."""
     total, found, left, omitted = TopicTraffic(), list[TopicStatistics](), partitions_max, 0
     total.add(replicas.traffic_of_deleted_topics)
     for topic in replicas.topics():

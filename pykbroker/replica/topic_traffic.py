@@ -14,7 +14,7 @@ EXPECTED_OF_PRODUCE = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Errors of appends that Kafka does not count as failed Produce requests."""
+"""The errors of appends that Kafka does not count as failed Produce requests."""
 EXPECTED_OF_FETCH = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -27,7 +27,7 @@ EXPECTED_OF_FETCH = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Errors of reads that Kafka does not count as failed Fetch requests."""
+"""The errors of reads that Kafka does not count as failed Fetch requests."""
 COUNTERS = (
     "appends",
     "appends_refused",
@@ -41,11 +41,11 @@ COUNTERS = (
 
 
 class TopicTraffic:
-    """Counters of one topic since it was opened or created. Bytes are those of record batches.
+    """The counters of one topic since the topic was opened or created. Bytes are sizes of record batches.
 
-    `appends`: batches that were appended, those of this broker's coordinators included. `appends_refused`: batches that
-    were refused, `appends_failed` those of them that Kafka counts as failed. `fetches`: Fetch requests that read the
-    topic. `fetches_failed`: reads of one partition that failed.
+    `appends` counts appended batches, including batches of this broker's coordinators. `appends_refused` counts refused
+    batches, and `appends_failed` the refused batches that Kafka counts as failed. `fetches` counts Fetch requests that
+    read the topic. `fetches_failed` counts failed reads of one partition.
     """
 
     __slots__ = COUNTERS

@@ -1,4 +1,4 @@
-"""Periodic work on this broker's partitions: checkpoints of high watermarks, retention, commits, retries."""
+"""The periodic work on this broker's partitions: checkpoints of high watermarks, retention, commits, retries."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ COMMIT_INTERVAL_MS = 1000
 class Upkeep:
     """The tasks of the periodic work, each with its own interval. A failed log directory is skipped.
 
-    Logs that could not be opened or created are retried every 5 s. With `pykbroker.flush.before.ack`, records that no
-    client waits for are flushed and committed every second.
+    Opening and creating logs is retried every 5 s. With `pykbroker.flush.before.ack`, records that no client waits for
+    are flushed and committed every second.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Upkeep:
                         directory.fail(error)
 
     async def _checkpoint(self, directory: LogDirectory) -> None:
-        """Write the high watermarks of this directory, if any has changed."""
+        """Write the high watermarks of this directory if one of them has changed."""
         high_watermarks = self._replicas.high_watermarks(directory)
         if high_watermarks != self._written.get(directory.path):
             await directory.checkpoint_high_watermarks(high_watermarks)
@@ -71,13 +71,13 @@ class Upkeep:
 
     async def _commit(self, directory: LogDirectory) -> None:
         for partition in list(self._replicas.online(directory)):
-            with suppress(ApiError):  # the next append reports it, too
+            with suppress(ApiError):  # the next append reports the same error
                 await partition.commit()
 
     async def _retain(self, directory: LogDirectory) -> None:
-        """Delete old segments, after a checkpoint of the log start offsets.
+        """Delete old segments, after the log start offsets are in the checkpoint.
 
-        Recovery treats a log without a checkpoint as new, and a new log begins at offset 0.
+        Recovery treats a log that no checkpoint lists as new, and a new log begins at offset 0.
         """
         await directory.checkpoint()
         now_ms = self._wall_ms()

@@ -1,4 +1,4 @@
-"""A wait for any of several partitions: one event, set when a high watermark or a leadership changes."""
+"""A wait for a change of any of several partitions, such as a higher high watermark or a lost leadership."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Watch:
-    """A waiting request, registered with its partitions until `close` so that it misses no change."""
+    """A waiting request. It is registered with its partitions until `close`, so that it misses no change."""
 
     __slots__ = ("_event", "_partitions", "hurried")
 
@@ -28,7 +28,7 @@ class Watch:
         self._event.set()
 
     def hurry(self) -> None:
-        """Make the waiting request answer with the records that are available now."""
+        """Make the waiting request respond with the records that are available now."""
         self.hurried = True
         self._event.set()
 
