@@ -111,7 +111,7 @@ class PartitionOpener:
         self._unopened.pop(key, None)
 
     def log_without_descriptor(self) -> None:
-        """Log how many partitions have failed to open since the last call because no file descriptor was free, if any."""
+        """Log how many partitions have failed to open since the last call for lack of a file descriptor, if any."""
         if self._without_descriptor:
             logger.error(
                 "%d partitions, of which %s is the first, stay offline: %s; %d partitions fit."

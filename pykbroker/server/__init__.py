@@ -1,9 +1,10 @@
-"""Connections and the table of APIs: frames in, calls of handlers, ordered replies out.
+"""The server: it reads requests from connections, calls the handler of each API, and sends the replies in order.
 
-1. A connection is sans-I/O. It runs the handler itself; a pump of `world.net` moves its bytes.
-2. A handler returns its response, or a `Later`: the work that leads to it. Only that work waits, and no request keeps
-   the loop for longer than its share.
-3. Replies leave in request order. A request starts only after the handler of the request before it has returned.
-4. An error of a peer closes that peer's connection, with one log line, and affects no other connection.
-5. This package knows the frames and headers of the protocol, but not the meaning of any API.
+1. A connection is sans-I/O: it calls the handlers itself, and a pump of `world.net` moves its bytes.
+2. A handler returns its response, or a `Later`: work whose result is the response. Only that work may wait. No request
+   keeps the event loop for longer than a time slice of `world.turns`.
+3. Replies leave in request order. The handler of a request is called only after the handler of the previous request has
+   returned.
+4. An invalid request closes the connection of its client, with one log line, and affects no other connection.
+5. The package knows the frames and headers of the protocol, but not the meaning of any API.
 """

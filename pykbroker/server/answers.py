@@ -1,4 +1,4 @@
-"""A bounded cache of encoded responses that are valid as long as the image that they were made from is current."""
+"""A bounded cache of encoded responses, each valid until the metadata image that it was made from is replaced."""
 
 from __future__ import annotations
 
@@ -10,20 +10,23 @@ from pykbroker.server.handler import EncodedResponse
 
 ANSWERS_MAX = 1024
 ANSWERS_BYTES_MAX = 4 << 20
-"""The size of all kept responses and their questions."""
+"""The maximum size of all cached responses and their keys."""
 TOPIC_BYTES = 160
-"""The memory that a question takes for each topic, apart from a name as long as in the response."""
+"""The memory that a cache key takes for each topic, without the name of the topic."""
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """A kept response, and the ids of the topics that it describes."""
+    """A cached response, and the ids of the topics that it describes."""
 
     answer: EncodedResponse
     topics: tuple[bytes, ...]
 
 
 class Answers:
-    """The kept responses by question, all made from one image. A new image drops them all, and so does a full cache."""
+    """A cache of responses by question (a hashable form of the request), all made from one metadata image.
+
+    The cache is emptied by a new image, and when it is full.
+    """
 
     def __init__(self) -> None:
         self._image: object = None
@@ -31,15 +34,15 @@ class Answers:
         self._bytes = 0
 
     def find(self, image: object, question: Hashable) -> Kept | None:
-        """Return the kept response to `question`, or None if none was made from this image."""
+        """Return the cached response to `question`, or None if none was made from this image."""
         if image is not self._image:
             self._begin(image)
         return self._kept.get(question)
 
     def keep(self, image: object, question: Hashable, answer: EncodedResponse, topics: tuple[bytes, ...]) -> None:
-        """Keep a response, unless it is too large or its image is no longer current.
+        """Cache a response, unless it is too large or its image is no longer current.
 
-        The question names only topics of `topics`, and each of them once.
+        `topics` has the ids of all topics that the question names.
         """
         size = sum(map(len, answer.parts)) + TOPIC_BYTES * len(topics)
         if image is self._image and size <= ANSWERS_BYTES_MAX:

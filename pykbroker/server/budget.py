@@ -1,12 +1,13 @@
-"""The memory that connections hold between two turns of the loop, and the number of requests that hold connections.
+"""The memory budget for requests and replies, and the limit on the number of requests that block their connections.
 
-1. The budget is charged for incomplete frames, for requests without a response, and for replies that peers do not take.
-   A request that is answered within its turn is not charged: its memory is free before the next connection's turn.
-2. While the bytes are spent, only one large frame gets more memory: the frame of the favoured connection. So large
-   frames arrive one after the other, and the budget is overdrawn by one request at most. Small requests are served,
-   because they hold nothing.
-3. While the requests are spent, no connection starts a request.
-4. Nothing is dropped here. A connection that has to wait is not read; it stands in a queue until it is `relieved`.
+1. The budget is charged for incomplete frames, for requests without a response, and for replies that clients have not
+   read. A request that is answered at once is not charged, since its memory is free before the next connection is
+   served.
+2. While no bytes are left, only one connection at a time, the favoured one, gets memory for a large frame. Large frames
+   then arrive one after the other, and the budget is exceeded by at most one request. Small requests are still served,
+   because they are not charged.
+3. While the limit on requests is reached, no connection starts a request.
+4. No request is dropped. A connection that has to wait is not read, and is queued until its `relieved` is called.
 """
 
 from __future__ import annotations
@@ -18,57 +19,57 @@ from pykbroker.server.ending import ConnectionEnding
 
 
 class Holder(Protocol):
-    """A connection as the budget and the idle check see it."""
+    """The interface of a connection that the budget and the idle check use."""
 
     session: Session
     moved_at: int
-    """The time at which bytes last came or went."""
+    """The time at which bytes were last received or sent."""
     begun_at: int | None
-    """The time at which the incomplete frame began; None if there is none."""
+    """The time at which the first byte of the incomplete frame was received, or None without an incomplete frame."""
     wants_input: bool
     wants_turn: bool
     ended: bool
 
     @property
     def unsent_bytes(self) -> int:
-        """Return the bytes of replies that the peer has not taken, in memory and in files."""
+        """Return the number of bytes of replies that the client has not read, in memory and in files."""
 
     @property
     def incomplete_bytes(self) -> int:
-        """Return the bytes of incomplete frames that have come."""
+        """Return the number of received bytes of incomplete frames."""
 
     def relieved(self) -> None:
-        """Go on, because the budget has room; ask again before taking more."""
+        """Continue, because the budget has room again. The connection asks again before it takes more memory."""
 
     def end(self, ending: ConnectionEnding) -> None:
         """Close the connection for this reason."""
 
 
 class Budget:
-    """The budget of one listener. `holders` maps each connection that is charged to its bytes."""
+    """The memory budget of all connections. `holders` maps each charged connection to its bytes."""
 
     def __init__(self, bytes_max: int, requests_max: int) -> None:
         self.bytes_max, self.requests_max = bytes_max, requests_max
         self.bytes = self.requests = 0
         self.holders: dict[Holder, int] = {}
         self.is_full = False
-        """Whether no request may start: a plain attribute, because every connection reads it in every turn."""
+        """Whether no request may start. It is a plain attribute, since every connection reads it for each request."""
         self._favoured: Holder | None = None
         self._for_bytes: dict[Holder, None] = {}
         self._for_requests: dict[Holder, None] = {}
 
     @property
     def is_tight(self) -> bool:
-        """Whether at least half of the bytes are spent."""
+        """Whether at least half of the bytes are charged."""
         return 2 * self.bytes >= self.bytes_max
 
     @property
     def is_spent(self) -> bool:
-        """Whether no bytes are left."""
+        """Whether all bytes are charged."""
         return self.bytes >= self.bytes_max
 
     def charge(self, holder: Holder, size: int) -> None:
-        """Set the bytes that `holder` is charged for."""
+        """Set the number of bytes that `holder` is charged."""
         before = self.holders.get(holder, 0)
         self.bytes += size - before
         if size:
@@ -79,7 +80,7 @@ class Budget:
             self._relieve()
 
     def may_grow(self, holder: Holder) -> bool:
-        """Whether `holder` may take memory for a large frame. If not, it is queued until it is relieved."""
+        """Whether `holder` may take memory for a large frame. If not, it is queued until its `relieved` is called."""
         if not self.is_spent or self._favoured is holder:
             return True
         if self._favoured is None:
@@ -89,20 +90,21 @@ class Budget:
         return False
 
     def frame_done(self, holder: Holder) -> None:
-        """Favour another connection: the large frame of `holder` is complete."""
+        """Note that the large frame of `holder` is complete, so that another connection may be favoured."""
         if self._favoured is holder:
             self._favoured = None
             self._relieve()
 
     def hold(self) -> None:
-        """Count a request that holds its connection."""
+        """Count a request that blocks its connection."""
         self.requests += 1
         self.is_full = self.requests >= self.requests_max
 
     def let_go(self) -> None:
-        """Uncount a request that held its connection.
+        """Subtract a request that no longer blocks its connection.
 
-        Waiting connections go on only once there is room for many, or else all would wake for each request.
+        Waiting connections continue only after room for many requests is free. Otherwise all of them would wake up for
+        each request.
         """
         self.requests -= 1
         if self.is_full and self.requests <= self.requests_max // 2:
@@ -122,7 +124,7 @@ class Budget:
         self.frame_done(holder)
 
     def _relieve(self) -> None:
-        """Relieve queued connections while there are bytes left, or until one of them is favoured."""
+        """Let queued connections continue while bytes are left, or until one of them is favoured."""
         while self._for_bytes and (not self.is_spent or self._favoured is None):
             holder = next(iter(self._for_bytes))
             del self._for_bytes[holder]

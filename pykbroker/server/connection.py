@@ -1,7 +1,8 @@
-"""One client connection without I/O: bytes in, calls of handlers, replies out in request order.
+"""A client connection without I/O: it takes received bytes, calls handlers, and emits replies in request order.
 
-A connection owns a frame reader and a reply queue. It decides when a request may start, within a turn and within the
-budget. Sources: the request and response headers of KIP-482; ordering as in Kafka's SocketServer.
+A connection owns a frame reader and a reply queue. It decides when a request may start, depending on the memory budget
+and on the time that it has used in this pass of the event loop (its turn). Headers are those of KIP-482, and the order
+is that of Kafka's SocketServer.
 """
 
 from __future__ import annotations
@@ -30,19 +31,22 @@ from wire.declare import Response
 from wire.errors import DecodeError
 
 OUT_PARTS_MAX = 512
-"""Buffers of replies not yet sent, above which no further request is handled."""
+"""The number of buffers of unsent replies above which no further request is handled."""
 TURN_NS_MAX = 5_000_000
-"""The time after which the next connection gets its turn."""
+"""The time after which the next ready connection is served."""
 FETCH = ApiKey.FETCH
 
 unpack_header = Struct(">Iih").unpack_from
-"""API key and version as one number, correlation id, length of the client id."""
+"""Unpacks the API key and version as one number, the correlation id, and the length of the client id."""
 
 logger = logging.getLogger(__name__)
 
 
 class Connection:
-    """Matches `world.net.ConnectionMachine` and `server.budget.Holder`. Times are ticks."""
+    """A client connection. It matches `world.net.ConnectionMachine` and `server.budget.Holder`.
+
+    Times are in ns of a monotonic clock.
+    """
 
     __slots__ = (
         "_client_id",
@@ -70,7 +74,10 @@ class Connection:
     def __init__(self, session: Session, pump: Pump, shared: Shared) -> None:
         self.session, self._pump, self._shared, self._ticks = session, pump, shared, shared.turns.ticks
         self.came_at = self.moved_at = session.opened_at
-        """The times at which bytes last came, and bytes last came or went; first that of the connection."""
+        """The times at which bytes were last received, and last received or sent.
+
+        At first, both are the time of the connection.
+        """
         self._table = shared.table
         self._frames = FrameReader(shared.request_bytes_max, shared.pool)
         self.replies = ReplyQueue(session.opened_at)
@@ -83,7 +90,7 @@ class Connection:
         self._client_raw: bytes | None = b""
         self._client_id: str | None = ""
         self._is_held = False
-        """Whether a request holds the connection, so that no other request is started."""
+        """Whether a request blocks the connection, so that no other request is started."""
         self._waits = False
         """Whether the connection waits for the budget."""
 
@@ -100,11 +107,11 @@ class Connection:
     # ---- calls of the pump
 
     def received(self, data: bytes) -> None:
-        """Handle the frames in `data`, and keep an incomplete one."""
+        """Handle the frames in `data`, and keep an incomplete frame."""
         self._turn(self._frames.take(data), is_fresh=True)
 
     def filled(self, size: int) -> None:
-        """Count `size` bytes that have come into `room`."""
+        """Note that `size` bytes have been received into `room`."""
         large = self._frames.filled(size)
         self.room = None
         self.came_at = self.moved_at = self._ticks()
@@ -114,7 +121,7 @@ class Connection:
             self._make_room(large)
 
     def resume(self) -> None:
-        """Handle the bytes that were left for another turn."""
+        """Handle the received bytes that were left when the previous turn ended."""
         self.wants_turn = False
         large = self._frames.large
         if large is None:
@@ -124,7 +131,10 @@ class Connection:
             self._finish_large(large)
 
     def unsent(self, size: int, kept_bytes: int) -> None:
-        """Note that `size` bytes of `out` are not sent, because the peer takes no more; `kept_bytes` are in memory."""
+        """Note that `size` bytes of `out` are unsent because the socket takes no more.
+
+        `kept_bytes` of them are in memory.
+        """
         now = self._ticks()
         if size < self.replies.unsent_bytes or not size:
             self.moved_at = now
@@ -132,7 +142,7 @@ class Connection:
         self._weigh()
 
     def closed(self) -> None:
-        """Drop all that is kept for the peer. Requests that wait go on, but a parked Fetch ends."""
+        """Drop all data for the client. Waiting requests continue, but a waiting Fetch ends."""
         self.replies.hurry()
         self.ended = True
         self._frames.clear()
@@ -143,14 +153,17 @@ class Connection:
         self._shared.on_closed(self)
 
     def end(self, ending: ConnectionEnding) -> None:
-        """Close the connection, outside a turn."""
+        """Close the connection for this reason. It is called outside the handling of requests."""
         self.ended, self.ending = True, ending
         self._pump.close()
 
     # ---- frames
 
     def _turn(self, data: bytes, *, is_fresh: bool) -> None:
-        """Handle the frames in `data` until the turn ends, and keep the rest. `is_fresh`: bytes have just come."""
+        """Handle the frames in `data` until the turn ends, and keep the rest.
+
+        `is_fresh` is true if bytes were just received.
+        """
         now = self._ticks()
         if is_fresh:
             self.came_at = now
@@ -181,11 +194,11 @@ class Connection:
             self._weigh()
 
     def _keep(self, rest: bytes, *, is_new: bool) -> None:
-        """Keep the start of a frame until the next turn. A large frame gets a buffer of its own."""
+        """Keep the start of a frame until more bytes are received. A large frame gets a separate buffer."""
         if is_new or self.begun_at is None:
             self.begun_at = self.moved_at
         self._frames.rest = rest
-        may_start = not (self._is_held or self.replies.is_full)  # if not, the frame may keep its memory for ever
+        may_start = not (self._is_held or self.replies.is_full)  # otherwise the frame might keep its memory for ever
         if self._frames.wants_buffer and may_start and self._may_grow():
             self._frames.begin_large(TRUST_TIGHT if self._shared.budget.is_tight else TRUST)
             self.room, self.wants_turn = self._frames.room, False
@@ -218,7 +231,7 @@ class Connection:
     # ---- a request
 
     def _request(self, data: Buffer, pos: int, end: int, began_at: int) -> int:
-        """Handle the request at `pos` of `data`, without its size field, and return the time at its end."""
+        """Handle the request at `pos` of `data`, where its header begins, and return the time at its end."""
         key_version, correlation_id, length = unpack_header(data, pos)
         route = self._table[key_version]
         size = end - pos
@@ -227,13 +240,13 @@ class Connection:
         if length >= 0:
             raw = data[pos : pos + length]
             pos += length
-        if raw != self._client_raw or length < -1:  # else it was checked when it first came
+        if raw != self._client_raw or length < -1:  # an unchanged client id was checked before
             self._client_raw, self._client_id = decode_client_id(raw, length, fits=pos <= end)
         if route.tagged_header:
             pos = pos + 1 if pos < end and not data[pos] else skip_header_tags(data, pos, end)
         replies = self.replies
         if replies.slots and route.key != FETCH:
-            replies.hurry()  # the client of a parked Fetch waits for another response now
+            replies.hurry()  # the client of a waiting Fetch now waits for another response
         context = RequestContext(route.version, self._client_id, self.session)
         if size < LARGE_FRAME_BYTES:
             request = route.decode(data, pos, end)
@@ -246,7 +259,7 @@ class Connection:
         try:
             handler = route.handler if size < LARGE_FRAME_BYTES else route.handler.handle_large
             answer = handler(context, request)
-            if type(answer) is Later:  # isinstance is slow: it asks the metaclass of all structs
+            if type(answer) is Later:  # isinstance is slow here: it calls the metaclass of all structs
                 answer = first_share(answer, self._shared.turns)
         except (CloseConnection, DecodeError):
             raise
@@ -280,7 +293,7 @@ class Connection:
         return now
 
     async def _finish(self, slot: Slot, later: Later) -> None:
-        """Run the work to its end, and send all replies that are ready, in order."""
+        """Run the work of a request to its end, and send all replies that are ready, in order."""
         outcome: Response | Exception
         turns = self._shared.turns
         try:
@@ -317,7 +330,7 @@ class Connection:
             self._weigh()
 
     def _let_go(self, slot: Slot, *, goes_on: bool = False) -> None:
-        """Let further requests start, at once if `goes_on`."""
+        """Let further requests start, at once if `goes_on` is true."""
         if slot.holds:
             slot.holds = self._is_held = False
             self._shared.budget.let_go()
@@ -325,7 +338,7 @@ class Connection:
                 self._go_on()
 
     def _go_on(self) -> None:
-        """Send the replies that are ready, and handle kept bytes if a request may start."""
+        """Send the replies that are ready, and handle the kept bytes if a request may start."""
         self._look()
         if self.wants_input and self.room is None and self._frames.incomplete_bytes:
             self.wants_turn = True
@@ -334,7 +347,7 @@ class Connection:
     # ---- the budget
 
     def _look(self) -> None:
-        """Read the peer only while a request may start and the budget has room for it."""
+        """Set whether the pump reads: only while a request may start and the budget has room for it."""
         self.wants_input = not (self._is_held or self._waits or self.replies.is_full)
 
     def _may_grow(self) -> bool:
@@ -343,14 +356,14 @@ class Connection:
         return not self._waits
 
     def _wait_for_requests(self) -> None:
-        """Wait until the budget lets requests start again."""
+        """Queue this connection until the budget lets requests start again."""
         self._waits = True
         self._shared.budget.wait_for_requests(self)
         self._look()
         self._weigh()
 
     def relieved(self) -> None:
-        """Go on: the budget has room again."""
+        """Continue, because the budget has room again."""
         self._waits = False
         large = self._frames.large
         if large is not None and not large.is_complete:
@@ -358,13 +371,13 @@ class Connection:
         self._go_on()
 
     def _weigh(self) -> None:
-        """Charge the budget for the memory that stays in use after this turn."""
+        """Charge the budget for the memory that stays in use until the connection is served again."""
         self._shared.budget.charge(self, self._frames.kept_bytes + self.replies.kept_bytes)
 
     # ---- errors
 
     def _end_with(self, error: Exception) -> None:
-        """End the connection, with one log line for an error of the peer and a traceback for a bug of this broker."""
+        """Close the connection. Log one line for an error of the client, and a traceback for a bug of this broker."""
         if self.ended:
             return
         self.ended = True

@@ -1,4 +1,4 @@
-"""The open connections of one broker, and the objects that they share."""
+"""The open connections of a broker, and the objects that they share."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 
 
 class Connections:
-    """All open connections, through any listener, and the counters of their requests.
+    """All open connections of all listeners, and the counters of their requests.
 
-    `connections_max` returns the number of connections for which there are file descriptors now. The broker's limits do
-    not apply to the listener `exempt`.
+    `connections_max` returns the number of connections for which file descriptors are free now. The broker-wide limits
+    do not apply to the listener `exempt`.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Connections:
         self._closed: Counter[ConnectionEnding] = Counter()
         self._accepted = self._refused = 0
         self.accept_waits = 0
-        """The number of times that a peer had to wait in the backlog."""
+        """The number of times that a client had to wait in the backlog."""
         self._too_many_of_host = RateLimitedWarning(logger, self.ticks)
 
     def __len__(self) -> int:
@@ -62,11 +62,11 @@ class Connections:
         await Watchman(self._open, self._budget, self._limits.idle_ms_max, self.ticks).run()
 
     def limit(self, limits: Limits) -> None:
-        """Apply new limits on connections. All other limits stay as they were at the start."""
+        """Apply new limits on connections. All other limits keep the values that they had at the start."""
         self._quotas.limit(limits)
 
     def has_room(self, listener: str) -> bool:
-        """Whether another peer may be accepted on this listener now."""
+        """Whether another client may be accepted on this listener now."""
         return len(self._open) < self._connections_max() and self._quotas.has_room(listener)
 
     def open(self, session: Session, pump: Pump) -> Connection | None:

@@ -1,4 +1,4 @@
-"""The reasons for which connections end."""
+"""The reasons why connections end."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from enum import StrEnum
 
 
 class ConnectionEnding(StrEnum):
-    """A reason, as counted in the statistics."""
+    """The reason why a connection ended. The statistics count each reason."""
 
     PEER = "peer"
-    """The peer closed the connection, or this broker stops."""
+    """The client closed the connection, or this broker stops."""
     BAD_REQUEST = "bad-request"
-    """The bytes are no request, or the request is for an API or version that is not served."""
+    """The received bytes are no request, or the request is for an API or version that is not served."""
     REFUSED_REQUEST = "refused-request"
     """A handler closed the connection, because no response could report the error."""
     FAULT = "fault"
     """A bug of this broker, such as a response that cannot be encoded."""
     IDLE = "idle"
-    """No byte came or went for `connections.max.idle.ms`."""
+    """No byte was received or sent for `connections.max.idle.ms`."""
     SLOW_REQUEST = "slow-request"
-    """A request began, and the rest of it did not come in time."""
+    """The first bytes of a request were received, but the rest did not follow in time."""
     SLOW_READER = "slow-reader"
-    """The peer did not take replies while their memory was needed."""
+    """The client did not read its replies while the memory budget was exhausted."""

@@ -1,4 +1,4 @@
-"""The endpoints of brokers that clients are told to connect to."""
+"""The advertised endpoints of brokers."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class BrokerEndpoint(NamedTuple):
 
 
 class BrokerEndpoints:
-    """The endpoints of the cluster's brokers, for all APIs that tell clients about brokers.
+    """The advertised endpoints of the cluster's brokers, for all APIs that return brokers.
 
-    A client gets the endpoint of the listener through which it connected. `advertised` has the advertised addresses by
-    listener; clients of any other listener get the address that they connected to.
+    A client gets the endpoint of the listener through which it is connected. `advertised` has the advertised addresses
+    by listener. A client of any other listener gets the address that it is connected to.
     """
 
     def __init__(
@@ -43,7 +43,10 @@ class BrokerEndpoints:
         return BrokerEndpoint(self._node_id, *self.address(session), None if broker is None else broker.rack)
 
     def address(self, session: Session) -> Address:
-        """Return this broker's (host, port) for this client. The first client from another machine is logged."""
+        """Return the advertised (host, port) of this broker for this client.
+
+        Log a warning for the first client from another machine if the address may be unreachable from there.
+        """
         if (advertised := self._advertised.get(session.listener)) is not None:
             return advertised
         if not self._warned and not session.client_host.startswith(LOOPBACK):

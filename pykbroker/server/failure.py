@@ -19,8 +19,8 @@ logger = logging.getLogger(__name__)
 def failure(route: Route, request: Any, error: Exception) -> Response:
     """Return the error response of the request's API.
 
-    An `ApiError` has the code; any other error is a bug of this broker: UNKNOWN_SERVER_ERROR, and a traceback in the
-    log. CloseConnection: the API's response has no error code in this version.
+    An `ApiError` has the error code. Any other error is a bug of this broker: it is logged with a traceback, and the
+    client gets UNKNOWN_SERVER_ERROR. Raise CloseConnection if the API's response has no error code in this version.
     """
     route.errors += 1
     code = error.code if isinstance(error, ApiError) else ErrorCode.UNKNOWN_SERVER_ERROR
@@ -39,7 +39,7 @@ def failure(route: Route, request: Any, error: Exception) -> Response:
 
 
 def fitted(response: Response, version: int) -> Response:
-    """Reset the fields that this version lacks, such as the top-level error code of an API with a code per part."""
+    """Reset the fields that this version lacks, such as the top-level error code. The response can then be encoded."""
     for field in fields_of(type(response)):
         if version not in field.versions:
             setattr(response, field.name, field.default)

@@ -1,4 +1,4 @@
-"""A pool of buffers for large frames: a fresh mebibyte costs hundreds of microseconds in page faults."""
+"""A pool of buffers for large frames. It avoids page faults, which take hundreds of microseconds for a new MiB."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ SIZE_MIN = 65536
 
 
 class FramePool:
-    """Free buffers by capacity, a power of two. They have at most `POOLED_BYTES_MAX` bytes in total."""
+    """A pool of free buffers. Capacities are powers of two, and at most `POOLED_BYTES_MAX` bytes in total."""
 
     def __init__(self) -> None:
         self._spare: dict[int, list[bytearray]] = {}
@@ -28,7 +28,7 @@ class FramePool:
         if self._spare_bytes + capacity > POOLED_BYTES_MAX:
             return
         try:
-            buffer.append(buffer.pop())  # a buffer that somebody has a view on cannot change its size
+            buffer.append(buffer.pop())  # a buffer with an exported memoryview cannot change its size
         except BufferError:
             return
         self._spare_bytes += capacity

@@ -1,8 +1,8 @@
-"""The frame reader of a connection: bytes in, frames out. It knows no handler, no budget and no clock.
+"""The frame reader of a connection: it splits received bytes into frames.
 
-A frame is a size field of 4 bytes and as many bytes as it says. Between two turns the reader keeps either the start of
-a small frame in `rest`, with whole frames that had no turn yet, or one large frame in its own buffer. The reader of an
-idle connection keeps neither.
+A frame is a size field of 4 bytes, followed by as many bytes as the field says. The reader keeps either the received
+bytes of small frames in `rest`, or one large frame in a separate buffer. The reader of an idle connection keeps no
+bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ unpack_size = Struct(">i").unpack_from
 
 
 class FrameReader:
-    """The incomplete frame of one connection. `bytes_max` bounds a frame without its size field."""
+    """A frame reader. `bytes_max` is the maximum size of a frame without its size field."""
 
     __slots__ = ("_bytes_max", "_pool", "large", "rest", "room")
 
@@ -30,7 +30,10 @@ class FrameReader:
         self.rest = b""
         self.large: LargeFrame | None = None
         self.room: memoryview | None = None
-        """The place for the next bytes of the large frame; None without a large frame, or if its buffer is full."""
+        """A view of the place for the next bytes of the large frame.
+
+        None without a large frame, or if its buffer is full.
+        """
 
     @property
     def kept_bytes(self) -> int:
@@ -44,7 +47,7 @@ class FrameReader:
 
     @property
     def wants_buffer(self) -> bool:
-        """Whether one incomplete frame has enough bytes in `rest` to get a buffer of its own."""
+        """Whether the incomplete frame in `rest` is long enough to get a separate buffer."""
         if len(self.rest) <= LARGE_FRAME_BYTES:
             return False
         size: int = unpack_size(self.rest)[0]
@@ -59,7 +62,7 @@ class FrameReader:
     def end_of(self, data: bytes, pos: int) -> int:
         """Return the end of the frame whose size field is at `pos`, or 0 if the frame is incomplete.
 
-        DecodeError: the size is not allowed. NotKafka: the bytes are of another protocol.
+        Raise DecodeError if the size is not allowed. Raise NotKafka if the bytes are of another protocol.
         """
         have = len(data)
         if have - pos < SIZE_BYTES:
@@ -73,31 +76,31 @@ class FrameReader:
         return end if end <= have else 0
 
     def begin_large(self, trust: int) -> None:
-        """Move the frame in `rest` to a buffer of its own, which has room for `trust` times its bytes."""
+        """Move the frame in `rest` to a separate buffer with room for `trust` times its bytes."""
         (size,) = unpack_size(self.rest)
         self.large = LargeFrame(size, self.rest[SIZE_BYTES:], self._pool, trust)
         self.rest = b""
         self.open_room()
 
     def open_room(self) -> None:
-        """Offer the free part of the large frame's buffer as `room`."""
+        """Set `room` to the free part of the large frame's buffer."""
         assert self.large is not None
         self.room = self.large.room()
 
     def close_room(self) -> None:
-        """Release `room`, also for others that still have the view: a buffer with a view on it cannot grow."""
+        """Release the view `room`, since a buffer with a view on it cannot grow."""
         if self.room is not None:
             self.room.release()
             self.room = None
 
     def filled(self, size: int) -> LargeFrame:
-        """Count `size` bytes that were written into `room`, and return the large frame."""
+        """Note that `size` bytes were written into `room`, and return the large frame."""
         assert self.large is not None
         self.close_room()
         self.large.have += size
         return self.large
 
     def clear(self) -> None:
-        """Drop everything that is kept."""
+        """Drop all kept bytes."""
         self.close_room()
         self.rest, self.large = b"", None

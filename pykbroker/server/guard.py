@@ -1,4 +1,4 @@
-"""The check of the right that a request needs as a whole, before the handler of its API is called."""
+"""The authorization of whole requests, before the handler of an API is called."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from wire.error_codes import ErrorCode
 
 
 class GuardedHandler(Handler, msgspec.Struct, frozen=True):
-    """A handler that refuses a request without the right, and passes every other request to the API's own handler."""
+    """A handler that refuses an unauthorized request, and passes every other request to the API's own handler."""
 
     handler: Handler
     right: ClusterRight
@@ -41,10 +41,10 @@ class GuardedHandler(Handler, msgspec.Struct, frozen=True):
 
 
 def guarded(handler: Handler, version: int, authorizer: Authorizer) -> Handler:
-    """Return a handler that checks the right first.
+    """Return a handler that authorizes each request first.
 
-    The handler itself is returned if requests of this version need no right as a whole, or if every client has it: such
-    a request pays nothing for the check.
+    The handler itself is returned if requests of this version need no operation on a resource, or if every client is
+    authorized for it.
     """
     right = PERMISSIONS[handler.key].whole
     if right is None or version < right.version_first or isinstance(authorizer, AllowAll):

@@ -1,4 +1,4 @@
-"""The interface of an API: the handler, the request context that it is given, and the answers that it may return."""
+"""The interface of an API's handler, with the context that it gets and the answers that it may return."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ NO_RESPONSE = NoResponse()
 
 @final
 class Later(msgspec.Struct, frozen=True, gc=False):
-    """An answer that is not ready yet: the work that leads to it.
+    """An answer that is not ready yet: the work whose result is the response.
 
-    A coroutine runs as a task. Steps are run in shares of the loop; the first share is run at once.
+    A coroutine runs as a task. A generator (`Steps`) runs in time slices of the event loop, the first of them at once.
     """
 
     work: Coroutine[Any, Any, Answer] | Steps[Answer]
     holds_connection: bool
-    """Whether the connection starts no further request before the work has ended.
+    """Whether the connection is blocked: it starts no further request before the work has ended.
 
-    The work may end with another `Later`, which holds the connection only if the connection is still held.
+    The work may return another `Later`, which can block the connection only if the connection is still blocked.
     """
 
 
@@ -48,14 +48,14 @@ Answer = Response | Later
 
 
 def now_or_later(result: Answer | Coroutine[Any, Any, Answer] | Steps[Answer]) -> Answer:
-    """Return an answer unchanged, and work as a `Later`. Only steps hold the connection."""
+    """Return an answer unchanged, and wrap work in a `Later`. Only a generator blocks the connection."""
     if isinstance(result, Response | Later):
         return result
     return Later(result, holds_connection=isinstance(result, Generator))
 
 
 def resolve(later: Later) -> Steps[Answer]:
-    """Run steps, and the steps to which they lead."""
+    """Run a generator to its end, and then every further generator that it returns."""
     answer: Answer = later
     while isinstance(answer, Later) and isinstance(answer.work, Generator):
         answer = yield from answer.work
@@ -63,20 +63,20 @@ def resolve(later: Later) -> Steps[Answer]:
 
 
 class RequestContext(msgspec.Struct, gc=False):
-    """The facts about one request that are not part of its message."""
+    """The context of a request: the facts about it that are not part of its message."""
 
     version: int
     client_id: str | None
     session: Session
     hurry: Callable[[], None] | None = None
-    """A parked Fetch's function that makes it respond with the records that it has; None for all other requests.
+    """A function that makes a waiting Fetch respond with the records that it has. None for all other requests.
 
     The connection calls it when a request of another API arrives behind the Fetch.
     """
 
 
 class CloseConnection(Exception):
-    """Raised by a handler to close the connection without a response; the text is logged."""
+    """An exception that a handler raises to close the connection without a response. Its text is logged."""
 
 
 class Handler:
@@ -92,15 +92,16 @@ class Handler:
         """Handle a request."""
 
     def handle_large(self, context: RequestContext, request: Any) -> Answer:
-        """Handle a request of `LARGE_FRAME_BYTES` or more.
+        """Handle a request of at least `LARGE_FRAME_BYTES`.
 
-        An API whose usual requests are small and frequent may override this to handle a large request in steps.
+        An API whose requests are usually small and frequent overrides this method to let other tasks run during a large
+        request.
         """
         return self(context, request)
 
     def refuse(self, request: Any, code: ErrorCode) -> Response | None:
         """Return the response to a request that failed as a whole.
 
-        None, the default, stands for a response that carries only the top-level error code.
+        The default, None, stands for a response that has only the top-level error code.
         """
         return None

@@ -1,4 +1,4 @@
-"""The addresses of hosts that configs name. They are looked up once, when the configs are read."""
+"""The addresses of the host names in configs. Names are resolved when the configs are read."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ from pykbroker.core.config.host_counts import is_name
 logger = logging.getLogger(__name__)
 
 LOOK_UP_S_MAX = 3
-"""The time for all new names together."""
+"""The total time in which all new names must be resolved."""
 
 
 class HostResolver(Protocol):
     """A resolver of host names, such as `world.net.Net`."""
 
     async def addresses(self, host: str, /) -> tuple[str, ...]:
-        """Return all addresses of a host. OSError: it has none, or the resolver does not respond."""
+        """Return all addresses of a host. Raise OSError if the host has none, or if the resolver does not respond."""
 
 
 class HostNames:
-    """A cache of addresses: a host is looked up once for as long as configs name it, which keeps waits rare."""
+    """A cache of addresses. A host name is resolved once and kept for as long as configs name it."""
 
     def __init__(self, directory: HostResolver) -> None:
         self._directory = directory
         self._found: dict[str, tuple[str, ...]] = {}
 
     async def addresses(self, hosts: Iterable[str]) -> dict[str, tuple[str, ...]]:
-        """Return the addresses of all `hosts` that are names. A host not found in time has none, and is logged."""
+        """Return the addresses of all `hosts` that are names.
+
+        A host that is not resolved in time has none, and is logged.
+        """
         found = {host: self._found.get(host, ()) for host in filter(is_name, hosts)}
         why = {host: "nobody answers" for host in found if host not in self._found}
         with trio.move_on_after(LOOK_UP_S_MAX):
@@ -48,5 +51,5 @@ class HostNames:
 
 
 def by_address(counts: Mapping[str, int], named: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
-    """Return the number of each host under each of its addresses."""
+    """Return `counts` with each host name replaced by the addresses of the host."""
     return {address: count for host, count in counts.items() for address in named.get(host, (host,))}

@@ -1,11 +1,11 @@
-"""Closes idle and slow connections. A task checks them once a second, so that requests pay nothing for it.
+"""The closing of idle and slow connections. One task checks them once a second, so that requests need no timers.
 
-1. A connection is idle if no byte came or went for `connections.max.idle.ms`, even if a request waits for its response,
-   as in Kafka. One idle connection is closed in each pass of the loop, the one that was quiet longest first.
-2. A request that has begun must go on coming: some bytes within a time, and at a minimum rate. A connection is never
-   timed out while the broker itself has stopped reading from it.
-3. While the budget is spent, these times are shorter, and peers that do not take replies are closed too: one after the
-   other, the one that was quiet longest first, until the budget is no longer spent.
+1. As in Kafka, a connection is idle if no byte was received or sent for `connections.max.idle.ms`, even while a request
+   waits for its response. One idle connection is closed in each pass of the event loop, the longest idle first.
+2. A client that has sent the start of a request must continue to send it, with limited pauses and at a minimum rate. A
+   connection is never timed out while the broker itself has stopped reading from it.
+3. While the memory budget is exhausted, these times are shorter, and connections of clients that do not read their
+   replies are closed too. They are closed one after the other, the longest idle first, until the budget has room.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from pykbroker.world.rate_limited_warning import RateLimitedWarning
 LOOK_S = 1
 REQUEST_QUIET_S_MAX = 30
 REQUEST_BYTES_S_MIN = 1024
-"""The minimum rate on average over `REQUEST_QUIET_S_MAX`."""
+"""The minimum average rate over `REQUEST_QUIET_S_MAX` at which a client must send a request."""
 SPENT_QUIET_S_MAX = 5
 SPENT_BYTES_S_MIN = 1 << 20
-"""The minimum rate while the budget is spent, when large frames come one after the other."""
+"""The minimum rate while the memory budget is exhausted, when large frames are received one after the other."""
 SECOND_NS = 1_000_000_000
 
 logger = logging.getLogger(__name__)
 
 
 class Progress:
-    """The progress of a connection that holds memory: of its incomplete frame, and of the replies it sends."""
+    """The progress of a connection that holds memory: of receiving its incomplete frame, and of sending its replies."""
 
     __slots__ = ("begun_at", "came_at", "have", "sent_at", "since", "since_have", "unsent_bytes")
 
@@ -42,13 +42,13 @@ class Progress:
         self.unsent_bytes, self.sent_at = connection.unsent_bytes, connection.moved_at
 
     def begin(self, connection: Holder) -> None:
-        """Start again for another incomplete frame."""
+        """Start the measurement again for another incomplete frame."""
         self.begun_at, self.since = connection.begun_at, connection.begun_at or 0
         self.have, self.since_have = connection.incomplete_bytes, 0
         self.came_at = connection.moved_at
 
     def look(self, connection: Holder, now: int) -> None:
-        """Note the bytes that have come and gone since the last check."""
+        """Note the bytes that were received and sent since the last check."""
         if connection.unsent_bytes < self.unsent_bytes or not self.unsent_bytes:
             self.sent_at = now
         self.unsent_bytes = connection.unsent_bytes
@@ -61,16 +61,16 @@ class Progress:
             self.measure_anew(now)
 
     def measure_anew(self, now: int) -> None:
-        """Measure the rate from now on."""
+        """Restart the measurement of the rate at `now`."""
         self.since, self.since_have = now, self.have
 
     @property
     def quiet_since(self) -> int:
-        """Return when the peer last made progress."""
+        """Return the time of the client's last progress."""
         return self.sent_at if self.unsent_bytes else self.came_at
 
     def verdict(self, now: int, *, spent: bool) -> ConnectionEnding | None:
-        """Return why the connection must be closed, or None."""
+        """Return the reason why the connection must be closed, or None."""
         quiet_s_max, bytes_s_min = REQUEST_QUIET_S_MAX, REQUEST_BYTES_S_MIN
         if spent:
             quiet_s_max, bytes_s_min = SPENT_QUIET_S_MAX, SPENT_BYTES_S_MIN
@@ -110,7 +110,7 @@ class Watchman:
                 await self._close_idle()
 
     def _close_slow(self, now: int) -> None:
-        """Check the connections that are charged: only they can have incomplete frames or unsent replies."""
+        """Check the connections that the budget charges. Only they can have incomplete frames or unsent replies."""
         before, self._progress = self._progress, {}
         was_spent, self._was_spent = self._was_spent, self._budget.is_spent
         for connection in self._budget.holders:
@@ -125,7 +125,7 @@ class Watchman:
                 connection.end(ending)
 
     async def _close_idle(self) -> None:
-        """Close one connection in each pass of the loop. The next check is due when the next connection can be idle."""
+        """Close idle connections, one in each pass of the event loop. Set the time of the next check."""
         quiet_since = self._ticks() - self._idle_ns_max
         quiet = [connection for connection in self._connections if connection.moved_at <= quiet_since]
         for connection in sorted(quiet, key=lambda each: each.moved_at):

@@ -1,18 +1,24 @@
-"""The buffer of one frame that is too large for one recv."""
+"""The buffer of a frame that is too large for one recv."""
 
 from __future__ import annotations
 
 from pykbroker.server.frame_pool import FramePool
 
 LARGE_FRAME_BYTES = 32768
-"""A frame gets its own buffer once more than so many bytes have come: a peer that only claims a size costs nothing."""
+"""The number of received bytes above which a frame gets a separate buffer.
+
+A client that only claims a large size gets none.
+"""
 TRUST, TRUST_TIGHT = 16, 2
-"""The first buffer holds so many times the bytes that have come: enough for most frames, less if memory is scarce."""
+"""The size of the first buffer as a multiple of the received bytes, normally and when memory is scarce."""
 GROWTH_BYTES = 1 << 20
 
 
 class LargeFrame:
-    """A buffer that grows with the bytes that come, never with the claimed `size`. `have`: the bytes that have come."""
+    """A buffer that grows with the received bytes, independent of the claimed `size`.
+
+    `have` is the number of received bytes.
+    """
 
     __slots__ = ("_grown", "_pool", "buffer", "have", "size")
 
@@ -24,12 +30,12 @@ class LargeFrame:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all bytes have come."""
+        """Whether all bytes of the frame have been received."""
         return self.have == self.size
 
     @property
     def is_full(self) -> bool:
-        """Whether the buffer must grow before more bytes can come."""
+        """Whether the buffer must grow before more bytes can be received."""
         return self.have == len(self.buffer)
 
     def room(self) -> memoryview:
@@ -37,11 +43,11 @@ class LargeFrame:
         return memoryview(self.buffer)[self.have : self.size]
 
     def grow(self) -> None:
-        """Grow the buffer by one step, which is short: the kernel extends a large block by moving pages."""
+        """Grow the buffer. This takes little time, since the kernel extends a large block by moving pages."""
         self.buffer += bytes(min(GROWTH_BYTES, self.size - len(self.buffer)))
         self._grown = True
 
     def give_back(self) -> None:
-        """Return the buffer to the pool once the request is handled, unless it has grown."""
+        """Return the buffer to the pool after the request is handled, unless the buffer has grown."""
         if not self._grown:
             self._pool.give(self.buffer)

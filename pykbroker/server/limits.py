@@ -1,4 +1,4 @@
-"""The limits of a broker and its listeners: Kafka's configs for connections and requests, and the memory for both."""
+"""The limits of a broker and its listeners on connections, requests and memory, from Kafka's configs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pykbroker.server.host_names import by_address
 BUDGET_SHARE = 4
 """The divisor of `pykbroker.memory.budget.bytes` that gives the bytes for requests and responses in flight."""
 ANSWER_SHARE = 4
-"""The divisor of those bytes that gives the maximum size of one response."""
+"""The divisor of the bytes for requests and responses in flight that gives the maximum size of one response."""
 UNLIMITED = 2**31 - 1
 
 
@@ -26,7 +26,7 @@ class ConnectionLimits(msgspec.Struct, frozen=True):
 
     @classmethod
     def of_listener(cls, config: BrokerConfig, listener: str) -> ConnectionLimits:
-        """Return the limits of a listener: those of the broker, unless it has limits of its own."""
+        """Return the limits of a listener. A limit that the listener does not set has the value of the broker."""
         connections, per_s = (config.of_listener(listener, name) for name in OF_LISTENERS)
         assert isinstance(connections, int)
         assert isinstance(per_s, int)
@@ -47,12 +47,12 @@ class Limits(msgspec.Struct, frozen=True):
 
     @property
     def answer_bytes_max(self) -> int:
-        """Return the maximum size of a response that may be many times as long as its request."""
+        """Return the maximum size of a response of an API whose response can be much longer than the request."""
         return self.held_bytes_max // ANSWER_SHARE
 
     @classmethod
     def of(cls, config: BrokerConfig, named: Mapping[str, tuple[str, ...]], listeners: Iterable[str]) -> Limits:
-        """Return the limits of a broker with these listeners. `named` has the addresses of hosts that configs name."""
+        """Return the limits of a broker with these listeners. `named` has the addresses of host names in configs."""
         share = config.pykbroker_memory_budget_bytes // BUDGET_SHARE
         queued = config.queued_max_request_bytes
         return cls(
@@ -68,5 +68,5 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 def overrides(config: BrokerConfig) -> dict[str, int]:
-    """Return the connection limits of single hosts, by address or name."""
+    """Return the connection limits that `max.connections.per.ip.overrides` sets, by address or host name."""
     return read_host_counts("max.connections.per.ip.overrides", config.max_connections_per_ip_overrides)

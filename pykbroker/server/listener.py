@@ -1,4 +1,4 @@
-"""The acceptor of one listener: makes a session for each new peer."""
+"""The acceptor of one listener, which creates a session for each new client."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ logger = logging.getLogger(__name__)
 
 
 class Listener:
-    """Matches `world.net.Accept`, for the listener `name`."""
+    """The acceptor of the listener `name`. It matches `world.net.Accept`."""
 
     def __init__(self, name: str, connections: Connections) -> None:
         self._name, self._connections = name, connections
         self._too_many = RateLimitedWarning(logger, connections.ticks)
 
     def has_room(self) -> bool:
-        """Whether another peer may be accepted now; if not, it waits in the backlog."""
+        """Whether another client may be accepted now. Otherwise it waits in the backlog."""
         return self._connections.has_room(self._name)
 
     def paused(self) -> None:
-        """Count and log that a peer waits in the backlog."""
+        """Count and log that a client waits in the backlog."""
         self._connections.accept_waits += 1
         self._too_many.warn(
             "%s: %d connections are open: further ones wait (for max.connections,"

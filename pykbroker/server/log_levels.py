@@ -24,7 +24,7 @@ NAMES = {level: name for name, level in LEVELS.items()}
 
 
 def logger_levels() -> Iterator[tuple[str, str]]:
-    """Yield the name and the effective level of each logger, the root logger first."""
+    """Yield (name, effective level) of each logger, the root logger first."""
     for logger in (logging.root, *logging.root.manager.loggerDict.values()):
         if isinstance(logger, logging.Logger):
             level = logger.getEffectiveLevel()
@@ -32,7 +32,7 @@ def logger_levels() -> Iterator[tuple[str, str]]:
 
 
 def alter_levels(resource: AlterConfigsResource, node_id: int, *, validate_only: bool) -> None:
-    """Change the levels of this broker's loggers, all or none. ApiError: a change is not valid."""
+    """Make all of the changes to this broker's logger levels. If one is invalid, raise ApiError and change nothing."""
     name = resource.resource_name
     if len({config.name for config in resource.configs}) < len(resource.configs):
         raise bad_request("Error due to duplicate config keys")

@@ -1,4 +1,4 @@
-"""The counts of a listener as frozen snapshots, which are made only when the console or the metrics ask for them."""
+"""The statistics of the server as frozen snapshots, which are created on request."""
 
 from __future__ import annotations
 
@@ -17,21 +17,27 @@ class RouteStatistics(msgspec.Struct, frozen=True):
     key: ApiKey
     version: int
     count: int
-    """Requests that are answered, or handled if they have no response. Requests that wait are not counted yet."""
+    """The number of requests that are answered, or handled if they have no response.
+
+    Waiting requests are not counted yet.
+    """
     errors: int
-    """Requests that failed as a whole."""
+    """The number of requests that failed as a whole."""
     bytes_in: int
     bytes_out: int
     queue_ns: int
-    """Time from a request's last byte to its start: behind others of its connection, or at the limit of requests."""
+    """The time from the last byte of a request to the call of its handler."""
     local_ns: int
-    """On the loop, from the frame to the response or to the start of the wait."""
+    """The time on the event loop from the decoding of a request to its response or the start of its wait."""
     remote_ns: int
-    """Time from the start of the wait to its end."""
+    """The time from the start of a request's wait to its end."""
     answer_queue_ns: int
-    """Time from a response until all earlier responses of its connection are ready."""
+    """The time for which responses waited until all earlier responses of their connection were ready."""
     histogram: tuple[int, ...]
-    """Requests by total time: below 1,024 ns, and then from each power of two to the next."""
+    """The number of requests by total time.
+
+    The first bucket ends at 1,024 ns, and each further bucket at twice the time.
+    """
 
     @classmethod
     def of(cls, route: Route) -> RouteStatistics:
@@ -55,23 +61,23 @@ class ServerStatistics(msgspec.Struct, frozen=True):
     """The counts of one listener since its start."""
 
     requests: tuple[RouteStatistics, ...]
-    """Requests by API and version."""
+    """The statistics of requests by API and version."""
     requests_waiting: int
     requests_held: int
     connections_open: int
     connections_unsent: int
-    """Connections whose peers have not taken all replies."""
+    """The number of connections whose clients have not read all replies."""
     unsent_ns: int
-    """The time, in all, that peers took to accept replies which they did not take at once."""
+    """The total time for which the sockets of clients did not accept all bytes of the replies."""
     connections_age_ns: int
-    """The ages of all open connections, added up."""
+    """The sum of the ages of all open connections."""
     connections_age_ns_max: int
     connections_accepted: int
     connections_refused: int
-    """Connections closed at once, because their address had too many."""
+    """The number of connections that were closed at once, because their address had too many connections."""
     connections_closed: Mapping[ConnectionEnding, int]
     accept_waits: int
-    """The number of pauses in accepting, because there were too many connections or they came too fast."""
+    """The number of pauses in accepting, because of the limit on connections or on their rate."""
     held_bytes: int
-    """Requests and responses in memory between two turns of the loop."""
+    """The bytes of requests and responses that are charged to the memory budget."""
     held_bytes_max: int

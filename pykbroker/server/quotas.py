@@ -1,7 +1,7 @@
-"""The limits on the number of connections and on their rate, for the broker, for each listener and for each address.
+"""The limits on the number and rate of connections, for the broker, for each listener and for each client address.
 
-Above a total or a rate, a peer waits in the backlog. Above the limit of its address, its connection is closed. Sources:
-KIP-402, KIP-612.
+While a limit on the total or on the rate is reached, new clients wait in the backlog. A connection above the limit of
+its address is closed. Sources: KIP-402, KIP-612.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ SECOND_NS = 1_000_000_000
 
 
 class ConnectionCredit:
-    """The open connections and the credit for new ones. `ticks` returns the ns of a monotonic clock."""
+    """The number of open connections and the credit for new ones, of a broker or a listener.
+
+    `ticks` returns the ns of a monotonic clock.
+    """
 
     def __init__(self, limits: ConnectionLimits, ticks: Callable[[], int]) -> None:
         self._ticks = ticks
@@ -24,22 +27,25 @@ class ConnectionCredit:
         self._credit, self._credited_at = self._credit_max, ticks()
 
     def limit(self, limits: ConnectionLimits) -> None:
-        """Apply new limits. Open connections stay open, and the credit stays below one second of the new rate."""
+        """Apply new limits. Open connections stay open. The credit is limited to one second of the new rate."""
         self._limits = limits
         self._per_s = limits.connections_per_s_max
         self._credit_max = self._per_s * SECOND_NS
 
     def has_room(self) -> bool:
-        """Whether another peer may be accepted now."""
+        """Whether another client may be accepted now."""
         return self.open < self._limits.connections_max and (self._per_s >= UNLIMITED or self._earned() >= SECOND_NS)
 
     def spend(self) -> None:
-        """Take the credit of one connection."""
+        """Subtract one connection from the credit."""
         if self._per_s < UNLIMITED:
             self._credit -= SECOND_NS
 
     def _earned(self) -> int:
-        """Return the credit: a connection costs `SECOND_NS`, each ns earns the rate, and one second's worth is kept."""
+        """Return the current credit.
+
+        A connection costs `SECOND_NS`, and each ns earns the rate, up to the credit of one second.
+        """
         now = self._ticks()
         self._credit = min(self._credit_max, self._credit + (now - self._credited_at) * self._per_s)
         self._credited_at = now
@@ -47,9 +53,9 @@ class ConnectionCredit:
 
 
 class ConnectionQuotas:
-    """The connections of all listeners, counted against the limits.
+    """The numbers of connections of all listeners, and their limits.
 
-    The limits of the broker do not apply to the listener `exempt`, through which other brokers connect.
+    The broker-wide limits do not apply to the listener `exempt`, through which other brokers connect.
     """
 
     def __init__(self, limits: Limits, ticks: Callable[[], int], exempt: str | None = None) -> None:
@@ -70,7 +76,7 @@ class ConnectionQuotas:
         return all(credit.has_room() for credit in self._credits(listener))
 
     def admit(self, session: Session) -> bool:
-        """Count a new session and return True, or return False if its address has too many connections."""
+        """Count a new session and return True. Return False if its address has too many connections."""
         host = session.client_host
         for credit in self._credits(session.listener):
             credit.spend()
@@ -82,7 +88,7 @@ class ConnectionQuotas:
         return True
 
     def release(self, session: Session) -> None:
-        """Uncount an admitted session that has ended."""
+        """Subtract an admitted session that has ended."""
         host = session.client_host
         self._count(session, -1)
         self._of_host[host] -= 1
@@ -90,12 +96,12 @@ class ConnectionQuotas:
             del self._of_host[host]
 
     def _count(self, session: Session, change: int) -> None:
-        """Count a connection of any listener for the broker, and for its own listener."""
+        """Change the counts of open connections of the broker and of the session's listener."""
         self._broker.open += change
         if session.listener in self._listeners:
             self._listeners[session.listener].open += change
 
     def _credits(self, listener: str) -> list[ConnectionCredit]:
-        """Return the limits that apply to new connections of a listener."""
+        """Return the counts and limits that apply to new connections of a listener."""
         own = [self._listeners[listener]] if listener in self._listeners else []
         return own if listener == self._exempt else [self._broker, *own]

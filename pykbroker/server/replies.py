@@ -1,4 +1,4 @@
-"""The reply queue of a connection: replies leave in request order, as buffers in `out`."""
+"""The reply queue of a connection, which emits replies in request order, as buffers in `out`."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from wire.declare import Response
 
 
 class ReplyQueue:
-    """The replies of one connection. Times are ticks.
+    """The replies of one connection. Times are in ns of a monotonic clock.
 
-    A reply with nothing ahead of it is written straight to `out`; a reply behind a request that waits gets a slot.
+    A reply is written directly to `out` if no earlier reply is outstanding. Otherwise it is kept in a slot.
     """
 
     __slots__ = ("_unsent_kept_bytes", "out", "slots", "unsent_bytes", "unsent_since")
 
     def __init__(self, now: int) -> None:
         self.out: list[Buffer | FileSlice] = []
-        """Ready to be sent; the pump empties it."""
+        """The buffers that are ready to be sent. The pump empties the list."""
         self.slots: list[Slot] = []
         self.unsent_since = now
         self.unsent_bytes = 0
-        """Bytes of sent replies that the peer has not taken yet, in memory and in files."""
+        """The number of bytes in replies passed to the pump that are still unsent, in memory and in files."""
         self._unsent_kept_bytes = 0
 
     def __len__(self) -> int:
-        """Return the number of requests without a response, and of replies behind them."""
+        """Return the number of requests that have a slot: waiting requests, and the requests after them."""
         return len(self.slots)
 
     @property
@@ -35,11 +35,11 @@ class ReplyQueue:
 
     @property
     def kept_bytes(self) -> int:
-        """Return the memory of waiting requests, of their replies, and of replies that the peer has not taken."""
+        """Return the memory of waiting requests and of unsent replies."""
         return self._unsent_kept_bytes + sum(slot.kept_bytes for slot in self.slots)
 
     def answer(self, slot: Slot, response: Response, now: int) -> None:
-        """Write the reply of a slot, then move all replies that have none ahead of them to `out`."""
+        """Write the reply of a slot. Then move all replies that are not behind a waiting request to `out`."""
         slot.answer(response, now)
         slots = self.slots
         while slots and slots[0].done:
@@ -48,15 +48,15 @@ class ReplyQueue:
             first.route.answer_queue_ns += now - first.answered_at
 
     def hurry(self) -> None:
-        """Make each parked Fetch respond with the records that it has."""
+        """Make each waiting Fetch respond with the records that it has."""
         for slot in self.slots:
             if slot.context.hurry is not None:
                 slot.context.hurry()
 
     def unsent(self, size: int, kept_bytes: int, now: int) -> int:
-        """Note that the peer has not taken `size` bytes, `kept_bytes` of them in memory.
+        """Note that `size` bytes are unsent, `kept_bytes` of them in memory.
 
-        Return how long the peer took, in ns, if it has now taken all; otherwise 0.
+        If all bytes are sent now, return the time in ns for which bytes were unsent. Otherwise return 0.
         """
         unsent_ns = 0
         if not self.unsent_bytes:
@@ -67,6 +67,6 @@ class ReplyQueue:
         return unsent_ns
 
     def clear(self) -> None:
-        """Drop the replies that were to be sent. Requests keep their slots until their work has ended."""
+        """Drop all unsent replies. Requests keep their slots until their work has ended."""
         self.out.clear()
         self.unsent_bytes = self._unsent_kept_bytes = 0

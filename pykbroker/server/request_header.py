@@ -1,4 +1,4 @@
-"""The parts of a request header that are seldom read: a new client id, and tagged fields (KIP-482)."""
+"""The decoding of the rare parts of a request header: a new client id, and tagged fields (KIP-482)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from wire.errors import DecodeError
 
 
 def decode_client_id(raw: Buffer | None, length: int, *, fits: bool) -> tuple[bytes | None, str | None]:
-    """Return the client id as bytes and as text. A connection calls this once, as a rule: the id stays the same."""
+    """Return the client id as bytes and as text.
+
+    A connection usually calls this once, since its client id rarely changes.
+    """
     if raw is None:
         if length < -1:
             raise DecodeError(f"a client id of {length} bytes")
@@ -17,7 +20,7 @@ def decode_client_id(raw: Buffer | None, length: int, *, fits: bool) -> tuple[by
     if not fits:
         raise DecodeError("the client id does not fit its frame")
     data = bytes(raw)
-    name = data.decode(errors="replace")  # as Java does; there are clients that send Latin-1
+    name = data.decode(errors="replace")  # as Java does; some clients send Latin-1
     if len(name.encode()) > STRING_BYTES_MAX:
         raise DecodeError("the client id is longer than a string may be")
     return data, name

@@ -30,7 +30,7 @@ class Shared(msgspec.Struct):
     strangers: Strangers
     budget: Budget
     request_bytes_max: int
-    """Bounds a frame without its size field."""
+    """The maximum size of a request frame without its size field."""
     on_closed: Callable[[Any], None]
     """Called once with the connection."""
     pool: FramePool = msgspec.field(default_factory=FramePool)

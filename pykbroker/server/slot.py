@@ -10,14 +10,15 @@ from pykbroker.world.disk import FileSlice
 from wire.declare import Response
 
 SLOTS_MAX = 128
-"""Requests of one connection that may wait for their responses; further requests stay unread."""
+"""The maximum number of requests of one connection that wait for their responses. Further requests stay unread."""
 
 
 class Slot:
-    """The place of a reply, with the request until there is a response. Times are ticks.
+    """A slot: the place of one reply. It holds the request until the response exists.
 
-    `done`: the reply is written to `parts`, which may stay empty. `holds`: the request holds the connection.
-    `kept_bytes`: the memory that the request takes, and after it the reply.
+    Times are in ns of a monotonic clock. `done` is true once the reply is written to `parts`, which may stay empty.
+    `holds` is true while the request blocks the connection. `kept_bytes` is the memory of the request, and later of the
+    reply.
     """
 
     __slots__ = (
@@ -44,7 +45,7 @@ class Slot:
         self.done = self.holds = False
 
     def answer(self, response: Response, now: int) -> None:
-        """Write the reply; it is sent once all earlier replies have been."""
+        """Write the reply. It is sent once all earlier replies have been sent."""
         self.answered_at = now
         if response is not NO_RESPONSE:
             self.route.frame(self.correlation_id, response, self.parts)

@@ -1,4 +1,4 @@
-"""Peers that do not speak Kafka's plaintext protocol: what they speak, and what to set instead."""
+"""The warnings about peers that do not speak Kafka's plaintext protocol, with the setting to change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wire.errors import DecodeError
 logger = logging.getLogger(__name__)
 
 HOSTS_MAX = 1000
-"""Pairs of host and reason that are remembered. Beyond them, all other hosts share the lines of one host."""
+"""The maximum number of remembered pairs of host and reason. All further hosts share one rate limit."""
 OTHERS = ""
 TLS_HANDSHAKE, TLS_MAJOR_VERSION = 0x16, 3
 HTTP_METHODS = (b"GET ", b"HEAD", b"POST", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"PRI ")
@@ -21,25 +21,28 @@ SASL = "the client asks for SASL, and the listener has none: set security.protoc
 
 
 class NotKafka(DecodeError):
-    """The error of bytes that begin a message of another protocol."""
+    """An error for bytes that begin a message of another protocol."""
 
 
 def other_protocol(start: bytes) -> str:
-    """Return what a frame that begins with these 4 bytes is, if it is of another protocol; otherwise an empty text."""
+    """Return the name of the protocol whose message begins with these 4 bytes, or an empty text for Kafka's."""
     if start[0] == TLS_HANDSHAKE and start[1] == TLS_MAJOR_VERSION:
         return TLS
     return HTTP if start in HTTP_METHODS else ""
 
 
 class Strangers:
-    """The log of peers to configure otherwise: one line a minute, host and reason. `ticks` returns nanoseconds."""
+    """The rate-limited warnings about peers: one line a minute per host and reason.
+
+    `ticks` returns ns of a monotonic clock.
+    """
 
     def __init__(self, ticks: Callable[[], int]) -> None:
         self._ticks = ticks
         self._warnings: dict[tuple[str, str], RateLimitedWarning] = {}
 
     def report(self, host: str, peer: object, reason: object) -> None:
-        """Log who the peer is and what to set."""
+        """Log which protocol the peer speaks and which setting to change."""
         key = host, str(reason)
         if key not in self._warnings and len(self._warnings) >= HOSTS_MAX:
             key = OTHERS, str(reason)

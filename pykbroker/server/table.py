@@ -1,5 +1,6 @@
-"""The table of APIs: (API, version) -> codec, handler and counters. ApiVersions advertises this table, as far as Kafka
-advertises those versions.
+"""The table of APIs, which has the codec, the handler and the counters of each version of each API.
+
+ApiVersions advertises its versions, except those that Kafka does not advertise.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ HEAD_TAGGED = struct.Struct(">iix")
 SIZE_BYTES = 4
 HISTOGRAM_BUCKETS = 40
 JOINED_BYTES_MAX = 1 << 20
-"""The maximum size of a stepwise encoded reply that is joined: copying a larger reply takes too long."""
+"""The maximum size of a large reply whose parts are joined into one buffer. Copying more takes too long."""
 PARTS_MAX = 1000
-"""Buffers of a large reply that are joined in one step."""
+"""The number of buffers of a large reply that are joined before other tasks may run."""
 
 
 class Route:
@@ -62,11 +63,17 @@ class Route:
         head = HEAD_TAGGED if response_header_version(key, version) >= 1 else HEAD
         self.pack_head, self.size_extra = head.pack, head.size - SIZE_BYTES
         self.joins = key != ApiKey.FETCH
-        """Whether the parts of a reply are joined: except for Fetch, replies are small, and one buffer costs less."""
+        """Whether the parts of a reply are joined into one buffer, which is faster for small replies.
+
+        It is false for Fetch.
+        """
         self.bytes_in = self.bytes_out = self.errors = 0
         self.queue_ns = self.local_ns = self.remote_ns = self.answer_queue_ns = 0
         self.histogram = [0] * HISTOGRAM_BUCKETS
-        """The number of requests by total time: below 1,024 ns, and then from each power of two to the next."""
+        """The number of requests by total time.
+
+        The first bucket ends at 1,024 ns, and each further bucket at twice the time.
+        """
 
     def took(self, size: int, nanos_queued: int, nanos: int) -> None:
         """Count a request of `size` bytes that was answered at once."""
@@ -76,18 +83,18 @@ class Route:
         self.histogram[(nanos >> 10).bit_length()] += 1
 
     def parked(self, size: int, nanos_queued: int, nanos: int) -> None:
-        """Count a request that begins to wait."""
+        """Count a request that begins to wait. Its total time is counted later by `finished`."""
         self.bytes_in += size
         self.queue_ns += nanos_queued
         self.local_ns += nanos
 
     def finished(self, nanos_parked: int, nanos: int) -> None:
-        """Count the end of a wait. `nanos` is the time since the request began."""
+        """Count a request whose wait has ended. `nanos` is the time since the request began."""
         self.remote_ns += nanos_parked
         self.histogram[min((nanos >> 10).bit_length(), HISTOGRAM_BUCKETS - 1)] += 1
 
     def frame(self, correlation_id: int, response: Response, out: list[Any]) -> None:
-        """Append the reply to `out`, its size first."""
+        """Append the reply to `out` as a frame, beginning with its size."""
         parts: list[Any] = []
         joins = self.joins
         if type(response) is EncodedResponse:
@@ -106,11 +113,11 @@ class Route:
         self.bytes_out += size
 
     def decode_in_steps(self, data: Buffer, pos: int, end: int) -> Steps[Any]:
-        """Decode like `decode`, with a step for each element of an array."""
+        """Decode a request as `decode` does, and yield after each element of an array so that other tasks can run."""
         return stepwise_decoder(APIS[self.key].request, self.version)(data, pos, end)
 
     def encode_in_steps(self, response: Response) -> Steps[Response]:
-        """Encode like `encode`, with a step for each element of an array; parts are joined a few at a time."""
+        """Encode a response as `encode` does, and yield after each element of an array so that other tasks can run."""
         if isinstance(response, EncodedResponse | NoResponse):
             return response
         parts: list[Any] = []
@@ -129,7 +136,7 @@ def served(handlers: Iterable[Handler]) -> tuple[ApiVersion, ...]:
     for handler in sorted(handlers, key=lambda handler: handler.key):
         api, versions = APIS[handler.key], parse_versions(handler.versions)
         if api.advertised is None:
-            continue  # answered, and not told to anybody
+            continue  # this version is served, but not advertised
         whole = versions.first <= api.accepted.first
         answer.append(
             ApiVersion(
@@ -142,9 +149,9 @@ def served(handlers: Iterable[Handler]) -> tuple[ApiVersion, ...]:
 
 
 class ApiTable(dict[int, Route]):
-    """The routes by `API key << 16 | version`, compiled on first use. DecodeError: the API or version is not served.
+    """The routes by `API key << 16 | version`, compiled on first use.
 
-    Without an authorizer, everything is allowed.
+    A look-up raises DecodeError if the API or version is not served. Without an authorizer, every request is allowed.
     """
 
     def __init__(self, handlers: Iterable[Handler], authorizer: Authorizer | None = None) -> None:
@@ -170,7 +177,10 @@ class ApiTable(dict[int, Route]):
 
 
 class UnsupportedApiVersions(Handler):
-    """The handler for an ApiVersions version that is not served: error 35 and the served range in a version 0 body."""
+    """The handler for an ApiVersions version that is not served.
+
+    It returns error 35 and the served range in a version 0 body.
+    """
 
     key = ApiKey.API_VERSIONS
 
@@ -182,7 +192,7 @@ class UnsupportedApiVersions(Handler):
         return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[version])
 
     def route(self) -> Route:
-        """Return a route that reads nothing of the request (KIP-511)."""
+        """Return a route that does not decode the request (KIP-511)."""
         route = Route(self.key, 0, self)
         route.decode = lambda buffer, pos, end: ApiVersionsRequest()
         return route

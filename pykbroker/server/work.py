@@ -1,4 +1,4 @@
-"""Runs the work of a `Later`: steps in shares of the loop, and coroutines to their end."""
+"""The execution of the work of a `Later`: generators run in time slices of the event loop, coroutines as tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from wire.declare import Response
 
 
 def first_share(later: Later, turns: Turns) -> Answer:
-    """Run the first share of steps at once, and return what is left to do. A coroutine is left to a task."""
+    """Run the first time slice of a generator, and return the response or the remaining work.
+
+    A coroutine is not started.
+    """
     if type(later.work) is not GeneratorType:
         return later
     steps = resolve(later)
@@ -25,9 +28,9 @@ def first_share(later: Later, turns: Turns) -> Answer:
 
 
 async def response_of(later: Later, turns: Turns, let_go: Callable[[], None]) -> Response:
-    """Run the work, and the work to which it leads, until there is a response.
+    """Run the work, and any further work that it returns, until there is a response.
 
-    `let_go` is called before work that does not hold the connection.
+    `let_go` is called before work that does not block the connection.
     """
     answer: Answer = later
     while isinstance(answer, Later):
@@ -41,6 +44,6 @@ async def response_of(later: Later, turns: Turns, let_go: Callable[[], None]) ->
 
 
 async def read_on(slot: Slot, steps: Steps[Any], turns: Turns) -> Answer:
-    """Decode the rest of a large request, and handle it."""
+    """Run `steps`, which decode the rest of a large request, then call its handler."""
     slot.request = await turns.walk(steps)
     return slot.route.handler.handle_large(slot.context, slot.request)
