@@ -11,13 +11,13 @@ Buffer = bytes | bytearray | memoryview
 
 
 MISSES_MAX = 10_000
-"""The number of times that one call may wait for the same bytes, which a machine short of memory may evict again."""
+"""The maximum number of times that one call waits for the same bytes. If memory is short, they may be evicted again."""
 
 
 class NotCached(Exception):
-    """The error of a plain call that would have to wait. The caller awaits `fetch()` and repeats the call.
+    """An error of a synchronous call that would have to wait. The caller awaits `fetch()` and repeats the call.
 
-    `key` identifies the missing data. A call that misses the same key more than `waits_max` times makes no progress.
+    `key` identifies the missing data. A call that raises the same key more than `waits_max` times makes no progress.
     """
 
     key: Hashable
@@ -29,37 +29,40 @@ class NotCached(Exception):
         self.key = file, offset, size
 
     async def fetch(self) -> None:
-        """Wait for the missing data; in this class, until the bytes are in the page cache."""
+        """Wait until the missing bytes are in the page cache. A subclass may wait for other data."""
         await self._file.read(self._offset, self._size)
 
 
 class Shortened(OSError):
-    """The error of reading a file that is shorter than this process wrote or found it."""
+    """An error of reading a file that is shorter than this process wrote or found it."""
 
 
 class Locked(Exception):
-    """The error of locking a directory that another broker holds."""
+    """An error of locking a directory that another broker has locked."""
 
 
 class File(Protocol):
-    """A file that grows at its end. Offsets and sizes are in bytes; errors are the kernel's OSError."""
+    """A file that grows at its end. Offsets and sizes are in bytes. Methods raise the kernel's OSErrors."""
 
     size: int
     """The file's size as this process wrote or found it."""
 
     def append(self, data: Buffer) -> int:
-        """Write all of `data` at the end and return the new size. When it raises, nothing was written."""
+        """Write all of `data` at the end and return the new size. If an error is raised, nothing was written."""
 
     def write_over(self, offset: int, data: Buffer) -> None:
         """Overwrite bytes that the file already has."""
 
     def read_nowait(self, offset: int, size: int) -> Buffer:
-        """Read from the page cache. NotCached: the disk is needed. Shorter than `size` only at the end of the file."""
+        """Read from the page cache. Raise NotCached if the disk is needed.
+
+        Return fewer than `size` bytes only at the end of the file.
+        """
 
     async def read(self, offset: int, size: int) -> Buffer:
-        """Read off the loop, waiting for the disk. Shorter than `size` only at the end of the file.
+        """Read in a thread, waiting for the disk. Return fewer than `size` bytes only at the end of the file.
 
-        Shortened: the file no longer has all bytes that it should have.
+        Raise Shortened if the file no longer has all bytes that it should have.
         """
 
     def truncate(self, size: int) -> None:
@@ -69,7 +72,10 @@ class File(Protocol):
         """Make the content durable. After a failure, written bytes may be lost even if a later call succeeds."""
 
     def close(self) -> None:
-        """Close the descriptor; a second call does nothing. A file that is no longer referenced closes itself."""
+        """Close the descriptor. A second call does nothing.
+
+        A file that is no longer referenced is closed automatically.
+        """
 
 
 class FileSlice(msgspec.Struct, frozen=True):
@@ -90,22 +96,22 @@ class Disk(Protocol):
     """The path of the directory as the operator wrote it."""
 
     def open(self, path: str, *, create: bool = False) -> File:
-        """Open a file for reading and appending. FileNotFoundError: it does not exist, and `create` is false."""
+        """Open a file for reading and appending. Raise FileNotFoundError if it is missing and `create` is false."""
 
     def lock(self, path: str) -> None:
-        """Lock the file for this process. Locked: another broker holds it."""
+        """Lock the file for this process. Raise Locked if another broker has locked it."""
 
     def unlock(self, path: str) -> None:
         """Release the lock file and remove it."""
 
     def make_directory(self, path: str) -> None:
-        """Create a directory. FileExistsError: it exists."""
+        """Create a directory. Raise FileExistsError if it exists."""
 
     def size(self, path: str) -> int:
         """Return the size of a file that is not open."""
 
     def names(self, path: str) -> list[str]:
-        """Return the files and directories in `path`; "" is the root."""
+        """Return the names of the files and directories in `path`. "" is the log directory itself."""
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory of that name exists."""
@@ -123,10 +129,13 @@ class Disk(Protocol):
         """Remove a file or an empty directory."""
 
     def free_bytes(self) -> int:
-        """Return the free space of the volume."""
+        """Return the free space of the volume that holds the log directory."""
 
     def total_bytes(self) -> int:
-        """Return the size of the volume."""
+        """Return the size of the volume that holds the log directory."""
 
     async def sync_directory(self, path: str, files: tuple[str, ...] = ()) -> None:
-        """Make the names in `path` durable (creations, renames, removals), after the content of `files` in it."""
+        """Fsync the content of `files` in the directory `path`, then the directory itself.
+
+        All creations, renames and removals in the directory are durable afterwards.
+        """

@@ -1,4 +1,4 @@
-"""Measures the event loop's steps: a step is the work of all tasks between two waits."""
+"""The measurement of the event loop's steps. A step is the work of all tasks between two waits for I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pykbroker.world.net import STEP_NS_SLOW, NetStatistics
 
 
 class LoopWatch(trio.abc.Instrument):
-    """A trio instrument that counts and times steps. `ticks` returns the nanoseconds of a monotonic clock."""
+    """A trio instrument that counts and times the steps of the event loop. `ticks` returns ns of a monotonic clock."""
 
     def __init__(self, ticks: Callable[[], int]) -> None:
         self._ticks = ticks
@@ -18,12 +18,12 @@ class LoopWatch(trio.abc.Instrument):
         self._steps = self._steps_slow = self._step_ns = self._step_ns_longest = self._idle_ns = 0
 
     def begin(self) -> None:
-        """Start to watch the loop that runs now."""
+        """Start to measure the running event loop."""
         self._woke_at = self._ticks()
         trio.lowlevel.add_instrument(self)
 
     def before_io_wait(self, timeout: float) -> None:
-        """Count a step that ended."""
+        """Count the step that ends now."""
         self._rested_at = now = self._ticks()
         took_ns = now - self._woke_at
         self._steps += 1
@@ -34,7 +34,7 @@ class LoopWatch(trio.abc.Instrument):
             self._steps_slow += 1
 
     def after_io_wait(self, timeout: float) -> None:
-        """Count a wait that ended."""
+        """Count the wait for I/O that ends now."""
         self._woke_at = now = self._ticks()
         self._idle_ns += now - self._rested_at
 

@@ -1,4 +1,4 @@
-"""The seam for work that would block the loop: waiting for the kernel, or long computation."""
+"""The seam for work that would block the event loop: waiting for the kernel, or long computation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class OffLoop(Protocol):
-    """A caller of plain functions away from the loop."""
+    """A caller of synchronous functions off the event loop, such as in threads."""
 
     async def __call__(self, function: Callable[..., T], *args: object) -> T:
-        """Return the result of `function(*args)`, or raise its error. A cancellation does not end it."""
+        """Return the result of `function(*args)`, or raise its error. A cancellation never interrupts the function."""

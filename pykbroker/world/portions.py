@@ -1,4 +1,4 @@
-"""A split of thousands of things into portions, so that other tasks run between two portions."""
+"""The splitting of thousands of items into portions (lists), so that other tasks run between two portions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 AT_ONCE_MAX = 256
-"""The number of things, such as logs, that one step of the event loop handles."""
+"""The maximum number of items, such as logs, that are handled before other tasks may run."""
 
 
 def portions(things: Iterable[T], at_once_max: int = AT_ONCE_MAX) -> Iterator[list[T]]:

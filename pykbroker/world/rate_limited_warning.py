@@ -9,7 +9,10 @@ SILENT_S = 60
 
 
 class RateLimitedWarning:
-    """A logger of one kind of warning, at most once in `SILENT_S`; the next line counts those that were left out."""
+    """A logger for one kind of warning, which logs it at most once in `SILENT_S`.
+
+    The next line has the number of warnings left out.
+    """
 
     def __init__(self, logger: logging.Logger, ticks: Callable[[], int]) -> None:
         self._logger, self._ticks = logger, ticks

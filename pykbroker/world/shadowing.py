@@ -1,6 +1,6 @@
 """Modules named `wire` that Python finds instead of the package `wire`, which lies beside `pykbroker`.
 
-This file imports nothing of `pykbroker` and of `wire`, so that it can be asked before anything else is imported.
+This module imports nothing from `pykbroker` and `wire`, so that it can run before they are imported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OURS = join(dirname(dirname(dirname(realpath(__file__)))), NAME)
 
 
 def refusal() -> str:
-    """Return a sentence about the module that Python imports as `wire`, or an empty string if it is ours."""
+    """Return an error message if Python imports another module as `wire`, or an empty string if it imports ours."""
     found = _imported()
     if not found or dirname(found) == OURS:
         return ""
@@ -28,9 +28,10 @@ def refusal() -> str:
 
 
 def require_ours(directories: Iterable[PathLike[str]] = ()) -> None:
-    """Check that `wire` is ours, and warn of another one on Python's path or in these directories.
+    """Check that Python imports our `wire`, and warn of another `wire` on Python's path or in these directories.
 
-    Code of this process that expects the other one would import ours. ImportError: the other one comes first.
+    The warning is for code in this process that needs the other module and would import ours. Raise ImportError if
+    Python would import the other module instead of ours.
     """
     reason = refusal()
     if reason:
@@ -40,7 +41,7 @@ def require_ours(directories: Iterable[PathLike[str]] = ()) -> None:
 
 
 def _imported() -> str:
-    """Return the file of the module `wire` that is imported, or would be; empty if there is none."""
+    """Return the file of the module `wire` that is or would be imported, or an empty string if there is none."""
     module = sys.modules.get(NAME)
     spec = importlib.util.find_spec(NAME) if module is None else None
     file = module.__file__ if module is not None else spec.origin if spec is not None else None

@@ -1,4 +1,4 @@
-"""The machine itself: its files, sockets, clocks, threads and randomness."""
+"""The world of a real machine: its files, sockets, clocks, threads and randomness."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def wall_ms() -> int:
 
 
 def system_world(data_dirs: Sequence[str], *, durable: bool = True) -> World:
-    """Return a broker's seams to this machine. Unless `durable`, nothing is flushed to the device."""
+    """Return a broker's seams to this machine. If `durable` is false, files are never fsynced."""
     off_loop = SystemOffLoop()
     return World(
         disks=tuple(SystemDisk(path, off_loop, durable=durable) for path in data_dirs),

@@ -18,11 +18,11 @@ from pykbroker.world.system_syncs import Syncs
 OPEN_FLAGS = os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 NO_WAIT_REFUSED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 locked_here: set[str] = set()
-"""Lock files that this process holds. A POSIX lock does not exclude its own process."""
+"""The lock files that this process holds. They are needed because a POSIX lock does not exclude its own process."""
 
 
 class SystemFile:
-    """A descriptor and the file's size. One task writes at a time."""
+    """A file of the file system: its descriptor and size. One task writes at a time."""
 
     __slots__ = ("__weakref__", "_fd", "_no_wait", "_off_loop", "_syncs", "path", "size")
 
@@ -32,9 +32,9 @@ class SystemFile:
         self.size = os.fstat(fd).st_size
 
     def fileno(self) -> int:
-        """Return the descriptor for sendfile.
+        """Return the descriptor, for sendfile.
 
-        OSError (EBADF): the file is closed. Nobody then sends from a descriptor that was reused.
+        Raise OSError (EBADF) if the file is closed, because its descriptor may belong to another file by then.
         """
         if self._fd < 0:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF), self.path)
@@ -48,7 +48,7 @@ class SystemFile:
         return self.size
 
     def _append_rest(self, data: Buffer, written: int) -> None:
-        """Finish a short write (a full disk, a signal), or truncate what was written and raise."""
+        """Write the rest after a short write, or truncate the file to its old size and raise OSError."""
         rest = memoryview(data)
         try:
             while written < len(data):
@@ -110,7 +110,7 @@ class SystemFile:
 
 
 class SystemDisk:
-    """The directory tree below `root`. Unless `durable` (``--memory``), `sync` and `sync_directory` do nothing."""
+    """The directory tree below `root`. If `durable` is false (``--memory``), `sync` and `sync_directory` do nothing."""
 
     def __init__(self, root: str, off_loop: OffLoop, *, durable: bool = True) -> None:
         self.path = root
@@ -118,7 +118,7 @@ class SystemDisk:
         self._off_loop = off_loop
         self._syncs = Syncs(off_loop) if durable else None
         self._locks: dict[str, int] = {}
-        with suppress(OSError):  # the first use of the directory reports it
+        with suppress(OSError):  # the first use of the directory reports the error
             os.makedirs(self._root, exist_ok=True)
 
     def _at(self, path: str) -> str:
@@ -134,7 +134,7 @@ class SystemDisk:
         except PermissionError:
             if create:
                 raise
-            return os.open(self._at(path), OPEN_FLAGS & ~os.O_RDWR | os.O_RDONLY)  # a protected file
+            return os.open(self._at(path), OPEN_FLAGS & ~os.O_RDWR | os.O_RDONLY)  # the file is read-only (`protect`)
 
     def lock(self, path: str) -> None:
         whole = os.path.realpath(self._at(path))
@@ -198,7 +198,7 @@ class SystemDisk:
 
 
 def _sync_paths(paths: tuple[str, ...]) -> None:
-    """Sync the files, then their directory, for which Windows has no fsync."""
+    """Fsync the files, then their directory. Windows has no fsync for directories."""
     for path in paths[:-1]:
         _sync_path(path, os.O_RDWR, sync_descriptor)
     if sys.platform != "win32":

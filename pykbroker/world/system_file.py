@@ -1,4 +1,4 @@
-"""Platform differences of descriptors: positional I/O, durable writes, locks, and reads that do not wait."""
+"""File operations that differ between platforms: positional I/O, durable writes, locks, and reads that do not wait."""
 
 from __future__ import annotations
 
@@ -67,4 +67,4 @@ else:
 
 
 NO_WAIT: int = getattr(os, "RWF_NOWAIT", 0)
-"""The preadv flag that fails instead of waiting for the disk; 0 where the platform lacks it."""
+"""The preadv flag that makes a read fail instead of waiting for the disk. It is 0 on platforms without the flag."""

@@ -1,15 +1,15 @@
-"""Limits that the operating system sets for this process."""
+"""The limits that the operating system sets for this process."""
 
 from __future__ import annotations
 
 import sys
 
 OPEN_FILES_UNLIMITED = 1_048_576
-"""The value that stands for no limit of open files."""
+"""The value that stands for no limit on open files."""
 
 
 def open_files_max() -> int:
-    """Return the number of descriptors that this process may have open now: the soft limit."""
+    """Return the soft limit on the number of open descriptors of this process."""
     if sys.platform == "win32":
         return OPEN_FILES_UNLIMITED
     import resource

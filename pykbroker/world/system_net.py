@@ -1,8 +1,9 @@
-"""The machine's network: one poller for all connections, so that one trio wait serves all ready sockets.
+"""The network of a real machine: one poller for all connections, so that one trio wait serves all ready sockets.
 
-1. A connection has no task and, while idle, no buffer. `run` waits for the poller alone and serves each ready socket.
-2. A long pass over the ready sockets lets the loop's other tasks run before it goes on.
-3. Peers that may not connect yet wait in the kernel's backlog and use nothing of this process.
+1. A connection has no task and, while it is idle, no buffer. `run` waits for the poller only and serves each ready
+   socket.
+2. During a long pass over the ready sockets, other tasks run in between.
+3. Peers that may not connect yet wait in the kernel's backlog, without using resources of this process.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ from pykbroker.world.system_poll import open_poll
 from pykbroker.world.system_pump import SocketPump
 
 BACKLOG_MIN = 1024
-"""The smallest backlog, above Kafka's default of 50. Kafka accepts in a thread of its own; here accepting waits for its
-turn on the loop, and a peer that finds the backlog full retries only after a second.
+"""The minimum backlog, above Kafka's default of 50. Kafka accepts in a separate thread.
+
+Here accepting waits for the event loop, and a peer that finds the backlog full retries only after a second.
 """
 ACCEPTS_MAX = 64
-"""The number of peers accepted in one turn of a listener."""
+"""The maximum number of peers that a listener accepts in one pass of the event loop."""
 ACCEPT_REST_S = 0.1
-"""The pause in accepting when there is no room for a connection, or no descriptor."""
+"""The pause in accepting after the limit on connections is reached or no descriptor is free."""
 STEP_NS_MAX = 10_000_000
-"""The longest time for which a pass keeps other tasks waiting."""
+"""The maximum time for which a pass over the ready sockets delays other tasks."""
 REUSES_ADDRESS = sys.platform not in ("win32", "cygwin")
 """Whether SO_REUSEADDR is safe: on Windows it would let a second socket take the address from the first."""
 OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -40,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 
 class SystemListener:
-    """A bound socket that starts to listen in `listen`. `port` is the actual port, also where port 0 was asked for."""
+    """A bound socket that starts to listen in `listen`. `port` is the actual port, also if port 0 was requested."""
 
     def __init__(self, sock: socket.socket, options: SocketOptions, net: SystemNet) -> None:
         self._socket, self._options, self._net = sock, options, net
@@ -50,7 +52,10 @@ class SystemListener:
         self.host, self.port = sock.getsockname()[:2]
 
     def listen(self, accept: Accept) -> None:
-        """Let peers connect to `accept`. The next broker may bind the address while connections of this one linger."""
+        """Listen, and pass accepted peers to `accept`.
+
+        SO_REUSEADDR is set, so that the next broker can bind the address while closed connections linger.
+        """
         if REUSES_ADDRESS:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._accept = accept
@@ -58,7 +63,7 @@ class SystemListener:
         self._net.watch(self)
 
     def turn(self) -> None:
-        """Accept waiting peers while there is room. Without room or descriptors, accepting pauses."""
+        """Accept waiting peers. Accepting pauses while `accept` has no room or no descriptor is free."""
         accept = self._accept
         assert accept is not None
         try:
@@ -91,7 +96,7 @@ class SystemListener:
         except OSError:
             sock.close()
             return
-        # thousands of connections come from few hosts: interning keeps one string for each host
+        # thousands of connections come from a few hosts: interning keeps one string for each host
         peer = Peer(sys.intern(address[0]), address[1], sys.intern(local_host), local_port)
         pump = self._net.pump(sock)
         connection = accept(peer, pump)
@@ -107,7 +112,7 @@ class SystemListener:
 
 
 class SystemNet:
-    """The sockets of one broker and their poller."""
+    """The network of a real machine: the sockets of one broker and their poller."""
 
     def __init__(self) -> None:
         self._poll = open_poll()
@@ -118,25 +123,25 @@ class SystemNet:
         self._watch = LoopWatch(perf_counter_ns)
 
     def bind(self, host: str, port: int, options: SocketOptions = SocketOptions()) -> SystemListener:  # noqa: B008
-        """Bind one address. OSError: it cannot be bound."""
+        """Bind one address. Raise OSError if it cannot be bound."""
         sock = bound_socket(host, port)
         sock.setblocking(False)
-        if options.receive_buffer_bytes >= 0:  # TCP agrees on its window with the first packet
+        if options.receive_buffer_bytes >= 0:  # TCP negotiates the window scale with the first packet
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes)
         return SystemListener(sock, options, self)
 
     def watch(self, listener: SystemListener) -> None:
-        """Accept the connections of a listener."""
+        """Start to accept the connections of a listener."""
         self._listeners[listener.fd] = listener
         self._poll.watch(listener.fd, True, False)
 
     def pump(self, sock: socket.socket) -> SocketPump:
-        """Return the pump of a connected socket."""
+        """Return a pump for a connected socket."""
         return SocketPump(sock, self._poll, self._pumps)
 
     async def connect(self, host: str, port: int, open_connection: Callable[[Peer, Pump], C]) -> C:
-        """Connect to the first address of a host that answers (RFC 8305), and serve the connection."""
-        stream = await trio.open_tcp_stream(host, port)  # sets TCP_NODELAY
+        """Connect to the first address of a host that accepts (RFC 8305), and serve the connection."""
+        stream = await trio.open_tcp_stream(host, port)  # trio sets TCP_NODELAY
         sock = socket.socket(fileno=stream.socket.detach())
         try:
             sock.setblocking(False)
@@ -156,13 +161,13 @@ class SystemNet:
             self._poll.forget(listener.fd)
 
     def rest(self, listener: SystemListener) -> None:
-        """Leave this listener's peers in its backlog for `ACCEPT_REST_S`."""
+        """Pause accepting on this listener for `ACCEPT_REST_S`. Its peers wait in the backlog."""
         self._poll.watch(listener.fd, False, False)
         self._paused.add(listener)
         self._pause_begun.set()
 
     async def addresses(self, host: str) -> tuple[str, ...]:
-        """Return all addresses of a host, from this machine's resolver."""
+        """Return all addresses of a host, as this machine's resolver reports them."""
         found = await trio.socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         return tuple(dict.fromkeys(str(address[0]) for *_, address in found))
 
@@ -202,7 +207,7 @@ class SystemNet:
                     begun = perf_counter_ns()
 
     async def _resume_listeners(self) -> None:
-        """Watch paused listeners again."""
+        """Resume accepting on paused listeners."""
         while True:
             await self._pause_begun.wait()
             await trio.sleep(ACCEPT_REST_S)
@@ -212,10 +217,11 @@ class SystemNet:
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """Bind a TCP socket that does not listen yet. OSError: it cannot be bound.
+    """Bind a TCP socket that does not listen yet. Raise OSError if it cannot be bound.
 
-    On Linux two sockets with SO_REUSEADDR may share an address until one of them listens. The socket is therefore bound
-    without that option first, and with it only where the address is in use, perhaps by an earlier broker's connections.
+    On Linux two sockets with SO_REUSEADDR may share an address until one of them listens. The socket is therefore first
+    bound without that option. The option is set only if the address is in use, perhaps by connections of an earlier
+    broker.
     """
     try:
         return _bound(host, port, reuse=False)

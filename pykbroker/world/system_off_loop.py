@@ -1,8 +1,8 @@
-"""Work off the loop on this machine: threads of trio's pool. A hop to a thread and back costs about 0.1 ms.
+"""Work off the event loop, in threads of trio's pool. A call in a thread costs about 0.1 ms.
 
-A function's error crosses from the thread in a list, and the list is emptied when the loop raises the error. An error
-that trio itself carries over stays referenced by a frame of its own traceback. Only the garbage collector, which runs
-seldom here, would free it, with every buffer of the failed function.
+An error of a function is passed from the thread to the event loop in a list, which is emptied when the error is raised.
+If trio passed the error, a frame of the error's own traceback would refer to the error. Only the garbage collector,
+which runs rarely in the broker, would then free it and all buffers of the failed function.
 """
 
 from __future__ import annotations
@@ -16,14 +16,17 @@ T = TypeVar("T")
 
 
 class SystemOffLoop:
-    """At most `threads_max` threads at a time; further callers wait in line."""
+    """An `OffLoop` with at most `threads_max` threads at a time. Further callers wait in order."""
 
     def __init__(self, threads_max: int = 16) -> None:
         self._threads = threads_max
         self._limiter: trio.CapacityLimiter | None = None
 
     async def __call__(self, function: Callable[..., T], *args: object) -> T:
-        """Call the function in a thread. A cancellation waits until it has returned: no write is left half done."""
+        """Call the function in a thread.
+
+        A cancellation waits until the function has returned, so that no write stays incomplete.
+        """
         if self._limiter is None:
             self._limiter = trio.CapacityLimiter(self._threads)
         errors: list[Exception] = []

@@ -7,23 +7,26 @@ import sys
 from typing import Protocol
 
 EVENTS_MAX = 256
-"""The number of ready sockets taken from the kernel in one pass."""
+"""The maximum number of ready sockets that the kernel returns in one pass."""
 
 
 class Poll(Protocol):
-    """A set of watched descriptors. No method blocks."""
+    """A set of descriptors that the kernel watches. No method blocks."""
 
     def fileno(self) -> int:
-        """Return the poller's descriptor, which is readable when a watched one is ready."""
+        """Return the poller's descriptor, which is readable when a watched descriptor is ready."""
 
     def watch(self, fd: int, reads: bool, writes: bool) -> None:
-        """Set what a descriptor is watched for. With neither, only errors and hang-ups are reported."""
+        """Set whether a descriptor is watched for reads and writes. Errors and hang-ups are always reported."""
 
     def forget(self, fd: int) -> None:
-        """Stop watching a descriptor. Must be called before it is closed."""
+        """Stop watching a descriptor. The caller does this before it closes the descriptor."""
 
     def ready(self) -> list[tuple[int, int]]:
-        """Return (descriptor, events) of at most `EVENTS_MAX` descriptors; events are the kernel's, for the log."""
+        """Return (descriptor, events) of at most `EVENTS_MAX` ready descriptors.
+
+        Events are the kernel's bits, for the log.
+        """
 
     def close(self) -> None:
         """Close the poller."""

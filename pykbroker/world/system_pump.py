@@ -1,4 +1,4 @@
-"""Moves the bytes of one connected socket: one recv a turn, one send for all ready replies, sendfile for slices."""
+"""The pump of a connected socket: one recv in each pass of the loop, one send for all ready replies."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ from pykbroker.world.system_poll import Poll
 RECV_BYTES = 65536
 MSG_MORE = getattr(socket, "MSG_MORE", 0)
 NOTHING, READS, WRITES = range(3)
-"""Events that a socket is watched for. A connection that is `wants_turn` waits for writes, which are ready at once."""
+"""The events that a socket is watched for.
+
+If `wants_turn` is true, the socket is watched for writes, which are ready at once.
+"""
 
 logger = logging.getLogger(__name__)
 
 
 class SocketPump:
-    """The pump of one socket. While the peer takes no more bytes, the socket is watched for writes and not read."""
+    """The pump of one socket. While the socket does not accept more bytes, it is watched for writes and not read."""
 
     __slots__ = ("_poll", "_pumps", "_socket", "_watched", "connection", "fd")
 
@@ -31,20 +34,23 @@ class SocketPump:
         self.connection: ConnectionMachine
 
     def start(self, connection: ConnectionMachine) -> None:
-        """Start to serve this socket."""
+        """Start to move bytes between the socket and this connection."""
         self.connection = connection
         self._pumps[self.fd] = self
         self._poll.watch(self.fd, False, False)
         self._settle(connection)
 
     def turn(self) -> None:
-        """Serve a ready socket: send unsent output, else resume handling of received bytes, else read once."""
+        """Serve a ready socket.
+
+        Send unsent output if there is some; otherwise resume the handling of received bytes; otherwise read once.
+        """
         connection = self.connection
         try:
             if self._watched == READS:
                 if connection.wants_input:
                     self._read(connection)
-            elif self._watched == NOTHING:  # an error or a hang-up is all that is reported then
+            elif self._watched == NOTHING:  # only an error or a hang-up is reported then
                 connection.ended = True
             elif connection.out:
                 self._send(connection)
@@ -59,7 +65,7 @@ class SocketPump:
             self._broke(error)
 
     def flush(self) -> None:
-        """Send ready output outside a turn. Does nothing if the socket is closed."""
+        """Send ready output although the socket was not reported as ready. Do nothing if the socket is closed."""
         if self._pumps.get(self.fd) is self:
             try:
                 self._settle(self.connection)
@@ -82,7 +88,7 @@ class SocketPump:
             if data:
                 connection.received(data)
                 return
-        else:  # a local name for `room` would keep it alive when the connection replaces it
+        else:  # a local variable for `room` would keep the buffer alive when the connection replaces it
             size = self._socket.recv_into(connection.room)
             if size:
                 connection.filled(size)
@@ -104,7 +110,7 @@ class SocketPump:
             self._watched = watched
 
     def _send(self, connection: ConnectionMachine) -> None:
-        """Send as much as the socket takes. Notify the connection when earlier unsent output is gone."""
+        """Send as much as the socket takes. Notify the connection when previously unsent output is sent."""
         out = connection.out
         try:
             data = b"".join(out) if len(out) > 1 else out[0]  # type: ignore[arg-type]
@@ -132,7 +138,7 @@ class SocketPump:
             return 0
 
     def _send_slices(self, out: list[Buffer | FileSlice]) -> None:
-        """Send runs of buffers by send and file slices by sendfile, until the socket takes no more."""
+        """Send buffers by sendmsg and file slices by sendfile until the socket takes no more."""
         while out:
             run = next((i for i, part in enumerate(out) if isinstance(part, FileSlice)), len(out))
             if run:
@@ -145,7 +151,7 @@ class SocketPump:
                 return
 
     def _send_file(self, out: list[Buffer | FileSlice]) -> bool:
-        """Send some of the slice that is first in `out`, and return whether the socket may take more."""
+        """Send the slice that is first in `out` by sendfile, and return whether the socket may take more."""
         part = out[0]
         assert isinstance(part, FileSlice)
         try:

@@ -1,7 +1,9 @@
-"""The fsyncs of one disk, in few threads: a hop to a thread costs more than an fsync that shares one with others.
+"""The fsyncs of one disk, in a few threads.
 
-1. Syncs that wait while all threads are busy go to the next free thread together.
-2. Two callers that sync the same subject, before either sync has begun, share one fsync, which covers both writes.
+A thread runs several fsyncs, since a call in a thread may cost more than the fsync.
+
+1. Fsyncs that wait while all threads are busy are run together by the next free thread.
+2. Two callers that sync the same file before the fsync has begun share one fsync, which covers the writes of both.
 """
 
 from __future__ import annotations
@@ -14,10 +16,10 @@ import trio
 from pykbroker.world.off_loop import OffLoop
 
 Subject = tuple[str, ...] | int
-"""The files of a sync: by their paths, or one file by its descriptor."""
+"""The files of an fsync: their paths, or the descriptor of one file."""
 THREADS_MAX = 8
 SYNCS_MAX = 64
-"""The number of syncs in one hop to a thread. Their callers go on when the last of them has ended."""
+"""The maximum number of fsyncs in one call in a thread. Their callers continue when the last of them has ended."""
 
 
 class Sync:
@@ -31,7 +33,7 @@ class Sync:
         self.failure: Exception | None = RuntimeError("it did not run")
 
     def run(self) -> None:
-        """Run in a thread and note a failure."""
+        """Run the fsync and note its failure. A thread calls this."""
         try:
             self.function(self.subject)
             self.failure = None
@@ -40,7 +42,7 @@ class Sync:
 
 
 class Syncs:
-    """The syncs that wait for a thread, by subject, oldest first."""
+    """The fsyncs that wait for a thread, by subject, oldest first."""
 
     def __init__(self, off_loop: OffLoop) -> None:
         self._off_loop = off_loop
@@ -48,9 +50,10 @@ class Syncs:
         self._threads = 0
 
     async def __call__(self, function: Callable[[Any], None], subject: Subject) -> None:
-        """Call `function(subject)` in a thread and wait until it has ended, even if the caller is cancelled.
+        """Call `function(subject)` in a thread and wait until the call has ended, even if the caller is cancelled.
 
-        OSError: `function` raised it. RuntimeError: `function` raised another error, or no thread could be started.
+        Raise the OSError that `function` raised. Raise RuntimeError if `function` raised another error, or if no thread
+        could be started.
         """
         sync = self._waiting.get(subject)
         if sync is None:
@@ -81,12 +84,12 @@ class Syncs:
             self._threads -= 1
 
     def _take(self) -> list[Sync]:
-        """Take a share of the waiting syncs, so that each thread gets some."""
+        """Remove and return a part of the waiting fsyncs, so that each free thread gets some."""
         count = min(SYNCS_MAX, -(-len(self._waiting) // THREADS_MAX))
         return [self._waiting.pop(subject) for subject in list(self._waiting)[:count]]
 
 
 def run_all(syncs: list[Sync]) -> None:
-    """Run the syncs one after the other."""
+    """Run the fsyncs one after the other."""
     for sync in syncs:
         sync.run()

@@ -1,4 +1,4 @@
-"""A worker in a child process: messages go through pipes, each preceded by its size."""
+"""A worker in a child process. Messages pass through pipes, each preceded by its size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class SystemWorker:
         self._process = process
 
     async def ask(self, message: bytes) -> bytes:
-        """Send a message and return the reply. After a cancelled call, the worker must not be asked again."""
+        """Send a message and return the reply. After a cancelled call, the worker must not be used again."""
         assert self._process.stdin is not None
         try:
             await self._process.stdin.send_all(len(message).to_bytes(SIZE_BYTES, "big") + message)
@@ -44,11 +44,14 @@ class SystemWorker:
 
 
 class SystemWorkers:
-    """The starter of worker processes, which have a lower priority than this one."""
+    """The starter of worker processes, which have a lower priority than the broker's process."""
 
     @asynccontextmanager
     async def start(self, machine: type[ByteMachine]) -> AsyncIterator[SystemWorker]:
-        """Start a worker process. It ends with this process, even if this process is killed. WorkerGone."""
+        """Start a worker process, which ends when the broker's process ends.
+
+        Raise WorkerGone if it cannot be started.
+        """
         command = [sys.executable, "-P", "-m", PROGRAM, machine.__module__, machine.__qualname__]
         try:
             process = await trio.lowlevel.open_process(

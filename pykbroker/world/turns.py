@@ -1,6 +1,7 @@
-"""Time-slicing of the event loop: long work runs in shares, and all long work together gets one share at a time.
+"""Time slices of the event loop: long work runs one slice (share) at a time, and other tasks run between two slices.
 
-Long work is a generator that yields where other tasks may run. Work that fits in its first share is done at once.
+Long work is a generator that yields where other tasks may run. Work that ends within its first slice delays no other
+task.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ import trio
 T = TypeVar("T")
 
 SHARE_NS = 4_000_000
-"""The time for which one request may keep the loop at once."""
+"""The duration of a time slice."""
 STEPS_A_LOOK = 16
-"""The number of steps between two readings of the clock."""
+"""The number of generator steps between two readings of the clock."""
 
 
 class Unfinished(Enum):
-    """The type of `UNFINISHED`, which stands for a result that does not exist yet."""
+    """The type of `UNFINISHED`, the result of work that has not ended."""
 
     UNFINISHED = 1
 
 
 def advance(steps: Generator[None, None, T], ticks: Callable[[], int]) -> T | Unfinished:
-    """Run one share and return the result, or UNFINISHED. `ticks` returns nanoseconds."""
+    """Run one time slice and return the result or UNFINISHED. `ticks` returns the ns of a monotonic clock."""
     ends_at = ticks() + SHARE_NS
     try:
         while True:
@@ -40,18 +41,21 @@ def advance(steps: Generator[None, None, T], ticks: Callable[[], int]) -> T | Un
 
 
 class Turns:
-    """The scheduler of one broker's long work. `ticks` returns the nanoseconds of a monotonic clock."""
+    """The scheduler of a broker's long work, which runs one time slice at a time.
+
+    `ticks` returns the ns of a monotonic clock.
+    """
 
     def __init__(self, ticks: Callable[[], int]) -> None:
         self.ticks = ticks
         self._turn = trio.Lock()
 
     def begin(self, steps: Generator[None, None, T]) -> T | Unfinished:
-        """Run one share at once and return the result, or UNFINISHED."""
+        """Run one time slice at once and return the result or UNFINISHED."""
         return advance(steps, self.ticks)
 
     async def walk(self, steps: Generator[None, None, Any]) -> Any:
-        """Run to the end, letting other tasks run after each share, and return the result."""
+        """Run the work to its end and return its result. Other tasks run after each time slice."""
         result: Any = Unfinished.UNFINISHED
         while result is Unfinished.UNFINISHED:
             async with self._turn:
@@ -59,6 +63,6 @@ class Turns:
         return result
 
     async def through(self, steps: Generator[None, None, Any]) -> Any:
-        """Run one share at once, the rest as `walk` does, and return the result."""
+        """Run one time slice at once and the rest as `walk` does, and return the result."""
         result = advance(steps, self.ticks)
         return await self.walk(steps) if result is Unfinished.UNFINISHED else result

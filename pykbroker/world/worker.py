@@ -1,4 +1,4 @@
-"""The seam for long computation that must leave the loop its CPU core: a machine in a process of its own."""
+"""The seam for long computation: a state machine in a separate process, which leaves the event loop its CPU core."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Protocol
 
 
 class WorkerGone(Exception):
-    """The error of a worker whose process ended or could not be started. Its state is lost."""
+    """An error of a worker whose process ended or could not be started. The state of the worker is lost."""
 
 
 class ByteMachine(Protocol):
-    """The machine that a worker runs. It is constructed without arguments, by its class name."""
+    """The state machine that a worker runs. The worker constructs it without arguments."""
 
     def handle(self, message: bytes) -> bytes:
         """Return the reply to one message."""
 
 
 class Worker(Protocol):
-    """A machine in another process. One task uses it at a time."""
+    """A state machine in another process. One task uses it at a time."""
 
     async def ask(self, message: bytes) -> bytes:
-        """Return the machine's reply. WorkerGone: the process has ended."""
+        """Return the state machine's reply to a message. Raise WorkerGone if the process has ended."""
 
 
 class Workers(Protocol):
     """The starter of workers."""
 
     def start(self, machine: type[ByteMachine]) -> AbstractAsyncContextManager[Worker]:
-        """Start a worker that ends with the context. WorkerGone: it cannot be started."""
+        """Start a worker that ends with the `async with` block. Raise WorkerGone if it cannot be started."""

@@ -1,6 +1,6 @@
-"""A worker's process: constructs the machine of the given module and class, and replies to messages.
+"""The program of a worker's process. It constructs the state machine of the given class, and replies to messages.
 
-Run as a program. It ends without an error when its pipes are closed, since its parent has then ended.
+It ends without an error when its pipes are closed, since its parent has then ended.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NICENESS = 10
 
 
 def answer(module: str, name: str, incoming: BinaryIO, outgoing: BinaryIO) -> None:
-    """Reply to messages until `incoming` ends, even inside a message, or the reader of `outgoing` has closed it.
+    """Reply to messages until `incoming` ends, even within a message, or until the reader of `outgoing` has closed it.
 
     Each message and each reply is preceded by its size.
     """
@@ -34,9 +34,10 @@ def answer(module: str, name: str, incoming: BinaryIO, outgoing: BinaryIO) -> No
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGTERM):  # terminals and service managers send them to parent and child
-        signal.signal(number, signal.SIG_IGN)  # the parent ends the child
+    # terminals and service managers send these signals to parent and child
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)  # the child ends when the parent closes its pipes
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     answer(sys.argv[1], sys.argv[2], sys.stdin.buffer, sys.stdout.buffer)
-    os._exit(0)  # a normal exit would write the broken pipe's buffer again, and fail
+    os._exit(0)  # a normal exit would flush the buffer of the broken pipe again, and fail

@@ -1,4 +1,4 @@
-"""The seams of one broker, built once and handed out one by one."""
+"""The seams of one broker to its machine, which are created once at start."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class World(msgspec.Struct, frozen=True):
     disks: tuple[Disk, ...]
     net: Net
     wall_ms: Callable[[], int]
-    """Milliseconds since 1970, for timestamps of records, never for deadlines."""
+    """A function that returns milliseconds since 1970, for timestamps of records, never for deadlines."""
     ticks_ns: Callable[[], int]
-    """Nanoseconds of a monotonic clock, for measuring durations."""
+    """A function that returns the nanoseconds of a monotonic clock, for measuring durations."""
     off_loop: OffLoop
     workers: Workers
     rng: random.Random
     open_files_max: int = 1 << 20
-    """The number of descriptors that the process may have open for files and connections."""
+    """The maximum number of descriptors that the process may have open for files and connections."""
