@@ -17,7 +17,7 @@ from pykbroker.console.text import CONTENT_TYPE
 PLAIN = "text/plain; charset=utf-8"
 HTML = "text/html; charset=utf-8"
 BODY_BYTES_MAX = 1 << 18
-"""The part of a long body that is written at once."""
+"""The maximum number of bytes of a long response body that are written at once."""
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ async def serve(descriptor: int, observer: Observer, is_stopping: Callable[[], b
 
 
 def quiet() -> logging.Logger:
-    """Return a logger for hypercorn that drops the messages about hypercorn's start."""
+    """Return a logger for hypercorn that drops the messages of hypercorn's start."""
     of_http = logging.getLogger(f"{__name__}.http")
     of_http.setLevel(logging.WARNING)
     return of_http
@@ -53,7 +53,7 @@ class ConsoleEndpoint:
         self._observer, self._is_stopping = observer, is_stopping
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Serve one request. The server's lifespan events are ignored."""
+        """Serve one HTTP request. Lifespan events of the server are ignored."""
         if scope["type"] == "lifespan":
             for kind in ("startup", "shutdown"):
                 await receive()
@@ -96,4 +96,4 @@ PAGES: dict[str, tuple[str, Callable[[ConsoleEndpoint], Awaitable[Page]]]] = {
     "/healthz": ("whether the event loop of the broker runs", ConsoleEndpoint._live),
     "/readyz": ("whether the broker serves clients and no partition is offline", ConsoleEndpoint._ready),
 }
-"""The pages by path: what they show, and the method that makes them."""
+"""The pages by path: (description, method that creates the page)."""

@@ -1,4 +1,4 @@
-"""The text of a scrape: all metrics, collected and rendered in time slices of the event loop."""
+"""The text of a scrape: all metrics in Prometheus' text format. It is created in time slices of the event loop."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pykbroker.core.version import VERSION
 
 
 async def exposition(observer: Observer) -> bytes:
-    """Return all metrics of the broker, its topics, its groups and its process."""
+    """Return all metrics of the broker, its topics, its groups and its process, in Prometheus' text format."""
     found = await observer.statistics()
     process = ProcessCollector(registry=CollectorRegistry(auto_describe=False)).collect()
     metrics = chain(broker_metrics(found), process)
@@ -30,7 +30,7 @@ async def exposition(observer: Observer) -> bytes:
 
 
 def broker_families(brokers: int) -> Iterator[Family]:
-    """Yield the metrics of the software and of the cluster."""
+    """Yield the metrics with the software versions and with the number of brokers."""
     yield Family(
         "pykbroker_build_info",
         "gauge",

@@ -9,7 +9,10 @@ if TYPE_CHECKING:
 
 
 def readiness(found: BrokerStatistics, *, is_stopping: bool) -> tuple[int, str]:
-    """Return an HTTP status and its explanation: 200 if the broker serves clients and no partition is offline."""
+    """Return (HTTP status, explanation).
+
+    The status is 200 if the broker serves clients and no partition is offline, and 503 otherwise.
+    """
     failed = [directory.path for directory in found.directories if directory.failed]
     if is_stopping:
         return 503, "The broker is stopping.\n"

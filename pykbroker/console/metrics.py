@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NS = 1e-9
 BUCKET_NS_FIRST = 1024
 BUCKETS_SHOWN = range(0, 25, 2)
-"""The exponents of the histogram buckets, from 1 us to 17 s, each four times as long as the one before."""
+"""The exponents of the histogram buckets, from 1 us to 17 s. Each bucket is four times as long as the previous one."""
 
 
 def broker_metrics(found: BrokerStatistics) -> Iterator[Metric]:
@@ -35,7 +35,7 @@ def requests(routes: Iterable[RouteStatistics]) -> Iterator[Metric]:
     labels = ["api", "version"]
     counted: list[tuple[str, str, Callable[[RouteStatistics], float]]] = [
         ("requests", "Requests that were answered", lambda route: route.count),
-        ("request_errors", "Requests that were refused as a whole by one error code", lambda route: route.errors),
+        ("request_errors", "Requests that failed as a whole with one error code", lambda route: route.errors),
         ("request_bytes", "Bytes of requests received", lambda route: route.bytes_in),
         ("response_bytes", "Bytes of responses", lambda route: route.bytes_out),
         (
@@ -64,7 +64,7 @@ def requests(routes: Iterable[RouteStatistics]) -> Iterator[Metric]:
 
 
 def durations(routes: Iterable[RouteStatistics]) -> HistogramMetricFamily:
-    """Return the durations of each API, all versions together."""
+    """Return the histogram of request durations by API. All versions of an API are counted together."""
     family = HistogramMetricFamily(
         "pykbroker_request_seconds", "Seconds from the arrival of a request to its response", labels=["api"]
     )
@@ -96,7 +96,7 @@ def connections(found: BrokerStatistics) -> Iterator[Metric]:
     yield counter("connections_accepted", "Connections that were accepted", server.connections_accepted)
     yield counter(
         "connections_refused",
-        "Connections that were refused because their address had max.connections.per.ip connections",
+        "Connections that were refused because their address reached max.connections.per.ip",
         server.connections_refused,
     )
     closed = CounterMetricFamily(
@@ -107,7 +107,7 @@ def connections(found: BrokerStatistics) -> Iterator[Metric]:
     yield closed
     yield counter(
         "accept_waits",
-        "Pauses in accepting connections, for a rate limit or a lack of descriptors",
+        "Pauses in accepting connections because of a limit or a lack of file descriptors",
         server.accept_waits,
     )
     yield gauge("requests_waiting", "Requests that are being handled", server.requests_waiting)
@@ -118,7 +118,7 @@ def connections(found: BrokerStatistics) -> Iterator[Metric]:
     yield gauge("fetch_session_partitions", "Partitions in incremental fetch sessions", sessions.partitions)
     yield counter("fetch_session_evictions", "Fetch sessions that were evicted for new ones", sessions.evictions)
     yield counter("loop_idle_seconds", "Seconds in which the event loop waited", net.idle_ns * NS)
-    yield counter("loop_steps", "Steps of the event loop, from one wait to the next", net.steps)
+    yield counter("loop_steps", "Steps of the event loop, each between two waits for I/O", net.steps)
     yield counter("loop_steps_slow", "Steps of the event loop that took longer than 20 ms", net.steps_slow)
     yield counter("loop_busy_seconds", "Seconds in all steps of the event loop", net.step_ns * NS)
     yield gauge(
@@ -168,7 +168,7 @@ def cluster(found: BrokerStatistics) -> Iterator[Metric]:
     yield gauge("cluster_partitions", "Partitions in the cluster", controller.partitions)
     yield gauge("metadata_epoch", "Leader epoch of the metadata log", controller.epoch)
     yield gauge("metadata_offset", "Offset of the last applied record of the metadata log", controller.offset)
-    yield gauge("metadata_changes_waiting", "Metadata changes that are not committed", controller.waiting)
+    yield gauge("metadata_changes_waiting", "Metadata changes that are not committed yet", controller.waiting)
 
 
 def gauge(name: str, documentation: str, value: float) -> Metric:

@@ -1,4 +1,4 @@
-"""The door to the broker whose metrics the console serves."""
+"""The interface to the broker whose metrics the console serves."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ T = TypeVar("T")
 
 
 class Observer(Protocol):
-    """A source of metrics. `pykbroker.broker.BrokerObserver` matches it."""
+    """A source of metrics. `pykbroker.broker.BrokerObserver` implements it."""
 
     async def statistics(self) -> BrokerStatistics:
-        """Return the current counters of the whole broker."""
+        """Return the current statistics of the broker."""
 
     async def topics(self) -> TopicsStatistics:
-        """Return the counters and offsets of the topics."""
+        """Return the counters and offsets of the topics on this broker."""
 
     async def groups(self) -> GroupsStatistics:
-        """Return the members and offsets of the groups."""
+        """Return the members and offsets of the groups on this broker."""
 
     async def in_slices(self, steps: Steps[T]) -> T:
-        """Run steps in time slices of the event loop."""
+        """Run the generator `steps` in time slices of the event loop, and return its result."""

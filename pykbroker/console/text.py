@@ -1,4 +1,4 @@
-"""Prometheus' text format, rendered in steps that are short enough for the event loop."""
+"""Prometheus' text format. It is rendered in steps that are short enough for the event loop."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from prometheus_client.metrics_core import Metric
 from pykbroker.core.steps import Steps
 
 LINES_A_STEP = 16
-"""Lines that are rendered in one step, in about 30 us."""
+"""The number of lines that are rendered in one step. They take about 30 us."""
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Family(NamedTuple):
-    """A metric: its kind ("counter" or "gauge"), its HELP text, and its samples as (labels in text form, value)."""
+    """A metric family: its kind ("counter" or "gauge"), its HELP text, and its samples as (labels as text, value)."""
 
     name: str
     kind: str
@@ -25,7 +25,7 @@ class Family(NamedTuple):
 
 
 def labels(**values: object) -> str:
-    """Return labels in text form."""
+    """Return labels in Prometheus' text format."""
     return "{" + ",".join(f'{name}="{escaped(str(value))}"' for name, value in values.items()) + "}"
 
 
@@ -35,7 +35,7 @@ def escaped(value: str) -> str:
 
 
 def family_lines(family: Family) -> Iterator[str]:
-    """Yield the lines of a family."""
+    """Yield the lines of a metric family."""
     name = family.name
     yield f"# HELP {name} {family.documentation}\n# TYPE {name} {family.kind}\n"
     for text, value in family.samples:
@@ -51,7 +51,7 @@ def metric_lines(metric: Metric) -> Iterator[str]:
 
 
 def rendered(lines: Iterator[str]) -> Steps[bytes]:
-    """Return all lines as one text."""
+    """Join all lines into one text, and yield after every `LINES_A_STEP` lines so that other tasks can run."""
     parts = list[bytes]()
     while some := "".join(islice(lines, LINES_A_STEP)):
         parts.append(some.encode())

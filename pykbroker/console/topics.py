@@ -1,4 +1,4 @@
-"""Metrics of topics and groups, under the names that Kafka's JMX exporter and kafka_exporter give them."""
+"""The metrics of topics and groups, with the names that they have in Kafka's JMX exporter and in kafka_exporter."""
 
 from __future__ import annotations
 
@@ -15,43 +15,49 @@ if TYPE_CHECKING:
 TRAFFIC: tuple[tuple[str, str, Callable[[TopicTraffic], int]], ...] = (
     (
         "messagesin",
-        "Records appended, by topic; without a topic: all topics, deleted ones included",
+        "Records appended, by topic; the series without a topic counts all topics, including deleted ones",
         lambda traffic: traffic.messages_in,
     ),
     (
         "bytesin",
-        "Bytes of record batches appended, by topic; without a topic: all topics, deleted ones included",
+        "Bytes of record batches appended, by topic; the series without a topic counts all topics, including"
+        " deleted ones",
         lambda traffic: traffic.bytes_in,
     ),
     (
         "bytesout",
-        "Bytes of record batches sent to consumers, by topic; without a topic: all topics, deleted ones included",
+        "Bytes of record batches sent to consumers, by topic; the series without a topic counts all topics,"
+        " including deleted ones",
         lambda traffic: traffic.bytes_out,
     ),
     (
         "totalproducerequests",
-        "Batches that the broker appended or refused, by topic; without a topic: all topics, deleted ones included",
+        "Batches that the broker appended or refused, by topic; the series without a topic counts all"
+        " topics, including deleted ones",
         lambda traffic: traffic.appends + traffic.appends_refused,
     ),
     (
         "failedproducerequests",
-        "Batches that the broker refused with an error that Kafka counts as unexpected, by topic; without a topic: all"
-        " topics, deleted ones included",
+        "Batches that the broker refused with an error that Kafka counts as unexpected, by topic; the series"
+        " without a topic counts all",
+        " topics, including deleted ones",
         lambda traffic: traffic.appends_failed,
     ),
     (
         "totalfetchrequests",
-        "Fetch requests that read the topic, by topic; without a topic: the sum over all topics, deleted ones included",
+        "Fetch requests that read the topic, by topic; the series without a topic counts all topics,"
+        " including deleted ones",
         lambda traffic: traffic.fetches,
     ),
     (
         "failedfetchrequests",
-        "Reads of a partition that failed with an error that Kafka counts as unexpected, by topic; without a topic:"
-        " all topics, deleted ones included",
+        "Reads of a partition that failed with an error that Kafka counts as unexpected, by topic; the"
+        " series without a topic",
+        " counts all topics, including deleted ones",
         lambda traffic: traffic.fetches_failed,
     ),
 )
-"""Name, HELP text and value of each counter of `BrokerTopicMetrics`."""
+"""The name, HELP text and value of each counter of Kafka's `BrokerTopicMetrics`."""
 
 
 def topic_families(found: TopicsStatistics) -> Iterator[Family]:
@@ -86,7 +92,7 @@ def topic_families(found: TopicsStatistics) -> Iterator[Family]:
 
 
 def traffic_samples(found: TopicsStatistics, value: Callable[[TopicTraffic], int]) -> Iterator[tuple[str, int]]:
-    """Yield a counter for all topics together, without a label, and then for each topic."""
+    """Yield (labels, value) of a counter: first the total of all topics, without labels, then each topic."""
     yield "", value(found.total)
     for topic in found.topics:
         yield labels(topic=topic.name), value(topic.traffic)
