@@ -1,4 +1,4 @@
-"""A broker on a simulated machine: its start, its end, and its log lines."""
+"""A broker on a simulated machine: its start, its stop, and its log lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ START_S_MAX = STOP_S_MAX = 60.0
 
 
 class BrokerNode:
-    """A broker that is started and stopped on a simulated machine. `exits` lists errors that its machine has caused."""
+    """A broker that is started and stopped on a simulated machine.
+
+    `exits` has the errors that ended the broker because of simulated faults.
+    """
 
     def __init__(self, machine: SimMachine, settings: Settings, oddities: list[str]) -> None:
         self.machine, self._settings, self._oddities = machine, settings, oddities
@@ -29,17 +32,17 @@ class BrokerNode:
 
     @property
     def serving(self) -> bool:
-        """Whether the broker is up and accepts requests."""
+        """Whether the broker runs and accepts requests."""
         return self.machine.is_up and self._up.is_set()
 
     def start(self) -> None:
-        """Boot the machine with a broker, unless one is up."""
+        """Start a broker on the machine, unless one runs."""
         if not self.machine.is_up:
             self._stop, self._up = trio.Event(), trio.Event()
             self.machine.boot(self._live)
 
     async def wait_serving(self) -> None:
-        """Wait until the broker serves; restart it if it stopped because of its disk."""
+        """Wait until the broker accepts requests. Restart it if it stopped because of a disk fault."""
         with trio.move_on_after(START_S_MAX):
             while not self.serving:
                 self.start()
@@ -49,7 +52,7 @@ class BrokerNode:
         self._oddities.append(f"the broker does not start within {START_S_MAX:.0f} s: {self.exits[-1:]}")
 
     async def stop(self) -> None:
-        """Stop the broker in order. It may be killed meanwhile."""
+        """Shut down the broker cleanly. It may be killed during the shutdown."""
         self._stop.set()
         with trio.move_on_after(STOP_S_MAX):
             await self.machine.process.gone.wait()
@@ -91,7 +94,7 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 
 
 class LogWatch(logging.Handler):
-    """A log handler that traces each line, reports a traceback as an oddity, and keeps errors."""
+    """A log handler that traces each line, reports a traceback as a finding, and keeps the errors."""
 
     def __init__(self, simulation: Simulation, oddities: list[str]) -> None:
         super().__init__(logging.INFO)
@@ -111,7 +114,7 @@ class LogWatch(logging.Handler):
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Receive the log records of this process's brokers while the block runs."""
+        """Receive the log records of all simulated brokers while the block runs."""
         logger = logging.getLogger("pykbroker")
         level = logger.level
         logger.addHandler(self)

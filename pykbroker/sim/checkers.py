@@ -1,4 +1,4 @@
-"""The checks of a history: what a log may never return to clients. The classes are those of Jepsen's Kafka workload."""
+"""The checks of a history against the guarantees of a log. The anomalies are those of Jepsen's Kafka workload."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pykbroker.sim.history import CONTROL, UNKNOWN_OFFSET, History, Place, PollR
 
 
 class Anomaly(NamedTuple):
-    """A violation of a guarantee. `kind` is one of the names below."""
+    """A violation of a guarantee. `kind` is the name of the anomaly."""
 
     kind: str
     place: Place
@@ -19,7 +19,10 @@ class Anomaly(NamedTuple):
 
 
 class Logs(NamedTuple):
-    """The records seen of each partition, those of the final complete read, and where each was seen first."""
+    """The records of each partition as clients have seen them.
+
+    They have the response that returned each record first, and the final complete read.
+    """
 
     seen: dict[Place, dict[int, set[bytes]]]
     final: dict[Place, dict[int, bytes]]
@@ -27,9 +30,9 @@ class Logs(NamedTuple):
 
 
 def check(history: History, final: Iterable[PollResult]) -> list[Anomaly]:
-    """Return every anomaly. `final`: each partition read from its first to its last offset, after the faults ended.
+    """Return every anomaly in a history. `final` has the complete read of each partition after the last fault.
 
-    A partition without such a reading is not checked for what only the reading can show.
+    A partition without a complete read is checked only against the other responses.
     """
     logs = _logs(history, final)
     return [
@@ -71,7 +74,7 @@ def _check_offsets(logs: Logs) -> Iterator[Anomaly]:
 
 
 def _check_acknowledged(history: History, logs: Logs) -> Iterator[Anomaly]:
-    """Find acknowledged values that are missing, or not at the offset of the acknowledgement."""
+    """Find acknowledged values that are missing, or that are not at the offset of the acknowledgement."""
     for send in history.sends:
         if send.outcome is not SendOutcome.ACKNOWLEDGED or send.place not in logs.final:
             continue
@@ -85,7 +88,7 @@ def _check_acknowledged(history: History, logs: Logs) -> Iterator[Anomaly]:
 
 
 def _check_origin(history: History, logs: Logs) -> Iterator[Anomaly]:
-    """Find values that nobody sent, that were sent elsewhere or refused, and values that disappeared."""
+    """Find values that no producer sent to the partition, values that were refused, and values that disappeared."""
     outcomes = {(send.place, value): send.outcome for send in history.sends for value in send.values}
     for place, entries in logs.seen.items():
         final = logs.final.get(place)
@@ -101,7 +104,7 @@ def _check_origin(history: History, logs: Logs) -> Iterator[Anomaly]:
 
 
 def _check_order(history: History, logs: Logs) -> Iterator[Anomaly]:
-    """Find values of one producer that stand in another order than it sent them."""
+    """Find values of one producer that are in another order than the producer sent them."""
     last: dict[tuple[str, Place], int] = {}
     for send in history.sends:
         for value in send.values:
@@ -115,7 +118,7 @@ def _check_order(history: History, logs: Logs) -> Iterator[Anomaly]:
 
 
 def _check_polls(history: History) -> Iterator[Anomaly]:
-    """Find polls that skip an offset after the one that was fetched."""
+    """Find polls that skip an offset."""
     for poll in history.polls:
         expected = poll.offset
         for offset, value in poll.found:
@@ -126,7 +129,7 @@ def _check_polls(history: History) -> Iterator[Anomaly]:
 
 
 def _check_high_watermarks(polls: list[PollResult]) -> Iterator[Anomaly]:
-    """Find a high watermark below one that was returned before the request was sent."""
+    """Find a high watermark below a high watermark that was returned before the request was sent."""
     received: dict[Place, tuple[list[float], list[int]]] = defaultdict(lambda: ([], []))
     for poll in sorted(polls, key=lambda poll: poll.ended_s):
         times, highest = received[poll.place]

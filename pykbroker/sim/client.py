@@ -1,4 +1,4 @@
-"""A simulated client's connection to its broker: requests in any version that both sides support."""
+"""A simulated client's connection to a broker. It sends requests in random supported versions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RECONNECT_BACKOFF_MS, RECONNECT_BACKOFF_MS_MAX = 300, 1000
 
 
 class Again(Exception):
-    """The error of a broker that cannot answer now. The client repeats its session on another connection."""
+    """An error for a broker that cannot serve a request now. The client starts a new session on another connection."""
 
 
 LOST = (OSError, Disconnected, Again, trio.TooSlowError)
@@ -46,16 +46,19 @@ TEMPORARY = frozenset(
         ErrorCode.REQUEST_TIMED_OUT,
     }
 )
-"""Retriable errors. Some of them leave open whether the request was carried out."""
+"""The retriable error codes. After some of them, it is unknown whether the request was carried out."""
 ANSWER_S = 8.0
 METADATA_VERSION, COORDINATOR_VERSION = 12, 4
 GROUP, TRANSACTION = 0, 1
-"""Kinds of coordinator."""
+"""The key types of FindCoordinator."""
 VERSION_MAX = 2**15 - 1
 
 
 class SimConnection:
-    """A connection to the broker, for one session of a client. `topic_ids` by name, and `topic_names` by id."""
+    """A connection to the broker, for one session of a client.
+
+    `topic_ids` has the topic ids by name, and `topic_names` the reverse.
+    """
 
     def __init__(self, connection: BrokerConnection, dice: Random) -> None:
         self._connection, self.dice = connection, dice
@@ -63,7 +66,7 @@ class SimConnection:
         self.topic_names: dict[bytes, str] = {}
 
     async def describe(self, topics: list[str]) -> None:
-        """Ask for the ids of these topics. LOST."""
+        """Request the ids of these topics. Raise an error of LOST."""
         asked = MetadataRequest(
             topics=[MetadataRequestTopic(name=topic) for topic in topics], allow_auto_topic_creation=False
         )
@@ -72,7 +75,7 @@ class SimConnection:
         self.topic_names = {topic_id: name for name, topic_id in self.topic_ids.items()}
 
     def topic_id(self, topic: str) -> bytes:
-        """Return the id of a topic as of `describe`, NIL if the topic did not exist."""
+        """Return the id of a topic at the time of `describe`, or NIL if the topic did not exist."""
         return self.topic_ids.get(topic, NIL)
 
     def topic_named(self, topic: str, topic_id: bytes) -> str:
@@ -85,33 +88,36 @@ class SimConnection:
         return self.dice.randint(max(ours.first, theirs.first, first), min(ours.last, theirs.last, last))
 
     def ask_nowait(self, request: Request[R], version: int) -> PendingResponse[R]:
-        """Send a request, and return what `response` waits for. LOST."""
+        """Send a request, and return its pending response. Raise an error of LOST."""
         with invalid_responses_reported():
             return self._connection.ask_nowait(request, version)
 
     async def response(self, pending: PendingResponse[R]) -> R:
-        """Wait for the response to a request. LOST: the connection ended, or it took too long."""
+        """Wait for the response to a request.
+
+        Raise an error of LOST if the connection ended or the response took too long.
+        """
         with trio.fail_after(ANSWER_S), invalid_responses_reported():
             return await self._connection.response(pending)
 
     async def ask(self, request: Request[R], version: int) -> R:
-        """Send a request and wait for its response. LOST: as in `response`."""
+        """Send a request and wait for its response. Raise an error of LOST as `response` does."""
         return await self.response(self.ask_nowait(request, version))
 
     async def send(self, request: Request[Any], version: int) -> None:
-        """Send a request that has no response. LOST."""
+        """Send a request that has no response. Raise an error of LOST."""
         with invalid_responses_reported():
             await self._connection.send(request, version)
 
     async def find_coordinator(self, key: str, key_type: int) -> None:
-        """Wait until the broker can coordinate a group or a transactional id. Again: it cannot now."""
+        """Require that the broker coordinates a group or a transactional id. Raise Again if it does not now."""
         answer = await self.ask(FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type), COORDINATOR_VERSION)
         if code := answer.coordinators[0].error_code:
             raise Again(ErrorCode(code).name)
 
 
 class Dialer:
-    """A client's way to its broker: one connection at a time, with a backoff between two."""
+    """The connector of a client, which opens one connection at a time, with a backoff between two."""
 
     def __init__(self, net: Net, host: str, broker: tuple[str, int], topics: list[str], dice: Random) -> None:
         self._topics, self.dice = topics, dice
@@ -120,7 +126,10 @@ class Dialer:
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[SimConnection]:
-        """Open a connection that has negotiated versions and topics, and close it when the block ends. LOST."""
+        """Open a connection that has negotiated versions and topics, and close it when the block ends.
+
+        Raise an error of LOST.
+        """
         with trio.fail_after(ANSWER_S), invalid_responses_reported():
             connection = await self._reconnecting.connection()
         try:
@@ -133,7 +142,7 @@ class Dialer:
 
 @contextmanager
 def invalid_responses_reported() -> Iterator[None]:
-    """Raise AssertionError for bytes that are no valid response: no simulated fault makes a broker send them."""
+    """Raise AssertionError for bytes that are no valid response, since no simulated fault makes a broker send them."""
     try:
         yield
     except InvalidResponse as error:

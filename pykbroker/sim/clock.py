@@ -1,4 +1,4 @@
-"""Virtual time: when no task can run, trio asks the clock how long to sleep, and the clock runs the next event."""
+"""Virtual time. When no task can run, trio asks the clock how long to sleep, and the clock runs the next event."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVENTS_PER_COLLECTION = 50_000
 
 
 class VirtualClock(trio.abc.Clock):
-    """The clock of a simulation, in seconds since it began. `stuck` is called when no event and no deadline is left."""
+    """The clock of a simulation, in seconds since its start. It calls `stuck` when no event and no deadline is left."""
 
     def __init__(self, stuck: Callable[[], None]) -> None:
         self.now = 0.0
@@ -29,22 +29,22 @@ class VirtualClock(trio.abc.Clock):
         self._idle = 0
 
     def call_at(self, time_s: float, function: Callable[..., None], *args: Any) -> None:
-        """Call a plain function when that time has come and no task is runnable."""
+        """Call a synchronous function at this time, when no task is runnable."""
         heappush(self._agenda, (max(time_s, self.now), next(self._order), function, args))
 
     def call_later(self, delay_s: float, function: Callable[..., None], *args: Any) -> None:
-        """Call a plain function after a delay, as `call_at` does."""
+        """Call a synchronous function after a delay, when no task is runnable."""
         self.call_at(self.now + delay_s, function, *args)
 
     def start_clock(self) -> None:
-        """Start at 0, as `trio.abc.Clock` asks."""
+        """Do nothing: the clock starts at 0."""
 
     def current_time(self) -> float:
         """Return the virtual time in seconds."""
         return self.now
 
     def deadline_to_sleep_time(self, deadline: float) -> float:
-        """Run the next event, or jump to `deadline`, as no task is runnable. Never sleeps."""
+        """Run the next event, or jump to `deadline`, and return 0. trio calls this when no task is runnable."""
         agenda = self._agenda
         if agenda and agenda[0][0] <= deadline:
             self._idle = 0

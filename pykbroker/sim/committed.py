@@ -1,6 +1,6 @@
-"""Reading committed data: the records of a Fetch response without those of aborted transactions.
+"""The filter of read_committed: the records of a Fetch response without those of aborted transactions.
 
-A producer's transaction is aborted from the first offset that the response names to the producer's next marker.
+The response names the first offset of each aborted transaction. The transaction ends at the producer's next marker.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A consumer that reads everything, at times twice, and records what it was given."""
+"""A consumer that reads all records, some of them twice, and records the responses."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ REWIND, REWIND_OFFSETS_MAX = 0.05, 50
 
 
 class NotServed(Again):
-    """The error of a partition that cannot be read now."""
+    """An error for a partition that cannot be read now."""
 
 
 class Consumer:
-    """A consumer that reads `places` from their beginning until cancelled, with read_committed if `committed`."""
+    """A consumer that reads the partitions `places` from their start, with read_committed if `committed` is true."""
 
     def __init__(
         self, name: str, dialer: Dialer, history: History, places: list[Place], *, committed: bool = False
@@ -44,7 +44,7 @@ class Consumer:
         self._positions = dict.fromkeys(places, 0)
 
     async def run(self) -> None:
-        """Read until cancelled."""
+        """Read all partitions until cancelled."""
         while True:
             try:
                 async with self._dialer.connected() as connection:
@@ -84,7 +84,10 @@ async def fetch(
     partition_bytes_max: int,
     committed: bool = False,
 ) -> list[PollResult]:
-    """Send one Fetch from these offsets; leave out partitions with a retriable error. LOST."""
+    """Send one Fetch from these offsets, and return the results without partitions that have a retriable error.
+
+    Raise an error of LOST.
+    """
     version = connection.any_version(ApiKey.FETCH)
     request = FetchRequest(
         max_wait_ms=max_wait_ms,
@@ -133,7 +136,7 @@ async def fetch(
 
 
 def _open(data: PartitionData, poll: PollResult, history: History) -> None:
-    """Add the offsets and values from the poll's offset on."""
+    """Add the records of a response to `poll`, from the poll's offset on."""
     try:
         found = list(batches(data.records or b""))
         for batch in found:
@@ -152,7 +155,7 @@ def _open(data: PartitionData, poll: PollResult, history: History) -> None:
 
 
 async def read_all(connection: SimConnection, place: Place, history: History, *, committed: bool = False) -> PollResult:
-    """Read a partition from its first offset to its end. NotServed, LOST."""
+    """Read a partition from its first offset to its end. Raise NotServed or an error of LOST."""
     latest = await end_offset(connection, place, committed=committed)
     whole = PollResult("last reader", place, 0, [], latest, trio.current_time(), trio.current_time(), committed, 0)
     while whole.next_offset < latest:
@@ -173,7 +176,7 @@ async def read_all(connection: SimConnection, place: Place, history: History, *,
 
 
 async def end_offset(connection: SimConnection, place: Place, *, committed: bool) -> int:
-    """Return the high watermark, or the last stable offset. NotServed, LOST."""
+    """Return the high watermark, or the last stable offset. Raise NotServed or an error of LOST."""
     topic, partition = place
     asked = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=partition, timestamp=LATEST)])
     request = ListOffsetsRequest(isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED, topics=[asked])

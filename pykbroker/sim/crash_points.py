@@ -1,7 +1,8 @@
-"""The points at which the power may fail while a workload runs, and the states in which each may leave the disk.
+"""The points at which the power may fail during a workload, and the possible states of the disk after each failure.
 
-A recording is a list of calls on a volume, and the facts that were known (promised to a client, or intended) after each
-call. Point n is the power failure after n calls: the n-th may be torn, as may all others that no later call has synced.
+A recording is a list of calls on a volume, with the facts that the workload knew after each call: acknowledged to a
+client, or intended. Point n is the power failure after n calls. Any of these calls may be lost or torn, unless a later
+call has synced it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ K = TypeVar("K")
 
 @dataclass(frozen=True)
 class PowerLoss(Generic[K]):
-    """A disk to recover from, and the facts that were known when the power failed."""
+    """A disk after a power failure, and the facts that the workload knew at that time."""
 
     point: int
     number: int
@@ -30,7 +31,10 @@ class PowerLoss(Generic[K]):
 
 
 class Recording(Generic[K]):
-    """A recording of a workload on `volume`, whose content was `start`. The workload notes each fact that it knows."""
+    """A recording of a workload on `volume`, whose initial content was `start`.
+
+    The workload notes each fact that it knows.
+    """
 
     def __init__(self, known: K, start: Volume | None = None) -> None:
         self._start = start or Volume()
@@ -40,12 +44,12 @@ class Recording(Generic[K]):
         self._noted_at, self._known = [0], [known]
 
     def note(self, known: K) -> None:
-        """Record that this is known from the current call on."""
+        """Record that the workload knows this from the current call on."""
         self._noted_at.append(len(self.calls))
         self._known.append(known)
 
     def endings(self, per_point: int, seed: int, points: Iterable[int] | None = None) -> Iterator[PowerLoss[K]]:
-        """Yield `per_point` power losses at each point. `points` ascend; the default is every point."""
+        """Yield `per_point` power losses at each point. `points` ascend. By default they are all points."""
         volume, made = self._begin(), 0
         for point in range(len(self.calls) + 1) if points is None else points:
             for call in self.calls[made:point]:
@@ -55,7 +59,7 @@ class Recording(Generic[K]):
                 yield self._ending(volume, point, number, seed)
 
     def ending(self, point: int, number: int, seed: int) -> PowerLoss[K]:
-        """Return one power loss of `endings` again."""
+        """Return again one of the power losses that `endings` yields."""
         volume = self._begin()
         for call in self.calls[:point]:
             volume.play(call)

@@ -1,6 +1,6 @@
-"""A log directory on a simulated volume: `world.disk` with its faults at hand.
+"""A log directory on a simulated volume: an implementation of `world.disk` with disk faults.
 
-Without faults that take time nothing here waits, so that it also works without a simulation.
+Without faults that take time no call waits, so that the disk also works outside a simulation.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ class DiskFaults:
     sync_fails: float = 0.0
     not_cached: float = 0.0
     wait_s: float = 0.0
-    """Average time of an operation of the device."""
+    """The average duration of an operation of the device, in seconds."""
     stalls: float = 0.0
     happened: dict[str, int] = field(default_factory=dict)
 
     def strike(self, dice: Random, chance: float, kind: str) -> bool:
-        """Whether this fault happens now. A fault that happens is counted."""
+        """Draw whether this fault happens now, and count it if it does."""
         if not chance or dice.random() >= chance:
             return False
         self.count(kind)
@@ -48,7 +48,7 @@ class DiskFaults:
 
 
 class SimFile:
-    """An open file. It lives on when its name is gone."""
+    """An open file. It can be used even after its name was removed."""
 
     __slots__ = ("__weakref__", "_closed", "_disk", "_inode", "_warm", "path", "size")
 
@@ -74,7 +74,7 @@ class SimFile:
         return self.size
 
     def _append_into(self, room: int, whole: bytes) -> None:
-        """Write as much as fits on a full disk, then truncate it again."""
+        """Write as much as fits on a full disk, then truncate the file again, as a failed append does."""
         if room >= len(whole):
             return
         self._disk.faults.count("disk full")
@@ -104,7 +104,7 @@ class SimFile:
         return self._content(offset, min(size, self.size - offset))
 
     def sent(self, offset: int, size: int) -> bytes:
-        """Read for a pump, as sendfile does. OSError (EBADF) once closed."""
+        """Read bytes for a pump, as sendfile does. Raise OSError (EBADF) if the file is closed."""
         return self._content(offset, size)
 
     def _content(self, offset: int, size: int) -> bytes:
@@ -133,11 +133,14 @@ class SimFile:
 
 
 def alive() -> None:
-    """Allow every operation: a disk without a process cannot be used by a dead one."""
+    """Allow every operation. This is the check of a disk that belongs to no process."""
 
 
 class SimDisk:
-    """One process's view of a volume. `enter` is called before every operation and raises if there may be none."""
+    """A disk of one process on a volume.
+
+    It calls `enter` before every operation, which raises Killed if the process is dead.
+    """
 
     def __init__(
         self,
@@ -154,11 +157,11 @@ class SimDisk:
         self._locks: list[str] = []
 
     def strikes(self, chance: float, kind: str) -> bool:
-        """Whether a fault happens now."""
+        """Draw whether this fault happens now."""
         return self.faults.strike(self._dice, chance, kind)
 
     async def wait(self) -> None:
-        """Wait for the device."""
+        """Wait for the duration of one operation of the device."""
         if self.faults.wait_s:
             stalled = self.strikes(self.faults.stalls, "stalled")
             wait_s = self._dice.expovariate(1 / self.faults.wait_s) * (STALL if stalled else 1)
@@ -191,7 +194,7 @@ class SimDisk:
         self._locks.remove(path)
 
     def release(self) -> None:
-        """Release the locks of the dead process, as the kernel does."""
+        """Release the locks of a dead process, as the kernel does."""
         self.volume.locks.difference_update(self._locks)
         self._locks.clear()
 

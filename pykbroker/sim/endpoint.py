@@ -1,4 +1,4 @@
-"""The end of a virtual TCP connection, with the methods of a non-blocking socket: the product's pump drives it."""
+"""The end of a simulated TCP connection. It has the methods of a non-blocking socket, which the broker's pump calls."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from pykbroker.sim.process import Process
 from pykbroker.world.disk import Buffer
 
 WINDOW_BYTES = 256 << 10
-"""The maximum number of bytes that are sent and not yet read by the peer."""
+"""The maximum number of sent bytes that the peer has not read yet."""
 FIN = b""
 HostPort = tuple[str, int]
 
 
 def broken(code: int) -> OSError:
-    """Return the kernel's error of a broken socket."""
+    """Return the kernel's OSError of a broken socket."""
     return OSError(code, os.strerror(code))
 
 
 def unheeded() -> None:
-    """Do nothing: no task waits for this endpoint yet."""
+    """Do nothing, since no task waits for this endpoint yet."""
 
 
 class Path(Protocol):
     """The network between two endpoints."""
 
     def cut_short(self, size: int) -> int:
-        """Return how many of `size` bytes are moved at once."""
+        """Return how many of `size` bytes a single read or write moves."""
 
     def post(self, sender: SimEndpoint) -> None:
-        """Call `sender.arrive` when its newest segment is at the peer."""
+        """Call `sender.arrive` when the newest segment of `sender` arrives at the peer."""
 
     def refuse(self, endpoint: SimEndpoint) -> None:
         """Reset the connection at the peer after the delay of the network."""
@@ -43,7 +43,7 @@ class Path(Protocol):
 
 
 class SimEndpoint:
-    """An end of a connection. It calls `notice` when it may have become readable, writable or broken."""
+    """One end of a simulated connection. It calls `notice` when it may have become readable, writable or broken."""
 
     __slots__ = (
         "_error",
@@ -73,18 +73,21 @@ class SimEndpoint:
         self._segments: deque[bytes] = deque()
         self._in_flight = 0
         self.sent = 0
-        """The number of segments that were sent."""
+        """The number of segments that this endpoint has sent."""
         self.arrives_s = 0.0
         """The arrival time of the newest segment."""
 
     # ---- as a socket
 
     def fileno(self) -> int:
-        """Return the endpoint's number among all endpoints."""
+        """Return the number of this endpoint, which stands for a file descriptor."""
         return self.number
 
     def send(self, data: Buffer, _flags: int = 0) -> int:
-        """Send bytes. BlockingIOError: the window is full. TypeError: no buffer, before anything is sent."""
+        """Send bytes. Raise BlockingIOError if the window is full.
+
+        Raise TypeError, and send nothing, if `data` is no buffer.
+        """
         view = memoryview(data)
         self.process.step()
         self.check()
@@ -97,7 +100,7 @@ class SimEndpoint:
         return size
 
     def recv(self, size: int) -> bytes:
-        """Receive bytes; b"" at the end of the stream. BlockingIOError: nothing has arrived."""
+        """Receive bytes, or b"" at the end of the stream. Raise BlockingIOError if nothing has arrived."""
         self.process.step()
         if not self._inbox:
             self.check()
@@ -112,13 +115,16 @@ class SimEndpoint:
         return data
 
     def recv_into(self, buffer: memoryview) -> int:
-        """Receive like `recv`, into a buffer."""
+        """Receive bytes into a buffer, as `recv` does."""
         data = self.recv(len(buffer))
         buffer[: len(data)] = data
         return len(data)
 
     def close(self) -> None:
-        """Close the endpoint. Unread bytes reset the peer. A dead process's endpoints were closed when it died."""
+        """Close the endpoint, and reset the connection if bytes were not read.
+
+        Do nothing for a dead process, whose endpoints are closed.
+        """
         if not self.process.dead:
             self.end(reset=False)
 
@@ -133,7 +139,7 @@ class SimEndpoint:
 
     @property
     def established(self) -> bool:
-        """Whether there is a peer, or was."""
+        """Whether the connection was established."""
         return self.peer is not None
 
     @property
@@ -159,12 +165,12 @@ class SimEndpoint:
     # ---- what happens to it
 
     def arrive(self) -> None:
-        """Deliver the oldest segment in flight. No segment overtakes a delayed one."""
+        """Deliver the oldest segment in flight to the peer. No segment overtakes a delayed segment."""
         if self._segments and self.peer is not None:
             self.peer.take(self._segments.popleft())
 
     def take(self, segment: bytes) -> None:
-        """Receive a segment. A closed endpoint answers with a reset."""
+        """Receive a segment of the peer. A closed endpoint responds with a reset."""
         self._path.trace(self, segment)
         if self.closed or self.failed:
             if segment != FIN:
@@ -182,14 +188,14 @@ class SimEndpoint:
         self.notice()
 
     def fail(self, code: int) -> None:
-        """Break the connection with an errno."""
+        """Break the connection with this errno."""
         if not self.failed and not self.closed:
             self._error = broken(code)
             self._segments.clear()
             self.notice()
 
     def end(self, *, reset: bool) -> None:
-        """Close the endpoint, as the kernel also does for a process that dies."""
+        """Close the endpoint, as the kernel also does when a process dies."""
         if self.closed:
             return
         self.closed = True
@@ -202,7 +208,7 @@ class SimEndpoint:
             self._post(FIN)
 
     def vanish(self) -> None:
-        """Drop the connection without notice, as a host does that loses power."""
+        """Drop the connection without notice to the peer, as a host does that loses power."""
         self.closed = True
         self._segments.clear()
 

@@ -1,4 +1,4 @@
-"""The pace of a simulation's faults."""
+"""The random times between the faults of a simulation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PACES_S = (0.3, 1.0, 5.0)
 
 
 class FaultPace:
-    """The times between two faults and those that a fault lasts: random, with one average for each seed."""
+    """The random times between two faults, and the random durations of faults. Each seed has its own averages."""
 
     def __init__(self, dice: Random) -> None:
         self._dice = dice

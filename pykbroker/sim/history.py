@@ -1,4 +1,4 @@
-"""The actions of clients and the responses they got, in the order of the responses."""
+"""The history of a simulation: the actions of clients, and their responses in the order of arrival."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import msgspec
 
 UNKNOWN_OFFSET = -1
 CONTROL = b""
-"""A marker of a transaction, in the place of a value."""
+"""The value that stands for a transaction marker."""
 Place = tuple[str, int]
-"""A topic and a partition."""
+"""A topic name and a partition index."""
 
 
 class SendOutcome(Enum):
-    """The outcome of a send. UNKNOWN: the batch may be written or not."""
+    """The outcome of a send. UNKNOWN means that the batch may or may not have been written."""
 
     ACKNOWLEDGED = "acknowledged"
     REFUSED = "refused"
@@ -22,7 +22,7 @@ class SendOutcome(Enum):
 
 
 class Send(msgspec.Struct):
-    """One batch of one producer. Values are unique in their partition; `base_offset` is the first one's."""
+    """A batch of one producer. Values are unique in their partition. `base_offset` is the offset of the first value."""
 
     producer: str
     place: Place
@@ -32,9 +32,9 @@ class Send(msgspec.Struct):
 
 
 class PollResult(msgspec.Struct):
-    """The records that a consumer found from an offset up to `next_offset`. Times in seconds.
+    """The records that a consumer has read from an offset up to `next_offset`. Times are in seconds.
 
-    With `committed`, records of aborted transactions are left out; otherwise CONTROL stands for a control record.
+    If `committed` is true, records of aborted transactions are left out. Otherwise CONTROL stands for a control record.
     """
 
     consumer: str
@@ -49,7 +49,7 @@ class PollResult(msgspec.Struct):
 
 
 class History:
-    """The history of one simulation. `oddities` are answers that no client should ever get."""
+    """The history of one simulation. `oddities` has a description of each response that no client should ever get."""
 
     def __init__(self, oddities: list[str] | None = None) -> None:
         self.sends: list[Send] = []
@@ -58,7 +58,7 @@ class History:
         self._values: dict[bytes, bytes] = {}
 
     def shared(self, value: bytes) -> bytes:
-        """Return an equal value that is held in memory once."""
+        """Return an equal value, so that equal values are in memory only once."""
         return self._values.setdefault(value, value)
 
     def acknowledged(self) -> int:

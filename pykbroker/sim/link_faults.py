@@ -1,4 +1,4 @@
-"""The faults of the links between clients and a broker."""
+"""The faults of the network between the clients and a broker."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pykbroker.sim.fault_pace import FaultPace
 from pykbroker.sim.network import Network
 
 STALLED, STALL_S_MAX = 0.4, 5.0
-"""The share of the clients whose connections stall at once, and the longest stall."""
+"""The fraction of the clients whose connections stall at the same time, and the longest stall in seconds."""
 
 
 class LinkFaults:
@@ -35,14 +35,14 @@ class LinkFaults:
         await self._cut(deaf=False, mute=True)
 
     async def lose_segments(self) -> None:
-        """Lose TCP segments and reset connections, as bad cables do."""
+        """Lose TCP segments and reset connections at random."""
         before = self._network.faults
         self._network.faults = replace(before, lost=0.05, reset=0.01)
         await self._pace.wait_during()
         self._network.faults = before
 
     async def stall(self) -> None:
-        """Delay what some clients have sent, while their new connections are fast."""
+        """Delay the sent segments of some clients. Their new connections are not delayed."""
         for client in self._clients:
             if self._dice.random() < STALLED:
                 self._network.stall(client, self._dice.uniform(0.2, STALL_S_MAX))

@@ -1,9 +1,9 @@
-"""The invariants of a log after a crash, for whatever the disk has kept.
+"""The invariants of a log after a crash, for any state in which the crash may leave the disk.
 
-1. The log is a prefix of what was written and has everything that was synced. No batch is torn. Deleted records may be
-   missing at its start.
-2. Producers, leader epochs and open transactions match the batches in the log. A producer of deleted batches may be
-   known or not.
+1. The log is a prefix of the written batches and has all synced batches. No batch is torn. Deleted records may be
+   missing at the start of the log.
+2. Producers, leader epochs and open transactions match the batches in the log. The producers of deleted batches may be
+   missing.
 3. The log can be appended to: a duplicate batch is recognized, and the next batch follows the last one.
 """
 
@@ -32,10 +32,10 @@ NONE = -1
 
 @dataclass(frozen=True)
 class Known:
-    """The batches that may be in the log, as stored, and those that must be: from `deleted` to `synced`.
+    """The expectations for a log: the stored batches that it may have, and the range of offsets that it must have.
 
-    `deleted` is the log start, also if it is about to move there. Both checkpoints, and whether the log was closed
-    cleanly, are as on disk.
+    The range is from `deleted` to `synced`. `deleted` is the log start offset, or a higher offset if records are being
+    deleted. The checkpoints and the flag for a clean shutdown have the values on disk.
     """
 
     written: tuple[bytes, ...] = ()
@@ -47,7 +47,7 @@ class Known:
 
 
 class Violation(AssertionError):
-    """The error of an invariant that a log breaks after a crash."""
+    """An error for an invariant that a log violates after a crash."""
 
 
 def require(holds: bool, otherwise: str) -> None:
@@ -57,7 +57,7 @@ def require(holds: bool, otherwise: str) -> None:
 
 
 async def opened(volume: Volume, known: Known) -> Log:
-    """Recover and return the log."""
+    """Recover the log on `volume` and return it."""
     return await Log.open(
         SimDisk(volume),
         DIRECTORY,
@@ -71,7 +71,7 @@ async def opened(volume: Volume, known: Known) -> Log:
 
 
 async def stored(log: Log) -> list[Batch]:
-    """Return all batches of the log, as readers get them."""
+    """Return all batches of the log, as consumers get them."""
     found: list[Batch] = []
     offset = log.log_start_offset
     while offset < log.log_end_offset:
@@ -85,7 +85,7 @@ async def stored(log: Log) -> list[Batch]:
 
 
 async def check_recovery(volume: Volume, known: Known) -> None:
-    """Recover the log of a volume and judge it. Violation."""
+    """Recover the log of a volume and check its invariants. Raise Violation if one does not hold."""
     log = await opened(volume, known)
     found = await stored(log)
     start, end = log.log_start_offset, log.log_end_offset
@@ -106,7 +106,7 @@ async def check_recovery(volume: Volume, known: Known) -> None:
 
 
 def below(written: tuple[bytes, ...], offset: int) -> tuple[bytes, ...]:
-    """Return the batches that end below an offset."""
+    """Return the batches that end below this offset."""
     return tuple(each for each in written if Batch.read(each).last_offset < offset)
 
 
@@ -118,7 +118,7 @@ def _check_epochs(log: Log, found: list[Batch]) -> None:
 
 @dataclass
 class Expected:
-    """The state of a producer according to its batches; NONE stands for no value."""
+    """The state of a producer that its batches imply. NONE stands for no value."""
 
     epoch: int
     last_sequence: int = NONE
@@ -139,7 +139,7 @@ class Expected:
 
 
 def _expected(found: list[Batch]) -> dict[int, Expected]:
-    """Return the state of the producers of these batches."""
+    """Return the expected state of each producer of these batches, by producer id."""
     expected: dict[int, Expected] = {}
     for batch in found:
         if batch.producer_id >= 0:

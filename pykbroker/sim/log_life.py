@@ -1,6 +1,7 @@
-"""The life of one log on a recorded disk: appends of several producers, rolls, flushes, new leaders and checkpoints.
+"""A random workload on one log, which records all calls on its disk.
 
-Records are deleted, then their segments, then their files; the broker is killed, or closes the log in order.
+The workload appends with several producers, rolls, flushes, begins leader epochs and writes checkpoints. Records, their
+segments and their files are deleted in this order. The log is closed cleanly or the broker is killed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ STEPS_OF_SECOND_LIFE = 12
 
 @dataclass
 class LogWriter:
-    """A producer, idempotent unless its id is -1. `last` is its newest batch as it was sent."""
+    """A producer of a log. It is idempotent unless its id is -1. `last` is its newest batch as it was sent."""
 
     producer_id: int
     transactional: bool = False
@@ -40,7 +41,7 @@ class LogWriter:
 
 
 class LogLife:
-    """A log that begins in what `start` holds, and all that is known while it lives."""
+    """A random workload on the log in the volume `start`, and the facts that it knows about the log."""
 
     def __init__(self, seed: int, start: Volume | None = None, known: Known | None = None) -> None:
         self.known = known or Known()
@@ -56,7 +57,7 @@ class LogLife:
         self._end = self._epoch = 0
 
     async def live(self, steps: int) -> None:
-        """Recover the log, then take this number of random steps."""
+        """Recover the log, then do `steps` random operations."""
         log = await opened(self.recording.volume, self.known)
         found = await stored(log)
         before = below(self.known.written, found[0].base_offset if found else log.log_end_offset)
@@ -84,7 +85,10 @@ class LogLife:
         self._know(recovery_point=log.recovery_point, log_start_offset=log.log_start_offset * log.starts_inside)
 
     async def _delete(self, log: Log) -> None:
-        """Delete records, then the segments below them, then the files of segments deleted before."""
+        """Delete records, then the segments below the log start offset, then files.
+
+        The files are those of segments that an earlier call has deleted.
+        """
         for path in log.take_doomed():
             self._disk.remove(path)
         offset = self._dice.randrange(log.log_start_offset, log.log_end_offset + 1)
@@ -95,7 +99,7 @@ class LogLife:
             await log.retain(NOW_MS, log.log_end_offset)
 
     async def _restarted(self, log: Log) -> Log:
-        """Close or kill the log and open it again; the page cache survives."""
+        """Close or abandon the log and open it again. The page cache survives."""
         if self._dice.random() < 0.5:
             await log.close()
             self._know(synced=log.log_end_offset)
@@ -144,7 +148,7 @@ class LogLife:
         writer.in_transaction = False
 
     def _begin(self, data: bytes) -> None:
-        """Note that the log may hold this batch from now on, as the log stores it."""
+        """Note that the log may have this batch, in its stored form, from now on."""
         batch = Batch.read(data)
         placed = PLACE.pack(self._end, batch.batch_length, self._epoch) + data[PLACE.size :]
         self._end += batch.last_offset_delta + 1
@@ -165,14 +169,14 @@ class LogLife:
 
 
 def empty_directory() -> Volume:
-    """Return a volume that holds only the log's empty directory."""
+    """Return a volume with only the empty directory of the log."""
     volume = Volume()
     volume.make_directory(DIRECTORY)
     return after_power_loss(volume, Random(0), ALL_KEPT)
 
 
 class CrashFound(Exception):
-    """The failure at one ending; its three numbers reproduce it."""
+    """An error for a failed recovery after one power loss. Its three numbers reproduce the power loss."""
 
     def __init__(self, seed: int, ending: PowerLoss[Known], cause: Exception) -> None:
         super().__init__(f"seed {seed}, point {ending.point} ({ending.last_call}), ending {ending.number}: {cause!r}")
@@ -180,14 +184,17 @@ class CrashFound(Exception):
 
 
 async def lived(seed: int, steps: int) -> LogLife:
-    """Return a new log's life after this number of steps."""
+    """Run a new workload for `steps` operations and return it."""
     life = LogLife(seed)
     await life.live(steps)
     return life
 
 
 async def crashes(seed: int, steps: int, per_point: int) -> AsyncIterator[PowerLoss[Known]]:
-    """Run one life, check every ending at every point, and yield each ending that holds. CrashFound: one does not."""
+    """Run one workload, check the recovery after every power loss at every point, and yield each power loss.
+
+    Raise CrashFound if a recovery fails.
+    """
     life = await lived(seed, steps)
     for ending in life.recording.endings(per_point, seed):
         await check_ending(seed, ending)
@@ -195,7 +202,10 @@ async def crashes(seed: int, steps: int, per_point: int) -> AsyncIterator[PowerL
 
 
 async def check_ending(seed: int, ending: PowerLoss[Known]) -> None:
-    """Recover from one ending; at times crash again while that happens, or soon after. CrashFound."""
+    """Check the recovery after one power loss. In some cases, crash again during or soon after the recovery.
+
+    Raise CrashFound if the recovery fails.
+    """
     dice = Random(f"second {seed} {ending.point} {ending.number}")
     try:
         if dice.randrange(LIVES_PER_SECOND_CRASH):

@@ -1,4 +1,4 @@
-"""Producers of every kind and consumers that read everything, on partitions without transactions."""
+"""The workload of logs: producers of every kind, and consumers that read all records. It has no transactions."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ PLACES: tuple[Place, ...] = tuple((topic, index) for topic, count in TOPICS.item
 SEGMENT_BYTES = 30_000
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
 KINDS_OF_PRODUCER = ((True, -1), (True, -1), (False, 1), (False, 0))
-"""Whether a producer is idempotent, and its acks."""
+"""The pairs of (whether the producer is idempotent, its acks)."""
 
 
 class LogWorkload:
-    """The workload of logs. Matches `workload.Workload`.
+    """The workload of logs. It matches `workload.Workload`.
 
-    `compacted`: every record has a key of its own, so that none may be missing.
+    If `compacted` is true, the topics are compacted. Every record then has a unique key, so that none may be missing.
     """
 
     def __init__(self, stage: Stage, producers: int, consumers: int, *, compacted: bool) -> None:
@@ -57,7 +57,7 @@ class LogWorkload:
 
     @property
     def topics(self) -> list[CreatableTopic]:
-        """Return a topic whose segments roll often, and a plain one."""
+        """Return a topic whose segments roll often, and a topic with the default configs."""
         configs = {"internal.segment.bytes": str(SEGMENT_BYTES), "index.interval.bytes": "1000"}
         configs |= COMPACTED if self._compacted else {}
         return [
@@ -81,7 +81,7 @@ class LogWorkload:
             nursery.start_soon(producer.run)
 
     async def settle(self) -> list[str]:
-        """Wait until every producer has its responses."""
+        """Wait until every producer has all its responses."""
         for producer in self._producers:
             producer.draining = True
         with trio.move_on_after(PROGRESS_S_MAX):
@@ -94,7 +94,7 @@ class LogWorkload:
         ]
 
     async def judge(self) -> list[str]:
-        """Read everything once more and check the history."""
+        """Read all partitions once more and check the history."""
         final: list[PollResult] = []
         with trio.move_on_after(PROGRESS_S_MAX):
             await self._stage.insistently(partial(read_missing, PLACES, final, self._history))
@@ -110,7 +110,7 @@ class LogWorkload:
 
     @property
     def read(self) -> int:
-        """Return the number of values read; a value counts each time."""
+        """Return the number of values that were read. A value counts each time that it was read."""
         return sum(len(poll.found) for poll in self._history.polls)
 
 
@@ -122,7 +122,7 @@ async def read_missing(
     *,
     committed: bool = False,
 ) -> None:
-    """Read the partitions that `final` lacks; LOST if one still cannot be read."""
+    """Read the partitions that `final` lacks and add them. Raise an error of LOST if one still cannot be read."""
     missing = sorted(set(places) - {poll.place for poll in final})
     lost: Exception | None = None
     for place in missing:

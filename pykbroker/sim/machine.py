@@ -1,4 +1,4 @@
-"""A simulated computer: a name on the network, volumes that outlive its processes, a wall clock that may be wrong."""
+"""A simulated machine: a host on the network, volumes that survive its processes, and a wall clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pykbroker.world.world import World
 
 OFF_LOOP_S = 0.0002
 SMALL_FILE_BYTES = 100
-"""Bytes added to the size of each file, so that bits also flip in small files."""
+"""The number of bytes added to the size of each file when the choice of a file for bit rot is weighted by size."""
 
 
 class SimMachine:
@@ -30,7 +30,7 @@ class SimMachine:
         self.name = name
         self.disk_faults = DiskFaults()
         self.skew_s = 0.0
-        """Seconds by which the machine's wall clock is ahead."""
+        """The number of seconds by which the machine's wall clock is fast."""
         self.process = Process(name)
         self.process.kill()
         self._simulation, self._network = simulation, network
@@ -48,7 +48,7 @@ class SimMachine:
         return not self.process.dead
 
     def boot(self, main: Callable[[World], Awaitable[object]]) -> None:
-        """Start a process that has this machine as its world."""
+        """Start a process that runs `main` with the world of this machine."""
         assert not self.is_up, f"{self.name} is up"
         self._lives += 1
         self._network.host_up(self.name)
@@ -97,7 +97,10 @@ class SimMachine:
         self.process.kill()
 
     def lose_power(self) -> None:
-        """Lose unsynced data at random; peers hear nothing. A process need not run."""
+        """Cut the power: a random part of the unsynced data is lost, and peers get no notice.
+
+        The process may already have ended.
+        """
         self._loses_power = True
         if self.is_up:
             self.process.kill()
@@ -105,7 +108,7 @@ class SimMachine:
             self._died()
 
     def die_within(self, effects: int, *, power: bool) -> None:
-        """Die in the middle of a step, before one of the next effects on disk or network."""
+        """Kill the process, or cut the power, before one of the next `effects` operations on disk or network."""
         self._loses_power = power
         self.process.steps_left = self._dice.randrange(effects)
 
@@ -119,7 +122,7 @@ class SimMachine:
             resume(self.process)
 
     def flip_bits(self, count: int, directories: tuple[str, ...]) -> None:
-        """Flip bits of files below these directories."""
+        """Flip random bits of files below these directories."""
         for _ in range(count):
             volume = self._dice.choice(self._volumes)
             files = [inode for inode in volume.files_below(directories) if inode.durable]
@@ -140,7 +143,7 @@ class SimMachine:
             self._watch(number)
 
     def _watch(self, number: int) -> None:
-        """Trace every change of a volume."""
+        """Trace every change of the volume with this number."""
 
         def noted(name: str, args: tuple[object, ...]) -> None:
             facts = (crc32(arg) if isinstance(arg, bytes) else arg for arg in args)

@@ -11,13 +11,13 @@ from pykbroker.sim.broker_node import BrokerNode
 from pykbroker.sim.fault_pace import FaultPace
 
 EFFECTS_MAX = 60
-"""The largest number of effects on disk and network before a broker dies in the middle of a step."""
+"""The maximum number of operations on disk and network after which a broker is killed between two system calls."""
 DEATH_S_MAX = 5
 CLOCK_SKEW_S_MAX = 30
 
 
 class MachineFaults:
-    """Faults that end, stop or mislead the broker. `directories` are those of partitions, whose files may rot."""
+    """The faults of the broker's machine. `directories` are the partition directories in whose files bits may flip."""
 
     def __init__(self, node: BrokerNode, directories: tuple[str, ...], pace: FaultPace, dice: Random) -> None:
         self._node, self._machine, self._directories = node, node.machine, directories
@@ -35,7 +35,7 @@ class MachineFaults:
         await self._die_within(power=False)
 
     async def restart(self) -> None:
-        """Stop the broker in order and start it again."""
+        """Shut down the broker cleanly and start it again."""
         await self._node.stop()
         await self._start_again()
 
@@ -48,7 +48,7 @@ class MachineFaults:
     # ---- the power and the clock
 
     async def lose_power(self) -> None:
-        """Cut the power, which may lose all unsynced data."""
+        """Cut the power, which may lose any part of the unsynced data."""
         self._machine.lose_power()
         await self._start_again()
 
@@ -71,14 +71,15 @@ class MachineFaults:
         await self._worsen_disk(room_bytes=self._machine.used_bytes() + self._dice.randrange(100_000))
 
     async def fail_reads(self) -> None:
-        """Make some sectors unreadable; the operator restarts the broker."""
+        """Make some sectors unreadable for a time, and restart the broker as an operator would."""
         await self._worsen_disk(read_fails=0.05)
         await self.kill()
 
     async def fail_syncs(self) -> None:
-        """Fail some fsyncs, lose a random part of the data they should have written, and cut the power.
+        """Fail some fsyncs, lose a random part of the data that they should have written, and cut the power.
 
-        At times the broker is restarted before the power is cut, and then finds the lost data in the page cache.
+        In some runs, the broker is restarted before the power is cut, and then still finds the lost data in the page
+        cache.
         """
         await self._worsen_disk(sync_fails=0.3)
         if self._dice.random() < 0.5:
@@ -87,7 +88,7 @@ class MachineFaults:
         await self.lose_power()
 
     async def rot(self) -> None:
-        """Flip bits in files of partitions while the broker is down."""
+        """Flip bits in files of partitions while the broker is stopped."""
         self._machine.kill()
         self._machine.flip_bits(self._dice.randrange(1, 4), self._directories)
         await self._start_again()

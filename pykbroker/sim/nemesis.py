@@ -1,4 +1,4 @@
-"""The source of faults in a simulation: each seed has its own mix and its own pace."""
+"""The source of faults in a simulation. The seed determines the kinds of faults and the times between them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from pykbroker.sim.simulation import Simulation
 
 
 class Nemesis:
-    """The injector of one fault after the other into a broker and the network."""
+    """An injector of faults into a broker and the network, one after the other."""
 
     POWER: ClassVar = ("lose_power", "lose_power_midstep", "fail_syncs")
-    """Power losses, used only where every acknowledged record is synced."""
+    """The power losses. They are used only if every acknowledged record is synced."""
     DISK: ClassVar = ("fill_disk", "fail_reads", "fail_syncs")
-    """Faults of the disk, which may end the broker."""
+    """The disk faults, which may end the broker."""
     ROT = "rot"
-    """Bit rot, which loses records without a copy: the broker must only serve nothing wrong."""
+    """Bit rot. It may lose records, since there is one replica, but the broker must never serve damaged records."""
     KINDS: ClassVar = (
         "kill",
         "kill_midstep",
@@ -57,7 +57,7 @@ class Nemesis:
         self.happened: dict[str, int] = {}
 
     async def run(self, until_s: float) -> None:
-        """Inject faults until that time, then end them all."""
+        """Inject faults until `until_s`, then end all of them."""
         while self._simulation.now < until_s:
             await self._pace.wait_before()
             if self._kinds:

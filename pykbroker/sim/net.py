@@ -1,4 +1,4 @@
-"""The network of a simulated process: the product's pumps over virtual sockets, and a poller without a kernel."""
+"""The network of a simulated process: the broker's pumps on simulated sockets, and a simulated poller."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from pykbroker.world.system_pump import SocketPump
 
 
 class Watchable(Protocol):
-    """An endpoint or a backlog."""
+    """A simulated socket: an endpoint or a backlog."""
 
     number: int
     notice: Callable[[], None]
 
     @property
     def readable(self) -> bool:
-        """Whether bytes or peers wait."""
+        """Whether received bytes or connecting peers wait."""
 
     @property
     def writable(self) -> bool:
@@ -38,7 +38,7 @@ class Watchable(Protocol):
 
 
 class SimPoll:
-    """The poller of one process, which reports ready sockets in random order. Matches `world.system_poll.Poll`."""
+    """The poller of one process, which reports ready sockets in random order. It matches `world.system_poll.Poll`."""
 
     def __init__(self, dice: Random) -> None:
         self._dice = dice
@@ -48,11 +48,11 @@ class SimPoll:
         self._changed = trio.Event()
 
     def fileno(self) -> int:
-        """Raise OSError: this poller has no descriptor, and `wait` takes its place."""
+        """Raise OSError, since this poller has no descriptor. `wait` waits for ready sockets instead."""
         raise broken(errno.EBADF)
 
     def add(self, socket: Watchable) -> None:
-        """Add a socket that will be watched."""
+        """Add a socket, so that it can be watched."""
         number = socket.number
         self._sockets[number] = socket
         socket.notice = lambda: self._notice(number)
@@ -72,7 +72,7 @@ class SimPoll:
         self._sockets.pop(fd, None)
 
     def close(self) -> None:
-        """Do nothing: no resource is held."""
+        """Do nothing, since the poller holds no resource."""
 
     def ready(self) -> list[tuple[int, int]]:
         """Return (number, 0) for each ready socket."""
@@ -98,7 +98,7 @@ class SimPoll:
 
 
 class SimPump(SocketPump):
-    """The product's pump, with a simulated sendfile."""
+    """The pump of the broker, with a simulated sendfile."""
 
     __slots__ = ()
 
@@ -117,7 +117,7 @@ class SimPump(SocketPump):
 
 
 class SimListener:
-    """A bound address. Matches `world.net.Bound`."""
+    """A bound address. It matches `world.net.Bound`."""
 
     def __init__(self, net: SimNet, network: Network, process: Process, address: tuple[str, int]) -> None:
         self._net, self._network = net, network
@@ -126,7 +126,7 @@ class SimListener:
         self._accept: Accept | None = None
 
     def listen(self, accept: Accept) -> None:
-        """Let connections wait in the backlog until `accept` gets them."""
+        """Start to listen. Connections wait in the backlog until they are passed to `accept`."""
         self._accept = accept
         self.backlog.listens = True
         self._net.watch(self)
@@ -145,13 +145,13 @@ class SimListener:
                 pump.start(connection)
 
     def close(self) -> None:
-        """Refuse the connections in the backlog."""
+        """Stop listening, and refuse the connections in the backlog."""
         self._net.poll.forget(self.backlog.number)
         self._network.unlisten(self.backlog)
 
 
 class SimNet:
-    """A process's network on one host. Matches `world.net.Net`."""
+    """The network of a process on one host. It matches `world.net.Net`."""
 
     def __init__(self, network: Network, process: Process, host: str, dice: Random) -> None:
         self._network, self._process, self._host = network, process, host
@@ -160,22 +160,25 @@ class SimNet:
         self._listeners: dict[int, SimListener] = {}
 
     def bind(self, host: str, port: int, _options: SocketOptions | None = None) -> SimListener:
-        """Bind an address. OSError: it is taken."""
+        """Bind an address. Raise OSError if it is already in use."""
         return SimListener(self, self._network, self._process, (host, port))
 
     def watch(self, listener: SimListener) -> None:
-        """Start to serve the peers of a listener."""
+        """Start to accept the peers of a listener."""
         self._listeners[listener.backlog.number] = listener
         self.poll.add(listener.backlog)
         self.poll.watch(listener.backlog.number, True, False)
 
     def pump(self, endpoint: SimEndpoint) -> SocketPump:
-        """Return the pump of an endpoint that has a peer."""
+        """Return a pump for a connected endpoint."""
         self.poll.add(endpoint)
         return SimPump(cast("Any", endpoint), self.poll, self._pumps)
 
     async def connect(self, host: str, port: int, open_connection: Callable[[Peer, Pump], C]) -> C:
-        """Connect from this host. OSError: no process listens there. Without an answer it waits for ever."""
+        """Connect from this host. Raise OSError if no process listens there.
+
+        Wait for ever if the peer does not respond.
+        """
         endpoint = self._network.begin_connect(self._process, self._host, (host, port))
         changed = trio.Event()
         endpoint.notice = lambda: changed.set()
@@ -193,11 +196,11 @@ class SimNet:
         return connection
 
     async def addresses(self, host: str) -> tuple[str, ...]:
-        """Raise OSError: hosts of a simulation have no addresses besides their names."""
+        """Raise OSError, since simulated hosts have no addresses besides their names."""
         raise broken(errno.EADDRNOTAVAIL)
 
     def statistics(self) -> NetStatistics:
-        """Return zeros, since virtual time does not pass while the loop works."""
+        """Return zeros, since virtual time does not pass while tasks run."""
         return NetStatistics(0, 0, 0, 0, 0)
 
     async def run(self) -> None:

@@ -1,6 +1,7 @@
-"""A network between named hosts: segments are delayed, lost and retransmitted, and links are cut one or both ways.
+"""A simulated network between named hosts.
 
-TCP's promise holds: the bytes of a connection arrive in order, if they arrive.
+Segments are delayed, lost and retransmitted, and links are cut in one or both directions. As TCP guarantees, the bytes
+of a connection arrive in order, if they arrive.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ LOSSES_MAX = 6
 GIVE_UP_S = 60.0
 """The time for which TCP retransmits a segment over a link that is cut."""
 LATE = 50
-"""The factor by which a late segment takes longer."""
+"""The factor by which a delayed segment takes longer."""
 FIRST_PORT = 40_000
 Link = tuple[str, str]
 
 
 @dataclass(slots=True)
 class NetFaults:
-    """The faults that the network has now: chances from 0 to 1 for each segment, and times in seconds."""
+    """The current faults of the network: chances from 0 to 1 for each segment, and times in seconds."""
 
     delay_s: float = 0.0005
     late: float = 0.01
@@ -43,7 +44,7 @@ class NetFaults:
 
 
 class Backlog:
-    """A bound address. Once its process listens, connections wait here until they are accepted."""
+    """A bound address. Once its process listens, connections wait in it until they are accepted."""
 
     writable = failed = False
 
@@ -77,7 +78,10 @@ class Network:
     # ---- connections
 
     def bind(self, process: Process, address: HostPort) -> Backlog:
-        """Bind an address; port 0 selects a free one. EADDRINUSE: another process has bound it."""
+        """Bind an address. Port 0 selects a free port.
+
+        Raise OSError (EADDRINUSE) if another process has bound the address.
+        """
         backlog = Backlog(self._number(), process, (address[0], address[1] or self._free_port()))
         if backlog.address in self._backlogs:
             raise broken(errno.EADDRINUSE)
@@ -93,7 +97,10 @@ class Network:
         backlog.waiting.clear()
 
     def begin_connect(self, process: Process, host: str, remote: HostPort) -> SimEndpoint:
-        """Return the client's endpoint; its `notice` is called when it is connected or has failed."""
+        """Start to connect, and return the client's endpoint.
+
+        Its `notice` is called when it is connected or has failed.
+        """
         ours = self._endpoint(process, (host, self._free_port()), remote)
         self._send_word((host, remote[0]), lambda: self._syn(ours))
         return ours
@@ -126,7 +133,7 @@ class Network:
     # ---- segments: matches `endpoint.Path`
 
     def cut_short(self, size: int) -> int:
-        """Return how many bytes a read or write moves, which is at times fewer than possible."""
+        """Return how many bytes a single read or write moves. The number is sometimes smaller than possible."""
         return self._dice.randrange(1, size) if size > 1 and self._dice.random() < self.faults.short else size
 
     def post(self, sender: SimEndpoint) -> None:
@@ -190,7 +197,7 @@ class Network:
         self._cut[source, target] = None
 
     def stall(self, host: str, seconds: float) -> None:
-        """Delay what a host sends on its present connections. Later connections are not delayed."""
+        """Delay the segments that a host sends on its current connections. Later connections are not delayed."""
         for endpoint in self._endpoints.values():
             if endpoint.local[0] == host:
                 endpoint.arrives_s = max(endpoint.arrives_s, self._clock.now + seconds)
@@ -201,7 +208,7 @@ class Network:
         self._release()
 
     def kill(self, process: Process) -> None:
-        """Close the connections and listeners of a dead process whose host lives."""
+        """Close the connections and listeners of a killed process whose host still runs."""
         for backlog in [each for each in self._backlogs.values() if each.process is process]:
             self.unlisten(backlog)
         for endpoint in self._endpoints.values():
@@ -209,7 +216,7 @@ class Network:
                 endpoint.end(reset=self._dice.random() < 0.5)
 
     def host_down(self, host: str) -> None:
-        """Cut the power of a host: its connections vanish without notice."""
+        """Cut the power of a host. Its connections are dropped without notice to the peers."""
         self._down[host] = None
         for backlog in [each for each in self._backlogs.values() if each.address[0] == host]:
             del self._backlogs[backlog.address]
@@ -218,7 +225,7 @@ class Network:
                 endpoint.vanish()
 
     def host_up(self, host: str) -> None:
-        """Start a host again: segments that were sent to it meanwhile are answered with a reset."""
+        """Start a host again. It responds with a reset to segments of its former connections."""
         self._down.pop(host, None)
         self._release()
 

@@ -1,4 +1,4 @@
-"""Work off the loop in a simulation: it costs virtual time, then happens at once."""
+"""Simulated work off the event loop. It takes virtual time, then runs on the event loop."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ T = TypeVar("T")
 
 
 class InlineOffLoop:
-    """Work off the loop, run inline. Each call takes `wait_s` on average; with 0 it does not wait and needs no loop."""
+    """An `OffLoop` that runs functions on the event loop. A call takes `wait_s` on average.
+
+    With 0 it does not wait, and needs no event loop.
+    """
 
     def __init__(self, dice: Random | None = None, wait_s: float = 0.0) -> None:
         self._dice, self._wait_s = dice or Random(0), wait_s
 
     async def __call__(self, function: Callable[..., T], *args: object) -> T:
-        """Call the function to its end, even if the caller is cancelled."""
+        """Wait, then call the function, even if the caller is cancelled."""
         if self._wait_s:
             with trio.CancelScope(shield=True):
                 await trio.sleep(self._dice.expovariate(1 / self._wait_s))

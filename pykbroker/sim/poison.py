@@ -1,4 +1,4 @@
-"""Sources of nondeterminism raise while a simulation runs: the machine's clocks, random numbers, names and threads."""
+"""The guard against nondeterminism: in a simulation, access to the real machine's clocks or threads raises an error."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ OTHERS: tuple[tuple[Any, str], ...] = (
     (trio.to_thread, "run_sync"),
 )
 WALL_S = 1_700_000_000
-"""The time at which the wall clocks of simulated machines begin, in seconds since 1970."""
+"""The initial time of the wall clocks of simulated machines, in seconds since 1970."""
 
 
 @contextmanager
 def poisoned() -> Iterator[None]:
-    """Make every access to the machine raise in this block. Log records all have the same timestamp."""
+    """Make every access to the real machine raise an error in this block. All log records get the same timestamp."""
     targets = [*((time, name) for name in CLOCKS), *((random, name) for name in DICE), *OTHERS]
     targets = [(owner, name) for owner, name in targets if hasattr(owner, name)]
     originals = [(owner, name, getattr(owner, name)) for owner, name in targets]

@@ -1,7 +1,7 @@
-"""The content of a file system after a power failure: of each change that no sync covered, a random part survives.
+"""The content of a file system after a power failure. A random part of each unsynced change survives.
 
-A write survives sector by sector in any order, or up to some point as if written in order. A file may have grown
-although its new bytes are zeros. Changes of names survive in the order of their directory, or in any order.
+Sectors of a write survive independently, or up to some point as if written in order. A file may have its new size
+although its new bytes are zeros. Renames and removals survive in the order of their directory, or in any order.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from random import Random
 from pykbroker.sim.volume import Directory, Inode, Node, Relinking, Truncate, Volume, Write, relink
 
 SECTOR_BYTES = 512
-"""Bytes that a device writes as a whole or not at all."""
+"""The number of bytes that a device writes atomically."""
 CHANCES = (0.0, 0.1, 0.5, 0.9, 1.0)
 
 
@@ -24,13 +24,13 @@ class Luck:
     in_order: bool
     kept: float
     zeros: float
-    """Chance that a lost sector behind the end leaves zeros, because the size was kept."""
+    """The chance that a lost sector after the old end of the file leaves zeros, because the new size survived."""
     names_in_order: bool
     names_kept: float
 
     @classmethod
     def drawn(cls, dice: Random) -> Luck:
-        """Draw chances, with the extremes as likely as the rest: all kept, all lost, all in order."""
+        """Draw random chances. The extremes (all kept, all lost, all in order) are as likely as all other values."""
         return cls(
             dice.random() < 0.4,
             dice.choice(CHANCES),
@@ -41,11 +41,11 @@ class Luck:
 
 
 ALL_KEPT = Luck(in_order=False, kept=1.0, zeros=0.0, names_in_order=True, names_kept=1.0)
-"""Chances that keep everything, so that the new volume is a copy."""
+"""The chances with which everything survives, so that the new volume is a copy."""
 
 
 def after_power_loss(volume: Volume, dice: Random, luck: Luck | None = None) -> Volume:
-    """Return a new volume, all of it durable; the old one is left as it is."""
+    """Return a new volume whose content is durable. The old volume does not change."""
     return _Survivors(dice, luck or Luck.drawn(dice)).volume(volume)
 
 
@@ -65,7 +65,7 @@ class _Survivors:
     def _directory(self, before: Directory) -> Directory:
         names = dict(before.durable)
         for relinking in self._surviving_names(before.unsynced.changes):
-            if all(node is not None or name in names for name, node in relinking):  # else there is nothing to move
+            if all(node is not None or name in names for name, node in relinking):  # else the old name is gone
                 relink(names, relinking)
         after = Directory()
         after.entries = {name: self._node(node) for name, node in names.items()}
@@ -96,7 +96,7 @@ class _Survivors:
         return bytes(content)
 
     def _keep_in_order(self, content: bytearray, changes: list[Write | Truncate]) -> None:
-        """Apply all changes up to one that is torn."""
+        """Apply all changes up to a random one, and a part of that one."""
         torn = self._dice.randrange(len(changes) + 1)
         for change in changes[:torn]:
             change.apply(content)

@@ -1,4 +1,4 @@
-"""A process of a simulated machine: tasks that can be stopped as SIGSTOP does and ended as SIGKILL does."""
+"""A simulated process: tasks that can be stopped as SIGSTOP does and killed as SIGKILL does."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from contextvars import ContextVar
 import trio
 
 CURRENT: ContextVar[Process | None] = ContextVar("pykbroker.sim.process", default=None)
-"""The process that a task belongs to; the tasks it starts inherit it."""
+"""The process that a task belongs to. Child tasks inherit it."""
 
 
 class Killed(BaseException):
-    """The error that a dead process gets for any further effect on the world."""
+    """An error for every operation of a dead process on disk or network."""
 
 
 def unmourned() -> None:
-    """Do nothing when a process dies."""
+    """Do nothing when a process dies, since it has nothing to clean up."""
 
 
 class Process:
-    """A life of a program. None of its tasks runs while it is `paused`; `dead` is final.
+    """A simulated process. None of its tasks runs while `paused` is true, or once `dead` is true.
 
-    `died` is called when it dies, and does at once what the kernel would do.
+    `died` is called when the process dies, to clean up as the kernel would do.
     """
 
     __slots__ = ("_died", "dead", "gone", "held", "name", "paused", "steps_left")
@@ -31,13 +31,13 @@ class Process:
         self.name, self._died = name, died
         self.paused = self.dead = False
         self.gone = trio.Event()
-        """Set once the process is dead."""
+        """An event that is set when the process dies."""
         self.held: list[trio.lowlevel.Task] = []
         self.steps_left = -1
-        """Effects on the world until it is killed in the middle of a step; -1: it is not."""
+        """The number of operations on disk and network until the process is killed, or -1 for no limit."""
 
     def start(self, nursery: trio.Nursery, main: Callable[..., Awaitable[object]], *args: object) -> None:
-        """Run `main` as this process. Errors of a dead process are dropped."""
+        """Run `main` as this process. Errors that it raises after its death are ignored."""
         token = CURRENT.set(self)
         nursery.start_soon(self._live, main, args, name=self.name)
         CURRENT.reset(token)
@@ -50,7 +50,7 @@ class Process:
                 raise
 
     def step(self) -> None:
-        """Count one effect on the world. Killed when the process may have none."""
+        """Count one operation on disk or network. Raise Killed if the process is dead."""
         if self.dead:
             raise Killed(self.name)
         if self.steps_left >= 0:
@@ -60,7 +60,7 @@ class Process:
                 raise Killed(self.name)
 
     def kill(self) -> None:
-        """Kill the process as SIGKILL does; a second call does nothing."""
+        """Kill the process as SIGKILL does. A second call does nothing."""
         if not self.dead:
             self.paused = self.dead = True
             self._died()

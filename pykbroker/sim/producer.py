@@ -1,4 +1,4 @@
-"""A producer that never gives up: it sends unacknowledged batches again, in order, on the next connection."""
+"""A producer without a timeout. It sends unacknowledged batches again, in order, on the next connection."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from wire.records.builder import BatchBuilder
 from wire.records.compression import Codec
 
 IN_FLIGHT_MAX = 5
-"""Batches in flight, as many as Kafka's idempotent producer allows."""
+"""The maximum number of batches in flight, as in Kafka's idempotent producer."""
 ACKS_NONE = 0
 TIMEOUT_MS = 5000
 THINK_S = 0.25
-"""Seconds between two bursts of batches."""
+"""The average pause between two bursts of batches, in seconds."""
 INIT_PRODUCER_ID_VERSION = 4
 BATCHES = ((1, 0), (1, 10), (1, 20_000), (2, 100), (3, 5000), (10, 10), (10, 1000))
-"""Records, and bytes of filling in each."""
+"""The possible batches: the number of records, and the bytes of padding in each record."""
 CODECS = (Codec.NONE, Codec.NONE, Codec.NONE, Codec.GZIP, Codec.LZ4)
 UNDECIDED = frozenset(
     {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
 )
-"""Errors after which a batch may have been written or not."""
+"""The error codes after which it is unknown whether a batch was written."""
 
 
 @dataclass
 class PendingBatch:
-    """A batch without a final response."""
+    """A batch without a final response of the broker."""
 
     send: Send
     data: bytes
     response: PendingResponse[ProduceResponse] | None = None
-    """The response on the present connection; None with acks=0."""
+    """The pending response on the current connection, or None with acks=0."""
 
 
 class SimProducer:
-    """A producer that writes to any of `places` until `draining`, and is `done` once every batch has its outcome.
+    """A producer that writes to random partitions of `places` until `draining` is true.
 
-    Only an idempotent producer sends a batch again.
+    It is `done` once every batch has an outcome. Only an idempotent producer sends a batch again.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class SimProducer:
         return bool(self._pending)
 
     async def run(self) -> None:
-        """Write until draining, then until every batch has its outcome."""
+        """Write batches until `draining` is true, then wait until every batch has an outcome."""
         done = False
         while not done:
             try:
@@ -90,7 +90,7 @@ class SimProducer:
         self.done.set()
 
     async def _session(self, connection: SimConnection) -> bool:
-        """Write on one connection, and return whether everything is done. LOST."""
+        """Write on one connection, and return whether the producer is done. Raise an error of LOST."""
         if self._idempotent and self._producer_id < 0:
             await self._init(connection)
         for pending in self._pending:
@@ -131,7 +131,7 @@ class SimProducer:
         await self._send(connection, pending)
 
     def _new(self) -> PendingBatch:
-        """Return a batch of new values."""
+        """Return a new batch with unique values."""
         dice, place = self._dice, self._dice.choice(self._places)
         builder = BatchBuilder(dice.choice(CODECS))
         if self._idempotent:
@@ -158,7 +158,7 @@ class SimProducer:
             pending.response = connection.ask_nowait(request, version)
 
     def _settle(self, pending: PendingBatch, response: ProduceResponse) -> None:
-        """Take the broker's response for a batch. Again: the batch was not acknowledged."""
+        """Record the broker's response to a batch. Raise Again if the batch was not acknowledged."""
         answer = response.responses[0].partition_responses[0]
         code, send = ErrorCode(answer.error_code), pending.send
         if code is ErrorCode.NONE:

@@ -1,4 +1,4 @@
-"""A scenario: clients work with a broker under faults, the faults end, and the history is judged."""
+"""A scenario: clients use a broker under faults, then the faults end and the history is checked."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LOSSES = (
     "cannot be read",
     "has no answer",
 )
-"""Parts of findings that report only that records are lost or replaced, or that a partition is offline."""
+"""Parts of the findings that report lost or replaced records, or an offline partition, as bit rot may cause them."""
 DEVICE_S, STALLS, NOT_CACHED = 0.001, 0.002, 0.02
 WORKLOADS: Mapping[str, Callable[[Stage, Plan], Workload]] = {
     "log": lambda stage, plan: LogWorkload(stage, plan.producers, plan.consumers, compacted=plan.compacted),
@@ -55,16 +55,17 @@ COMPACTED = {
     "delete.retention.ms": "1000",
     "internal.segment.bytes": "10000",
 }
-"""Configs for topics of coordinators, so that they are compacted all the time."""
+"""The configs with which the topics of coordinators are compacted all the time."""
 SCRUB = {"pykbroker.scrub.interval.ms": "3000", "pykbroker.scrub.bytes.per.second": "1000000"}
 CONFIGS: Mapping[str, str] = {**GROUP_CONFIGS, **TRANSACTION_CONFIGS, **SCRUB}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The plan of a simulation. `fsync`: with `pykbroker.flush.before.ack`, and power failures are allowed.
+    """The plan of a simulation. If `fsync` is true, `pykbroker.flush.before.ack` is set and power failures occur.
 
-    `compacted`: logs are compacted all the time, and each record has a key of its own, so that none may be missing.
+    If `compacted` is true, logs are compacted all the time. Each record then has a unique key, so that none may be
+    missing.
     """
 
     seconds: float = 30.0
@@ -78,7 +79,7 @@ class Plan:
 
 @dataclass
 class Report:
-    """The findings and figures of a run. A run without findings is good."""
+    """The findings and figures of a run. A run without findings has passed."""
 
     simulated_s: float = 0.0
     events: int = 0
@@ -127,7 +128,7 @@ class Scenario:
         self._log = LogWatch(simulation, self._stage.oddities)
 
     async def run(self) -> Report:
-        """Work under faults, end the faults, and judge the history."""
+        """Run the clients under faults, end the faults, and check the history."""
         with self._log.watching():
             return await self._run()
 
@@ -167,7 +168,7 @@ class Scenario:
         )
 
     def _counts(self, finding: str) -> bool:
-        """Whether a finding counts: with bit rot, lost records do not."""
+        """Whether a finding is a bug. With bit rot, a report of lost records is not."""
         return Nemesis.ROT not in self._plan.kinds or not any(loss in finding for loss in LOSSES)
 
     async def _create_topics(self, connection: SimConnection) -> None:
@@ -178,7 +179,7 @@ class Scenario:
 
 
 async def together(parts: Sequence[Callable[[], Awaitable[list[str]]]]) -> list[str]:
-    """Run all parts at the same time and return their findings."""
+    """Run all functions concurrently and return their findings."""
     found: list[list[str]] = [[] for _ in parts]
 
     async def one(place: int, part: Callable[[], Awaitable[list[str]]]) -> None:

@@ -1,4 +1,4 @@
-"""The one place that knows trio's inside: tasks in an order drawn from a seed, and tasks that are kept from running."""
+"""The only use of trio's internals: a seed decides the order of tasks, and tasks of paused processes do not run."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ import trio._core._run as inside
 from pykbroker.sim.process import CURRENT, Process
 
 PRIVATE = ("_ALLOW_DETERMINISTIC_SCHEDULING", "_r", "GLOBAL_RUN_CONTEXT")
-"""trio sorts each batch of runnable tasks by age and shuffles it by `_r`, if the flag is set; we set flag and seed."""
+"""The private names of trio that are used.
+
+If the first is true, trio sorts each batch of runnable tasks by age and shuffles it by the random generator `_r`.
+"""
 assert all(hasattr(inside, name) for name in PRIVATE), f"trio {trio.__version__} has not all of {PRIVATE}"
 
 
 @contextmanager
 def seeded(seed: str) -> Iterator[None]:
-    """Draw the order of tasks of trio runs in this block from `seed`."""
+    """Let `seed` decide the order of tasks of the trio runs in this block."""
     flag, state = inside._ALLOW_DETERMINISTIC_SCHEDULING, inside._r.getstate()
     inside._ALLOW_DETERMINISTIC_SCHEDULING = True  # type: ignore[misc]
     inside._r.seed(seed)
@@ -30,10 +33,10 @@ def seeded(seed: str) -> Iterator[None]:
 
 
 class RunQueue(deque[trio.lowlevel.Task]):
-    """trio's queue of runnable tasks, which those of a paused process do not enter."""
+    """A replacement of trio's queue of runnable tasks, which does not take tasks of paused processes."""
 
     def append(self, task: trio.lowlevel.Task) -> None:
-        """Append a task; trio adds tasks by no other method."""
+        """Append a task. trio adds tasks only by this method."""
         process = task.context.get(CURRENT)
         if process is not None and process.paused:
             process.held.append(task)
@@ -42,14 +45,14 @@ class RunQueue(deque[trio.lowlevel.Task]):
 
 
 def hold_paused_tasks() -> None:
-    """Keep the tasks of paused processes from running, in this trio run."""
+    """Prevent tasks of paused processes from running in this trio run."""
     runner = inside.GLOBAL_RUN_CONTEXT.runner
     assert type(runner.runq) is deque, "trio's run queue is no deque any more"
     runner.runq = RunQueue(runner.runq)
 
 
 def resume(process: Process) -> None:
-    """Continue a paused process, with all that has happened to it meanwhile."""
+    """Continue a paused process. Its tasks see all events that happened during the pause."""
     process.paused = False
     held, process.held = process.held, []
     inside.GLOBAL_RUN_CONTEXT.runner.runq.extend(held)

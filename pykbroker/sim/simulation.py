@@ -20,11 +20,11 @@ T = TypeVar("T")
 
 
 class Stuck(Exception):
-    """The error of a simulation in which every task waits, and no event is due that could wake one."""
+    """An error for a simulation in which every task waits and no event is due."""
 
 
 class Simulation:
-    """A simulated world, as its parts share it. `nursery` runs the processes until `main` returns."""
+    """A simulation: the objects that all its parts share. `nursery` runs the processes until `main` returns."""
 
     nursery: trio.Nursery
 
@@ -42,13 +42,13 @@ class Simulation:
         return self.clock.now
 
     def dice(self, label: str) -> random.Random:
-        """Return a random generator for one part, so that one more draw in one part changes no other."""
+        """Return a random generator for one part of the simulation, so that its draws do not affect other parts."""
         return random.Random(f"{self.seed} {label}")  # a seed of text is hashed by SHA-512, not by hash()
 
     # ---- the digest
 
     def trace(self, *facts: object) -> None:
-        """Trace an event that two runs of one seed must have in common."""
+        """Add an event to the digest, which must be equal in two runs of one seed."""
         if self.over:
             return
         line = f"{self.clock.now!r} {facts}"
@@ -69,13 +69,16 @@ class Simulation:
         process.start(self.nursery, main, *args)
 
     async def at_rest(self) -> None:
-        """Wait until no task can run, so that the next event falls between two steps of every task."""
+        """Wait until no task can run."""
         rest = trio.Event()
         self.clock.call_later(0, rest.set)
         await rest.wait()
 
     def end(self) -> None:
-        """Stop all processes after the verdict. Tasks of dead processes unwind now, and are not traced."""
+        """Stop all processes after the check of the history.
+
+        The tasks of dead processes are unwound now, without a trace.
+        """
         self.over = True
         self.nursery.cancel_scope.cancel()
         for process in self._processes:
@@ -97,7 +100,7 @@ class TaskTrace(trio.abc.Instrument):
         self._last = 0
 
     def task_spawned(self, task: trio.lowlevel.Task) -> None:
-        """Number the task by its place among all."""
+        """Number the task in the order of creation."""
         self._last += 1
         self._numbers[task] = self._last
 
@@ -113,8 +116,8 @@ class TaskTrace(trio.abc.Instrument):
 def simulate(seed: int, main: Callable[[Simulation], Awaitable[T]], *, kept: list[str] | None = None) -> tuple[T, str]:
     """Return the result of `main` and the digest of the run. `kept` receives every traced line.
 
-    Stuck: nothing can happen any more. The process must have no threads and not import Hypothesis: the machine is
-    poisoned, and trio's order of tasks is seeded.
+    Raise Stuck if every task waits and no event is due. The process must have no other threads and must not import
+    Hypothesis, since access to the real machine is blocked and the order of trio's tasks is seeded.
     """
     simulation = Simulation(seed, kept)
     gc.collect()

@@ -1,4 +1,4 @@
-"""The stage that all clients of a run share: their hosts' networks, the time, and a list of oddities."""
+"""The objects that all clients of a run share: their networks, the clock, and the list of unexpected responses."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ OVERSEER = "overseer"
 
 
 class Stage:
-    """The connections, clock and oddities of all clients. Clients ask for the ids of the topics in `topics`.
+    """The objects that all clients share. Clients request the ids of the topics in `topics`.
 
-    `oddities` are responses that no client should ever get.
+    `oddities` has a description of each response that no client should ever get.
     """
 
     def __init__(self, simulation: Simulation, network: Network, broker: tuple[str, int], topics: list[str]) -> None:
@@ -30,15 +30,15 @@ class Stage:
         self.oddities: list[str] = []
 
     def dialer(self, name: str, label: str = "") -> Dialer:
-        """Return a dialer of the client with this name, whose random numbers are drawn for `name` and `label`."""
+        """Return a connector for the client with this name. Its random numbers depend on `name` and `label`."""
         return Dialer(self._net(name), name, self._broker, self._topics, self._simulation.dice(name + label))
 
     def dialers(self, name: str) -> tuple[Dialer, Dialer]:
-        """Return the dialers of a client with two connections."""
+        """Return two connectors for a client with two connections."""
         return self.dialer(name), self.dialer(name, " second")
 
     def _net(self, host: str) -> SimNet:
-        """Return the network of a client's host, whose connections are served until the simulation ends."""
+        """Return the network of a client's host, which runs until the simulation ends."""
         if host not in self._nets:
             net = self._nets[host] = SimNet(self._network, self._process, host, self._simulation.dice(f"net of {host}"))
             self._simulation.start(self._process, net.run)
@@ -53,7 +53,7 @@ class Stage:
         return int((WALL_S + self._simulation.now) * 1000)
 
     async def insistently(self, request: Callable[[SimConnection], Awaitable[T]]) -> T:
-        """Send a request of the overseer until the broker answers."""
+        """Repeat a request of the checkers until the broker answers."""
         dialer = self.dialer(OVERSEER)
         while True:
             try:

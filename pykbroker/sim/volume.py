@@ -1,7 +1,7 @@
-"""A file system: the content that processes see, the durable content, and the unsynced changes in between.
+"""A simulated file system: the content that processes see, the durable content, and the unsynced changes in between.
 
-Each change is one call with plain arguments that names files by number. A list of calls is therefore a recording:
-replayed on an equal volume, it makes an equal volume. Paths are relative, with "/"; "" is the root.
+Each change is one method call with plain arguments, in which files have numbers. A list of calls is therefore a
+recording: replayed on a copy of the volume, it has the same result. Paths are relative and use "/". "" is the root.
 """
 
 from __future__ import annotations
@@ -28,17 +28,20 @@ class Write(NamedTuple):
 
 
 class Truncate(NamedTuple):
-    """A cut of a file at `size`."""
+    """A truncation of a file to `size` bytes."""
 
     size: int
 
     def apply(self, content: bytearray) -> None:
-        """Cut the content; never lengthen it."""
+        """Truncate the content. It is never lengthened."""
         del content[self.size :]
 
 
 class Unsynced(Generic[C]):
-    """The changes since the last sync, oldest first. `settled` counts earlier changes: durable, or lost by a sync."""
+    """The changes since the last fsync, oldest first.
+
+    `settled` counts the earlier changes, which are durable or were lost by a failed fsync.
+    """
 
     __slots__ = ("changes", "settled")
 
@@ -48,11 +51,11 @@ class Unsynced(Generic[C]):
 
     @property
     def mark(self) -> int:
-        """Return the number of changes ever made, which a sync that begins now covers."""
+        """Return the number of changes so far. An fsync that begins now covers them."""
         return self.settled + len(self.changes)
 
     def take(self, mark: int) -> list[C]:
-        """Return the changes before the mark and count them as settled."""
+        """Remove and return the changes before the mark, and count them as settled."""
         count = max(0, mark - self.settled)
         taken, self.changes = self.changes[:count], self.changes[count:]
         self.settled += len(taken)
@@ -60,7 +63,7 @@ class Unsynced(Generic[C]):
 
 
 class Inode:
-    """A file: `content` is what processes see."""
+    """A file. `content` is the content that processes see."""
 
     __slots__ = ("content", "durable", "number", "unsynced")
 
@@ -76,7 +79,10 @@ class Inode:
 
 
 class Directory:
-    """Names. A relinking changes several names at once: each to a node, or to None where it goes."""
+    """A directory.
+
+    A relinking changes several names at once: it maps each name to a node, or to None if the name is removed.
+    """
 
     __slots__ = ("durable", "entries", "unsynced")
 
@@ -94,7 +100,7 @@ class Directory:
 Node = Inode | Directory
 Relinking = tuple[tuple[str, Node | None], ...]
 DiskCall = tuple[str, tuple[object, ...]]
-"""The name of a method of Volume, and its arguments."""
+"""A recorded change: the name of a method of Volume, and its arguments."""
 
 
 def relink(entries: dict[str, Node], relinking: Relinking) -> None:
@@ -107,7 +113,7 @@ def relink(entries: dict[str, Node], relinking: Relinking) -> None:
 
 
 class Volume:
-    """A file system. `noted` is called with every change after it was made."""
+    """A simulated file system. `noted` is called after every change, with the change."""
 
     def __init__(self, noted: Callable[[str, tuple[object, ...]], None] | None = None) -> None:
         self.root = Directory()
@@ -116,7 +122,7 @@ class Volume:
         self.noted = noted
 
     def find(self, path: str) -> Node:
-        """Return the node at a path. FileNotFoundError, NotADirectoryError."""
+        """Return the node at a path. Raise FileNotFoundError or NotADirectoryError."""
         node: Node = self.root
         for name in path.split("/") if path else ():
             if not isinstance(node, Directory):
@@ -135,7 +141,7 @@ class Volume:
         return node
 
     def files_below(self, directories: Iterable[str]) -> Iterator[Inode]:
-        """Yield the files of these directories by name; skip paths that are no directory."""
+        """Yield the files in these directories, sorted by name. Paths that are no directory are skipped."""
         for path in directories:
             node = self.root.entries.get(path)
             if isinstance(node, Directory):
@@ -162,29 +168,29 @@ class Volume:
         return inode
 
     def write(self, number: int, offset: int, data: bytes) -> None:
-        """Write into the page cache."""
+        """Write bytes to a file, in the page cache only."""
         self.files[number].change(Write(offset, data))
         self._note("write", number, offset, data)
 
     def truncate(self, number: int, size: int) -> None:
-        """Truncate in the page cache."""
+        """Truncate a file, in the page cache only."""
         self.files[number].change(Truncate(size))
         self._note("truncate", number, size)
 
     def sync(self, number: int, mark: int) -> None:
-        """Make all changes before the mark durable."""
+        """Fsync a file: make all its changes before the mark durable."""
         inode = self.files[number]
         for change in inode.unsynced.take(mark):
             change.apply(inode.durable)
         self._note("sync", number, mark)
 
     def fail_sync(self, number: int, mark: int) -> None:
-        """Drop the changes of a failed sync: readers still see them, but the device never gets them."""
+        """Drop the changes of a failed fsync. Readers still see them, but they never become durable."""
         self.files[number].unsynced.take(mark)
         self._note("fail_sync", number, mark)
 
     def flip(self, number: int, byte: int, bit: int) -> None:
-        """Flip one durable bit."""
+        """Flip one bit of the durable content."""
         inode = self.files[number]
         for content in (inode.durable, inode.content):
             if byte < len(content):
@@ -192,7 +198,7 @@ class Volume:
         self._note("flip", number, byte, bit)
 
     def make_directory(self, path: str) -> None:
-        """Create a directory. FileExistsError."""
+        """Create a directory. Raise FileExistsError."""
         directory, name = self._place(path)
         if name in directory.entries:
             raise failure(errno.EEXIST, path)
@@ -200,7 +206,7 @@ class Volume:
         self._note("make_directory", path)
 
     def rename(self, old: str, new: str) -> None:
-        """Rename within one directory, replacing a file or an empty directory."""
+        """Rename a file within its directory. It replaces a file or an empty directory."""
         source, old_name = self._place(old)
         target, new_name = self._place(new)
         assert source is target, f"{old} and {new} are in different directories"
@@ -223,14 +229,14 @@ class Volume:
         self._note("remove", path)
 
     def sync_directory(self, path: str, mark: int) -> None:
-        """Make all names durable that changed in the directory before the mark."""
+        """Fsync a directory: make all changes of its names before the mark durable."""
         directory = self.find_directory(path)
         for relinking in directory.unsynced.take(mark):
             relink(directory.durable, relinking)
         self._note("sync_directory", path, mark)
 
     def play(self, call: DiskCall) -> None:
-        """Make one recorded change."""
+        """Repeat one recorded change."""
         name, args = call
         getattr(self, name)(*args)
 
@@ -244,7 +250,7 @@ class Volume:
 
 
 def failure(code: int, path: str) -> OSError:
-    """Return the kernel's error for a path."""
+    """Return the kernel's OSError for a path."""
     return OSError(code, os.strerror(code), path)
 
 

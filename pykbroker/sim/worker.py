@@ -1,4 +1,4 @@
-"""Workers in a simulation: their machines run in this process, and replies take virtual time."""
+"""Simulated workers. Their state machines run in this process, and replies take virtual time."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pykbroker.world.worker import ByteMachine
 
 
 class InlineWorker:
-    """A worker whose machine runs in this process."""
+    """A worker whose state machine runs in this process."""
 
     def __init__(self, machine: ByteMachine, off_loop: OffLoop) -> None:
         self._machine, self._off_loop = machine, off_loop
 
     async def ask(self, message: bytes) -> bytes:
-        """Answer a message as `Worker.ask` does."""
+        """Return the reply to a message, as `Worker.ask` does."""
         return await self._off_loop(self._machine.handle, message)
 
 
 class InlineWorkers:
-    """A factory of workers in this process. A reply takes as long as `off_loop` takes."""
+    """The starter of workers in this process. A reply takes as long as a call of `off_loop`."""
 
     def __init__(self, off_loop: OffLoop) -> None:
         self._off_loop = off_loop

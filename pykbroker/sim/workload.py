@@ -1,4 +1,4 @@
-"""The work of a scenario's clients: a workload runs under faults, settles after them, and is checked."""
+"""The interface of workloads: a workload runs under faults, finishes its work after them, and is checked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ PROGRESS_S_MAX = 30.0
 
 
 class Workload(Protocol):
-    """The clients of one kind and their history. A finding is a sentence; `acknowledged` and `read` count values."""
+    """A workload: the clients of one kind and their history. A finding is a sentence.
+
+    `acknowledged` and `read` count values.
+    """
 
     @property
     def clients(self) -> Sequence[str]:
@@ -28,10 +31,10 @@ class Workload(Protocol):
         """Run the clients until the nursery is cancelled."""
 
     async def settle(self) -> list[str]:
-        """Finish all work after the last fault, within the time allowed; return findings if it does not finish."""
+        """Finish all work after the last fault. Return findings if it does not finish in time."""
 
     async def judge(self) -> list[str]:
-        """Read everything once more, check the history and return findings."""
+        """Read all partitions once more, check the history and return findings."""
 
     @property
     def acknowledged(self) -> int:
@@ -39,4 +42,4 @@ class Workload(Protocol):
 
     @property
     def read(self) -> int:
-        """Return the number of values read; a value counts each time."""
+        """Return the number of values that were read. A value counts each time that it was read."""

@@ -1,10 +1,11 @@
-"""Consumer groups in the simulation: members that join, work, fall silent and leave, and the checks of their history.
+"""Simulated consumer groups: members that join, commit, pause and leave, and the checks of their history.
 
-1. A committed offset is a register: there must be one order of all commits, even late or unanswered ones, in which each
-   response of OffsetFetch is the newest commit. Each commit has a mark of its own, by which a response identifies it.
-2. A partition has one owner in a generation. A member of a consumer group owns a partition until it has reported that
-   it revoked the partition, or has been silent for a session.
-3. Without faults, a group converges within a session, a rebalance and a little more.
+1. The committed offset of a partition is a register. There must be an order of all commits, including late and
+   unanswered commits, in which every OffsetFetch response has the newest commit. Each commit has unique metadata (its
+   mark), by which a response identifies the commit.
+2. A partition has one owner in a generation. A member of a consumer group owns a partition until it has reported the
+   revocation of the partition, or until its session has expired.
+3. Without faults, a group converges within the sum of session timeout and rebalance timeout, and a short time more.
 
-Must not know: how a coordinator keeps its groups, nor what transactions do besides committing offsets.
+The package must not know how a coordinator keeps its groups, nor what transactions do besides committing offsets.
 """

@@ -1,4 +1,7 @@
-"""A member of a classic group: it joins, assigns if it is the leader, syncs, and joins again when it must."""
+"""A member of a classic group.
+
+It joins, computes the assignment if it is the leader, syncs, and joins again when a rebalance begins.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,10 @@ PROTOCOL_TYPE, PROTOCOL, PROTOCOL_VERSION = "consumer", "range", 3
 
 
 class ClassicSimMember:
-    """A classic member that reads all of `places`. Matches `member.SimMember`. `instance_id` makes it static."""
+    """A classic member that subscribes to all of `places`. It matches `member.SimMember`.
+
+    With `instance_id` it is a static member.
+    """
 
     def __init__(
         self, name: str, group: str, history: GroupHistory, places: tuple[Place, ...], instance_id: str | None = None
@@ -45,17 +51,17 @@ class ClassicSimMember:
 
     @property
     def who(self) -> Committer:
-        """Return the member as OffsetCommit names it."""
+        """Return the identity of the member in OffsetCommit."""
         return Committer(self._member_id, self._generation, self._instance_id)
 
     def forget(self, *, forgotten: bool) -> None:
-        """Drop the membership; with `forgotten` also the member id."""
+        """Drop the membership. If `forgotten` is true, drop the member id too."""
         self.owned, self._generation = (), NO_GENERATION
         if forgotten:
             self._member_id, self.lives_until_s = "", -inf
 
     async def enter(self, connection: SimConnection) -> None:
-        """Join, in a new generation if there must be one, and learn what is assigned. Evicted, LOST."""
+        """Join the group and get an assignment. Raise Evicted or an error of LOST."""
         await connection.find_coordinator(self.group, GROUP)
         self.forget(forgotten=False)
         joined = await self._join(connection)
@@ -107,7 +113,7 @@ class ClassicSimMember:
         )
 
     async def beat(self, connection: SimConnection) -> None:
-        """Send a heartbeat. Evicted: the member must join again. LOST."""
+        """Send a heartbeat. Raise Evicted if the member must join again. Raise an error of LOST."""
         version = connection.any_version(ApiKey.HEARTBEAT, STATIC_VERSION_FIRST if self._instance_id else 0)
         request = HeartbeatRequest(
             group_id=self.group,
@@ -120,7 +126,10 @@ class ClassicSimMember:
         self.lives_until_s = began_s + SESSION_S
 
     async def leave(self, connection: SimConnection) -> None:
-        """Leave the group. A static member only stops, and returns with another id. LOST."""
+        """Leave the group. A static member sends no request, and rejoins with another member id later.
+
+        Raise an error of LOST.
+        """
         member_id = self._member_id
         self.forget(forgotten=True)
         if self._instance_id is None:

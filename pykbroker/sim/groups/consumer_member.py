@@ -1,4 +1,7 @@
-"""A member of a consumer group (KIP-848): heartbeats say what it owns, and their answers what it may own."""
+"""A member of a consumer group (KIP-848).
+
+Its heartbeats report the owned partitions, and the responses have the assigned partitions.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +22,13 @@ from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 JOINING, LEAVING, LEAVING_FOR_NOW = 0, -1, -2
 REVOCATION_MS_MAX = 60_000
-"""Longer than any run is silent: a member that hears of it gives back at once."""
+"""The rebalance timeout, longer than any pause of a member. A member revokes partitions at once when it is told to."""
 
 
 class ConsumerMember:
-    """A member of a consumer group. Matches `member.SimMember`.
+    """A member of a consumer group. It matches `member.SimMember`.
 
-    It revokes partitions at once, and reports that in the next heartbeat.
+    It revokes partitions at once, and reports the revocation in the next heartbeat.
     """
 
     def __init__(
@@ -40,7 +43,7 @@ class ConsumerMember:
 
     @property
     def owned(self) -> tuple[Place, ...]:
-        """Return the partitions that the member works on."""
+        """Return the partitions that the member owns."""
         return tuple(sorted(self._leases))
 
     @property
@@ -49,14 +52,14 @@ class ConsumerMember:
         return Committer(self._member_id, self._epoch, self._instance_id, by_epoch=True)
 
     def forget(self, *, forgotten: bool) -> None:
-        """Drop the membership and join anew; with `forgotten` under another id."""
+        """Drop the membership, so that the member joins again, with another member id if `forgotten` is true."""
         self._own(())
         self._epoch = JOINING
         if forgotten:
             self._member_id, self.lives_until_s = "", -inf
 
     async def enter(self, connection: SimConnection) -> None:
-        """Join, or send a full heartbeat on a new connection. Evicted, LOST."""
+        """Join the group, or send a full heartbeat on a new connection. Raise Evicted or an error of LOST."""
         await connection.find_coordinator(self.group, GROUP)
         if not self._member_id:
             self._lives += 1
@@ -64,11 +67,14 @@ class ConsumerMember:
         await self._heartbeat(connection, self._request(whole=True))
 
     async def beat(self, connection: SimConnection) -> None:
-        """Send a heartbeat with the owned partitions. Evicted, LOST."""
+        """Send a heartbeat with the owned partitions. Raise Evicted or an error of LOST."""
         await self._heartbeat(connection, self._request(whole=False))
 
     async def leave(self, connection: SimConnection) -> None:
-        """Leave; a static member leaves for now and returns with another id. LOST."""
+        """Leave the group. A static member leaves temporarily, and rejoins with another member id.
+
+        Raise an error of LOST.
+        """
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group,
             member_id=self._member_id,
@@ -111,7 +117,7 @@ class ConsumerMember:
             lease.until_s = self.lives_until_s
 
     def _own(self, places: tuple[Place, ...]) -> None:
-        """Own exactly these partitions from now on."""
+        """Replace the owned partitions by `places`, and record this in the history."""
         now_s = trio.current_time()
         for place in [place for place in self._leases if place not in places]:
             lease = self._leases.pop(place)

@@ -1,4 +1,7 @@
-"""The actions of group members and the responses they got. Times in seconds; inf for a missing response."""
+"""The history of groups: the actions of their members, and the responses.
+
+Times are in seconds, inf for a missing response.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,9 @@ NO_GENERATION = -1
 class Commit(msgspec.Struct):
     """One partition's offset, with a `mark` that no other commit has.
 
-    `generation` is NO_GENERATION where nobody's membership was at stake. `in_transaction`: it takes its place when it
-    is sent, but may be fetched only from `not_before_s` on, when its producer asks for the end.
+    `generation` is NO_GENERATION for a commit without a membership. If `in_transaction` is true, the commit belongs to
+    a transaction. OffsetFetch may return it only from `not_before_s` on, when its producer requests the end of the
+    transaction.
     """
 
     group: str
@@ -31,7 +35,7 @@ class Commit(msgspec.Struct):
 
 
 class FetchedOffset(msgspec.Struct):
-    """The answer of OffsetFetch for one partition; offset -1 and no mark: nothing is committed."""
+    """The response of OffsetFetch for one partition. It has offset -1 and no mark if no offset is committed."""
 
     reader: str
     group: str
@@ -53,7 +57,7 @@ class Assigned(msgspec.Struct):
 
 
 class Lease(msgspec.Struct):
-    """A time in which a member of a consumer group may believe that it owns a partition."""
+    """A period in which a member of a consumer group may believe that it owns a partition."""
 
     group: str
     member: str

@@ -1,4 +1,4 @@
-"""The interface that members of both group protocols share."""
+"""The interface of members of both group protocols."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pykbroker.sim.groups.offsets import Committer
 from pykbroker.sim.history import Place
 
 SESSION_S, REBALANCE_S = 3.0, 3.0
-"""Timeouts: how long a member may be silent, and how long the others wait for it to join again."""
+"""The session timeout and the rebalance timeout, in seconds."""
 
 
 class SimMember(Protocol):
-    """A member of a group. It owns partitions between `enter` and `leave`, or until it is `Evicted`."""
+    """A member of a group. It owns partitions from `enter` until `leave`, or until an error `Evicted`."""
 
     @property
     def name(self) -> str:
-        """Return a name that, unlike the member id, never changes."""
+        """Return the name of the client. Unlike the member id it never changes."""
 
     @property
     def group(self) -> str:
@@ -29,23 +29,23 @@ class SimMember(Protocol):
 
     @property
     def who(self) -> Committer:
-        """Return the member as coordinators know it."""
+        """Return the identity of the member in requests to the coordinator."""
 
     @property
     def lives_until_s(self) -> float:
-        """Return the time before which the session cannot expire, because a heartbeat was answered.
+        """Return the time before which the session cannot expire, since a heartbeat was answered.
 
-        A repeated assignment does not renew a classic session, in Kafka 4.3 either.
+        A repeated SyncGroup response does not renew a classic session, as in Kafka 4.3.
         """
 
     async def enter(self, connection: SimConnection) -> None:
-        """Join, or continue on another connection. Evicted, LOST."""
+        """Join the group, or continue the membership on another connection. Raise Evicted or an error of LOST."""
 
     async def beat(self, connection: SimConnection) -> None:
-        """Send a heartbeat. Evicted, LOST."""
+        """Send a heartbeat. Raise Evicted or an error of LOST."""
 
     async def leave(self, connection: SimConnection) -> None:
-        """Leave the group. LOST."""
+        """Leave the group. Raise an error of LOST."""
 
     def forget(self, *, forgotten: bool) -> None:
-        """End the membership. `forgotten`: the coordinator does not know the member id any more either."""
+        """End the membership. `forgotten` is true if the coordinator has removed the member id."""

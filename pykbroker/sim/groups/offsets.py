@@ -1,4 +1,4 @@
-"""OffsetCommit and OffsetFetch, in any version, written down."""
+"""Requests of OffsetCommit and OffsetFetch in random versions, recorded in the history."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ from wire.messages.offset_fetch import (
 INSTANCE_VERSION_FIRST, EPOCH_VERSION_FIRST = 7, 9
 EVERYTHING_VERSION_FIRST, STABLE_VERSION_FIRST, GROUPS_VERSION_FIRST = 2, 7, 8
 EVERYTHING = 0.2
-"""The chance that all offsets of a group are requested. Such a response omits partitions with pending offsets."""
+"""The chance that a request asks for all offsets of the group.
+
+Such a response omits partitions with pending transactional offsets.
+"""
 NO_OFFSET = -1
 
 
 class Committer(msgspec.Struct, frozen=True):
-    """The identity in OffsetCommit: none, or a member. `by_epoch`: the member is one of a consumer group."""
+    """The identity in OffsetCommit: a member, or none. `by_epoch` is true for a member of a consumer group."""
 
     member_id: str = ""
     generation: int = NO_GENERATION
@@ -45,7 +48,7 @@ NOBODY = Committer()
 async def commit_offsets(
     connection: SimConnection, history: GroupHistory, commits: Sequence[Commit], who: Committer = NOBODY
 ) -> None:
-    """Commit all of these offsets of one group. Evicted, Again, LOST."""
+    """Commit all of these offsets for one group. Raise Evicted, Again or an error of LOST."""
     first = EPOCH_VERSION_FIRST if who.by_epoch else INSTANCE_VERSION_FIRST if who.instance_id else 0
     version = connection.any_version(ApiKey.OFFSET_COMMIT, first)
     request = OffsetCommitRequest(
@@ -74,7 +77,7 @@ async def commit_offsets(
 
 
 def settle(commit: Commit, code: ErrorCode) -> None:
-    """Record the error code with which a commit was answered."""
+    """Record the error code of the response to a commit."""
     if code is ErrorCode.NONE:
         commit.outcome, commit.ended_s = SendOutcome.ACKNOWLEDGED, trio.current_time()
     elif code in EVICTED:
@@ -91,7 +94,10 @@ async def fetch_offsets(
     stable: bool,
     who: Committer = NOBODY,
 ) -> dict[Place, int]:
-    """Return the committed offsets without unstable partitions. Some requests ask for all. Evicted, Again, LOST."""
+    """Return the committed offsets, without partitions whose offsets are unstable.
+
+    Raise Evicted, Again or an error of LOST.
+    """
     version = connection.any_version(ApiKey.OFFSET_FETCH, STABLE_VERSION_FIRST if stable else EVERYTHING_VERSION_FIRST)
     everything = connection.dice.random() < EVERYTHING
     began_s = trio.current_time()

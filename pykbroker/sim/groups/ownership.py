@@ -1,4 +1,4 @@
-"""The checks of ownership: a partition has one owner, and no commit of an ended generation succeeds."""
+"""The checks of ownership: a partition has one owner, and no commit of an old generation succeeds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pykbroker.sim.history import Place, SendOutcome
 
 
 def check_ownership(history: GroupHistory) -> list[Anomaly]:
-    """Return every anomaly."""
+    """Return every anomaly in the ownership of partitions."""
     return [
         *_check_generations(history.assigned),
         *_check_leases(history.leases),
@@ -22,7 +22,7 @@ def check_ownership(history: GroupHistory) -> list[Anomaly]:
 
 
 def _check_generations(assigned: Iterable[Assigned]) -> Iterator[Anomaly]:
-    """Find partitions that two members of one classic generation were assigned."""
+    """Find partitions that were assigned to two members in one generation of a classic group."""
     owners: dict[tuple[str, int, Place], str] = {}
     for each in assigned:
         for place in each.places:
@@ -34,7 +34,7 @@ def _check_generations(assigned: Iterable[Assigned]) -> Iterator[Anomaly]:
 
 
 def _check_leases(leases: Iterable[Lease]) -> Iterator[Anomaly]:
-    """Find partitions assigned to a member while another one may still believe to own them."""
+    """Find partitions that were assigned to a member while another member may still have considered them its own."""
     last: dict[tuple[str, Place], Lease] = {}
     for lease in sorted(leases, key=lambda lease: lease.from_s):
         before = last.get((lease.group, lease.place))

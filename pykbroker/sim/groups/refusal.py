@@ -1,4 +1,4 @@
-"""Sort a coordinator's refusals: the member was removed, the broker cannot answer now, or the refusal is a bug."""
+"""The classification of a coordinator's errors: the member was removed, the broker cannot serve now, or a bug."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EVICTED = frozenset(
 
 
 class Evicted(Exception):
-    """The error that a member must join again; with `forgotten` under another id."""
+    """An error after which a member must join again. If `forgotten` is true, it joins with another member id."""
 
     def __init__(self, code: ErrorCode) -> None:
         super().__init__(code.name)
@@ -32,7 +32,10 @@ class Evicted(Exception):
 
 
 def require(codes: Iterable[ErrorCode], history: GroupHistory, who: str) -> None:
-    """Return if these are no errors. Evicted, Again; any other error is an oddity of the history."""
+    """Check the error codes of a response.
+
+    Raise Evicted or Again for an expected error, and record any other error in the history.
+    """
     for code in codes:
         if code in EVICTED:
             raise Evicted(code)

@@ -13,11 +13,11 @@ from pykbroker.sim.groups.history import Commit, FetchedOffset
 from pykbroker.sim.history import SendOutcome
 
 NOTHING = ""
-"""The mark of what was never committed."""
+"""The mark of a partition without a committed offset."""
 
 
 class Cluster(msgspec.Struct):
-    """A commit and the answers that show it: when the first had ended, and when the last began."""
+    """A commit and the OffsetFetch responses that have it: the end of the first and the start of the last."""
 
     mark: str
     first_end_s: float
@@ -25,14 +25,14 @@ class Cluster(msgspec.Struct):
     first_is_commit: bool = True
 
     def take(self, fetched: FetchedOffset) -> None:
-        """Add one answer."""
+        """Add one OffsetFetch response."""
         if fetched.ended_s < self.first_end_s:
             self.first_end_s, self.first_is_commit = fetched.ended_s, False
         self.last_begin_s = max(self.last_begin_s, fetched.began_s)
 
 
 def check_offsets(commits: Iterable[Commit], fetched: Iterable[FetchedOffset]) -> list[Anomaly]:
-    """Return every anomaly of every partition of every group."""
+    """Return every anomaly in the committed offsets of all groups."""
     written, read = defaultdict(list), defaultdict(list)
     for commit in commits:
         written[commit.group, commit.place].append(commit)
@@ -60,7 +60,7 @@ def _check(commits: list[Commit], fetched: list[FetchedOffset]) -> Iterator[Anom
 
 
 def _untrue(one: FetchedOffset, found: Commit | None) -> str:
-    """Return why an answer is wrong regardless of all other answers, or nothing."""
+    """Describe why a response is wrong regardless of all other responses. Return an empty string if it is not."""
     if found is None:
         return "" if one.mark == NOTHING and one.offset < 0 else "invented offset"
     if found.outcome is SendOutcome.REFUSED:
@@ -71,9 +71,10 @@ def _untrue(one: FetchedOffset, found: Commit | None) -> str:
 
 
 def _tangled(clusters: list[Cluster], of: Commit | FetchedOffset) -> Iterator[Anomaly]:
-    """Find clusters that overlap so that no order of commits explains them.
+    """Find clusters that overlap in such a way that no order of commits explains them.
 
-    In the order of first ends, it is enough to compare each cluster with the earlier one that was seen last.
+    If clusters are sorted by the end of their first operation, it is enough to compare each cluster with the earlier
+    cluster that was seen last.
     """
     clusters.sort(key=lambda cluster: cluster.first_end_s)
     before = clusters[0]

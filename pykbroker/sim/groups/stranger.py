@@ -1,4 +1,4 @@
-"""A client that commits and fetches the offsets of a group without members, as tools do."""
+"""A client that commits and fetches offsets of a group without being a member, as tools do."""
 
 from __future__ import annotations
 
@@ -12,11 +12,14 @@ from pykbroker.sim.groups.worker import THINK_S
 from pykbroker.sim.history import Place
 
 COMMITS = 0.7
-"""The chance of a commit between two requests."""
+"""The chance that a commit is sent between two fetches."""
 
 
 class Stranger:
-    """A client that is no member. `stable`: it always fetches stable offsets, which no open transaction can change."""
+    """A client that is no member.
+
+    If `stable` is true, it always requests stable offsets, which no open transaction can change.
+    """
 
     def __init__(
         self,
@@ -45,7 +48,7 @@ class Stranger:
                 pass
 
     async def _act(self, first: SimConnection, second: SimConnection) -> None:
-        """Fetch on one connection while a commit is on its way on the other."""
+        """Fetch offsets on one connection while a commit is in flight on the other."""
         async with trio.open_nursery() as nursery:
             if self._dice.random() < COMMITS:
                 nursery.start_soon(self._commit, first)

@@ -1,4 +1,4 @@
-"""A worker that is a member of a group: it commits and fetches offsets, and is silent or leaves at times."""
+"""A client that is a member of a group. It commits and fetches offsets, and sometimes pauses or leaves."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from wire.error_codes import ErrorCode
 
 THINK_S, THINK_S_MAX = 0.2, 1.0
 GONE, SILENT = 0.02, 0.03
-"""The chances that a member leaves, and that it pauses without a heartbeat."""
+"""The chance that a member leaves, and the chance that it pauses without heartbeats."""
 AWAY_S_MAX = 2 * SESSION_S
 
 
 class SimWorker:
-    """A worker. With `calm` it no longer leaves the group and is no longer silent."""
+    """A client that runs a member of a group. While `calm` is true, it never leaves the group and never pauses."""
 
     def __init__(self, member: SimMember, dialer: Dialer, history: GroupHistory) -> None:
         self.member, self._dialer, self._dice, self._history = member, dialer, dialer.dice, history
@@ -27,7 +27,7 @@ class SimWorker:
         self.calm = False
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run the member until cancelled."""
         while True:
             try:
                 async with self._dialer.connected() as connection:
@@ -40,7 +40,10 @@ class SimWorker:
                 continue
 
     def _judge(self, code: ErrorCode) -> None:
-        """Report an oddity if a member was removed though its session had not expired and it had not left."""
+        """Report a finding if the coordinator has removed the member for no reason.
+
+        A reason is that its session had expired or that it had left.
+        """
         member = self.member
         if code is ErrorCode.UNKNOWN_MEMBER_ID and trio.current_time() < member.lives_until_s:
             self._history.oddities.append(
@@ -49,7 +52,7 @@ class SimWorker:
             )
 
     async def _session(self, connection: SimConnection) -> None:
-        """Work until the member leaves. Evicted, LOST."""
+        """Join, then commit, fetch and send heartbeats until the member leaves. Raise Evicted or an error of LOST."""
         member, dice = self.member, self._dice
         await member.enter(connection)
         known = await self._fetch(connection)

@@ -38,12 +38,12 @@ CONFIGS = {
     "group.consumer.heartbeat.interval.ms": "500",
 }
 CONVERGED_S_MAX = WAIT_S_MAX + SESSION_S + REBALANCE_S + 5.0
-"""The time within which groups converge after the last fault, under which a disk may have stalled."""
+"""The time within which groups must converge after the last fault, which may have been a stalled disk."""
 LOOK_S = 0.2
 
 
 class GroupWorkload:
-    """The workload of groups. Matches `workload.Workload`. One member of each group is static."""
+    """The workload of groups. It matches `workload.Workload`. One member of each group is static."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage, self._history = stage, GroupHistory(stage.oddities)
@@ -65,7 +65,7 @@ class GroupWorkload:
 
     @property
     def topics(self) -> list[CreatableTopic]:
-        """Return one topic, which has no records."""
+        """Return one topic. No records are written to it."""
         return [CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=1)]
 
     def start(self, nursery: trio.Nursery) -> None:
@@ -118,12 +118,12 @@ class GroupWorkload:
 
     @property
     def read(self) -> int:
-        """Return the number of answers of OffsetFetch."""
+        """Return the number of OffsetFetch responses."""
         return len(self._history.fetched)
 
 
 def converged(members: Sequence[SimMember]) -> bool:
-    """Whether all members are in one generation, and each partition has one owner."""
+    """Whether all members are in the same generation and each partition has one owner."""
     owned = sorted(place for member in members for place in member.owned)
     return len({member.who.generation for member in members}) == 1 and owned == list(PLACES)
 

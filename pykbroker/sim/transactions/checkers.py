@@ -1,6 +1,6 @@
-"""The checks of transactions: which records a reader of committed data sees, that a transaction is atomic, and fencing.
+"""The checks of transactions: the records that read_committed consumers get, atomicity, and fencing.
 
-The last read of committed data, when no transaction is open any more, decides how undecided transactions have ended.
+The final read_committed read, when no transaction is open any more, decides how undecided transactions have ended.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from pykbroker.sim.transactions.copier import SOURCE
 from pykbroker.sim.transactions.history import Decision, Deed, SentTransaction, Takeover, TransactionHistory
 
 NOWHERE: Place = ("", -1)
-"""The place of an anomaly that belongs to no partition."""
+"""The place (partition) of an anomaly that belongs to no partition."""
 View = Mapping[Place, Mapping[int, bytes]]
 
 
 def check_transactions(history: TransactionHistory, final: Iterable[PollResult], settled_s: float) -> list[Anomaly]:
-    """Return every anomaly. `final`: all partitions read with read_committed after `settled_s`, without faults.
+    """Return every anomaly in the transactions of a history.
 
-    Sets the outcome of the offsets that transactions have committed.
+    `final` has a read_committed read of every partition, done after `settled_s` without faults. The outcome of offsets
+    that transactions have committed is set.
     """
     view = {poll.place: dict(poll.found) for poll in final}
     anomalies = [
@@ -38,7 +39,7 @@ def check_transactions(history: TransactionHistory, final: Iterable[PollResult],
 
 
 def _check_polls(history: TransactionHistory, view: View) -> Iterator[Anomaly]:
-    """Find committed polls that differ from what every reader finds between the same offsets."""
+    """Find read_committed polls whose records differ from the expected records between the same offsets."""
     owners = {(place, value): each for each in history.transactions for place, value in each.values}
     for poll in history.committed.polls:
         final = view.get(poll.place)
@@ -66,7 +67,7 @@ def _check_polls(history: TransactionHistory, view: View) -> Iterator[Anomaly]:
 
 
 def _check_whole(transactions: Iterable[SentTransaction], view: View) -> Iterator[Anomaly]:
-    """Find committed transactions that are not visible as a whole, and others that are visible at all."""
+    """Find committed transactions that are only partly visible, and other transactions with visible records."""
     there = {(place, value) for place, found in view.items() for value in found.values()}
     for each in transactions:
         asked = [one for one in each.values if one[0] in view]
@@ -100,7 +101,7 @@ def _settle_offsets(transactions: Iterable[SentTransaction], view: View, settled
 
 
 def _check_fences(deeds: Iterable[Deed], takeovers: Iterable[Takeover]) -> Iterator[Anomaly]:
-    """Find requests of an epoch that succeeded after a newer epoch had been returned."""
+    """Find requests of a producer epoch that succeeded after InitProducerId had returned a newer epoch."""
     received: dict[str, list[tuple[float, tuple[int, int]]]] = defaultdict(list)
     for each in takeovers:
         received[each.transactional_id].append((each.received_s, (each.producer_id, each.epoch)))
@@ -121,7 +122,10 @@ def _check_fences(deeds: Iterable[Deed], takeovers: Iterable[Takeover]) -> Itera
 
 
 def check_copy(inputs: View, outputs: Iterable[bytes], committed: Mapping[Place, int]) -> list[Anomaly]:
-    """Find records below the committed offsets that are not in the output exactly once, and any others there."""
+    """Find input records below the committed offsets that are not in the output exactly once.
+
+    Other records in the output are anomalies too.
+    """
     made = Counter(short(value).encode().partition(SOURCE)[0] for value in outputs)
     anomalies = []
     for place, found in sorted(inputs.items()):

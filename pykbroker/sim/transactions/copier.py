@@ -1,4 +1,4 @@
-"""A copier of records, exactly once: a member of a group that commits its offsets with the copies it has written."""
+"""An exactly-once copier: a group member that writes copies and commits its offsets in one transaction."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ ABORTS, SILENT = 0.1, 0.03
 AWAY_S_MAX = 2 * SESSION_S
 PARTITION_BYTES_MAX = (1000, 50_000)
 SOURCE = b"|"
-"""The prefix of a copied value; the number of the attempt follows."""
+"""The prefix of a copied value. The number of the attempt follows it."""
 
 
 class Copier:
-    """A copier; with `calm` it neither aborts nor falls silent any more."""
+    """An exactly-once copier. While `calm` is true, it neither aborts transactions nor pauses."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Copier:
         self.calm = False
 
     async def run(self) -> None:
-        """Copy until cancelled. After an error, fence the open transaction and fetch the positions again."""
+        """Copy until cancelled. After an error, fence the open transaction and fetch the committed offsets again."""
         while True:
             fenced = False
             try:
@@ -58,7 +58,7 @@ class Copier:
             self.producer.give_up(fenced=fenced)
 
     async def _session(self, connection: SimConnection) -> None:
-        """Copy on one connection. Fenced, Evicted, LOST."""
+        """Copy on one connection. Raise Fenced, Evicted or an error of LOST."""
         member = self._member
         await connection.find_coordinator(self.producer.id, TRANSACTION)
         await connection.find_coordinator(member.group, GROUP)
@@ -72,7 +72,7 @@ class Copier:
                 await self._copy_some(connection, positions)
 
     async def _positions(self, connection: SimConnection) -> dict[Place, int]:
-        """Return the committed offsets of the partitions, once no open transaction can advance them."""
+        """Return the committed offsets of the partitions, after waiting until they are stable."""
         positions: dict[Place, int] = {}
         member = self._member
         while missing := [place for place in member.owned if place not in positions]:

@@ -1,4 +1,7 @@
-"""The actions of transactional producers and the responses they got. Times in seconds; inf for a missing response."""
+"""The history of transactions: the actions of their producers, and the responses.
+
+Times are in seconds, inf for a missing response.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,10 @@ from pykbroker.sim.history import History, Place
 
 
 class Decision(Enum):
-    """VOID: its producer has never asked for a commit, or was refused the first time it did."""
+    """The state of a transaction.
+
+    VOID means that its producer has never requested a commit, or that the first request was refused.
+    """
 
     VOID = "void"
     UNDECIDED = "undecided"
@@ -20,7 +26,10 @@ class Decision(Enum):
 
 
 class SentTransaction(msgspec.Struct):
-    """A transaction with its `values` as sent, acknowledged or not. A commit is sent only when all are."""
+    """A transaction. `values` has all sent values, acknowledged or not.
+
+    A commit is sent only after all of them are acknowledged.
+    """
 
     name: str
     values: list[tuple[Place, bytes]] = []
@@ -30,7 +39,7 @@ class SentTransaction(msgspec.Struct):
 
 
 class Deed(msgspec.Struct):
-    """A request of an epoch that succeeded. `began_s`: when it was sent."""
+    """A successful request of a producer epoch. `began_s` is the time at which it was sent."""
 
     transactional_id: str
     producer_id: int
@@ -40,7 +49,7 @@ class Deed(msgspec.Struct):
 
 
 class Takeover(msgspec.Struct):
-    """The time at which a producer received its epoch, which fences all older ones."""
+    """The time at which a producer received its epoch, which fences all older epochs."""
 
     transactional_id: str
     producer_id: int
@@ -49,7 +58,10 @@ class Takeover(msgspec.Struct):
 
 
 class TransactionHistory:
-    """The history of one simulation. `logs`: each batch, as uncommitted readers saw it; `polls`: committed reads."""
+    """The history of transactions of one simulation.
+
+    `logs` has each batch as read_uncommitted consumers saw it, and `polls` has the read_committed reads.
+    """
 
     def __init__(self, oddities: list[str]) -> None:
         self.oddities = oddities

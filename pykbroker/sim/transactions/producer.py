@@ -1,7 +1,7 @@
-"""A transactional producer: its id and epoch, and one request for each thing that it can do, in both versions.
+"""A transactional producer with a method for each of its requests, for transaction versions 1 and 2.
 
-Version 1 adds partitions and groups before it writes to them; version 2 writes (Produce 12, TxnOffsetCommit 5), and its
-epoch rises with every end (EndTxn 5).
+With version 1 the producer adds partitions and groups before it writes to them. With version 2 it writes at once
+(Produce 12, TxnOffsetCommit 5), and every EndTxn (5) returns a new epoch.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from wire.records.builder import BatchBuilder
 T = TypeVar("T")
 TRANSACTION_TIMEOUT_S = 4.0
 CONCURRENT_S = 0.05
-"""Seconds until the producer retries while its last transaction is being completed."""
+"""The pause before the producer retries a request while its last transaction is being completed, in seconds."""
 NO_PRODUCER = -1
 ADDED_VERSION_LAST = 3
-"""The last version of AddPartitionsToTxn for clients; newer ones are for brokers."""
+"""The last version of AddPartitionsToTxn for clients. Newer versions are for brokers."""
 PRODUCE_2, OFFSETS_2, END_2, MEMBER_VERSION_FIRST = 12, 5, 5, 3
 ACKS_ALL = -1
 FENCED = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
@@ -48,11 +48,14 @@ SPOILED = frozenset({ErrorCode.INVALID_TXN_STATE, ErrorCode.TRANSACTION_ABORTABL
 
 
 class Fenced(Exception):
-    """The error that a newer producer has the transactional id, or that the coordinator aborted the transaction."""
+    """An error for a producer that is fenced by a newer producer, or whose transaction the coordinator has aborted."""
 
 
 class TransactionalProducer:
-    """A producer of one transactional id, which others may share. `transaction` is open or unanswered."""
+    """A producer with a transactional id, which other producers may share.
+
+    `transaction` is the open transaction, or one whose EndTxn is unanswered.
+    """
 
     def __init__(
         self,
@@ -85,11 +88,14 @@ class TransactionalProducer:
 
     @property
     def may_abort(self) -> bool:
-        """Whether a transaction is open whose end was not requested."""
+        """Whether a transaction is open and its end was not requested."""
         return self.ready and self.transaction is not None and not self._ending
 
     def give_up(self, *, fenced: bool) -> None:
-        """Begin anew; unless `fenced`, as who had this epoch, if it cares to."""
+        """Drop the epoch and the transaction, so that the producer calls `init` again.
+
+        Unless `fenced` is true, it may send its old epoch then.
+        """
         self._may_go_on = not fenced and self._dice.random() < 0.5
         if not self._may_go_on:
             self._producer_id = self._epoch = NO_PRODUCER
@@ -102,7 +108,10 @@ class TransactionalProducer:
     # ---- requests
 
     async def init(self, connection: SimConnection) -> None:
-        """Take the transactional id over, or go on with it in a new epoch. Fenced, Again, LOST."""
+        """Send InitProducerId to take over the transactional id or to get a new epoch.
+
+        Raise Fenced, Again or an error of LOST.
+        """
         request = InitProducerIdRequest(
             transactional_id=self.id,
             transaction_timeout_ms=int(TRANSACTION_TIMEOUT_S * 1000),
@@ -122,14 +131,14 @@ class TransactionalProducer:
         self._sequences = {}
 
     def begin(self) -> SentTransaction:
-        """Begin the next transaction; the broker learns of it with its first request."""
+        """Begin the next transaction. This sends no request."""
         self._made += 1
         self.transaction = SentTransaction(f"{self.name}/{self._made}", [], [])
         self._history.transactions.append(self.transaction)
         return self.transaction
 
     def batch(self, place: Place, values: Sequence[bytes]) -> PendingBatch:
-        """Return a batch of the transaction. Batches are sent in the order in which they are made."""
+        """Return a batch of the transaction. Batches are sent in the order of these calls."""
         assert self.transaction is not None
         builder = BatchBuilder(
             producer_id=self._producer_id,
@@ -146,7 +155,10 @@ class TransactionalProducer:
         return pending
 
     async def produce(self, batches: Sequence[PendingBatch], connection: SimConnection) -> None:
-        """Write one batch to each of some partitions, or see that it is written. Fenced, Again, LOST."""
+        """Write these batches, at most one per partition, and wait until they are acknowledged.
+
+        Raise Fenced, Again or an error of LOST.
+        """
         await self._add_partitions(connection, [pending.send.place for pending in batches])
         versions = (PRODUCE_2, VERSION_MAX) if self._version > 1 else (3, PRODUCE_2 - 1)
         version = connection.any_version(ApiKey.PRODUCE, *versions)
@@ -190,7 +202,7 @@ class TransactionalProducer:
         self._added.update(missing)
 
     async def commit_offsets(self, commits: Sequence[Commit], who: Committer, connection: SimConnection) -> None:
-        """Commit offsets of a group with the transaction. Fenced, Evicted, Again, LOST."""
+        """Commit offsets of a group in the transaction. Raise Fenced, Evicted, Again or an error of LOST."""
         assert self.transaction is not None
         group = commits[0].group
         await self._add_group(connection, group)
@@ -235,7 +247,7 @@ class TransactionalProducer:
         self._added.add(group)
 
     async def end(self, commit: bool, connection: SimConnection) -> None:
-        """Commit or abort. Fenced, Again, LOST."""
+        """Send EndTxn to commit or abort the transaction. Raise Fenced, Again or an error of LOST."""
         transaction = self.transaction
         assert transaction is not None
         request = EndTxnRequest(self.id, self._producer_id, self._epoch, commit)

@@ -1,4 +1,4 @@
-"""Writers of transactions with their rivals, copiers and what feeds them, and readers of all and of what holds."""
+"""The workload of transactions: writers that share transactional ids, exactly-once copiers, and consumers."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ PARTITIONS = {INPUT: 2, OUTPUT: 2, LEDGER: 3}
 INPUTS, OUTPUTS, LEDGERS = (tuple((topic, index) for index in range(count)) for topic, count in PARTITIONS.items())
 WRITTEN: tuple[Place, ...] = (*OUTPUTS, *LEDGERS)
 COPIERS, ACCOUNTS = "copiers", "accounts"
-"""The group of the copiers, and one without members."""
+"""The group of the copiers, and a group without members."""
 RIVALS = ((2, 2), (1, 1), (1, 2))
-"""The versions of the producers of each transactional id."""
+"""The transaction versions of the two producers of each transactional id."""
 COPIER_VERSIONS = (1, 2)
 CONFIGS = {
     "transaction.state.log.num.partitions": "2",
@@ -44,7 +44,7 @@ ENDED_S_MAX = TRANSACTION_TIMEOUT_S + 10.0
 
 
 class TransactionWorkload:
-    """The workload of transactions: a feeder, copiers, writers and readers. Matches `workload.Workload`."""
+    """The workload of transactions: a feeder, copiers, writers and readers. It matches `workload.Workload`."""
 
     def __init__(self, stage: Stage) -> None:
         self._stage, self._history = stage, TransactionHistory(stage.oddities)
@@ -106,7 +106,7 @@ class TransactionWorkload:
 
     @property
     def topics(self) -> list[CreatableTopic]:
-        """Return the topics that are copied, copied to, and written by the writers."""
+        """Return the topics: the input and the output of the copiers, and the topics of the writers."""
         return [
             CreatableTopic(name=topic, num_partitions=count, replication_factor=1)
             for topic, count in PARTITIONS.items()
@@ -126,7 +126,7 @@ class TransactionWorkload:
     # ---- the end
 
     async def settle(self) -> list[str]:
-        """Wait until all is written, decided and copied."""
+        """Wait until all records are written and copied, and no transaction is undecided."""
         findings = []
         self._feeder.draining = True
         for copier in self._copiers:
@@ -152,7 +152,7 @@ class TransactionWorkload:
         return findings
 
     async def _copied(self, connection: SimConnection) -> None:
-        """Raise Again until the copiers have committed the end of their input."""
+        """Raise Again unless the copiers have committed the end of their input."""
         await connection.find_coordinator(COPIERS, GROUP)
         committed = await self._committed(connection)
         for place in INPUTS:
@@ -163,7 +163,7 @@ class TransactionWorkload:
         return await fetch_offsets(connection, self._history.groups, "overseer", COPIERS, INPUTS, stable=True)
 
     async def _decided(self, connection: SimConnection) -> None:
-        """Raise Again until every last stable offset is the high watermark and offsets are stable."""
+        """Raise Again unless every last stable offset is the high watermark and all committed offsets are stable."""
         for place in WRITTEN:
             stable = await end_offset(connection, place, committed=True)
             if stable < await end_offset(connection, place, committed=False):
@@ -176,7 +176,7 @@ class TransactionWorkload:
         return await fetch_offsets(connection, self._history.groups, "overseer", ACCOUNTS, LEDGERS, stable=True)
 
     async def judge(self) -> list[str]:
-        """Read everything and all committed offsets once more, and check the history."""
+        """Read all partitions and committed offsets once more, and check the history."""
         everything: list[PollResult] = []
         final: list[PollResult] = []
         committed: dict[Place, int] = {}
@@ -217,5 +217,5 @@ class TransactionWorkload:
 
     @property
     def read(self) -> int:
-        """Return the number of committed values read; a value counts each time."""
+        """Return the number of committed values that were read. A value counts each time that it was read."""
         return sum(len(poll.found) for poll in self._history.committed.polls)

@@ -1,4 +1,7 @@
-"""A writer of random transactions: it commits most of them, abandons some, and shares its id with a rival."""
+"""A writer of random transactions.
+
+It commits most of them, abandons some, and shares its transactional id with another writer.
+"""
 
 from __future__ import annotations
 
@@ -18,18 +21,18 @@ from pykbroker.sim.transactions.producer import TRANSACTION_TIMEOUT_S, Fenced, T
 
 THINK_S = 0.1
 REST_S = 1.0
-"""Seconds for which a fenced producer leaves the transactional id to the other one."""
+"""The time for which a fenced producer leaves the transactional id to the other producer, in seconds."""
 PATIENCE_S = (0.2, 1.0, 8.0)
-"""Seconds that a writer waits for a response before it tries another connection."""
+"""The time that a writer waits for a response before it opens another connection, in seconds."""
 RETRIES, COMMITS, OFFSETS, FORGETS, ABORTS = 0.6, 0.8, 0.4, 0.04, 0.5
 STEPS_MAX, BATCHES_MAX, RECORDS_MAX = 3, 3, 4
 WriterStep = Callable[[SimConnection], Awaitable[None]]
 
 
 class TransactionWriter:
-    """A writer of transactions. While `draining`, it ends its open transaction, and is then `done`.
+    """A writer of transactions. When `draining` is true, it ends its open transaction, and is then `done`.
 
-    `moods` decides whether it aborts a transaction whose last request had no response.
+    The random generator `moods` decides whether it aborts a transaction whose last request had no response.
     """
 
     def __init__(
@@ -43,7 +46,7 @@ class TransactionWriter:
         self.done = trio.Event()
 
     async def run(self) -> None:
-        """Write transactions until all is done."""
+        """Write transactions until `draining` is true and the last transaction has ended."""
         done = False
         while not done:
             try:
@@ -65,7 +68,7 @@ class TransactionWriter:
         self.producer.give_up(fenced=fenced)
 
     async def _session(self, connection: SimConnection) -> bool:
-        """Write on one connection; True when all is done. Fenced, Evicted, LOST."""
+        """Write on one connection, and return whether the writer is done. Raise Fenced, Evicted or an error of LOST."""
         dice, producer = self._dice, self.producer
         await connection.find_coordinator(producer.id, TRANSACTION)
         await connection.find_coordinator(self._group, GROUP)
@@ -86,7 +89,7 @@ class TransactionWriter:
             await asking
 
     def _plan(self) -> None:
-        """Draw the steps of the next transaction."""
+        """Draw the actions of the next transaction."""
         dice, producer = self._dice, self.producer
         producer.begin()
         for _ in range(dice.randrange(1, STEPS_MAX + 1)):
@@ -109,13 +112,16 @@ class TransactionWriter:
         return f"{place[0]}-{place[1]}/{self.producer.name}/{self._made} ".encode()
 
     async def _abort(self, connection: SimConnection) -> None:
-        """Abort in the producer's own epoch, while older requests may still be on their way. Again."""
+        """Abort the transaction in the current epoch, while older requests may still be in flight.
+
+        Raise Again if this fails.
+        """
         await self.producer.end(False, connection)
         self._give_up(fenced=False)
         raise Again("begins anew")
 
     async def _commit_offsets(self, commits: list[Commit], connection: SimConnection) -> None:
-        """Commit the offsets; `commits` are made with the first attempt."""
+        """Commit offsets of a group in the transaction. The first attempt fills `commits`."""
         if not commits:
             place = self._dice.choice(self._places)
             self._made += 1
