@@ -63,14 +63,17 @@ class Admin:
         self.connection, self.connect = connection, connect
 
     async def topics(self, names: Sequence[str] | None = None) -> list[TopicDescription]:
-        """Return the topics of these names, or all topics, sorted by name."""
+        """Return the topics with these names, or all topics, sorted by name."""
         asked = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
         answer = await self.connection.ask(request)
         return sorted((topic_of(topic) for topic in answer.topics), key=lambda topic: topic.name)
 
     async def create_topic(self, name: str, partitions: int, replicas: int, configs: Mapping[str, str]) -> None:
-        """Create a topic and wait until it can be used. -1 partitions or replicas select the broker's default."""
+        """Create a topic and wait until it can be used.
+
+        A value of -1 for `partitions` or `replicas` selects the broker's default.
+        """
         wanted = [CreatableTopicConfig(name=config, value=value) for config, value in configs.items()]
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=wanted)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
@@ -98,7 +101,10 @@ class Admin:
             check(result.error_code, result.error_message or f"Topic '{name}'")
 
     async def configs(self, resource_type: int, name: str) -> list[DescribeConfigsResourceResult]:
-        """Return all configs of one `ConfigResource`, sorted by name. Broker "" stands for all brokers."""
+        """Return all configs of one resource, sorted by name.
+
+        The broker name "" stands for the defaults of all brokers.
+        """
         resource = DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
         answer = await self.connection.ask(DescribeConfigsRequest(resources=[resource]))
         for result in answer.results:
@@ -108,7 +114,7 @@ class Admin:
     async def alter_configs(
         self, resource_type: int, name: str, changes: Sequence[AlterableConfig], *, validate_only: bool = False
     ) -> None:
-        """Make all of the changes, or none."""
+        """Make all of these config changes, or none if one is refused."""
         resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=list(changes))
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
         answer = await self.connection.ask(request)
@@ -123,7 +129,7 @@ class Admin:
 
 
 def topic_of(described: MetadataResponseTopic) -> TopicDescription:
-    """Return the description of a topic. ApiError: the broker could not describe it."""
+    """Return the description of a topic. Raise ApiError if the response has an error code for it."""
     name = described.name or ""
     check(described.error_code, f"Topic '{name}'")
     partitions = sorted(described.partitions, key=lambda partition: partition.partition_index)
@@ -131,7 +137,7 @@ def topic_of(described: MetadataResponseTopic) -> TopicDescription:
 
 
 def check(error_code: int, message: str | None) -> None:
-    """Raise ApiError unless the error code is 0."""
+    """Raise ApiError with this message unless the error code is 0."""
     if error_code:
         code = ErrorCode(error_code) if error_code in KNOWN_CODES else ErrorCode.UNKNOWN_SERVER_ERROR
         raise ApiError(code, f"{message} ({code.name})" if message else None)

@@ -1,4 +1,4 @@
-"""An admin client for a program without a network of its own: the command line and the test fixture."""
+"""An admin client for the command line and the test fixture, with a network that it opens and closes."""
 
 from __future__ import annotations
 

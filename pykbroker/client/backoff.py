@@ -10,7 +10,7 @@ JITTER = 0.2
 class Backoff:
     """The delays between failed attempts: doubled at each failure, with a jitter of 20 %, and at most `ms_max`.
 
-    `uniform` draws a random number between two others, as `World.rng.uniform` does.
+    `uniform` returns a random number between its two arguments, as `World.rng.uniform` does.
     """
 
     def __init__(self, uniform: Callable[[float, float], float], ms: float = 50, ms_max: float = 1000) -> None:
@@ -25,5 +25,5 @@ class Backoff:
         return min(delay_ms * self._uniform(1 - JITTER, 1 + JITTER), self._ms_max) / 1000
 
     def succeeded(self) -> None:
-        """Start again with the shortest delay."""
+        """Reset the delay to its minimum, after a successful attempt."""
         self._failures = 0

@@ -1,4 +1,4 @@
-"""A connection to a broker that knows the broker's API versions, and lets tasks wait for responses."""
+"""A connection to a broker. It negotiates API versions, and lets tasks wait for responses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RESPONSE_BYTES_MAX = REQUEST_BYTES_MAX
 
 
 class BrokerConnection:
-    """A connection that any number of tasks may use at once. It has no timeouts: callers set their own deadlines."""
+    """A connection that several tasks may use at the same time. It has no timeouts: callers set their own deadlines."""
 
     def __init__(self, outgoing: OutgoingConnection) -> None:
         self.versions: dict[int, Versions] = {}
@@ -37,36 +37,36 @@ class BrokerConnection:
         return not self._outgoing.ended
 
     def call_when_closed(self, callback: Callable[[], None]) -> None:
-        """Call a function once the connection is closed, by either side. A later call replaces the function."""
+        """Call `callback` once either side has closed the connection. A later call replaces the callback."""
         self._outgoing.on_closed = callback
 
     async def negotiate(self) -> None:
-        """Ask for the broker's API versions with ApiVersions v0, which every broker answers."""
+        """Request the broker's API versions with ApiVersions v0, which every broker supports."""
         answer = await self.ask(ApiVersionsRequest(), 0)
         if answer.error_code:
             raise Disconnected(f"ApiVersions was answered with error {answer.error_code}")
         self.versions = {api.api_key: Versions(api.min_version, api.max_version) for api in answer.api_keys}
 
     def newest_version(self, key: int) -> int:
-        """Return the newest version that both sides support. UnsupportedVersion: none."""
+        """Return the newest version of an API that both sides support. Raise UnsupportedVersion if there is none."""
         ours, theirs = APIS[key].accepted, self.versions.get(key)
         if theirs is None or min(ours.last, theirs.last) < max(ours.first, theirs.first):
             raise UnsupportedVersion(f"the broker has no version of {ApiKey(key).name} that this client has")
         return min(ours.last, theirs.last)
 
     async def ask(self, request: Request[R], version: int | None = None) -> R:
-        """Send a request and return the response. Disconnected: no response will come.
+        """Send a request and return the response. Raise Disconnected if no response will come.
 
-        If the caller is cancelled, its response is dropped when it comes, and the connection stays usable.
+        If the caller is cancelled, its response is dropped when it arrives, and the connection stays usable.
         """
         return await self.response(self.ask_nowait(request, version))
 
     def ask_nowait(self, request: Request[R], version: int | None = None) -> PendingResponse[R]:
-        """Send a request, and return what `response` waits for. Disconnected: the connection has ended."""
+        """Send a request, and return the pending response. Raise Disconnected if the connection has ended."""
         return self._outgoing.request(request, self.newest_version(request.key) if version is None else version)
 
     async def response(self, pending: PendingResponse[R]) -> R:
-        """Wait for the response to a request of this connection. Disconnected: it will not come."""
+        """Wait for the response to a request of this connection. Raise Disconnected if the connection ends first."""
         if not pending.is_done:
             arrived = trio.Event()
             pending.wake = arrived.set
@@ -87,7 +87,7 @@ class BrokerConnection:
             await self._senders.park()
 
     def close(self) -> None:
-        """Close at once. Waiting callers get Disconnected."""
+        """Close the connection at once. Waiting callers get the error Disconnected."""
         self._outgoing.close()
 
     def _wake_senders(self) -> None:
@@ -97,7 +97,10 @@ class BrokerConnection:
 async def connect(
     net: Net, host: str, port: int, client_id: str, response_bytes_max: int = RESPONSE_BYTES_MAX
 ) -> BrokerConnection:
-    """Return a connection that knows the broker's API versions. OSError: no connection; Disconnected: it has ended."""
+    """Connect to a broker and negotiate API versions.
+
+    Raise OSError if no connection can be opened, and Disconnected if it ends early.
+    """
     connection = BrokerConnection(
         await net.connect(host, port, lambda peer, pump: OutgoingConnection(peer, pump, client_id, response_bytes_max))
     )
@@ -111,7 +114,7 @@ async def connect(
 
 @asynccontextmanager
 async def connected(net: Net, host: str, port: int, client_id: str) -> AsyncIterator[BrokerConnection]:
-    """Yield a connection that knows the broker's API versions, and close it when the block ends."""
+    """Connect to a broker, negotiate API versions, yield the connection, and close it when the block ends."""
     connection = await connect(net, host, port, client_id)
     try:
         yield connection

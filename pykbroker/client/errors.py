@@ -4,11 +4,11 @@ from __future__ import annotations
 
 
 class Disconnected(Exception):
-    """The error of a request whose connection has ended. The broker may have handled the request."""
+    """An error of a request whose connection has ended. The broker may have handled the request."""
 
 
 class InvalidResponse(Disconnected):
-    """The error of a connection that ended because the broker sent bytes that are no valid response."""
+    """An error of a connection that ended because the broker sent bytes that are no valid response."""
 
 
 class UnsupportedVersion(Exception):

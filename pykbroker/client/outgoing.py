@@ -1,7 +1,8 @@
-"""An outgoing connection without I/O: requests become bytes to send, received bytes become responses in request order.
+"""An outgoing connection without I/O.
 
-A connection ends when the peer closes it, when the caller does, or at the first bytes that are no valid response. Its
-pending requests then fail, and nothing is sent again.
+It encodes requests into bytes to send, and decodes received bytes into responses. A connection ends when the broker or
+the caller closes it, or when received bytes are no valid response. Its pending requests then fail, and none is sent
+again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ unpack_correlation_id = Struct(">i").unpack_from
 
 
 class OutgoingConnection:
-    """A connection to a broker, with any number of requests in flight. Matches `world.net.ConnectionMachine`."""
+    """A connection to a broker, with any number of requests in flight. It matches `world.net.ConnectionMachine`."""
 
     __slots__ = (
         "_client_id",
@@ -55,19 +56,19 @@ class OutgoingConnection:
         self.room: memoryview | None = None
         self.ended = False
         self.on_closed: Callable[[], None] = do_nothing
-        """Called once the connection is closed."""
+        """A function that is called once the connection is closed."""
         self.on_sent: Callable[[], None] = do_nothing
-        """Called once the kernel has taken all of `out` after it could not."""
+        """A function that is called once all bytes are sent, if some were unsent before."""
 
     @property
     def pending_count(self) -> int:
-        """Return the number of requests without a response, also of those that were abandoned."""
+        """Return the number of requests without a response, including requests that their caller has abandoned."""
         return len(self._pending)
 
     # ---- calls of the owner
 
     def request(self, request: Request[R], version: int) -> PendingResponse[R]:
-        """Send a request, and return its pending response. Disconnected: the connection has ended."""
+        """Append a request to `out` and return its pending response. Raise Disconnected if the connection has ended."""
         correlation_id = self._write(request, version)
         pending = PendingResponse(request, version, correlation_id)
         self._pending.append(pending)
@@ -75,7 +76,7 @@ class OutgoingConnection:
         return pending
 
     def send(self, request: Request[Any], version: int) -> None:
-        """Send a request that the broker does not answer: Produce with acks=0. Disconnected: as in `request`."""
+        """Send a request that the broker does not answer: Produce with acks=0. Raise Disconnected as `request` does."""
         self._write(request, version)
         self._pump.flush()
 
@@ -94,7 +95,7 @@ class OutgoingConnection:
     # ---- calls of the pump
 
     def received(self, data: bytes) -> None:
-        """Pass the responses in `data` to their requests, and keep an incomplete one."""
+        """Pass the responses in `data` to their requests, and keep an incomplete response."""
         try:
             for frame in self._reader.frames(data):
                 self._respond(frame)
@@ -103,7 +104,7 @@ class OutgoingConnection:
         self.room = self._reader.room
 
     def filled(self, size: int) -> None:
-        """Count `size` bytes that have come into `room`."""
+        """Note that `size` bytes have been received into `room`."""
         frame = self._reader.filled(size)
         self.room = self._reader.room
         try:
@@ -113,15 +114,15 @@ class OutgoingConnection:
             self._end(error)
 
     def resume(self) -> None:
-        """Do nothing: all received bytes were handled when they came."""
+        """Do nothing, since received bytes are always handled at once."""
 
     def unsent(self, size: int, kept_bytes: int) -> None:
-        """Note that `size` bytes of `out` are not sent, because the broker takes no more."""
+        """Note that `size` bytes of `out` are unsent, because the socket takes no more."""
         if not size:
             self.on_sent()
 
     def closed(self) -> None:
-        """Fail the pending requests, and drop all that is kept for the broker."""
+        """Fail the pending requests, and drop all unsent and incomplete data."""
         self._end(Disconnected(f"{self.peer} closed the connection"))
         self._reader.clear()
         self.room = None

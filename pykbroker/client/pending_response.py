@@ -1,4 +1,4 @@
-"""A request that was sent, and its response once it has come."""
+"""A sent request, and its response once it has arrived."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def do_nothing() -> None:
 
 
 class PendingResponse(Generic[R]):
-    """The response to one request, or the error of its connection. `wake` is called once either of them is there."""
+    """The response to one request, or the error of its connection. `wake` is called when either of them is set."""
 
     __slots__ = ("_abandoned", "_error", "_frame", "_response_class", "_version", "correlation_id", "is_done", "wake")
 
@@ -33,25 +33,28 @@ class PendingResponse(Generic[R]):
         self.wake: Callable[[], None] = do_nothing
 
     def arrive(self, frame: ResponseFrame) -> None:
-        """Keep the response, unless nobody waits for it any more."""
+        """Store the response, unless the request was abandoned."""
         if not self._abandoned:
             self._frame = frame
             self.is_done = True
             self.wake()
 
     def fail(self, error: Disconnected) -> None:
-        """Note that no response will come."""
+        """Store the error of the connection: no response will arrive."""
         if not self.is_done:
             self._error = error
             self.is_done = True
             self.wake()
 
     def abandon(self) -> None:
-        """Drop the response, when it comes."""
+        """Let the response be dropped when it arrives."""
         self._abandoned = True
 
     def result(self) -> R:
-        """Return the response, once `is_done`. Disconnected: it will not come. DecodeError: it is malformed."""
+        """Return the response, once `is_done` is true.
+
+        Raise Disconnected if the connection has ended, and DecodeError if the response is malformed.
+        """
         if self._frame is None:
             assert self._error is not None, "the response is still pending"
             raise self._error.with_traceback(None)

@@ -1,4 +1,4 @@
-"""A broker's address, and the one connection to it, which is opened again after it was lost."""
+"""A connection to a broker's address that is opened again after it was lost."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from wire.declare import Request
 
 
 class ReconnectingConnection:
-    """A connection that is opened when a request needs it.
+    """A connection that is opened when a request needs one.
 
-    After a connection was lost or could not be opened, the next attempt waits for reconnect.backoff.ms, doubled at each
-    failure up to reconnect.backoff.max.ms. The requests that were pending fail: only the caller knows whether they may
-    be sent again.
+    After a connection was lost or could not be opened, the next attempt waits for `reconnect.backoff.ms`, doubled at
+    each failure up to `reconnect.backoff.max.ms`. Pending requests of a lost connection fail, since only the caller
+    knows whether they may be sent again.
     """
 
     def __init__(
@@ -34,12 +34,13 @@ class ReconnectingConnection:
         self._connection: BrokerConnection | None = None
         self._connecting = trio.Lock()
         self._next_attempt_at = 0.0
-        """The time of trio's clock before which no attempt is made."""
+        """The time of trio's clock before which no connection attempt is made."""
 
     async def connection(self) -> BrokerConnection:
         """Return the open connection, or try once to open one after the backoff.
 
-        OSError: no connection; Disconnected: it ended before the broker had sent its API versions.
+        Raise OSError if no connection can be opened, and Disconnected if it ends before the broker has sent its API
+        versions.
         """
         if self._connection is not None:
             return self._connection
@@ -52,13 +53,14 @@ class ReconnectingConnection:
     async def ask(self, request: Request[R], version: int | None = None) -> R:
         """Send a request on the open or a new connection, and return the response.
 
-        OSError: no connection, and nothing was sent. Disconnected: no response will come.
+        Raise OSError if no connection can be opened; nothing was sent then. Raise Disconnected if the connection ends
+        before the response.
         """
         connection = await self.connection()
         return await connection.ask(request, version)
 
     def close(self) -> None:
-        """Close the connection, if one is open. A later request opens another one after the backoff."""
+        """Close the connection, if one is open. A later request opens another connection after the backoff."""
         if self._connection is not None:
             self._connection.close()
 
@@ -68,7 +70,7 @@ class ReconnectingConnection:
             connection.call_when_closed(self._lost)
             if not connection.is_open:
                 raise Disconnected(f"{self._host}:{self._port} closed the connection")
-        except BaseException:  # an attempt that was cancelled has failed, too
+        except BaseException:  # a cancelled attempt also counts as a failure
             self._lost()
             raise
         self._backoff.succeeded()

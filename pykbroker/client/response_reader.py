@@ -1,8 +1,8 @@
-"""The reader of responses: bytes in, frames out. It knows no request and no socket.
+"""The reader of responses, which splits received bytes into frames.
 
-A frame is a size field of 4 bytes and as many bytes as it says. A frame that arrives whole is read where it lies. A
-large frame gets one buffer of its size, into which the bytes are received, so that a response is contiguous and its
-record bytes can be views on it.
+A frame is a size field of 4 bytes, followed by as many bytes as the field says. A frame that is received whole is
+decoded without a copy. A large frame gets a buffer of its size, into which the bytes are received. A response is
+therefore contiguous, and its record bytes can be memoryviews.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from wire.declare import Buffer
 SIZE_BYTES = 4
 CORRELATION_ID_BYTES = 4
 BUFFERED_BYTES = 32_768
-"""A frame gets a buffer of its own once more than so many of its bytes have come."""
+"""The number of received bytes above which a frame gets a separate buffer."""
 
 OTHER_PROTOCOLS = {b"HTTP": "an HTTP server", b"\x15\x03": "a TLS listener"}
-"""Peers that are no plaintext listener, by the first bytes of what they send. A TLS alert begins with 21 and 3."""
+"""The names of other protocols, by the first bytes of their messages. A TLS alert begins with 21 and 3."""
 
 unpack_size = Struct(">i").unpack_from
 
 
 class ResponseFrame(NamedTuple):
-    """A response without its size field: the bytes from `start` to `end` of a buffer that does not change any more."""
+    """A response without its size field: the bytes from `start` to `end` of a buffer that no longer changes."""
 
     buffer: Buffer
     start: int
@@ -34,7 +34,7 @@ class ResponseFrame(NamedTuple):
 
 
 class ResponseReader:
-    """The incomplete response of one connection. `bytes_max` bounds a response without its size field."""
+    """A response reader of one connection. `bytes_max` is the maximum size of a response without its size field."""
 
     __slots__ = ("_buffer", "_bytes_max", "_have", "_rest", "room")
 
@@ -43,12 +43,15 @@ class ResponseReader:
         self._rest = b""
         self._buffer = bytearray()
         self._have = 0
-        """The number of bytes in `_buffer` that have come."""
+        """The number of received bytes in `_buffer`."""
         self.room: memoryview | None = None
-        """The place for the next bytes of a response that has its own buffer."""
+        """A view of the place for the next bytes of a large response, or None without one."""
 
     def frames(self, data: bytes) -> Iterator[ResponseFrame]:
-        """Yield the complete responses, and keep the start of another. InvalidResponse: its size is not allowed."""
+        """Yield the complete responses, and keep an incomplete response.
+
+        Raise InvalidResponse if a size is not allowed.
+        """
         if self._rest:
             data, self._rest = self._rest + data, b""
         pos, have = 0, len(data)
@@ -65,7 +68,7 @@ class ResponseReader:
         self._rest = data[pos:]
 
     def filled(self, size: int) -> ResponseFrame | None:
-        """Count `size` bytes that were written into `room`, and return the response if it is complete."""
+        """Note that `size` bytes were written into `room`, and return the response if it is complete."""
         self._have += size
         if self._have < len(self._buffer):
             self.room = memoryview(self._buffer)[self._have :]
