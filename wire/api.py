@@ -3,7 +3,8 @@
 The accepted versions are the stable versions of a message. The advertised versions are the versions that a Kafka
 broker's listener returns in ApiVersions. Produce is advertised from 0, although only 3 and later are accepted, because
 librdkafka mistakes a broker with a larger minimum for an unknown one (KAFKA-18659). APIs of the controller listener are
-not advertised, and neither is telemetry, which needs a receiver.
+not advertised. The telemetry APIs are not advertised either, because Kafka advertises them only with a telemetry
+receiver.
 """
 
 from enum import IntEnum
@@ -115,7 +116,7 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
 
 
-# accepted versions, and flexible ones: those in the compact encoding, with tagged fields
+# (accepted versions, flexible versions), which use the compact encoding and tagged fields
 VERSIONS = {
     ApiKey.PRODUCE: ("3-13", "9+"),
     ApiKey.FETCH: ("4-18", "12+"),
@@ -238,7 +239,7 @@ class Api(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def name(self) -> str:
-        """Return the name as Kafka writes it, such as ListOffsets."""
+        """Return the name of the API in Kafka's spelling, such as ListOffsets."""
         return "".join(word.title() for word in self.key.name.split("_"))
 
     @property
@@ -268,13 +269,16 @@ APIS: dict[int, Api] = {key: _api(key) for key in VERSIONS}
 
 
 def request_header_version(key: int, version: int) -> int:
-    """Return 2 for a flexible version and 1 for any other, accepted or not. KeyError: the API is unknown."""
+    """Return 2 for a flexible version and 1 for any other version, accepted or not.
+
+    Raise KeyError if the API is unknown.
+    """
     return 2 if version in APIS[key].flexible else 1
 
 
 def response_header_version(key: int, version: int) -> int:
     """Return 1 for a flexible version and 0 for any other.
 
-    ApiVersions always has 0: its client does not know the broker's versions yet.
+    ApiVersions always has 0, since its client does not know the broker's versions yet.
     """
     return 1 if version in APIS[key].flexible and key != ApiKey.API_VERSIONS else 0

@@ -1,6 +1,6 @@
 """The codecs of declared messages: source code generated for one class and one version, compiled on first use.
 
-ValueError: the class does not have the version.
+All functions raise ValueError if the class does not have the version.
 """
 
 from collections.abc import Callable, Generator
@@ -16,9 +16,9 @@ M = TypeVar("M", bound=Message)
 def decoder(cls: type[M], version: int) -> Callable[[Buffer, int, int], M]:
     """Return `decode(buf, pos, end) -> message`.
 
-    `buf` may extend beyond `pos` and `end`. Bytes between the message and `end` are ignored, as in Kafka, except in a
-    metadata record, where they are an error. DecodeError is the only exception. Records may be views on `buf`; all
-    other values are copies.
+    `buf` may have bytes before `pos` and after `end`. Bytes between the message and `end` are ignored, as in Kafka,
+    except in a metadata record, where they are an error. `decode` raises only DecodeError. Records may be memoryviews
+    on `buf`; all other values are copies.
     """
     return compile_decoder(cls, version)
 
@@ -32,7 +32,7 @@ def stepwise_decoder(cls: type[M], version: int) -> Callable[[Buffer, int, int],
 
 
 def encoder(cls: type[M], version: int) -> Callable[[M, list[Any]], None]:
-    """Return `encode(message, out)`, which appends buffers to `out`; after an EncodeError `out` is unchanged.
+    """Return `encode(message, out)`, which appends buffers to `out`. If it raises EncodeError, `out` is unchanged.
 
     Records and bytes are appended without a copy, and must not change until `out` is sent.
     """

@@ -1,8 +1,8 @@
 """The generator of decoders for one class in one version.
 
 One `struct.Struct` unpacks adjacent fixed-size fields with the length or count that follows them. Nested structs are
-inlined, and varints of one or two bytes are read in place. Errors at run time are either detected by generated checks,
-or are exceptions that the decoder turns into DecodeError.
+inlined, and varints of one or two bytes are read in place. Malformed bytes are either detected by generated checks, or
+cause exceptions that the decoder converts into DecodeError.
 """
 
 import struct
@@ -18,18 +18,18 @@ from wire.schema import Field, Type, fields_of
 from wire.source import Source
 from wire.varint import read_uvarint
 
-COPY_BYTES_MAX = 16_384  # below this, copying record bytes costs less than a memoryview
+COPY_BYTES_MAX = 16_384  # below this size, a copy of record bytes takes less time than a memoryview
 
 
 @cache
 def compile_decoder(cls: type[Message], version: int) -> Callable[..., Any]:
-    """Return `decode(buf, pos, end) -> message`; see `wire.compile.decoder`."""
+    """Return the function `decode(buf, pos, end) -> message` that `wire.compile.decoder` describes."""
     return _Decoder(cls, version, stepwise=False).function(cls)
 
 
 @cache
 def compile_stepwise_decoder(cls: type[Message], version: int) -> Callable[..., Generator[None, None, Any]]:
-    """Return the decoder as a generator; see `wire.compile.stepwise_decoder`."""
+    """Return the decoder as the generator that `wire.compile.stepwise_decoder` describes."""
     return _Decoder(cls, version, stepwise=True).function(cls)
 
 
@@ -37,7 +37,7 @@ class _Decoder(Source):
     def __init__(self, cls: type[Message], version: int, *, stepwise: bool) -> None:
         super().__init__(cls, version)
         self._stepwise = stepwise
-        self._run: list[tuple[str, int, str]] = []  # fixed-size fields to unpack together: code, size, local
+        self._run: list[tuple[str, int, str]] = []  # (code, size, local) of the fixed-size fields to unpack together
         self.globals.update(
             DecodeError=DecodeError,
             read_uvarint=read_uvarint,
@@ -125,7 +125,7 @@ class _Decoder(Source):
             self._sized(of, local, name)
 
     def _length(self, of: Type) -> None:
-        """Generate code that sets `n` to the length.
+        """Generate code that reads a length or count into the local `n`.
 
         The compact encoding stores the length plus one, and 0 for null.
         """
@@ -183,7 +183,10 @@ class _Decoder(Source):
         self.add("pos = stop")
 
     def _tags(self, cls: type[msgspec.Struct], tagged: list[tuple[Field, str]]) -> str | None:
-        """Generate code that reads a tag section; return the local of its unknown tags if the struct keeps them."""
+        """Generate code that reads a tag section.
+
+        Return the name of the local with the unknown tags, if the struct keeps them.
+        """
         count = self.local("tags")
         if self._run:
             self._run.append(("B", 1, count))
@@ -221,7 +224,7 @@ class _Decoder(Source):
 
 
 def skip_tags(buf: Buffer, pos: int, end: int, budget: int) -> tuple[int, int]:
-    """Skip a tag section; return the position after it and the remaining budget of elements."""
+    """Skip a tag section. Return the position after it and the remaining number of elements allowed in the message."""
     count, pos = read_uvarint(buf, pos)
     budget -= count
     if count > end - pos or budget < 0:

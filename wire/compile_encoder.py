@@ -19,13 +19,13 @@ from wire.varint import UVARINTS, uvarint
 
 @cache
 def compile_encoder(cls: type[Message], version: int) -> Callable[..., None]:
-    """Return `encode(message, out)`; see `wire.compile.encoder`."""
+    """Return the function `encode(message, out)` that `wire.compile.encoder` describes."""
     return _Encoder(cls, version, stepwise=False).function(cls)
 
 
 @cache
 def compile_stepwise_encoder(cls: type[Message], version: int) -> Callable[..., Generator[None]]:
-    """Return the encoder as a generator; see `wire.compile.stepwise_encoder`."""
+    """Return the encoder as the generator that `wire.compile.stepwise_encoder` describes."""
     return _Encoder(cls, version, stepwise=True).function(cls)
 
 
@@ -33,7 +33,7 @@ class _Encoder(Source):
     def __init__(self, cls: type[Message], version: int, *, stepwise: bool) -> None:
         super().__init__(cls, version)
         self._stepwise = stepwise
-        self._codes = ""  # adjacent values to be packed together: their codes, and expressions for all but "x"
+        self._codes = ""  # codes of the adjacent values to pack together, and expressions for all codes but "x"
         self._values: list[str] = []
         self.globals.update(
             EncodeError=EncodeError,
@@ -82,7 +82,7 @@ class _Encoder(Source):
             self._tags(cls, tagged, name)
 
     def _differs(self, field: Field, name: str) -> str:
-        """Return the expression for whether the field of `name` differs from its default."""
+        """Return an expression that is true if the field of the struct in the local `name` differs from its default."""
         value, default = f"{name}.{field.name}", field.default
         if default is None:
             return f"{value} is not None"
@@ -145,7 +145,7 @@ class _Encoder(Source):
             self.add(f"put({local})")
 
     def _length(self, length: str, of: Type) -> None:
-        """Generate code that writes a length, or -1 for null; the compact encoding adds one."""
+        """Generate code that writes a length, or -1 for null. The compact encoding writes the length plus one."""
         if not self.flexible:
             self._gather("h" if of.is_string else "i", length)
             self._flush()
@@ -170,7 +170,10 @@ class _Encoder(Source):
                     self.add("yield")
 
     def _tags(self, cls: type[msgspec.Struct], tagged: list[Field], name: str) -> None:
-        """Generate code that writes the tag section; the usual, empty one is packed with the adjacent values."""
+        """Generate code that writes the tag section.
+
+        An empty section, the usual case, is packed with the adjacent values.
+        """
         keeps = issubclass(cls, StoredPart)
         tests = [self._differs(field, name) for field in tagged] + [f"{name}.{UNKNOWN_TAGS}"] * keeps
         if not tests:
@@ -206,7 +209,7 @@ def tag_section(tags: dict[int, bytes]) -> bytes:
 
 
 def joined_uuids(uuids: list[bytes]) -> bytes:
-    """Return the elements of an array of UUIDs."""
+    """Return the encoded elements of an array of UUIDs."""
     joined = b"".join(uuids)
     if any(len(uuid) != 16 for uuid in uuids):
         raise EncodeError("a UUID has 16 bytes")

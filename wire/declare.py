@@ -15,8 +15,8 @@ import msgspec
 
 Buffer = bytes | bytearray | memoryview
 
-REQUEST_ELEMENTS_MAX = 250_000  # array elements and tagged fields in one request
-TRUSTED_ELEMENTS_MAX = 10_000_000  # the same in one response or stored message
+REQUEST_ELEMENTS_MAX = 250_000  # the maximum number of array elements and tagged fields in one request
+TRUSTED_ELEMENTS_MAX = 10_000_000  # the maximum number in one response or stored message
 STRING_BYTES_MAX = 32_767
 
 
@@ -43,7 +43,7 @@ class Fixed(msgspec.Struct, frozen=True):
 
 
 class RecordBytes:
-    """The mark of a field of record batches, which no codec copies."""
+    """An annotation for a field of record batches. Codecs do not copy such fields."""
 
 
 Bool = Annotated[bool, Fixed("?", 1)]
@@ -57,10 +57,10 @@ Float64 = Annotated[float, Fixed("d", 8)]
 UUID = Annotated[bytes, Fixed("16s", 16)]
 Records = Annotated[Buffer | None, RecordBytes()]
 AnyRecords = Annotated[Any, RecordBytes()]
-"""Records, or any object with a length that the sender of the buffers supports, such as a slice of a file."""
+"""Record bytes, or any object with a length that the sender of the buffers supports, such as a slice of a file."""
 
 NIL = bytes(16)
-"""The UUID that means none."""
+"""The UUID of zeros, which stands for no UUID."""
 
 
 class Struct(msgspec.Struct, gc=False):
@@ -68,11 +68,11 @@ class Struct(msgspec.Struct, gc=False):
 
 
 class FrozenStruct(msgspec.Struct, gc=False, frozen=True):
-    """A part that is the default of a field, and immutable because all messages share one instance."""
+    """A part of a message that is the default of a field. It is immutable, because all messages share one instance."""
 
 
 class Message(Struct):
-    """A message. `versions` and `flexible` are ranges of versions, such as "3-13" and "9+"."""
+    """A message. `versions` and `flexible` are ranges of versions in Kafka's notation, such as "3-13" and "9+"."""
 
     versions: ClassVar[str]
     flexible: ClassVar[str]
@@ -80,17 +80,17 @@ class Message(Struct):
 
 
 Rsp_co = TypeVar("Rsp_co", covariant=True)
-"""The class of a response."""
+"""A type variable for the class of a response."""
 
 
 class Request(Message, Generic[Rsp_co]):
-    """The body of a request; `key` is its `ApiKey`. A subclass names the class of its response."""
+    """The body of a request. `key` is its `ApiKey`. A subclass names the class of its response."""
 
     key: ClassVar[int]
 
 
 class Response(Message):
-    """The body of a response; `key` is its `ApiKey`."""
+    """The body of a response. `key` is its `ApiKey`."""
 
     key: ClassVar[int]
     elements_max: ClassVar[int] = TRUSTED_ELEMENTS_MAX

@@ -144,7 +144,7 @@ class ErrorCode(IntEnum):
 
     @property
     def retriable(self) -> bool:
-        """Whether Kafka's clients retry the request after this error."""
+        """Whether Kafka's clients repeat the request after this error."""
         return self in RETRIABLE
 
 

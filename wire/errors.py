@@ -1,4 +1,7 @@
-"""Errors of encoding and decoding. A peer or a file causes a DecodeError, a defect of the caller an EncodeError."""
+"""The errors of encoding and decoding.
+
+Bytes of a peer or a file cause a DecodeError, and a bug of the caller causes an EncodeError.
+"""
 
 
 class DecodeError(ValueError):
@@ -6,4 +9,4 @@ class DecodeError(ValueError):
 
 
 class EncodeError(ValueError):
-    """An error for a value that this version of a message cannot carry: a defect of the caller."""
+    """An error for a value that this version of a message cannot carry, which is a bug of the caller."""

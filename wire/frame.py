@@ -1,6 +1,6 @@
-"""Whole frames, each with a length of 4 bytes, a header and a body. Clients and tests use them.
+"""The encoding and decoding of whole frames: a size of 4 bytes, a header and a body. Clients and tests use it.
 
-A server's connection encodes into its own buffers instead. Decoders take a frame without its length.
+The server encodes into its own buffers instead. Decoders take a frame without its size.
 """
 
 from typing import Any, TypeVar
@@ -39,16 +39,16 @@ def encode_request_parts(
 
 
 def encode_response(response: Response, version: int, correlation_id: int) -> bytes:
-    """Return the frame of a response; its records must be bytes, not slices of files."""
+    """Return the frame of a response. Its records must be bytes, not slices of files."""
     out: list[Any] = [encode_response_header(response.key, version, correlation_id)]
     encoder(type(response), version)(response, out)
     return _frame(out)
 
 
 def decode_request(frame: Buffer) -> tuple[RequestHeader, Request[Any]]:
-    """Return the header and the body of a request.
+    """Return the header and the body of a request, from a frame without its size.
 
-    DecodeError: the frame is malformed, or has an unknown API or version.
+    Raise DecodeError if the frame is malformed, or has an unknown API or version.
     """
     header, pos = decode_request_header(frame, 0, len(frame))
     api = APIS[header.key]

@@ -1,8 +1,8 @@
 """The headers of requests and responses, encoded by hand because every request needs them.
 
-A request header is key i16, version i16, correlation id i32, client id (i16 length, -1 is null, in header version 2
-too) and, in header version 2, a tag section. A response header is the correlation id and, in header version 1, a tag
-section. Tagged fields are dropped.
+A request header has API key i16, version i16, correlation id i32 and client id (i16 length, -1 for null, in header
+version 2 too). In header version 2 a tag section follows. A response header has the correlation id and, in header
+version 1, a tag section. Tagged fields are ignored.
 """
 
 import struct
@@ -29,7 +29,7 @@ class RequestHeader(NamedTuple):
 def decode_request_header(buf: Buffer, pos: int, end: int) -> tuple[RequestHeader, int]:
     """Return the header at `pos` and the position of the body.
 
-    DecodeError: the header is malformed, or has an unknown API.
+    Raise DecodeError if the header is malformed, or has an unknown API.
     """
     try:
         key, version, correlation_id, size = FIXED.unpack_from(buf, pos)
@@ -52,7 +52,7 @@ def decode_request_header(buf: Buffer, pos: int, end: int) -> tuple[RequestHeade
 
 
 def encode_request_header(header: RequestHeader) -> bytes:
-    """Return the header, in the header version of its API and version."""
+    """Return the encoded header, in the header version for its API key and version."""
     key, version, correlation_id, client_id = header
     name = b"" if client_id is None else client_id.encode()
     tags = b"\0" if request_header_version(key, version) == 2 else b""
@@ -77,5 +77,5 @@ def decode_response_header(buf: Buffer, pos: int, end: int, key: int, version: i
 
 
 def encode_response_header(key: int, version: int, correlation_id: int) -> bytes:
-    """Return the header: 4 bytes, or 5 in header version 1."""
+    """Return the encoded header: 4 bytes, or 5 bytes in header version 1."""
     return CORRELATION_ID.pack(correlation_id) + b"\0" * response_header_version(key, version)

@@ -1,4 +1,4 @@
-"""The fields of a declared class, for the two compilers and for the comparison with Kafka's own schemas."""
+"""The fields of a declared class, for the compilers and for the comparison with Kafka's own schemas."""
 
 import types
 import typing
@@ -39,7 +39,7 @@ class Field(msgspec.Struct, frozen=True):
 
 @cache
 def fields_of(cls: type[msgspec.Struct]) -> tuple[Field, ...]:
-    """Return the fields of a declared class in wire order, without the store of unknown tags."""
+    """Return the fields of a declared class in wire order, without the attribute for unknown tags."""
     hints = typing.get_type_hints(cls, include_extras=True)
     blank = cls()
     names = [name for name in cls.__struct_fields__ if name != UNKNOWN_TAGS]

@@ -12,7 +12,7 @@ from wire.declare import Message
 from wire.schema import Field
 from wire.versions import parse_versions
 
-ARRAY_COUNTS_MAX = 256  # lengths of fixed-size arrays whose `struct.Struct` is kept
+ARRAY_COUNTS_MAX = 256  # the number of array lengths whose `struct.Struct` is cached
 
 
 class Source:
@@ -36,7 +36,7 @@ class Source:
 
     @contextmanager
     def block(self, head: str) -> Iterator[None]:
-        """Append `head` and indent the lines that are added within the context."""
+        """Append `head`, and indent the lines that are added within the `with` block."""
         self.add(head)
         self._depth += 1
         yield
@@ -56,7 +56,7 @@ class Source:
         return name
 
     def default(self, field: Field) -> str:
-        """Return an expression for the default of a field; a mutable default is created anew each time."""
+        """Return an expression for the default of a field, which creates a new object if the default is mutable."""
         value = field.default
         if isinstance(value, list):
             return "[]"
@@ -72,13 +72,13 @@ class Source:
         return name
 
     def fixed_array(self, method: str, code: str) -> str:
-        """Return the name of a function that maps a count to `pack` or `unpack_from` for an array of one code."""
+        """Return the name of a function that returns `pack` or `unpack_from` for an array of a given length."""
         name = f"{method}_array_{code.replace('?', 'z')}"
         self.globals[name] = _of_count(method, code)
         return name
 
     def build(self, head: str) -> Callable[..., Any]:
-        """Compile and return the function; its attribute `source` has the source code."""
+        """Compile and return the function. Its attribute `source` has the source code."""
         text = "\n".join([head, *self._lines, ""])
         exec(compile(text, f"<{self.title}>", "exec"), self.globals)
         function: Callable[..., Any] = self.globals[head[4 : head.index("(")]]

@@ -1,4 +1,4 @@
-"""Unsigned varints, with 7 bits a byte and the least significant bits first: lengths and tags in flexible versions."""
+"""Unsigned varints: lengths and tags in flexible versions. Each byte has 7 bits, the least significant bits first."""
 
 from wire.declare import Buffer
 from wire.errors import DecodeError
@@ -7,12 +7,12 @@ VARINT_BYTES_MAX = 5
 
 
 def uvarint(n: int) -> bytes:
-    """Return the bytes of `n`, which is not negative."""
+    """Return the encoding of `n`, which must not be negative."""
     return UVARINTS[n] if n < SMALL_MAX else _encode(n)
 
 
 def read_uvarint(buf: Buffer, pos: int) -> tuple[int, int]:
-    """Return the varint at `pos` and the position after it. IndexError: the buffer ends inside the varint."""
+    """Return the varint at `pos` and the position after it. Raise IndexError if the buffer ends inside the varint."""
     n = buf[pos]
     if n < 128:
         return n, pos + 1
@@ -39,4 +39,4 @@ def _encode(n: int) -> bytes:
 
 SMALL_MAX = 1024
 UVARINTS = [_encode(n) for n in range(SMALL_MAX)]
-"""The encodings of small numbers."""
+"""The encodings of small numbers, by number."""

@@ -7,7 +7,7 @@ VERSION_MAX = 32_767
 
 
 class Versions(NamedTuple):
-    """The versions from `first` to `last`, both included. The range is empty if `last` is smaller."""
+    """The versions from `first` to `last`, both included. The range is empty if `last` is smaller than `first`."""
 
     first: int
     last: int

@@ -1,6 +1,6 @@
-"""AddOffsetsToTxn (25), versions 0-4, flexible from 3.
+"""The messages of AddOffsetsToTxn (API key 25), versions 0-4, flexible from version 3.
 
-v3   flexible
+- Version 3 is flexible.
 """
 
 from typing import ClassVar

@@ -1,9 +1,9 @@
-"""AddPartitionsToTxn (24), versions 0-5, flexible from 3.
+"""The messages of AddPartitionsToTxn (API key 24), versions 0-5, flexible from version 3.
 
-v3   flexible
-v4   request + transactions; - v3_and_below_transactional_id, v3_and_below_producer_id,
-     v3_and_below_producer_epoch, v3_and_below_topics; response + error_code, results_by_transaction; -
-     results_by_topic_v3_and_below
+- Version 3 is flexible.
+- Version 4 adds `transactions` to the request, removes `v3_and_below_transactional_id`, `v3_and_below_producer_id`,
+  `v3_and_below_producer_epoch`, and `v3_and_below_topics` from the request, adds `error_code` and
+  `results_by_transaction` to the response, and removes `results_by_topic_v3_and_below` from the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,6 +1,6 @@
-"""AddRaftVoter (80), versions 0-1, flexible.
+"""The messages of AddRaftVoter (API key 80), versions 0-1, all flexible.
 
-v1   request + ack_when_committed
+- Version 1 adds `ack_when_committed` to the request.
 """
 
 from typing import Annotated, ClassVar

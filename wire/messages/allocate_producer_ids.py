@@ -1,4 +1,4 @@
-"""AllocateProducerIds (67), version 0, flexible."""
+"""The messages of AllocateProducerIds (API key 67), version 0, flexible."""
 
 from typing import ClassVar
 

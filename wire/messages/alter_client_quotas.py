@@ -1,6 +1,6 @@
-"""AlterClientQuotas (49), versions 0-1, flexible from 1.
+"""The messages of AlterClientQuotas (API key 49), versions 0-1, flexible from version 1.
 
-v1   flexible
+- Version 1 is flexible.
 """
 
 from typing import Annotated, ClassVar

@@ -1,6 +1,6 @@
-"""AlterConfigs (33), versions 0-2, flexible from 2.
+"""The messages of AlterConfigs (API key 33), versions 0-2, flexible from version 2.
 
-v2   flexible
+- Version 2 is flexible.
 """
 
 from typing import Annotated, ClassVar

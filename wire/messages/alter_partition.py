@@ -1,6 +1,6 @@
-"""AlterPartition (56), versions 2-3, flexible.
+"""The messages of AlterPartition (API key 56), versions 2-3, all flexible.
 
-v3   request + new_isr_with_epochs; - new_isr
+- Version 3 adds `new_isr_with_epochs` to the request and removes `new_isr` from the request.
 """
 
 from typing import Annotated, ClassVar

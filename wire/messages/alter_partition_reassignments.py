@@ -1,6 +1,7 @@
-"""AlterPartitionReassignments (45), versions 0-1, flexible.
+"""The messages of AlterPartitionReassignments (API key 45), versions 0-1, all flexible.
 
-v1   request + allow_replication_factor_change; response + allow_replication_factor_change
+- Version 1 adds `allow_replication_factor_change` to the request and adds `allow_replication_factor_change` to the
+  response.
 """
 
 from typing import Annotated, ClassVar

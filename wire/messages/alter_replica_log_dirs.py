@@ -1,6 +1,6 @@
-"""AlterReplicaLogDirs (34), versions 1-2, flexible from 2.
+"""The messages of AlterReplicaLogDirs (API key 34), versions 1-2, flexible from version 2.
 
-v2   flexible
+- Version 2 is flexible.
 """
 
 from typing import ClassVar

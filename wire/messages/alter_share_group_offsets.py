@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets (91), version 0, flexible."""
+"""The messages of AlterShareGroupOffsets (API key 91), version 0, flexible."""
 
 from typing import Annotated, ClassVar
 

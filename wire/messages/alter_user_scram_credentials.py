@@ -1,4 +1,4 @@
-"""AlterUserScramCredentials (51), version 0, flexible."""
+"""The messages of AlterUserScramCredentials (API key 51), version 0, flexible."""
 
 from typing import Annotated, ClassVar
 

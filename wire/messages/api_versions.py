@@ -1,8 +1,8 @@
-"""ApiVersions (18), versions 0-4, flexible from 3.
+"""The messages of ApiVersions (API key 18), versions 0-4, flexible from version 3.
 
-v1   response + throttle_time_ms
-v3   flexible; request + client_software_name, client_software_version; response + supported_features,
-     finalized_features_epoch, finalized_features, zk_migration_ready
+- Version 1 adds `throttle_time_ms` to the response.
+- Version 3 is flexible, adds `client_software_name` and `client_software_version` to the request, and adds
+  `supported_features`, `finalized_features_epoch`, `finalized_features`, and `zk_migration_ready` to the response.
 """
 
 from typing import Annotated, ClassVar

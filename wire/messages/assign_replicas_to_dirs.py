@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs (73), version 0, flexible."""
+"""The messages of AssignReplicasToDirs (API key 73), version 0, flexible."""
 
 from typing import ClassVar
 

@@ -1,6 +1,7 @@
-"""BeginQuorumEpoch (53), versions 0-1, flexible from 1.
+"""The messages of BeginQuorumEpoch (API key 53), versions 0-1, flexible from version 1.
 
-v1   flexible; request + voter_id, voter_directory_id, leader_endpoints; response + node_endpoints
+- Version 1 is flexible, adds `voter_id`, `voter_directory_id`, and `leader_endpoints` to the request, and adds
+  `node_endpoints` to the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,7 +1,7 @@
-"""BrokerHeartbeat (63), versions 0-2, flexible.
+"""The messages of BrokerHeartbeat (API key 63), versions 0-2, all flexible.
 
-v1   request + offline_log_dirs
-v2   request + cordoned_log_dirs
+- Version 1 adds `offline_log_dirs` to the request.
+- Version 2 adds `cordoned_log_dirs` to the request.
 """
 
 from typing import Annotated, ClassVar

@@ -1,8 +1,8 @@
-"""BrokerRegistration (62), versions 0-4, flexible.
+"""The messages of BrokerRegistration (API key 62), versions 0-4, all flexible.
 
-v1   request + is_migrating_zk_broker
-v2   request + log_dirs
-v3   request + previous_broker_epoch
+- Version 1 adds `is_migrating_zk_broker` to the request.
+- Version 2 adds `log_dirs` to the request.
+- Version 3 adds `previous_broker_epoch` to the request.
 """
 
 from typing import Annotated, ClassVar

@@ -1,6 +1,6 @@
-"""ConsumerGroupDescribe (69), versions 0-1, flexible.
+"""The messages of ConsumerGroupDescribe (API key 69), versions 0-1, all flexible.
 
-v1   response + member_type
+- Version 1 adds `member_type` to the response.
 """
 
 from typing import Annotated, ClassVar

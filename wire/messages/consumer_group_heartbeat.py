@@ -1,6 +1,6 @@
-"""ConsumerGroupHeartbeat (68), versions 0-1, flexible.
+"""The messages of ConsumerGroupHeartbeat (API key 68), versions 0-1, all flexible.
 
-v1   request + subscribed_topic_regex
+- Version 1 adds `subscribed_topic_regex` to the request.
 """
 
 from typing import Annotated, ClassVar

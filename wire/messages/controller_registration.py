@@ -1,4 +1,4 @@
-"""ControllerRegistration (70), version 0, flexible."""
+"""The messages of ControllerRegistration (API key 70), version 0, flexible."""
 
 from typing import Annotated, ClassVar
 

@@ -1,6 +1,6 @@
-"""CreateAcls (30), versions 1-3, flexible from 2.
+"""The messages of CreateAcls (API key 30), versions 1-3, flexible from version 2.
 
-v2   flexible
+- Version 2 is flexible.
 """
 
 from typing import Annotated, ClassVar

@@ -1,8 +1,8 @@
-"""CreateDelegationToken (38), versions 1-3, flexible from 2.
+"""The messages of CreateDelegationToken (API key 38), versions 1-3, flexible from version 2.
 
-v2   flexible
-v3   request + owner_principal_type, owner_principal_name; response + token_requester_principal_type,
-     token_requester_principal_name
+- Version 2 is flexible.
+- Version 3 adds `owner_principal_type` and `owner_principal_name` to the request and adds
+  `token_requester_principal_type` and `token_requester_principal_name` to the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,6 +1,6 @@
-"""CreatePartitions (37), versions 0-3, flexible from 2.
+"""The messages of CreatePartitions (API key 37), versions 0-3, flexible from version 2.
 
-v2   flexible
+- Version 2 is flexible.
 """
 
 from typing import Annotated, ClassVar

@@ -1,7 +1,8 @@
-"""CreateTopics (19), versions 2-7, flexible from 5.
+"""The messages of CreateTopics (API key 19), versions 2-7, flexible from version 5.
 
-v5   flexible; response + topic_config_error_code, num_partitions, replication_factor, configs
-v7   response + topic_id
+- Version 5 is flexible and adds `topic_config_error_code`, `num_partitions`, `replication_factor`, and `configs` to
+  the response.
+- Version 7 adds `topic_id` to the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,6 +1,6 @@
-"""DeleteAcls (31), versions 1-3, flexible from 2.
+"""The messages of DeleteAcls (API key 31), versions 1-3, flexible from version 2.
 
-v2   flexible
+- Version 2 is flexible.
 """
 
 from typing import Annotated, ClassVar

@@ -1,6 +1,6 @@
-"""DeleteGroups (42), versions 0-2, flexible from 2.
+"""The messages of DeleteGroups (API key 42), versions 0-2, flexible from version 2.
 
-v2   flexible
+- Version 2 is flexible.
 """
 
 from typing import ClassVar

@@ -1,6 +1,6 @@
-"""DeleteRecords (21), versions 0-2, flexible from 2.
+"""The messages of DeleteRecords (API key 21), versions 0-2, flexible from version 2.
 
-v2   flexible
+- Version 2 is flexible.
 """
 
 from typing import ClassVar

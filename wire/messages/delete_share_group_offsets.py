@@ -1,4 +1,4 @@
-"""DeleteShareGroupOffsets (92), version 0, flexible."""
+"""The messages of DeleteShareGroupOffsets (API key 92), version 0, flexible."""
 
 from typing import Annotated, ClassVar
 

@@ -1,4 +1,4 @@
-"""DeleteShareGroupState (86), version 0, flexible."""
+"""The messages of DeleteShareGroupState (API key 86), version 0, flexible."""
 
 from typing import Annotated, ClassVar
 

@@ -1,8 +1,9 @@
-"""DeleteTopics (20), versions 1-6, flexible from 4.
+"""The messages of DeleteTopics (API key 20), versions 1-6, flexible from version 4.
 
-v4   flexible
-v5   response + error_message
-v6   request + topics; - topic_names; response + topic_id; name may be null
+- Version 4 is flexible.
+- Version 5 adds `error_message` to the response.
+- Version 6 adds `topics` to the request, removes `topic_names` from the request, adds `topic_id` to the response, and
+  lets `name` be null in the response.
 """
 
 from typing import Annotated, ClassVar

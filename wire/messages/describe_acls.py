@@ -1,6 +1,6 @@
-"""DescribeAcls (29), versions 1-3, flexible from 2.
+"""The messages of DescribeAcls (API key 29), versions 1-3, flexible from version 2.
 
-v2   flexible
+- Version 2 is flexible.
 """
 
 from typing import Annotated, ClassVar

@@ -1,6 +1,6 @@
-"""DescribeClientQuotas (48), versions 0-1, flexible from 1.
+"""The messages of DescribeClientQuotas (API key 48), versions 0-1, flexible from version 1.
 
-v1   flexible
+- Version 1 is flexible.
 """
 
 from typing import Annotated, ClassVar

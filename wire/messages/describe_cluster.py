@@ -1,7 +1,7 @@
-"""DescribeCluster (60), versions 0-2, flexible.
+"""The messages of DescribeCluster (API key 60), versions 0-2, all flexible.
 
-v1   request + endpoint_type; response + endpoint_type
-v2   request + include_fenced_brokers; response + is_fenced
+- Version 1 adds `endpoint_type` to the request and adds `endpoint_type` to the response.
+- Version 2 adds `include_fenced_brokers` to the request and adds `is_fenced` to the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,7 +1,7 @@
-"""DescribeConfigs (32), versions 1-4, flexible from 4.
+"""The messages of DescribeConfigs (API key 32), versions 1-4, flexible from version 4.
 
-v3   request + include_documentation; response + config_type, documentation
-v4   flexible
+- Version 3 adds `include_documentation` to the request and adds `config_type` and `documentation` to the response.
+- Version 4 is flexible.
 """
 
 from typing import Annotated, ClassVar

@@ -1,7 +1,7 @@
-"""DescribeDelegationToken (41), versions 1-3, flexible from 2.
+"""The messages of DescribeDelegationToken (API key 41), versions 1-3, flexible from version 2.
 
-v2   flexible
-v3   response + token_requester_principal_type, token_requester_principal_name
+- Version 2 is flexible.
+- Version 3 adds `token_requester_principal_type` and `token_requester_principal_name` to the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,10 +1,10 @@
-"""DescribeGroups (15), versions 0-6, flexible from 5.
+"""The messages of DescribeGroups (API key 15), versions 0-6, flexible from version 5.
 
-v1   response + throttle_time_ms
-v3   request + include_authorized_operations; response + authorized_operations
-v4   response + group_instance_id
-v5   flexible
-v6   response + error_message
+- Version 1 adds `throttle_time_ms` to the response.
+- Version 3 adds `include_authorized_operations` to the request and adds `authorized_operations` to the response.
+- Version 4 adds `group_instance_id` to the response.
+- Version 5 is flexible.
+- Version 6 adds `error_message` to the response.
 """
 
 from typing import Annotated, ClassVar

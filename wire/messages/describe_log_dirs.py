@@ -1,9 +1,9 @@
-"""DescribeLogDirs (35), versions 1-5, flexible from 2.
+"""The messages of DescribeLogDirs (API key 35), versions 1-5, flexible from version 2.
 
-v2   flexible
-v3   response + error_code
-v4   response + total_bytes, usable_bytes
-v5   response + is_cordoned
+- Version 2 is flexible.
+- Version 3 adds `error_code` to the response.
+- Version 4 adds `total_bytes` and `usable_bytes` to the response.
+- Version 5 adds `is_cordoned` to the response.
 """
 
 from typing import Annotated, ClassVar

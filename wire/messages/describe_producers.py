@@ -1,4 +1,4 @@
-"""DescribeProducers (61), version 0, flexible."""
+"""The messages of DescribeProducers (API key 61), version 0, flexible."""
 
 from typing import Annotated, ClassVar
 

@@ -1,7 +1,7 @@
-"""DescribeQuorum (55), versions 0-2, flexible.
+"""The messages of DescribeQuorum (API key 55), versions 0-2, all flexible.
 
-v1   response + last_fetch_timestamp, last_caught_up_timestamp
-v2   response + error_message, replica_directory_id, nodes
+- Version 1 adds `last_fetch_timestamp` and `last_caught_up_timestamp` to the response.
+- Version 2 adds `error_message`, `replica_directory_id`, and `nodes` to the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,6 +1,6 @@
-"""DescribeShareGroupOffsets (90), versions 0-1, flexible.
+"""The messages of DescribeShareGroupOffsets (API key 90), versions 0-1, all flexible.
 
-v1   response + lag
+- Version 1 adds `lag` to the response.
 """
 
 from typing import Annotated, ClassVar

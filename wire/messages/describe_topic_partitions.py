@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions (75), version 0, flexible."""
+"""The messages of DescribeTopicPartitions (API key 75), version 0, flexible."""
 
 from typing import Annotated, ClassVar
 

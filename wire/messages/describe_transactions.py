@@ -1,4 +1,4 @@
-"""DescribeTransactions (65), version 0, flexible."""
+"""The messages of DescribeTransactions (API key 65), version 0, flexible."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""DescribeUserScramCredentials (50), version 0, flexible."""
+"""The messages of DescribeUserScramCredentials (API key 50), version 0, flexible."""
 
 from typing import Annotated, ClassVar
 

@@ -1,7 +1,7 @@
-"""ElectLeaders (43), versions 0-2, flexible from 2.
+"""The messages of ElectLeaders (API key 43), versions 0-2, flexible from version 2.
 
-v1   request + election_type; response + error_code
-v2   flexible
+- Version 1 adds `election_type` to the request and adds `error_code` to the response.
+- Version 2 is flexible.
 """
 
 from typing import Annotated, ClassVar

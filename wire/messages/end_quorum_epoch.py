@@ -1,7 +1,7 @@
-"""EndQuorumEpoch (54), versions 0-1, flexible from 1.
+"""The messages of EndQuorumEpoch (API key 54), versions 0-1, flexible from version 1.
 
-v1   flexible; request + preferred_candidates, leader_endpoints; - preferred_successors; response +
-     node_endpoints
+- Version 1 is flexible, adds `preferred_candidates` and `leader_endpoints` to the request, removes
+  `preferred_successors` from the request, and adds `node_endpoints` to the response.
 """
 
 from typing import Annotated, ClassVar

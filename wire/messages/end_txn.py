@@ -1,7 +1,7 @@
-"""EndTxn (26), versions 0-5, flexible from 3.
+"""The messages of EndTxn (API key 26), versions 0-5, flexible from version 3.
 
-v3   flexible
-v5   response + producer_id, producer_epoch
+- Version 3 is flexible.
+- Version 5 adds `producer_id` and `producer_epoch` to the response.
 """
 
 from typing import Annotated, ClassVar

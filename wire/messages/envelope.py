@@ -1,4 +1,4 @@
-"""Envelope (58), version 0, flexible."""
+"""The messages of Envelope (API key 58), version 0, flexible."""
 
 from typing import Annotated, ClassVar
 

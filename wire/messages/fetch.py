@@ -1,15 +1,18 @@
-"""Fetch (1), versions 4-18, flexible from 12.
+"""The messages of Fetch (API key 1), versions 4-18, flexible from version 12.
 
-v5   request + log_start_offset; response + log_start_offset
-v7   request + session_id, session_epoch, forgotten_topics_data; response + error_code, session_id
-v9   request + current_leader_epoch
-v11  request + rack_id; response + preferred_read_replica
-v12  flexible; request + cluster_id, last_fetched_epoch; response + diverging_epoch, current_leader, snapshot_id
-v13  request + topic_id; - topic; response + topic_id; - topic
-v15  request + replica_state; - replica_id
-v16  response + node_endpoints
-v17  request + replica_directory_id
-v18  request + high_watermark
+- Version 5 adds `log_start_offset` to the request and adds `log_start_offset` to the response.
+- Version 7 adds `session_id`, `session_epoch`, and `forgotten_topics_data` to the request and adds `error_code` and
+  `session_id` to the response.
+- Version 9 adds `current_leader_epoch` to the request.
+- Version 11 adds `rack_id` to the request and adds `preferred_read_replica` to the response.
+- Version 12 is flexible, adds `cluster_id` and `last_fetched_epoch` to the request, and adds `diverging_epoch`,
+  `current_leader`, and `snapshot_id` to the response.
+- Version 13 adds `topic_id` to the request, removes `topic` from the request, adds `topic_id` to the response, and
+  removes `topic` from the response.
+- Version 15 adds `replica_state` to the request and removes `replica_id` from the request.
+- Version 16 adds `node_endpoints` to the response.
+- Version 17 adds `replica_directory_id` to the request.
+- Version 18 adds `high_watermark` to the request.
 """
 
 from typing import Annotated, ClassVar

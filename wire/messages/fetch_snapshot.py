@@ -1,6 +1,6 @@
-"""FetchSnapshot (59), versions 0-1, flexible.
+"""The messages of FetchSnapshot (API key 59), versions 0-1, all flexible.
 
-v1   request + replica_directory_id; response + node_endpoints
+- Version 1 adds `replica_directory_id` to the request and adds `node_endpoints` to the response.
 """
 
 from typing import Annotated, ClassVar

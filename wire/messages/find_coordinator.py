@@ -1,8 +1,9 @@
-"""FindCoordinator (10), versions 0-6, flexible from 3.
+"""The messages of FindCoordinator (API key 10), versions 0-6, flexible from version 3.
 
-v1   request + key_type; response + throttle_time_ms, error_message
-v3   flexible
-v4   request + coordinator_keys; - key; response + coordinators; - error_code, error_message, node_id, host, port
+- Version 1 adds `key_type` to the request and adds `throttle_time_ms` and `error_message` to the response.
+- Version 3 is flexible.
+- Version 4 adds `coordinator_keys` to the request, removes `key` from the request, adds `coordinators` to the
+  response, and removes `error_code`, `error_message`, `node_id`, `host`, and `port` from the response.
 """
 
 from typing import Annotated, ClassVar

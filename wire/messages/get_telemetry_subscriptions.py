@@ -1,4 +1,4 @@
-"""GetTelemetrySubscriptions (71), version 0, flexible."""
+"""The messages of GetTelemetrySubscriptions (API key 71), version 0, flexible."""
 
 from typing import ClassVar
 

@@ -1,8 +1,8 @@
-"""Heartbeat (12), versions 0-4, flexible from 4.
+"""The messages of Heartbeat (API key 12), versions 0-4, flexible from version 4.
 
-v1   response + throttle_time_ms
-v3   request + group_instance_id
-v4   flexible
+- Version 1 adds `throttle_time_ms` to the response.
+- Version 3 adds `group_instance_id` to the request.
+- Version 4 is flexible.
 """
 
 from typing import Annotated, ClassVar

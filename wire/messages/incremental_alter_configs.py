@@ -1,6 +1,6 @@
-"""IncrementalAlterConfigs (44), versions 0-1, flexible from 1.
+"""The messages of IncrementalAlterConfigs (API key 44), versions 0-1, flexible from version 1.
 
-v1   flexible
+- Version 1 is flexible.
 """
 
 from typing import Annotated, ClassVar

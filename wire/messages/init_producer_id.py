@@ -1,8 +1,11 @@
-"""InitProducerId (22), versions 0-6, flexible from 2. Version 6 is not stable yet and not accepted.
+"""The messages of InitProducerId (API key 22), versions 0-6, flexible from version 2.
 
-v2   flexible
-v3   request + producer_id, producer_epoch
-v6   request + enable2_pc, keep_prepared_txn; response + ongoing_txn_producer_id, ongoing_txn_producer_epoch
+Version 6 is not stable yet and not accepted.
+
+- Version 2 is flexible.
+- Version 3 adds `producer_id` and `producer_epoch` to the request.
+- Version 6 adds `enable2_pc` and `keep_prepared_txn` to the request and adds `ongoing_txn_producer_id` and
+  `ongoing_txn_producer_epoch` to the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,4 +1,4 @@
-"""InitializeShareGroupState (83), version 0, flexible."""
+"""The messages of InitializeShareGroupState (API key 83), version 0, flexible."""
 
 from typing import Annotated, ClassVar
 

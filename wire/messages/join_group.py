@@ -1,12 +1,12 @@
-"""JoinGroup (11), versions 0-9, flexible from 6.
+"""The messages of JoinGroup (API key 11), versions 0-9, flexible from version 6.
 
-v1   request + rebalance_timeout_ms
-v2   response + throttle_time_ms
-v5   request + group_instance_id; response + group_instance_id
-v6   flexible
-v7   response + protocol_type; protocol_name may be null
-v8   request + reason
-v9   response + skip_assignment
+- Version 1 adds `rebalance_timeout_ms` to the request.
+- Version 2 adds `throttle_time_ms` to the response.
+- Version 5 adds `group_instance_id` to the request and adds `group_instance_id` to the response.
+- Version 6 is flexible.
+- Version 7 adds `protocol_type` to the response and lets `protocol_name` be null in the response.
+- Version 8 adds `reason` to the request.
+- Version 9 adds `skip_assignment` to the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,9 +1,9 @@
-"""LeaveGroup (13), versions 0-5, flexible from 4.
+"""The messages of LeaveGroup (API key 13), versions 0-5, flexible from version 4.
 
-v1   response + throttle_time_ms
-v3   request + members; - member_id; response + members
-v4   flexible
-v5   request + reason
+- Version 1 adds `throttle_time_ms` to the response.
+- Version 3 adds `members` to the request, removes `member_id` from the request, and adds `members` to the response.
+- Version 4 is flexible.
+- Version 5 adds `reason` to the request.
 """
 
 from typing import Annotated, ClassVar

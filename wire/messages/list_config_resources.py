@@ -1,6 +1,6 @@
-"""ListConfigResources (74), versions 0-1, flexible.
+"""The messages of ListConfigResources (API key 74), versions 0-1, all flexible.
 
-v1   request + resource_types; response + resource_type
+- Version 1 adds `resource_types` to the request and adds `resource_type` to the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,9 +1,9 @@
-"""ListGroups (16), versions 0-5, flexible from 3.
+"""The messages of ListGroups (API key 16), versions 0-5, flexible from version 3.
 
-v1   response + throttle_time_ms
-v3   flexible
-v4   request + states_filter; response + group_state
-v5   request + types_filter; response + group_type
+- Version 1 adds `throttle_time_ms` to the response.
+- Version 3 is flexible.
+- Version 4 adds `states_filter` to the request and adds `group_state` to the response.
+- Version 5 adds `types_filter` to the request and adds `group_type` to the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,9 +1,9 @@
-"""ListOffsets (2), versions 1-11, flexible from 6.
+"""The messages of ListOffsets (API key 2), versions 1-11, flexible from version 6.
 
-v2   request + isolation_level; response + throttle_time_ms
-v4   request + current_leader_epoch; response + leader_epoch
-v6   flexible
-v10  request + timeout_ms
+- Version 2 adds `isolation_level` to the request and adds `throttle_time_ms` to the response.
+- Version 4 adds `current_leader_epoch` to the request and adds `leader_epoch` to the response.
+- Version 6 is flexible.
+- Version 10 adds `timeout_ms` to the request.
 """
 
 from typing import Annotated, ClassVar

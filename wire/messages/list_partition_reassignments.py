@@ -1,4 +1,4 @@
-"""ListPartitionReassignments (46), version 0, flexible."""
+"""The messages of ListPartitionReassignments (API key 46), version 0, flexible."""
 
 from typing import Annotated, ClassVar
 

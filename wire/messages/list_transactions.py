@@ -1,7 +1,7 @@
-"""ListTransactions (66), versions 0-2, flexible.
+"""The messages of ListTransactions (API key 66), versions 0-2, all flexible.
 
-v1   request + duration_filter
-v2   request + transactional_id_pattern
+- Version 1 adds `duration_filter` to the request.
+- Version 2 adds `transactional_id_pattern` to the request.
 """
 
 from typing import Annotated, ClassVar

@@ -1,18 +1,19 @@
-"""Metadata (3), versions 0-13, flexible from 9.
+"""The messages of Metadata (API key 3), versions 0-13, flexible from version 9.
 
-v1   request topics may be null; response + rack, controller_id, is_internal
-v2   response + cluster_id
-v3   response + throttle_time_ms
-v4   request + allow_auto_topic_creation
-v5   response + offline_replicas
-v7   response + leader_epoch
-v8   request + include_cluster_authorized_operations, include_topic_authorized_operations; response +
-     topic_authorized_operations, cluster_authorized_operations
-v9   flexible
-v10  request + topic_id; name may be null; response + topic_id
-v11  request - include_cluster_authorized_operations; response - cluster_authorized_operations
-v12  response name may be null
-v13  response + error_code
+- Version 1 lets `topics` be null in the request and adds `rack`, `controller_id`, and `is_internal` to the response.
+- Version 2 adds `cluster_id` to the response.
+- Version 3 adds `throttle_time_ms` to the response.
+- Version 4 adds `allow_auto_topic_creation` to the request.
+- Version 5 adds `offline_replicas` to the response.
+- Version 7 adds `leader_epoch` to the response.
+- Version 8 adds `include_cluster_authorized_operations` and `include_topic_authorized_operations` to the request and
+  adds `topic_authorized_operations` and `cluster_authorized_operations` to the response.
+- Version 9 is flexible.
+- Version 10 adds `topic_id` to the request, lets `name` be null in the request, and adds `topic_id` to the response.
+- Version 11 removes `include_cluster_authorized_operations` from the request and removes
+  `cluster_authorized_operations` from the response.
+- Version 12 lets `name` be null in the response.
+- Version 13 adds `error_code` to the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,11 +1,12 @@
-"""OffsetCommit (8), versions 2-10, flexible from 8.
+"""The messages of OffsetCommit (API key 8), versions 2-10, flexible from version 8.
 
-v3   response + throttle_time_ms
-v5   request - retention_time_ms
-v6   request + committed_leader_epoch
-v7   request + group_instance_id
-v8   flexible
-v10  request + topic_id; - name; response + topic_id; - name
+- Version 3 adds `throttle_time_ms` to the response.
+- Version 5 removes `retention_time_ms` from the request.
+- Version 6 adds `committed_leader_epoch` to the request.
+- Version 7 adds `group_instance_id` to the request.
+- Version 8 is flexible.
+- Version 10 adds `topic_id` to the request, removes `name` from the request, adds `topic_id` to the response, and
+  removes `name` from the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,4 +1,4 @@
-"""OffsetDelete (47), version 0, never flexible."""
+"""The messages of OffsetDelete (API key 47), version 0, never flexible."""
 
 from typing import Annotated, ClassVar
 

@@ -1,13 +1,15 @@
-"""OffsetFetch (9), versions 1-10, flexible from 6.
+"""The messages of OffsetFetch (API key 9), versions 1-10, flexible from version 6.
 
-v2   request topics may be null; response + error_code
-v3   response + throttle_time_ms
-v5   response + committed_leader_epoch
-v6   flexible
-v7   request + require_stable
-v8   request + groups; - group_id, topics; response + groups; - topics, error_code
-v9   request + member_id, member_epoch
-v10  request + topic_id; - name; response + topic_id; - name
+- Version 2 lets `topics` be null in the request and adds `error_code` to the response.
+- Version 3 adds `throttle_time_ms` to the response.
+- Version 5 adds `committed_leader_epoch` to the response.
+- Version 6 is flexible.
+- Version 7 adds `require_stable` to the request.
+- Version 8 adds `groups` to the request, removes `group_id` and `topics` from the request, adds `groups` to the
+  response, and removes `topics` and `error_code` from the response.
+- Version 9 adds `member_id` and `member_epoch` to the request.
+- Version 10 adds `topic_id` to the request, removes `name` from the request, adds `topic_id` to the response, and
+  removes `name` from the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,7 +1,7 @@
-"""OffsetForLeaderEpoch (23), versions 2-4, flexible from 4.
+"""The messages of OffsetForLeaderEpoch (API key 23), versions 2-4, flexible from version 4.
 
-v3   request + replica_id
-v4   flexible
+- Version 3 adds `replica_id` to the request.
+- Version 4 is flexible.
 """
 
 from typing import Annotated, ClassVar

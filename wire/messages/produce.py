@@ -1,10 +1,11 @@
-"""Produce (0), versions 3-13, flexible from 9.
+"""The messages of Produce (API key 0), versions 3-13, flexible from version 9.
 
-v5   response + log_start_offset
-v8   response + record_errors, error_message
-v9   flexible
-v10  response + current_leader, node_endpoints
-v13  request + topic_id; - name; response + topic_id; - name
+- Version 5 adds `log_start_offset` to the response.
+- Version 8 adds `record_errors` and `error_message` to the response.
+- Version 9 is flexible.
+- Version 10 adds `current_leader` and `node_endpoints` to the response.
+- Version 13 adds `topic_id` to the request, removes `name` from the request, adds `topic_id` to the response, and
+  removes `name` from the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,4 +1,4 @@
-"""PushTelemetry (72), version 0, flexible."""
+"""The messages of PushTelemetry (API key 72), version 0, flexible."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""ReadShareGroupState (84), version 0, flexible."""
+"""The messages of ReadShareGroupState (API key 84), version 0, flexible."""
 
 from typing import Annotated, ClassVar
 

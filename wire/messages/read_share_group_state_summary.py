@@ -1,6 +1,6 @@
-"""ReadShareGroupStateSummary (87), versions 0-1, flexible.
+"""The messages of ReadShareGroupStateSummary (API key 87), versions 0-1, all flexible.
 
-v1   response + delivery_complete_count
+- Version 1 adds `delivery_complete_count` to the response.
 """
 
 from typing import Annotated, ClassVar

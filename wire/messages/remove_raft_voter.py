@@ -1,4 +1,4 @@
-"""RemoveRaftVoter (81), version 0, flexible."""
+"""The messages of RemoveRaftVoter (API key 81), version 0, flexible."""
 
 from typing import Annotated, ClassVar
 

@@ -1,6 +1,6 @@
-"""RenewDelegationToken (39), versions 1-2, flexible from 2.
+"""The messages of RenewDelegationToken (API key 39), versions 1-2, flexible from version 2.
 
-v2   flexible
+- Version 2 is flexible.
 """
 
 from typing import ClassVar

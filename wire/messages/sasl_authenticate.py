@@ -1,7 +1,7 @@
-"""SaslAuthenticate (36), versions 0-2, flexible from 2.
+"""The messages of SaslAuthenticate (API key 36), versions 0-2, flexible from version 2.
 
-v1   response + session_lifetime_ms
-v2   flexible
+- Version 1 adds `session_lifetime_ms` to the response.
+- Version 2 is flexible.
 """
 
 from typing import Annotated, ClassVar

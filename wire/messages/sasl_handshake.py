@@ -1,4 +1,4 @@
-"""SaslHandshake (17), versions 0-1, never flexible."""
+"""The messages of SaslHandshake (API key 17), versions 0-1, never flexible."""
 
 from typing import ClassVar
 

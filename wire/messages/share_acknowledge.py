@@ -1,6 +1,6 @@
-"""ShareAcknowledge (79), versions 1-2, flexible.
+"""The messages of ShareAcknowledge (API key 79), versions 1-2, all flexible.
 
-v2   request + is_renew_ack; response + acquisition_lock_timeout_ms
+- Version 2 adds `is_renew_ack` to the request and adds `acquisition_lock_timeout_ms` to the response.
 """
 
 from typing import Annotated, ClassVar

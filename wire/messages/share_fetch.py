@@ -1,6 +1,6 @@
-"""ShareFetch (78), versions 1-2, flexible.
+"""The messages of ShareFetch (API key 78), versions 1-2, all flexible.
 
-v2   request + share_acquire_mode, is_renew_ack
+- Version 2 adds `share_acquire_mode` and `is_renew_ack` to the request.
 """
 
 from typing import Annotated, ClassVar

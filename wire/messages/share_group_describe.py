@@ -1,4 +1,4 @@
-"""ShareGroupDescribe (77), version 1, flexible."""
+"""The messages of ShareGroupDescribe (API key 77), version 1, flexible."""
 
 from typing import Annotated, ClassVar
 

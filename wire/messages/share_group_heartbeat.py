@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat (76), version 1, flexible."""
+"""The messages of ShareGroupHeartbeat (API key 76), version 1, flexible."""
 
 from typing import Annotated, ClassVar
 

@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe (89), version 0, flexible."""
+"""The messages of StreamsGroupDescribe (API key 89), version 0, flexible."""
 
 from typing import Annotated, ClassVar
 

@@ -1,4 +1,4 @@
-"""StreamsGroupHeartbeat (88), version 0, flexible."""
+"""The messages of StreamsGroupHeartbeat (API key 88), version 0, flexible."""
 
 from typing import Annotated, ClassVar
 

@@ -1,9 +1,10 @@
-"""SyncGroup (14), versions 0-5, flexible from 4.
+"""The messages of SyncGroup (API key 14), versions 0-5, flexible from version 4.
 
-v1   response + throttle_time_ms
-v3   request + group_instance_id
-v4   flexible
-v5   request + protocol_type, protocol_name; response + protocol_type, protocol_name
+- Version 1 adds `throttle_time_ms` to the response.
+- Version 3 adds `group_instance_id` to the request.
+- Version 4 is flexible.
+- Version 5 adds `protocol_type` and `protocol_name` to the request and adds `protocol_type` and `protocol_name` to
+  the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,7 +1,7 @@
-"""TxnOffsetCommit (28), versions 0-5, flexible from 3.
+"""The messages of TxnOffsetCommit (API key 28), versions 0-5, flexible from version 3.
 
-v2   request + committed_leader_epoch
-v3   flexible; request + generation_id, member_id, group_instance_id
+- Version 2 adds `committed_leader_epoch` to the request.
+- Version 3 is flexible and adds `generation_id`, `member_id`, and `group_instance_id` to the request.
 """
 
 from typing import Annotated, ClassVar

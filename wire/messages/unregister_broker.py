@@ -1,4 +1,4 @@
-"""UnregisterBroker (64), version 0, flexible."""
+"""The messages of UnregisterBroker (API key 64), version 0, flexible."""
 
 from typing import Annotated, ClassVar
 

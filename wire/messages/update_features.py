@@ -1,7 +1,7 @@
-"""UpdateFeatures (57), versions 0-2, flexible.
+"""The messages of UpdateFeatures (API key 57), versions 0-2, all flexible.
 
-v1   request + upgrade_type, validate_only; - allow_downgrade
-v2   response - results
+- Version 1 adds `upgrade_type` and `validate_only` to the request and removes `allow_downgrade` from the request.
+- Version 2 removes `results` from the response.
 """
 
 from typing import Annotated, ClassVar

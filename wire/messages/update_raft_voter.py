@@ -1,4 +1,4 @@
-"""UpdateRaftVoter (82), version 0, flexible."""
+"""The messages of UpdateRaftVoter (API key 82), version 0, flexible."""
 
 from typing import Annotated, ClassVar
 

@@ -1,7 +1,8 @@
-"""Vote (52), versions 0-2, flexible.
+"""The messages of Vote (API key 52), versions 0-2, all flexible.
 
-v1   request + voter_id, replica_directory_id, voter_directory_id; response + node_endpoints
-v2   request + pre_vote
+- Version 1 adds `voter_id`, `replica_directory_id`, and `voter_directory_id` to the request and adds `node_endpoints`
+  to the response.
+- Version 2 adds `pre_vote` to the request.
 """
 
 from typing import Annotated, ClassVar

@@ -1,6 +1,6 @@
-"""WriteShareGroupState (85), versions 0-1, flexible.
+"""The messages of WriteShareGroupState (API key 85), versions 0-1, all flexible.
 
-v1   request + delivery_complete_count
+- Version 1 adds `delivery_complete_count` to the request.
 """
 
 from typing import Annotated, ClassVar

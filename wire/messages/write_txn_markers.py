@@ -1,6 +1,6 @@
-"""WriteTxnMarkers (27), versions 1-2, flexible.
+"""The messages of WriteTxnMarkers (API key 27), versions 1-2, all flexible.
 
-v2   request + transaction_version
+- Version 2 adds `transaction_version` to the request.
 """
 
 from typing import Annotated, ClassVar

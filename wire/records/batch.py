@@ -1,8 +1,8 @@
 """A record batch, format v2, as a view on bytes with a parsed header and unparsed records.
 
-Shape: base offset i64, batch length i32 (of all bytes after it), leader epoch i32, magic i8 = 2, CRC-32C u32 of all
-bytes after it, attributes i16, last offset delta i32, base and max timestamp i64, producer id i64, producer epoch i16,
-base sequence i32, count i32, then the records, compressed as one piece. Big-endian. Source: KIP-98.
+The fields are base offset i64, batch length i32 (of all bytes after it), leader epoch i32, magic i8 = 2, CRC-32C u32 of
+all bytes after it, attributes i16, last offset delta i32, base and max timestamp i64, producer id i64, producer epoch
+i16, base sequence i32, and count i32. The records follow, compressed together. Numbers are big-endian. Source: KIP-98.
 """
 
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ from wire.records.crc import crc32c
 
 HEADER = Struct(">qiibIhiqqqhii")
 HEADER_BYTES = HEADER.size
-LENGTH_OVERHEAD = 12  # base offset and batch length itself, which the batch length does not count
-CRC_START = 21  # the checksum covers everything from the attributes on
+LENGTH_OVERHEAD = 12  # the size of base offset and batch length, which the batch length does not include
+CRC_START = 21  # the checksum covers all bytes from the attributes on
 MAGIC = 2
 
 CODEC_MASK = 0x07
@@ -33,7 +33,7 @@ _CODECS: tuple[Codec, ...] = tuple(Codec)
 class Batch(msgspec.Struct, gc=False, frozen=True):
     """A record batch.
 
-    Header fields are unverified claims of the producer. `buffer` is exactly this batch, not a copy.
+    Header fields have the unverified values that the producer sent. `buffer` is a view of exactly this batch.
     """
 
     buffer: memoryview
@@ -55,8 +55,8 @@ class Batch(msgspec.Struct, gc=False, frozen=True):
     def read(cls, buffer: Buffer, pos: int = 0) -> "Batch":
         """Return the batch at `pos`. More batches may follow it.
 
-        Neither the CRC nor the records are checked. DecodeError: the batch is cut off, has a wrong magic, or its length
-        is out of range.
+        Neither the CRC nor the records are checked. Raise DecodeError if the batch is cut off, has a wrong magic, or if
+        its length is out of range.
         """
         try:
             fields = HEADER.unpack_from(buffer, pos)
@@ -81,7 +81,7 @@ class Batch(msgspec.Struct, gc=False, frozen=True):
 
     @property
     def codec(self) -> Codec:
-        """Return the compression codec. DecodeError: the codec is undefined."""
+        """Return the compression codec. Raise DecodeError if the codec is undefined."""
         number = self.attributes & CODEC_MASK
         if number >= len(_CODECS):
             raise DecodeError(f"unknown compression codec {number}")
@@ -113,15 +113,15 @@ class Batch(msgspec.Struct, gc=False, frozen=True):
         return self.buffer[HEADER_BYTES:]
 
     def crc_ok(self) -> bool:
-        """Whether the stored checksum matches the bytes."""
+        """Whether the checksum in the header matches the bytes."""
         return crc32c(self.buffer, CRC_START) == self.crc
 
 
 def batches(buffer: Buffer, *, strict: bool = False) -> Iterator[Batch]:
-    """Yield the consecutive batches in `buffer`. DecodeError: a batch is damaged.
+    """Yield the consecutive batches in `buffer`. Raise DecodeError if a batch is damaged.
 
-    An incomplete last batch, as in a Fetch response, ends the iteration. With `strict`, an incomplete batch raises
-    DecodeError.
+    An incomplete last batch, as in a Fetch response, ends the iteration. If `strict` is true, an incomplete batch
+    raises DecodeError.
     """
     pos, end = 0, len(buffer)
     while pos < end:
@@ -133,7 +133,7 @@ def batches(buffer: Buffer, *, strict: bool = False) -> Iterator[Batch]:
 
 
 def _is_cut(buffer: Buffer, pos: int) -> bool:
-    """Whether the buffer ends before the end of the batch at `pos`, according to the batch's length."""
+    """Whether the buffer ends before the end of the batch at `pos`."""
     left = len(buffer) - pos
     if left < HEADER_BYTES:
         return True

@@ -1,8 +1,8 @@
-"""Batches that the broker itself builds: for its own producer, the metadata log, control records, tests and benchmarks.
+"""The building of record batches: metadata records, control records, and batches of tests and benchmarks.
 
-1. A batch is sealed once: the header is packed, and the checksum is computed over header and payload in one pass.
-2. A batch that the broker must rewrite (compression.type, LogAppendTime) is sealed again. Offsets and epochs are
-   patched in place.
+1. To seal a batch, its header is packed and the checksum of header and payload is computed in one pass.
+2. A batch that the broker must rewrite (`compression.type`, LogAppendTime) is sealed again. Offsets and leader epochs
+   are outside the checksum, and are overwritten in place.
 """
 
 from struct import Struct, error
@@ -27,21 +27,21 @@ from wire.records.crc import crc32c
 from wire.records.record import Headers
 from wire.records.zigzag import varint
 
-_UNCHECKED, _CHECKED = Struct(">qiibI"), Struct(">hiqqqhii")  # the header up to the checksum, and after it
+_UNCHECKED, _CHECKED = Struct(">qiibI"), Struct(">hiqqqhii")  # the fields up to the checksum, and the fields after it
 _NO_ATTRIBUTES, _NULL, _NONE = b"\0", varint(-1), varint(0)
 
 
 class BatchBuilder(msgspec.Struct):
-    """A builder of one batch from records. All fields other than the records may change until it is built.
+    """A builder of one batch from records. All other fields may be changed until the batch is built.
 
-    The defaults suit a producer that is not idempotent. A broker assigns offset and leader epoch.
+    The defaults are the values of a producer that is not idempotent. A broker assigns offset and leader epoch.
     """
 
     codec: Codec = Codec.NONE
     level: int | None = None
     base_offset: int = 0
     leader_epoch: int = -1
-    base_timestamp: int | None = None  # default: that of the first record
+    base_timestamp: int | None = None  # the default is the timestamp of the first record
     append_time: int | None = None  # LogAppendTime: the timestamp of every record
     producer_id: int = -1
     producer_epoch: int = -1
@@ -80,7 +80,7 @@ class BatchBuilder(msgspec.Struct):
         self.payload += record
 
     def build(self) -> bytes:
-        """Return the batch. EncodeError: the batch is empty, or a field is out of its range."""
+        """Return the batch. Raise EncodeError if the batch is empty, or if a field is out of its range."""
         if not self.count or self.base_timestamp is None:
             raise EncodeError("a batch of no records")
         attributes = (
@@ -107,9 +107,9 @@ class BatchBuilder(msgspec.Struct):
 
 
 def recompress(batch: Batch, codec: Codec, level: int | None, bytes_max: int) -> Buffer:
-    """Return the batch in another codec, or the same batch if it already has that codec.
+    """Return the batch with its records compressed by `codec`, or the same batch if it already has that codec.
 
-    DecodeError: the batch is damaged. TooLarge: the batch decompresses to more than `bytes_max` bytes.
+    Raise DecodeError if the batch is damaged. Raise TooLarge if the batch decompresses to more than `bytes_max` bytes.
     """
     if batch.codec is codec:
         return batch.buffer
@@ -124,7 +124,7 @@ def stamped(batch: Batch, append_time: int) -> bytes:
 
 
 def sealed(header: Batch, payload: Buffer) -> bytes:
-    """Return a batch with this payload and the fields of `header`, except its length, magic, checksum and bytes."""
+    """Return a batch with this payload and the header fields of `header`. Length, magic and checksum are computed."""
     return _sealed(
         payload,
         header.base_offset,

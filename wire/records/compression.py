@@ -1,8 +1,9 @@
-"""The codecs of record batches. Decompression needs at most `bytes_max` bytes of memory, even for a decompression bomb.
+"""The compression codecs of record batches.
 
-gzip is inflated piece by piece. The headers of the other formats limit the decompressed size. The data is decompressed
-into a buffer of that size, but never of more than `bytes_max` bytes, whatever size its frames declare.
-The import of cramjam costs 7 ms, so the first batch that needs it imports it.
+Decompression needs at most `bytes_max` bytes of memory, even for a decompression bomb. gzip is inflated piece by piece.
+In the other formats, headers limit the decompressed size. The data is decompressed into a buffer of that size, but
+never of more than `bytes_max` bytes. The library cramjam takes 7 ms to import, so it is imported when a batch first
+needs it.
 """
 
 import zlib
@@ -13,8 +14,8 @@ from typing import Final
 from wire.declare import Buffer
 from wire.errors import DecodeError, EncodeError
 
-_GZIP_FORMAT = 31  # zlib's name for a gzip header and trailer around the largest window
-_INPUT_BYTES = 16 * 1024  # zlib copies the unused rest of each piece
+_GZIP_FORMAT = 31  # the value with which zlib expects a gzip header and the largest window
+_INPUT_BYTES = 16 * 1024  # small, because zlib copies the unused rest of each piece
 _OUTPUT_BYTES = 256 * 1024
 _LZ4_FAST = 0
 
@@ -40,7 +41,7 @@ class TooLarge(DecodeError):
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
     """Return the compressed data.
 
-    `level` is the value of compression.<codec>.level (KIP-390); None is Kafka's default.
+    `level` is the value of `compression.<codec>.level` (KIP-390), or None for Kafka's default.
     """
     level = _level(codec, level)
     match codec:
@@ -63,7 +64,7 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
 def decompress(codec: Codec, data: Buffer, bytes_max: int) -> Buffer:
     """Return the decompressed data, or the same data if it is not compressed.
 
-    TooLarge: the result has more than `bytes_max` bytes. DecodeError: the data is damaged.
+    Raise TooLarge if the result has more than `bytes_max` bytes. Raise DecodeError if the data is damaged.
     """
     match codec:
         case Codec.NONE:
@@ -77,7 +78,7 @@ def decompress(codec: Codec, data: Buffer, bytes_max: int) -> Buffer:
 
 
 def _level(codec: Codec, level: int | None) -> int:
-    """Return the compression level; a codec without levels ignores it."""
+    """Return the valid compression level, or the default for None. Raise EncodeError if the codec has no such level."""
     default = LEVEL_DEFAULT.get(codec)
     if level is None or default is None:
         return default or 0
@@ -111,7 +112,7 @@ def _gunzip(data: Buffer, bytes_max: int) -> Buffer:
 
 
 def _inflated(data: memoryview) -> Iterator[bytes]:
-    """Yield the content of all gzip members, in pieces of at most `_OUTPUT_BYTES`."""
+    """Yield the decompressed content of all gzip members, in pieces of at most `_OUTPUT_BYTES`."""
     member = zlib.decompressobj(_GZIP_FORMAT)
     for pos in range(0, len(data), _INPUT_BYTES):
         left: Buffer = data[pos : pos + _INPUT_BYTES]

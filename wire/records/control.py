@@ -1,9 +1,9 @@
 """Control records, which brokers and clients read: transaction markers, and the control records of KRaft.
 
-Shape: key i16 version, i16 type. A transaction marker is a transactional batch of its own with the producer's id and
-epoch; its value is i16 version, then EndTxnMarker. KRaft control records may share a batch; their messages begin with
-their own version. Records of newer brokers are no error: a record of an unknown type has value None, and an unknown
-version is read as the newest known version. Source: KIP-98, KIP-595, KIP-630, KIP-853.
+The key has i16 version and i16 type. A transaction marker is the only record of a transactional batch, which has the
+producer's id and epoch. Its value is i16 version, then EndTxnMarker. KRaft control records may share a batch, and their
+values begin with a version too. Records of newer brokers are no error: a record of an unknown type has value None, and
+an unknown version is read as the newest known version. Source: KIP-98, KIP-595, KIP-630, KIP-853.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from wire.stored.control import (
 from wire.stored.framing import decode_versioned, encode_versioned
 from wire.versions import parse_versions
 
-CONTROL_BYTES_MAX = 1 << 20  # of a batch, decompressed
+CONTROL_BYTES_MAX = 1 << 20  # the maximum decompressed size of a control batch
 
 KRaftValue = LeaderChangeMessage | SnapshotHeaderRecord | SnapshotFooterRecord | KRaftVersionRecord | VotersRecord
 
@@ -58,7 +58,7 @@ _TYPES: Final = {value: ControlType(number) for number, value in _KRAFT.items()}
 
 
 class ControlRecord(msgspec.Struct, frozen=True):
-    """A control record; `value` is None for an unknown type."""
+    """A control record. `value` is None for an unknown type."""
 
     offset: int
     type: int
@@ -79,7 +79,7 @@ def transaction_marker(
     base_offset: int = 0,
     leader_epoch: int = -1,
 ) -> bytes:
-    """Return the batch that ends a producer's transaction in one partition. `timestamp` in ms."""
+    """Return the batch that ends a producer's transaction in one partition. `timestamp` is in ms since 1970."""
     builder = BatchBuilder(
         base_offset=base_offset,
         leader_epoch=leader_epoch,
@@ -94,7 +94,10 @@ def transaction_marker(
 
 
 def kraft_batch(values: Sequence[KRaftValue], *, base_offset: int, leader_epoch: int, timestamp: int) -> bytes:
-    """Return one batch of KRaft control records, each in the version that it names. `timestamp` in ms."""
+    """Return one batch of KRaft control records, each in the version in its field `version`.
+
+    `timestamp` is in ms since 1970.
+    """
     builder = BatchBuilder(base_offset=base_offset, leader_epoch=leader_epoch, control=True)
     for value in values:
         out: list[Any] = []
@@ -104,7 +107,7 @@ def kraft_batch(values: Sequence[KRaftValue], *, base_offset: int, leader_epoch:
 
 
 def control_records(batch: Batch) -> Iterator[ControlRecord]:
-    """Yield the records of a control batch. DecodeError: the batch is damaged, or not a control batch."""
+    """Yield the records of a control batch. Raise DecodeError if the batch is damaged, or is no control batch."""
     if not batch.is_control:
         raise DecodeError(f"the batch at offset {batch.base_offset} is not a control batch")
     for record in records(batch, CONTROL_BYTES_MAX):

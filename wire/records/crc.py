@@ -4,9 +4,9 @@ from fastcrc.crc32 import iscsi
 
 from wire.declare import Buffer
 
-COPY_BYTES_MAX = 8192  # below this, copying a slice costs less than a memoryview
+COPY_BYTES_MAX = 8192  # below this size, a copy of a slice takes less time than a memoryview
 
 
 def crc32c(buffer: Buffer, start: int = 0, *, initial: int = 0) -> int:
-    """Return the checksum of the bytes from `start` to the end; `initial` is the checksum of the bytes before them."""
+    """Return the checksum of the bytes from `start` to the end. `initial` is the checksum of preceding bytes."""
     return iscsi(buffer[start:] if len(buffer) <= COPY_BYTES_MAX else memoryview(buffer)[start:], initial)

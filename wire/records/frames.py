@@ -25,7 +25,7 @@ _ZSTD_RAW, _ZSTD_RLE = 0, 1
 def lz4_room(data: Buffer, enough: int) -> int:
     """Return an upper bound of the decompressed bytes of the lz4 frames in `data`.
 
-    DecodeError: the data is not lz4, or incomplete.
+    Raise DecodeError if the data is not lz4, or is incomplete.
     """
     room = pos = 0
     try:
@@ -59,7 +59,7 @@ def _lz4_frame(data: Buffer, pos: int, enough: int) -> tuple[int, int]:
 def zstd_room(data: Buffer, enough: int) -> int:
     """Return an upper bound of the decompressed bytes of the zstd frames in `data`.
 
-    DecodeError: the data is not zstd, or incomplete.
+    Raise DecodeError if the data is not zstd, or is incomplete.
     """
     room = pos = 0
     try:

@@ -1,8 +1,8 @@
 """The decompressed records of a batch: iteration for readers, and validation for appends.
 
-Shape of a record: length varint of all bytes after it, attributes i8 = 0, timestamp delta varlong, offset delta varint,
-key and value (length varint, -1 is null, bytes), header count varint, then a key and a value for each. A header's key
-is UTF-8 and never null. Source: KIP-98, KIP-82.
+A record has the fields length varint (of all bytes after it), attributes i8 = 0, timestamp delta varlong, offset delta
+varint, key, value, and header count varint. A key or value is a varint length, -1 for null, and its bytes. Each header
+has a key and a value. The key of a header is UTF-8 and never null. Source: KIP-98, KIP-82.
 """
 
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ from wire.records.zigzag import read_varint, read_varlong
 
 INDEXES_MAX = 1000
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-_RECORD_BYTES_MIN = 7  # six fields of one byte, and the length
+_RECORD_BYTES_MIN = 7  # six fields of one byte each, and the length
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(msgspec.Struct, gc=False, frozen=True):
-    """A record. The offset is absolute, the timestamp is ms since 1970; a null value is a tombstone."""
+    """A record. The offset is absolute, and the timestamp is in ms since 1970. A null value is a tombstone."""
 
     offset: int
     timestamp: int
@@ -37,8 +37,8 @@ class Record(msgspec.Struct, gc=False, frozen=True):
 def records(batch: Batch, bytes_max: int) -> Iterator[Record]:
     """Yield the records of a batch.
 
-    Offsets may have gaps, which compaction leaves. The CRC is not checked. DecodeError: the batch is damaged. TooLarge:
-    it decompresses to more than `bytes_max` bytes.
+    Offsets may have gaps, which compaction leaves. The CRC is not checked. Raise DecodeError if the batch is damaged.
+    Raise TooLarge if it decompresses to more than `bytes_max` bytes.
     """
     return _records(batch, content(batch, bytes_max))
 
@@ -51,20 +51,20 @@ def _records(batch: Batch, data: bytes) -> Iterator[Record]:
 
 
 class RecordCursor:
-    """A position in the records of a batch, before the `left` records that are not read yet.
+    """A cursor in the records of a batch. `left` is the number of records that are not read yet.
 
-    A caller that knows the layout of the next records may read `data` from `pos` on by itself, and then `skip` them.
+    A caller that knows the layout of the next records may parse `data` from `pos` on itself, and then call `skip`.
     """
 
     def __init__(self, batch: Batch, data: bytes) -> None:
-        """Start at the first record; `data` is the decompressed content of the batch."""
+        """Start at the first record. `data` has the decompressed records of the batch."""
         self.data, self.pos, self.left = data, 0, batch.count
         self.base_offset, self.last_offset_delta = batch.base_offset, batch.last_offset_delta
         self._base_timestamp, self._count = batch.base_timestamp, batch.count
         self._append_time = batch.max_timestamp if batch.is_log_append_time else None
 
     def take(self) -> Record:
-        """Return the next record. DecodeError: the record is damaged."""
+        """Return the next record. Raise DecodeError if the record is damaged."""
         data = self.data
         try:
             pos, end = _bounds(data, self.pos)
@@ -83,7 +83,7 @@ class RecordCursor:
         return Record(self.base_offset + offset_delta, timestamp, key, value, headers)
 
     def skip(self, count: int, pos: int) -> None:
-        """Continue at `pos`, after `count` records that the caller has read."""
+        """Continue at `pos`, after `count` records that the caller has parsed itself."""
         self.pos = pos
         self.left -= count
 
@@ -94,7 +94,7 @@ class RecordCursor:
 
 
 class NoKeys(DecodeError):
-    """An error for records without the key that each needs. `indexes` are the positions of the first `INDEXES_MAX`."""
+    """An error for records without a key. `indexes` has the indexes of the first `INDEXES_MAX` such records."""
 
     def __init__(self, indexes: list[int], count: int) -> None:
         super().__init__(f"{count} records without a key, the first is record {indexes[0]}")
@@ -106,9 +106,9 @@ def validate_records(
 ) -> tuple[int, int]:
     """Validate every record of a producer's batch. Return the smallest and the largest timestamp.
 
-    DecodeError: a record is damaged, or the offset deltas are not 0 to n - 1 in order. NoKeys: `key_required`, and a
-    record has no key. TooLarge: the batch decompresses to more than `bytes_max` bytes. TooLong: it has more than
-    `headers_max` headers.
+    Raise DecodeError if a record is damaged, or if the offset deltas are not 0 to n - 1 in order. Raise NoKeys if
+    `key_required` is true and a record has no key. Raise TooLarge if the batch decompresses to more than `bytes_max`
+    bytes. Raise TooLong if it has more than `headers_max` headers.
     """
     if batch.count != batch.last_offset_delta + 1 or batch.count < 1:
         raise DecodeError(f"{batch.count} records with a last offset delta of {batch.last_offset_delta}")
@@ -124,12 +124,12 @@ def validate_records(
 
 
 def content(batch: Batch, bytes_max: int) -> bytes:
-    """Return the decompressed payload, which is long enough for as many records as the header claims.
+    """Return the decompressed payload. It is long enough for the number of records in the header.
 
-    DecodeError: the payload is too short, or damaged. TooLarge: the payload has more than `bytes_max` bytes.
+    Raise DecodeError if the payload is too short or damaged. Raise TooLarge if it has more than `bytes_max` bytes.
     """
     if not batch.count and batch.size == HEADER_BYTES:
-        return b""  # compaction keeps the header of an emptied batch
+        return b""  # compaction may keep the header of a batch without records
     data = bytes(decompress(batch.codec, batch.payload, bytes_max))
     if batch.count < 0 or batch.count * _RECORD_BYTES_MIN > len(data):
         raise DecodeError(f"{batch.count} records in {len(data)} bytes")
@@ -137,7 +137,7 @@ def content(batch: Batch, bytes_max: int) -> bytes:
 
 
 def _bounds(data: bytes, pos: int) -> tuple[int, int]:
-    """Return where the record at `pos` begins, after its length, and where it ends."""
+    """Return the position after the length of the record at `pos`, and the end of the record."""
     size, pos = read_varint(data, pos)
     end = pos + size
     if end > len(data) or size < 0:
@@ -146,7 +146,7 @@ def _bounds(data: bytes, pos: int) -> tuple[int, int]:
 
 
 def _bytes(data: bytes, pos: int) -> tuple[bytes | None, int]:
-    """Return a nullable field and its end. The caller checks that the end is within the record."""
+    """Return the nullable field at `pos` and its end. The caller checks that the end is within the record."""
     byte = data[pos]
     if byte < 0x80 and not byte & 1:
         return data[pos + 1 : pos + 1 + (byte >> 1)], pos + 1 + (byte >> 1)

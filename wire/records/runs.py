@@ -1,8 +1,8 @@
-"""Runs of records with one shape, which are validated together instead of one by one.
+"""The validation of runs: consecutive records of equal shape, which are validated together instead of one by one.
 
-The lengths inside a record define its shape, and are at the same positions in each record of a run. A slice whose step
-is the record size yields one byte of every record. Only timestamp deltas and offset deltas may differ. Records that
-cannot be proven valid here are not part of a run, and are validated one by one.
+Records have an equal shape if all lengths inside them are equal. A slice whose step is the record size then has the
+same byte of every record. Timestamp deltas, offset deltas and the content of keys and values may differ. A record that
+cannot be validated in this way is not part of a run, and is validated on its own.
 """
 
 from typing import NamedTuple
@@ -10,11 +10,11 @@ from typing import NamedTuple
 from wire.records.zigzag import read_varint, read_varlong, varint
 
 RUN_RECORDS_MIN = 12
-"""The length of the shortest run. Fewer records are validated faster one by one."""
+"""The minimum number of records in a run. Fewer records are validated faster one by one."""
 PLACES_MAX = 64
-"""The most length bytes that a record of a run may have.
+"""The maximum number of length bytes in a record of a run.
 
-A record with many headers has more; a walk is then as fast.
+A record with many headers has more. Such records are validated as fast one by one.
 """
 _PERIOD = 1 << 13  # offset deltas whose varints differ in their two lowest bytes
 _SMALL = 1 << 6
@@ -34,7 +34,7 @@ class Run(NamedTuple):
 
 
 def run_at(data: bytes, pos: int, size: int, index: int, records_max: int) -> Run | None:
-    """Return the run that begins with the valid record at `pos`, or None.
+    """Return the run that begins with the valid record at `pos`, or None if there is none.
 
     The record has `size` bytes and offset delta `index`.
     """
@@ -83,7 +83,10 @@ def _places(record: bytes) -> tuple[list[int], range, range]:
 
 
 def _offset_columns(index: int, records: int) -> list[bytes]:
-    """Return the varints of the offset deltas from `index` on as columns: all first bytes, all second bytes, etc."""
+    """Return the varints of the offset deltas from `index` on as columns.
+
+    The first column has the first byte of each varint, the second column the second bytes, etc.
+    """
     at = slice(index % _PERIOD, index % _PERIOD + records)
     if index < _SMALL:
         return [_ONLY[at]]
@@ -93,13 +96,16 @@ def _offset_columns(index: int, records: int) -> list[bytes]:
 
 
 def _deltas(columns: list[bytes]) -> list[int]:
-    """Return the extremes of the zigzag varints in these columns. None: a varint is shorter or longer."""
+    """Return the smallest and the largest of the zig-zag varints in these columns.
+
+    Return an empty list if the lengths of the varints differ.
+    """
     *others, last = columns
     if not last.isascii() or any(column.translate(None, _MORE) for column in others):
         return []
     if columns[0].translate(None, _EVEN):
         extremes = list(set(zip(*columns, strict=True)))
-    else:  # all are positive: the largest has the largest high byte
+    else:  # all values are positive: the largest value has the largest high byte
         ordered = list(zip(*reversed(columns), strict=True))
         extremes = [min(ordered)[::-1], max(ordered)[::-1]]
     return [read_varlong(bytes(each), 0)[0] for each in extremes]

@@ -1,7 +1,7 @@
 """The validation of a producer's records one by one. Every length is checked against the bytes that are left.
 
-Each produced record is validated here unless it is part of a run (`runs`). Most integers of a record have one or
-two bytes and are read in place, because a call for each would double the time.
+Each produced record that is not part of a run (`runs`) is validated by this module. Most integers of a record have one
+or two bytes. They are decoded without a function call, which would double the time.
 """
 
 import msgspec
@@ -13,11 +13,11 @@ from wire.records.zigzag import read_varint, read_varlong
 
 _RUN_FIRST, _RUN_GROWTH, _RUN_PAUSE = 64, 16, 32
 _INT64_MIN, _INT64_MAX = -(2**63), 2**63 - 1
-_NULL = 1  # the shortest encoding of length -1; negative lengths are odd
+_NULL = 1  # the encoding of length -1; encodings of negative lengths are odd
 
 
 class Walked(msgspec.Struct, gc=False):
-    """The smallest and the largest timestamp delta in ms, and the number of records without a key."""
+    """The result of a validation: the extremes of the timestamp deltas in ms, and the number of records without key."""
 
     smallest: int
     largest: int
@@ -38,8 +38,8 @@ class TooLong(DecodeError):
 def walked(data: bytes, count: int, headers_max: int) -> Walked:
     """Validate `count` records, at least one.
 
-    DecodeError: a record is damaged, or the offset deltas are not 0 to n - 1. TooLong: the records have more than
-    `headers_max` headers.
+    Raise DecodeError if a record is damaged, or if the offset deltas are not 0 to n - 1. Raise TooLong if the records
+    have more than `headers_max` headers.
     """
     try:
         return _walked(data, count, headers_max, Walked(_INT64_MAX, _INT64_MIN, 0))
@@ -110,13 +110,13 @@ def _walked(data: bytes, count: int, headers_max: int, found: Walked) -> Walked:
 
 
 def _raw(data: bytes, pos: int) -> tuple[int, int]:
-    """Return the length at `pos` as stored, which is odd for a negative length, and the position after it."""
+    """Return the zig-zag encoded length at `pos`, which is odd for a negative length, and the position after it."""
     size, pos = read_varint(data, pos)
     return size << 1 ^ size >> 31, pos
 
 
 def _note(data: bytes, pos: int, found: Walked) -> int:
-    """Update the extremes with the timestamp delta at `pos`; return its end."""
+    """Update the extremes with the timestamp delta at `pos`, and return the position after it."""
     delta, pos = read_varlong(data, pos)
     found.note(delta)
     return pos
@@ -139,7 +139,7 @@ def _field_end(data: bytes, pos: int) -> int:
 
 
 def _headers_end(data: bytes, pos: int, headers_max: int) -> tuple[int, int]:
-    """Return the end of the headers at `pos`, and the rest of `headers_max`.
+    """Return the end of the headers at `pos`, and the number of headers that are still allowed.
 
     Header keys are never null (KIP-82).
     """

@@ -1,7 +1,8 @@
 """Snappy in the framing of Java clients (xerial's SnappyOutputStream), and unframed snappy from other clients.
 
-Shape: magic, version i32, lowest compatible version i32, then length i32 and a raw snappy block, repeated.
-Big-endian. An unframed block cannot begin with the magic: such a block would copy bytes from before its own start.
+The framing has magic, version i32 and lowest compatible version i32. Then each block has length i32 and raw snappy
+data. Numbers are big-endian. Unframed data cannot begin with the magic, because such a snappy block would be invalid:
+it would copy bytes from before its own start.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from wire.errors import DecodeError
 HEADER = b"\x82SNAPPY\0" + b"\0\0\0\1" * 2
 _MAGIC = HEADER[:8]
 _BLOCK_BYTES = 32 * 1024  # the block size of xerial's writer
-_RATIO_MAX = 22  # three bytes decompress to at most 64
+_RATIO_MAX = 22  # 3 bytes decompress to at most 64 bytes
 
 
 def compress(data: Buffer) -> bytes:
@@ -27,12 +28,15 @@ def compress(data: Buffer) -> bytes:
 
 
 def claimed_bytes(data: Buffer) -> int:
-    """Return the size that the blocks declare. DecodeError: a size is impossible, or a block is incomplete."""
+    """Return the decompressed size that the blocks claim.
+
+    Raise DecodeError if a size is impossible, or if a block is incomplete.
+    """
     return sum(_claimed(block) for block in _blocks(memoryview(data)))
 
 
 def decompress_into(data: Buffer, output: bytearray) -> int:
-    """Fill `output`, which has `claimed_bytes` bytes. DecodeError: the data is damaged."""
+    """Decompress into `output`, whose size is `claimed_bytes(data)`. Raise DecodeError if the data is damaged."""
     view, pos = memoryview(output), 0
     try:
         for block in _blocks(memoryview(data)):

@@ -1,8 +1,8 @@
-"""Zig-zag varints: the integers inside records. Small magnitudes, of either sign, take one byte.
+"""Zig-zag varints: the integers inside records. Small numbers of either sign take one byte.
 
-Shape: 7 bits a byte, least significant first; the top bit is set on all bytes but the last. A varint has at most 5
-bytes and 32 bits, a varlong 10 bytes and 64 bits. IndexError: it is incomplete. Callers turn this into DecodeError once
-per batch.
+Each byte has 7 bits, the least significant bits first, and its top bit is set unless it is the last byte. A varint has
+at most 5 bytes and 32 bits, a varlong 10 bytes and 64 bits. Readers raise IndexError if the number is incomplete. Their
+callers convert it into DecodeError once per batch.
 """
 
 from wire.errors import DecodeError
@@ -51,4 +51,4 @@ def _read(data: bytes, pos: int, bits: int) -> tuple[int, int]:
 
 
 _SMALL_MAX = 1024
-_SMALL = [uvarint(value << 1) for value in range(_SMALL_MAX)] + [uvarint(1)]  # -1, the length of null, is the last
+_SMALL = [uvarint(value << 1) for value in range(_SMALL_MAX)] + [uvarint(1)]  # ends with -1, the length of null

@@ -1,10 +1,10 @@
 """Records of `__consumer_offsets` about classic groups.
 
-GroupMetadataValue, versions 0-4, flexible from 4:
-v1   + rebalance_timeout
-v2   + current_state_timestamp
-v3   + group_instance_id
-v4   flexible
+GroupMetadataValue has versions 0-4, flexible from version 4:
+- Version 1 adds `rebalance_timeout`.
+- Version 2 adds `current_state_timestamp`.
+- Version 3 adds `group_instance_id`.
+- Version 4 is flexible.
 """
 
 from typing import Annotated, ClassVar

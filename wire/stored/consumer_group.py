@@ -52,7 +52,7 @@ class TopicMetadata(StoredPart):
 
 
 class ConsumerGroupPartitionMetadataValue(CoordinatorValue):
-    """The topics as the group last saw them; newer brokers hash them into the group epoch."""
+    """The topics as the group last saw them. Newer brokers write a hash of the topics instead."""
 
     record_type: ClassVar = 4
     versions: ClassVar = "0"

@@ -1,9 +1,9 @@
-"""Payloads of classic consumer groups inside JoinGroup and SyncGroup: untrusted, with the element budget of a request.
+"""Payloads of classic consumer groups inside JoinGroup and SyncGroup.
 
-ConsumerProtocolSubscription, versions 0-3, never flexible:
-v1   + owned_partitions
-v2   + generation_id
-v3   + rack_id
+They are limited like requests, as clients write them. ConsumerProtocolSubscription has versions 0-3, never flexible:
+- Version 1 adds `owned_partitions`.
+- Version 2 adds `generation_id`.
+- Version 3 adds `rack_id`.
 """
 
 from typing import Annotated, ClassVar

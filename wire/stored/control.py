@@ -1,7 +1,7 @@
 """Keys and values of control records.
 
-LeaderChangeMessage, versions 0-1, flexible:
-v1   + voter_directory_id
+LeaderChangeMessage has versions 0-1, all flexible:
+- Version 1 adds `voter_directory_id`.
 """
 
 from typing import Annotated, ClassVar
@@ -66,7 +66,7 @@ class SnapshotFooterRecord(Stored):
 
 
 class KRaftVersionRecord(Stored):
-    """The value of KRAFT_VERSION: 1 is a quorum whose voters can change (KIP-853)."""
+    """The value of KRAFT_VERSION. Version 1 means a quorum whose voters can change (KIP-853)."""
 
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -1,6 +1,7 @@
 """The framing that gives the message type and version of a stored record.
 
-1. A metadata record is `varint frame version (1), varint record type, varint version, message`; its key is null.
+1. The value of a metadata record is `varint frame version (1), varint record type, varint version, message`. Its key is
+   null.
 2. A record of a coordinator has the key `i16 record type, message in version 0` and the value `i16 version, message`.
 3. A payload inside another message, such as a consumer's subscription, is `i16 version, message`.
 """
@@ -26,7 +27,7 @@ S = TypeVar("S", bound=Stored)
 
 
 class UnknownRecordType(DecodeError):
-    """An error for a record whose type is not in the catalogue: a newer broker wrote it. Coordinators skip it."""
+    """An error for a record of an unknown type, which a newer broker has written. Coordinators skip such records."""
 
 
 class FramedRecord(Stored):
@@ -39,7 +40,7 @@ class FramedRecord(Stored):
 class CoordinatorKey(Stored):
     """The key of a coordinator's record.
 
-    The last record of a key is current. A record without a value deletes the key.
+    The last record of a key has its current value. A record without a value deletes the key.
     """
 
     record_type: ClassVar[int]
@@ -52,7 +53,7 @@ class CoordinatorValue(Stored):
 
 
 class RecordRun(msgspec.Struct):
-    """The content of `count` records of a coordinator that were decoded together."""
+    """The content of `count` coordinator records that were decoded together."""
 
     count: int
 
@@ -69,7 +70,10 @@ def encode_framed(record: FramedRecord, version: int) -> bytes:
 
 
 def decode_framed(types: Mapping[int, type[Framed]], value: Buffer) -> tuple[Framed, int]:
-    """Return the record and its version. DecodeError: the record is malformed, or of an unknown type or version."""
+    """Return the record and its version.
+
+    Raise DecodeError if the record is malformed, or of an unknown type or version.
+    """
     try:
         frame_version, pos = read_uvarint(value, 0)
         record_type, pos = read_uvarint(value, pos)
@@ -91,7 +95,7 @@ def encode_key(key: CoordinatorKey) -> bytes:
 
 
 def decode_key(catalogue: Catalogue, data: Buffer) -> CoordinatorKey:
-    """Return the key of a coordinator's record; `catalogue[key.record_type][1]` is the class of the value."""
+    """Return the key of a coordinator's record. `catalogue[key.record_type][1]` is the class of its value."""
     record_type = _i16(data)
     if record_type not in catalogue:
         raise UnknownRecordType(f"record type {record_type}")
@@ -100,16 +104,17 @@ def decode_key(catalogue: Catalogue, data: Buffer) -> CoordinatorKey:
 
 
 def encode_versioned(message: Stored, version: int) -> bytes:
-    """Return a message after its version: the value of a coordinator's record, or a payload inside another message."""
+    """Return the message after its version, as a coordinator's record value or a payload in another message."""
     out: list[Any] = [version.to_bytes(I16_BYTES, "big")]
     encoder(type(message), version)(message, out)
     return b"".join(out)
 
 
 def decode_versioned(cls: type[S], data: Buffer, *, newer: bool = False) -> S:
-    """Return a message that follows its version. DecodeError: the message is malformed, or of an unknown version.
+    """Return the message that follows a version.
 
-    If `newer` is true, a newer version is read as the newest known version, because clients only append fields.
+    Raise DecodeError if the message is malformed, or of an unknown version. If `newer` is true, a newer version is read
+    as the newest known version, because clients only append fields.
     """
     version = _i16(data)
     if newer:

@@ -1,10 +1,10 @@
 """Records of `__consumer_offsets` about committed offsets.
 
-OffsetCommitValue, versions 0-4, flexible from 4:
-v1   + expire_timestamp
-v2   - expire_timestamp
-v3   + leader_epoch
-v4   flexible; + topic_id
+OffsetCommitValue has versions 0-4, flexible from version 4:
+- Version 1 adds `expire_timestamp`.
+- Version 2 removes `expire_timestamp`.
+- Version 3 adds `leader_epoch`.
+- Version 4 is flexible and adds `topic_id`.
 """
 
 from typing import Annotated, ClassVar

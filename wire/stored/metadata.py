@@ -42,11 +42,11 @@ METADATA_RECORDS: dict[int, type[FramedRecord]] = {
 
 
 def encode_metadata(record: FramedRecord, version: int) -> bytes:
-    """Return the value of a record; the cluster's metadata.version determines which version may be written."""
+    """Return the encoded value of a record. The cluster's metadata.version determines which version may be written."""
     return encode_framed(record, version)
 
 
 def decode_metadata(value: Buffer) -> FramedRecord:
-    """Return the record in a value. UnknownRecordType, a DecodeError: its type is unknown."""
+    """Return the record in a value. Raise UnknownRecordType, which is a DecodeError, if its type is unknown."""
     record, _ = decode_framed(METADATA_RECORDS, value)
     return record

@@ -1,15 +1,15 @@
 """Metadata records about brokers and controllers.
 
-RegisterBrokerRecord, versions 0-4, flexible:
-v1   + in_controlled_shutdown
-v2   + is_migrating_zk_broker
-v3   + log_dirs
-v4   + cordoned_log_dirs
+RegisterBrokerRecord has versions 0-4, all flexible:
+- Version 1 adds `in_controlled_shutdown`.
+- Version 2 adds `is_migrating_zk_broker`.
+- Version 3 adds `log_dirs`.
+- Version 4 adds `cordoned_log_dirs`.
 
-BrokerRegistrationChangeRecord, versions 0-3, flexible:
-v1   + in_controlled_shutdown
-v2   + log_dirs
-v3   + cordoned_log_dirs
+BrokerRegistrationChangeRecord has versions 0-3, all flexible:
+- Version 1 adds `in_controlled_shutdown`.
+- Version 2 adds `log_dirs`.
+- Version 3 adds `cordoned_log_dirs`.
 """
 
 from typing import Annotated, ClassVar
@@ -85,7 +85,11 @@ class UnfenceBrokerRecord(FramedRecord):
 
 
 class BrokerRegistrationChangeRecord(FramedRecord):
-    """A change of a broker: fenced (1) or unfenced (-1), or in controlled shutdown (1); 0 is unchanged."""
+    """A change of a broker.
+
+    `fenced` is 1 to fence and -1 to unfence, `in_controlled_shutdown` is 1 to begin a shutdown. A field with 0 is
+    unchanged.
+    """
 
     record_type: ClassVar = 17
     versions: ClassVar = "0-3"

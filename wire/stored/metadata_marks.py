@@ -7,7 +7,7 @@ from wire.stored.framing import FramedRecord
 
 
 class NoOpRecord(FramedRecord):
-    """A record without content: it advances the high watermark, which shows that an idle leader is alive."""
+    """A record without content. It advances the high watermark, which shows that an idle leader is alive."""
 
     record_type: ClassVar = 20
     versions: ClassVar = "0"
@@ -15,9 +15,9 @@ class NoOpRecord(FramedRecord):
 
 
 class BeginTransactionRecord(FramedRecord):
-    """The begin of a metadata transaction.
+    """The start of a metadata transaction.
 
-    The records up to EndTransactionRecord apply completely or not at all (KIP-868).
+    The records up to EndTransactionRecord are applied completely or not at all (KIP-868).
     """
 
     record_type: ClassVar = 23
@@ -28,7 +28,7 @@ class BeginTransactionRecord(FramedRecord):
 
 
 class EndTransactionRecord(FramedRecord):
-    """The end of the open metadata transaction, which is applied."""
+    """The commit of the open metadata transaction, whose records are then applied."""
 
     record_type: ClassVar = 24
     versions: ClassVar = "0"
@@ -36,7 +36,7 @@ class EndTransactionRecord(FramedRecord):
 
 
 class AbortTransactionRecord(FramedRecord):
-    """The abort of the open metadata transaction, which is dropped."""
+    """The abort of the open metadata transaction, whose records are then dropped."""
 
     record_type: ClassVar = 25
     versions: ClassVar = "0"

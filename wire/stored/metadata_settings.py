@@ -61,7 +61,7 @@ class ProducerIdsRecord(FramedRecord):
 
 
 class ZkMigrationStateRecord(FramedRecord):
-    """The state of the migration from ZooKeeper; always 0 in a cluster that was created with KRaft."""
+    """The state of the migration from ZooKeeper. It is always 0 in a cluster that was created with KRaft."""
 
     record_type: ClassVar = 21
     versions: ClassVar = "0"

@@ -1,12 +1,12 @@
 """Metadata records about topics and partitions.
 
-PartitionRecord, versions 0-2, flexible:
-v1   + directories
-v2   + eligible_leader_replicas, last_known_elr
+PartitionRecord has versions 0-2, all flexible:
+- Version 1 adds `directories`.
+- Version 2 adds `eligible_leader_replicas` and `last_known_elr`.
 
-PartitionChangeRecord, versions 0-2, flexible:
-v1   + directories
-v2   + eligible_leader_replicas, last_known_elr
+PartitionChangeRecord has versions 0-2, all flexible:
+- Version 1 adds `directories`.
+- Version 2 adds `eligible_leader_replicas` and `last_known_elr`.
 """
 
 from typing import Annotated, ClassVar
@@ -49,7 +49,10 @@ class PartitionRecord(FramedRecord):
 
 
 class PartitionChangeRecord(FramedRecord):
-    """A change of a partition. A field at its default is unchanged. `leader`: -2 is unchanged, -1 is no leader."""
+    """A change of a partition. A field with its default value is unchanged.
+
+    `leader` is -2 if it is unchanged, -1 for no leader.
+    """
 
     record_type: ClassVar = 5
     versions: ClassVar = "0-2"
@@ -79,7 +82,7 @@ class RemoveTopicRecord(FramedRecord):
 
 
 class ClearElrRecord(FramedRecord):
-    """The clearing of a topic's eligible leader replicas, or of all topics' if the name is empty (KIP-966)."""
+    """The removal of a topic's eligible leader replicas, or of those of all topics if the name is empty (KIP-966)."""
 
     record_type: ClassVar = 28
     versions: ClassVar = "0"

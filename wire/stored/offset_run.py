@@ -1,9 +1,9 @@
-"""Runs of consecutive committed offsets, which are decoded many at a time.
+"""The decoding of runs: consecutive records of committed offsets, which are decoded many at a time.
 
-A commit writes one record for each of its partitions, with equal group, topic and size. The first record is parsed. The
-records after it are unpacked by one `struct.Struct`, as long as they differ only in offset delta, partition, offset,
-leader epoch, metadata and time. A record of a run takes a seventh of the time that decoding its key and value takes.
-The general decoders read all records of another shape, and damaged records.
+A commit writes one record for each of its partitions, usually with equal group, topic and size. The first record is
+parsed. The following records are unpacked by one `struct.Struct`, as long as they differ only in offset delta,
+partition, offset, leader epoch, metadata and time. A record of a run takes a seventh of the time of the general
+decoders. All other records, and damaged ones, are left to the general decoders.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,20 +19,20 @@ from wire.stored.group_offsets import OffsetCommitKey
 from wire.varint import read_uvarint
 
 RUN_RECORDS_MIN, RUN_RECORDS_MAX = 2, 1000
-"""The shortest and the longest run. The general decoders read a single record in less time."""
+"""The minimum and the maximum number of records in a run. The general decoders read a single record in less time."""
 SHAPES_MAX = 1024
 """The number of layouts whose `struct.Struct` is cached."""
 NEVER = -1
-"""The expiry time of an offset that has none of its own. The versions that are read here have no expiry time."""
+"""The expiry time of an offset without an expiry time, as in the versions that this module reads."""
 
 KEY_TYPE = OffsetCommitKey.record_type.to_bytes(I16_BYTES, "big")
 PLAIN, FLEXIBLE = b"\x00\x03", b"\x00\x04"
-"""The versions of values that are read here. Only brokers before 2.1 wrote older versions."""
+"""The versions of values that this module reads. Only brokers before 2.1 wrote older versions."""
 PARTITION_BYTES, OFFSET_AND_EPOCH_BYTES, TIME_BYTES = 4, 12, 8
 NO_TAGS, TOPIC_ID_TAG = b"\x00", b"\x01\x00\x10"
 TOPIC_ID = slice(len(TOPIC_ID_TAG), len(TOPIC_ID_TAG) + 16)
 NARROW_DELTA, WIDE_DELTA = (0x81, 0), (0x8180, 0x8000)
-"""For varints of one byte and of two: a mask, and the masked value of a varint of this length that is not negative."""
+"""For varints of one and of two bytes: a mask, and the masked value of a varint of this length that is not negative."""
 
 T = TypeVar("T")
 Make = Callable[[int, int, str, int, int, bytes, int], T]
@@ -56,19 +56,22 @@ class Layout(NamedTuple):
 
     start: int
     delta: int
-    key: int  # with its length
+    key: int  # position of the key's length
     partition: int
-    version: int  # of the value, with the length of the value
+    version: int  # position of the value's length
     offset: int
     metadata_length: int
     metadata: int
     time: int
-    tail: int  # tagged fields, and the count of headers
+    tail: int  # position of the tagged fields and the count of headers
     end: int
 
 
 def read_offset_run(cursor: RecordCursor, make: Make[T]) -> OffsetRun[T] | None:
-    """Decode and skip the next records; return None if the next record cannot be read here."""
+    """Decode a run of records at the cursor and skip it.
+
+    Return None if the next record must be left to the general decoders.
+    """
     if cursor.left < RUN_RECORDS_MIN:
         return None
     data = cursor.data
@@ -86,7 +89,7 @@ def read_offset_run(cursor: RecordCursor, make: Make[T]) -> OffsetRun[T] | None:
 
 
 def _layout(data: bytes, start: int) -> Layout | None:
-    """Return the layout of the record at `start`. None or IndexError: the record cannot be read here."""
+    """Return the layout of the record at `start`. Return None or raise IndexError if general decoders must read it."""
     size, pos = read_varint(data, start)
     delta, end = pos + 2, pos + size
     key = delta + 1 if data[delta] < 0x80 else delta + 2
@@ -96,7 +99,7 @@ def _layout(data: bytes, start: int) -> Layout | None:
     version = pos + key_bytes
     value_bytes, pos = read_varint(data, version)
     if pos + value_bytes + 1 != end or data[end - 1]:
-        return None  # it has headers, or its length is wrong
+        return None  # the record has headers, or its length is wrong
     offset = pos + I16_BYTES
     metadata_length = offset + OFFSET_AND_EPOCH_BYTES
     if data[pos:offset] == FLEXIBLE:
@@ -116,14 +119,14 @@ def _layout(data: bytes, start: int) -> Layout | None:
 
 
 def _is_known(version: bytes, tags: bytes) -> bool:
-    """Whether the version is read here, and the bytes after the time are valid in it."""
+    """Whether this module reads the version, and the bytes after the commit time are valid in it."""
     if version == FLEXIBLE:
         return tags == NO_TAGS or (tags.startswith(TOPIC_ID_TAG) and len(tags) == TOPIC_ID.stop)
     return version == PLAIN and not tags
 
 
 def _names(data: bytes, layout: Layout) -> tuple[str, str]:
-    """Return the group and the topic of a key. IndexError: their lengths do not match the key's."""
+    """Return the group and the topic of a key. Raise IndexError if their lengths do not match the length of the key."""
     group = read_varint(data, layout.key)[1] + 2 * I16_BYTES
     group_end = group + int.from_bytes(data[group - I16_BYTES : group], "big", signed=True)
     topic = group_end + I16_BYTES
@@ -134,7 +137,7 @@ def _names(data: bytes, layout: Layout) -> tuple[str, str]:
 
 
 def _read(run: OffsetRun[T], cursor: RecordCursor, at: Layout, make: Make[T]) -> None:
-    """Read into `run` the record at `at`, and the records after it of the same shape up to the first damaged one."""
+    """Add the record at `at` to `run`, and then the following records of the same shape up to the first damaged one."""
     data, base_offset, last_delta, offsets = cursor.data, cursor.base_offset, cursor.last_offset_delta, run.offsets
     same_head, same_key, same_version, same_length, same_tail = (
         data[at.start : at.delta],

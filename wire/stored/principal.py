@@ -6,7 +6,7 @@ from wire.declare import Bool, Stored
 
 
 class DefaultPrincipalData(Stored):
-    """A principal, as a broker forwards it to the controller."""
+    """A principal that a broker forwards to the controller."""
 
     versions: ClassVar = "0"
     flexible: ClassVar = "0+"

@@ -1,7 +1,7 @@
 """The content of the file `quorum-state`, which is JSON.
 
-QuorumStateData, versions 0-1, flexible:
-v1   + voted_directory_id; - cluster_id, applied_offset, current_voters
+QuorumStateData has versions 0-1, all flexible:
+- Version 1 adds `voted_directory_id` and removes `cluster_id`, `applied_offset`, and `current_voters`.
 """
 
 from typing import Annotated, ClassVar

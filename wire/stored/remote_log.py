@@ -1,4 +1,4 @@
-"""Records of `__remote_log_metadata`, the catalogue of the remote tier (KIP-405)."""
+"""Records of `__remote_log_metadata`, which describe the segments in remote storage (KIP-405)."""
 
 from typing import Annotated, ClassVar
 
@@ -25,7 +25,7 @@ class SegmentLeaderEpochEntry(StoredPart):
 
 
 class RemoteLogSegmentMetadataRecord(FramedRecord):
-    """A segment that is being copied to, or has reached, the remote tier."""
+    """A segment that is being copied, or has been copied, to remote storage."""
 
     record_type: ClassVar = 0
     versions: ClassVar = "0"

@@ -1,7 +1,8 @@
 """Records of `__transaction_state`: one key for each transactional id.
 
-TransactionLogValue, versions 0-1, flexible from 1:
-v1   flexible; + previous_producer_id, next_producer_id, next_producer_epoch, client_transaction_version
+TransactionLogValue has versions 0-1, flexible from version 1:
+- Version 1 is flexible and adds `previous_producer_id`, `next_producer_id`, `next_producer_epoch`, and
+  `client_transaction_version`.
 """
 
 from typing import Annotated, ClassVar
