@@ -230,7 +230,7 @@ PRODUCE_ADVERTISED = "0-13"
 
 
 class Api(msgspec.Struct, frozen=True, dict=True):
-    """An API of Kafka. `flexible`: the versions in the compact encoding, with tagged fields."""
+    """An API of Kafka. `flexible` has the versions with the compact encoding and tagged fields."""
 
     key: ApiKey
     accepted: Versions

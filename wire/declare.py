@@ -36,7 +36,7 @@ class V:
 
 
 class Fixed(msgspec.Struct, frozen=True):
-    """The mark of a fixed-size type: its code in the `struct` module and its size in bytes."""
+    """An annotation for a fixed-size type: its code in the `struct` module and its size in bytes."""
 
     code: str
     size: int

@@ -14,7 +14,7 @@ UNKNOWN_TAGS = "unknown_tags"
 
 
 class Type(msgspec.Struct, frozen=True):
-    """The type of a field: exactly one of `fixed`, `struct`, `item` (of an array) and the flags is set."""
+    """The type of a field. Exactly one of `fixed`, `struct`, `item` (of array elements) and the flags is set."""
 
     fixed: Fixed | None = None
     struct: type[msgspec.Struct] | None = None

@@ -49,14 +49,15 @@ class TopicDescription(NamedTuple):
 
 
 async def refuse_to_connect(host: str, port: int) -> BrokerConnection:
-    """Refuse to connect to another broker: the program has asked for one only."""
+    """Raise ConnectionRefusedError. It stands for `connect` in an admin client that uses one broker only."""
     raise ConnectionRefusedError(f"{host}:{port} is another broker of the cluster")
 
 
 class Admin:
-    """An admin client on one connection, which the caller closes. ApiError: the broker refused a request.
+    """An admin client on one connection, which the caller closes.
 
-    `connect` opens a connection to another broker of the cluster.
+    Its methods raise ApiError if the broker refuses a request. `connect` opens a connection to another broker of the
+    cluster.
     """
 
     def __init__(self, connection: BrokerConnection, connect: Connect = refuse_to_connect) -> None:
@@ -122,7 +123,7 @@ class Admin:
             check(result.error_code, result.error_message)
 
     async def log_dirs(self) -> list[DescribeLogDirsResult]:
-        """Return the broker's log directories and their partitions. A failed directory has an error code."""
+        """Return the broker's log directories and their partitions. A failed log directory has an error code."""
         answer = await self.connection.ask(DescribeLogDirsRequest(topics=None))
         check(answer.error_code, None)
         return answer.results

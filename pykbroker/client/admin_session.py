@@ -15,13 +15,14 @@ from pykbroker.world.net import Net
 from pykbroker.world.system_net import SystemNet
 
 CONNECT_S_MAX = 5
-"""The longest wait for a connection and the answer to ApiVersions, which every Kafka broker gives at once."""
+"""The maximum time for a connection attempt and the ApiVersions response, which every Kafka broker sends at once."""
 
 
 async def with_admin(bootstrap: Sequence[Address], client_id: str, work: Callable[[Admin], Awaitable[None]]) -> None:
     """Connect to the first broker that answers, run `work` with an admin client, and disconnect.
 
-    Errors of `work` come out as they are. OSError, Disconnected: no broker answers; the reason is that of the last one.
+    An error of `work` is raised unchanged, not in a group. If no broker answers, raise the OSError or Disconnected of
+    the last broker.
     """
     net = SystemNet()
     failure: Exception | None = None
@@ -54,7 +55,8 @@ async def first_to_answer(bootstrap: Sequence[Address], dial: Connect) -> Broker
 async def connect_in_time(net: Net, client_id: str, host: str, port: int) -> BrokerConnection:
     """Return a connection that knows the broker's API versions.
 
-    Silent: it does not within `CONNECT_S_MAX`. OSError, Disconnected: there is no connection.
+    Raise Silent if the broker does not answer within `CONNECT_S_MAX`. Raise OSError or Disconnected if the connection
+    fails.
     """
     with trio.move_on_after(CONNECT_S_MAX):
         return await connect(net, host, port, client_id)

@@ -12,8 +12,8 @@ class InvalidResponse(Disconnected):
 
 
 class UnsupportedVersion(Exception):
-    """The error of an API that broker and client have no common version of."""
+    """An error for an API of which broker and client support no common version."""
 
 
 class Silent(Disconnected):
-    """The error of a peer that is no broker, or a broker that hangs: it accepts connections, but never answers."""
+    """An error for a peer that accepts connections but never answers: it is no broker, or a broker that hangs."""

@@ -14,13 +14,13 @@ from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest,
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 CONSUMER = -1
-"""The replica id of a client."""
+"""The replica id in requests of clients."""
 LATEST, EARLIEST = -1, -2
 """The timestamps that stand for the end and the start of a log."""
 
 
 class PartitionResult(NamedTuple):
-    """The offset that a leader returned for a partition, and the name of the error, "" for none."""
+    """The offset that a leader returned for a partition, and the name of the error code, or ""."""
 
     partition: int
     offset: int
@@ -28,9 +28,9 @@ class PartitionResult(NamedTuple):
 
 
 class Leaders:
-    """The leaders of one cluster's partitions, each on a connection of its own.
+    """The connections to the leaders of a cluster's partitions, one for each broker.
 
-    A broker that is the whole cluster is asked on the connection of `admin`.
+    If the cluster has one broker, its connection is that of `admin`.
     """
 
     def __init__(self, admin: Admin) -> None:
@@ -43,7 +43,10 @@ class Leaders:
             other.close()
 
     async def partitions(self, topic: str) -> dict[BrokerConnection, list[int]]:
-        """Return the partitions of a topic by the connection to their leader. ApiError: a partition has no leader."""
+        """Return the partitions of a topic, by the connection to their leader.
+
+        Raise ApiError if a partition has no leader.
+        """
         request = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
         answer = await self._connection.ask(request)
         addresses = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
@@ -60,9 +63,10 @@ class Leaders:
         return found
 
     async def offsets(self, topic: str, timestamp: int) -> list[PartitionResult]:
-        """Return an offset of each partition: `EARLIEST`, `LATEST`, or of the first record from a time in ms on.
+        """Return an offset of each partition of a topic, as ListOffsets returns it for this timestamp.
 
-        The offset is -1 if a partition has no record from this time on.
+        The timestamp is `EARLIEST`, `LATEST`, or a time in ms since 1970. The offset is -1 if a partition has no record
+        from this time on.
         """
         results = []
         for leader, indexes in (await self.partitions(topic)).items():
@@ -77,9 +81,10 @@ class Leaders:
         return sorted(results)
 
     async def delete_records(self, topic: str, offsets: Mapping[int, int]) -> list[PartitionResult]:
-        """Delete the records below an offset in each partition, -1: all records. Return the new log start offsets.
+        """Delete the records below an offset in each partition. Return the new log start offsets.
 
-        ApiError: the topic has no such partition; no record is deleted.
+        The offset -1 deletes all records. If the topic lacks one of the partitions, raise ApiError and delete no
+        record.
         """
         by_leader = await self.partitions(topic)
         known = {index for indexes in by_leader.values() for index in indexes}
@@ -107,5 +112,5 @@ class Leaders:
 
 
 def outcome(error_code: int) -> str:
-    """Return the name of an error, or "" if there is none."""
+    """Return the name of an error code, or "" for 0."""
     return error_name(error_code) if error_code else ""

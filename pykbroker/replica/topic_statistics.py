@@ -22,7 +22,7 @@ class PartitionOffsets(NamedTuple):
 
 
 class TopicStatistics(msgspec.Struct, frozen=True):
-    """The counters of a topic, its number of partitions here, and the offsets of those that are led here."""
+    """The counters of a topic, the number of its partitions on this broker, and the offsets of the led ones."""
 
     name: str
     traffic: TopicTraffic
@@ -31,7 +31,7 @@ class TopicStatistics(msgspec.Struct, frozen=True):
 
 
 class TopicsStatistics(msgspec.Struct, frozen=True):
-    """The counters of all topics together, deleted ones included, and those of each topic within a bound.
+    """The total counters of all topics, including deleted ones, and the counters per topic up to a limit.
 
     `partitions_omitted` is the number of partitions of the topics beyond the limit, which is a number of partitions.
     """

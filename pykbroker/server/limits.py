@@ -19,7 +19,7 @@ UNLIMITED = 2**31 - 1
 
 
 class ConnectionLimits(msgspec.Struct, frozen=True):
-    """The limits on the open and on the new connections of a broker or of a listener."""
+    """The limits on the open connections and on the rate of new connections, of a broker or of a listener."""
 
     connections_max: int = UNLIMITED
     connections_per_s_max: int = UNLIMITED

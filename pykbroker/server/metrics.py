@@ -12,7 +12,7 @@ from wire.api import ApiKey
 
 
 class RouteStatistics(msgspec.Struct, frozen=True):
-    """The requests of one version of one API. Times are sums in ns; sizes leave out the size fields."""
+    """The statistics of one version of one API. Times are sums in ns. Sizes exclude the size fields of frames."""
 
     key: ApiKey
     version: int
@@ -58,7 +58,7 @@ class RouteStatistics(msgspec.Struct, frozen=True):
 
 
 class ServerStatistics(msgspec.Struct, frozen=True):
-    """The counts of one listener since its start."""
+    """The statistics of the server since the broker's start."""
 
     requests: tuple[RouteStatistics, ...]
     """The statistics of requests by API and version."""

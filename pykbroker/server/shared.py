@@ -32,7 +32,7 @@ class Shared(msgspec.Struct):
     request_bytes_max: int
     """The maximum size of a request frame without its size field."""
     on_closed: Callable[[Any], None]
-    """Called once with the connection."""
+    """A function that is called once with each connection that has closed."""
     pool: FramePool = msgspec.field(default_factory=FramePool)
     unsent_ns: int = 0
-    """The time, in all, that peers took to accept replies which they did not take at once."""
+    """The total time for which the sockets of clients did not accept all bytes of the replies."""

@@ -23,7 +23,7 @@ STEP_NS_SLOW = 20_000_000
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """Both ends of a connection. Ports are TCP ports."""
+    """The addresses of both ends of a connection. Ports are TCP ports."""
 
     host: str
     port: int
@@ -96,7 +96,7 @@ class Accept(Protocol):
 
 
 class SocketOptions(msgspec.Struct, frozen=True):
-    """Kernel settings of a listening socket and its connections. Sizes are in bytes; -1 keeps the kernel's default."""
+    """Socket options of a listening socket and its connections. Sizes are in bytes; -1 keeps the kernel's default."""
 
     backlog: int = 50
     """The maximum number of peers that wait to be accepted."""
@@ -105,7 +105,7 @@ class SocketOptions(msgspec.Struct, frozen=True):
 
 
 class NetStatistics(msgspec.Struct, frozen=True):
-    """Counters of the event loop. A step is the work of all tasks between two waits."""
+    """Counters of the event loop. A step is the work of all tasks between two waits for I/O."""
 
     steps: int
     steps_slow: int

@@ -14,7 +14,10 @@ from pykbroker.world.worker import Workers
 
 
 class World(msgspec.Struct, frozen=True):
-    """The seams to one machine. Only the composition root holds it; each part gets the seams that it uses."""
+    """The seams to one machine. Only `pykbroker.broker` holds a whole `World`.
+
+    Every other package gets the seams that it uses.
+    """
 
     disks: tuple[Disk, ...]
     net: Net

@@ -6,7 +6,10 @@ import msgspec
 
 
 class DirectoryStatistics(msgspec.Struct, frozen=True):
-    """The statistics of one directory of log.dirs. Sizes are bytes of record batches. Counters begin at the start."""
+    """The statistics of one directory of `log.dirs`. Sizes are in bytes of record batches.
+
+    Counters count from the broker's start.
+    """
 
     path: str
     failed: bool
