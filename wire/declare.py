@@ -64,7 +64,7 @@ NIL = bytes(16)
 
 
 class Struct(msgspec.Struct, gc=False):
-    """A message or a part of a message. A default list is created anew for each instance."""
+    """A message or a part of a message. Each instance gets its own copy of a default list."""
 
 
 class FrozenStruct(msgspec.Struct, gc=False, frozen=True):

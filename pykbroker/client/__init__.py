@@ -11,5 +11,5 @@
 6. When a connection ends, its pending requests fail. Only `reconnecting` opens another connection. No request is sent
    again: the caller decides whether a request may be repeated.
 
-The package must not know the logs of topics or the broker of this process.
+The package must not depend on the logs of topics or the broker of this process.
 """

@@ -49,7 +49,7 @@ class TopicDescription(NamedTuple):
 
 
 async def refuse_to_connect(host: str, port: int) -> BrokerConnection:
-    """Raise ConnectionRefusedError. It stands for `connect` in an admin client that uses one broker only."""
+    """Raise ConnectionRefusedError. It is the `connect` of an admin client that uses one broker only."""
     raise ConnectionRefusedError(f"{host}:{port} is another broker of the cluster")
 
 

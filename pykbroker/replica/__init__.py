@@ -6,5 +6,5 @@
 2. A handler gets a partition from `Replicas`, or an `ApiError` with the reason why it cannot be used.
 3. A waiting request has a `Watch`: one event that each of its partitions may set. The package calls no callbacks.
 4. This package waits for the disk, so that the handlers in `apis` never do.
-5. The package must not know requests, connections or groups.
+5. The package must not depend on requests, connections or groups.
 """

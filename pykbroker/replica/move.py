@@ -1,7 +1,7 @@
 """The move of a partition to another log directory of this broker (KIP-113), by a copy that replaces its log.
 
 1. The copy replaces the log when it holds all records of the log and they are as durable as in the log. No other task
-   runs during the replacement, and every later append goes to the copy alone.
+   runs during the replacement, and every later append is written to the copy only.
 2. In the replacement, the directory of the log is renamed durably before the directory of the copy. A crash therefore
    never leaves two logs of the same name. A crash between the two renames leaves a complete copy in the log directory
    that the metadata names.

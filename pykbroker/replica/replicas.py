@@ -267,7 +267,7 @@ class Replicas:
                 if partition.log is not None and assigned != directory_id:
                     found[topic_id, index] = directory_id
                 elif self._opener.is_lost(partition.key) and assigned in (UNASSIGNED, MIGRATING):
-                    found[topic_id, index] = LOST  # tells the next start that no directory was lost
+                    found[topic_id, index] = LOST  # LOST tells the next start that no log directory is missing
         return found
 
     async def _configure(self, delta: Delta) -> None:

@@ -74,5 +74,5 @@ class TopicTraffic:
         self.appends_failed += code not in EXPECTED_OF_PRODUCE
 
     def refuse_fetch(self, code: int) -> None:
-        """Count an error of one partition in a Fetch response, if it is a failed read."""
+        """Count a failed read of one partition, unless Kafka does not count this error."""
         self.fetches_failed += code not in EXPECTED_OF_FETCH

@@ -32,7 +32,7 @@ class Holder(Protocol):
 
     @property
     def unsent_bytes(self) -> int:
-        """Return the number of bytes of replies that the client has not read, in memory and in files."""
+        """Return the number of unsent bytes of replies, in memory and in files."""
 
     @property
     def incomplete_bytes(self) -> int:

@@ -96,12 +96,12 @@ class Connection:
 
     @property
     def unsent_bytes(self) -> int:
-        """Return the bytes of replies that the peer has not taken, in memory and in files."""
+        """Return the number of unsent bytes of replies, in memory and in files."""
         return self.replies.unsent_bytes
 
     @property
     def incomplete_bytes(self) -> int:
-        """Return the bytes of incomplete frames that have come."""
+        """Return the number of received bytes of incomplete frames."""
         return self._frames.incomplete_bytes
 
     # ---- calls of the pump

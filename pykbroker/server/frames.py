@@ -42,7 +42,7 @@ class FrameReader:
 
     @property
     def incomplete_bytes(self) -> int:
-        """Return the bytes of incomplete frames that have come."""
+        """Return the number of received bytes of incomplete frames."""
         return len(self.rest) if self.large is None else self.large.have
 
     @property

@@ -71,7 +71,7 @@ class RequestContext(msgspec.Struct, gc=False):
     hurry: Callable[[], None] | None = None
     """A function that makes a waiting Fetch respond with the records that it has. None for all other requests.
 
-    The connection calls it when a request of another API arrives behind the Fetch.
+    The connection calls it when a request of another API arrives after the Fetch.
     """
 
 

@@ -39,7 +39,7 @@ class ReplyQueue:
         return self._unsent_kept_bytes + sum(slot.kept_bytes for slot in self.slots)
 
     def answer(self, slot: Slot, response: Response, now: int) -> None:
-        """Write the reply of a slot. Then move all replies that are not behind a waiting request to `out`."""
+        """Write the reply of a slot. Then move all replies to `out` that have no waiting request before them."""
         slot.answer(response, now)
         slots = self.slots
         while slots and slots[0].done:

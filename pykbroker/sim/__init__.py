@@ -10,5 +10,5 @@
    zeros.
 6. Clients use the connections of `pykbroker.client` and record their responses. The checkers see only that history.
 
-The package must not know how the broker keeps its state. The broker has no code for the simulation.
+The package must not depend on how the broker stores its state. The broker has no code for the simulation.
 """

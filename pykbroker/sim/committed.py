@@ -1,4 +1,4 @@
-"""The filter of read_committed: the records of a Fetch response without those of aborted transactions.
+"""The filter of read_committed: it removes the records of aborted transactions from a Fetch response.
 
 The response names the first offset of each aborted transaction. The transaction ends at the producer's next marker.
 """

@@ -87,7 +87,7 @@ class LogLife:
     async def _delete(self, log: Log) -> None:
         """Delete records, then the segments below the log start offset, then files.
 
-        The files are those of segments that an earlier call has deleted.
+        Only the files of segments that an earlier call has deleted are removed.
         """
         for path in log.take_doomed():
             self._disk.remove(path)

@@ -6,5 +6,5 @@
    the machine.
 3. A synchronous method never waits for hardware. A method that may wait is async. Deadlines use trio's clock, which a
    test can replace without a seam.
-4. The package does not know Kafka: it handles bytes, names and the kernel's errors.
+4. The package must not depend on Kafka: it handles bytes, names and the kernel's errors.
 """

@@ -6,7 +6,7 @@
    when it gets output, or wants input again, outside a call of its pump.
 3. Each ready connection is served once in a pass of the event loop (its turn). A connection with more to do waits for
    the next pass.
-4. The network seam does not know Kafka.
+4. The network seam does not depend on Kafka's protocol.
 """
 
 from __future__ import annotations

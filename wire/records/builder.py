@@ -118,7 +118,7 @@ def recompress(batch: Batch, codec: Codec, level: int | None, bytes_max: int) ->
 
 
 def stamped(batch: Batch, append_time: int) -> bytes:
-    """Return the batch with LogAppendTime: `append_time` in ms becomes the timestamp of all its records."""
+    """Return the batch with LogAppendTime. All its records have the timestamp `append_time`, in ms."""
     header = replace(batch, attributes=batch.attributes | LOG_APPEND_TIME, max_timestamp=append_time)
     return sealed(header, batch.payload)
 

@@ -14,7 +14,7 @@ from wire.stored.framing import CoordinatorKey, CoordinatorValue
 
 
 class GroupMetadataKey(CoordinatorKey):
-    """A classic group."""
+    """The key of a record about a classic group."""
 
     record_type: ClassVar = 2
     versions: ClassVar = "0"
@@ -35,7 +35,7 @@ class MemberMetadata(StoredPart):
 
 
 class GroupMetadataValue(CoordinatorValue):
-    """The generation of a classic group, with the assignment of each member."""
+    """A record value: the generation of a classic group, with the assignment of each member."""
 
     record_type: ClassVar = 2
     versions: ClassVar = "0-4"

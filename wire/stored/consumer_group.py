@@ -9,7 +9,7 @@ from wire.stored.framing import CoordinatorKey, CoordinatorValue
 
 
 class ConsumerGroupMetadataKey(CoordinatorKey):
-    """A consumer group (KIP-848)."""
+    """The key of a record about a consumer group (KIP-848)."""
 
     record_type: ClassVar = 3
     versions: ClassVar = "0"
@@ -19,7 +19,7 @@ class ConsumerGroupMetadataKey(CoordinatorKey):
 
 
 class ConsumerGroupMetadataValue(CoordinatorValue):
-    """The group epoch, incremented when members, subscriptions or topics change."""
+    """A record value: the group epoch, incremented when members, subscriptions or topics change."""
 
     record_type: ClassVar = 3
     versions: ClassVar = "0"
@@ -30,7 +30,7 @@ class ConsumerGroupMetadataValue(CoordinatorValue):
 
 
 class ConsumerGroupPartitionMetadataKey(CoordinatorKey):
-    """The topics of a consumer group."""
+    """The key of a record about the topics of a consumer group."""
 
     record_type: ClassVar = 4
     versions: ClassVar = "0"
@@ -52,7 +52,7 @@ class TopicMetadata(StoredPart):
 
 
 class ConsumerGroupPartitionMetadataValue(CoordinatorValue):
-    """The topics as the group last saw them. Newer brokers write a hash of the topics instead."""
+    """A record value: the topics as the group last saw them. Newer brokers write a hash of the topics instead."""
 
     record_type: ClassVar = 4
     versions: ClassVar = "0"
@@ -62,7 +62,7 @@ class ConsumerGroupPartitionMetadataValue(CoordinatorValue):
 
 
 class ConsumerGroupMemberMetadataKey(CoordinatorKey):
-    """A member of a consumer group."""
+    """The key of a record about a member of a consumer group."""
 
     record_type: ClassVar = 5
     versions: ClassVar = "0"
@@ -83,7 +83,7 @@ class ClassicMemberMetadata(StoredPart):
 
 
 class ConsumerGroupMemberMetadataValue(CoordinatorValue):
-    """The properties and subscription that the member last sent."""
+    """A record value: the properties and subscription that the member last sent."""
 
     record_type: ClassVar = 5
     versions: ClassVar = "0"
@@ -103,7 +103,7 @@ class ConsumerGroupMemberMetadataValue(CoordinatorValue):
 
 
 class ConsumerGroupTargetAssignmentMetadataKey(CoordinatorKey):
-    """The target assignment of a consumer group."""
+    """The key of a record about the target assignment of a consumer group."""
 
     record_type: ClassVar = 6
     versions: ClassVar = "0"
@@ -113,7 +113,7 @@ class ConsumerGroupTargetAssignmentMetadataKey(CoordinatorKey):
 
 
 class ConsumerGroupTargetAssignmentMetadataValue(CoordinatorValue):
-    """The group epoch of the target assignment."""
+    """A record value: the group epoch of the target assignment."""
 
     record_type: ClassVar = 6
     versions: ClassVar = "0"
@@ -124,7 +124,7 @@ class ConsumerGroupTargetAssignmentMetadataValue(CoordinatorValue):
 
 
 class ConsumerGroupTargetAssignmentMemberKey(CoordinatorKey):
-    """The target assignment of one member."""
+    """The key of a record about the target assignment of one member."""
 
     record_type: ClassVar = 7
     versions: ClassVar = "0"
@@ -140,7 +140,7 @@ class TopicPartition(StoredPart):
 
 
 class ConsumerGroupTargetAssignmentMemberValue(CoordinatorValue):
-    """The partitions of the member's target assignment."""
+    """A record value: the partitions of the member's target assignment."""
 
     record_type: ClassVar = 7
     versions: ClassVar = "0"
@@ -150,7 +150,7 @@ class ConsumerGroupTargetAssignmentMemberValue(CoordinatorValue):
 
 
 class ConsumerGroupCurrentMemberAssignmentKey(CoordinatorKey):
-    """The current assignment of one member."""
+    """The key of a record about the current assignment of one member."""
 
     record_type: ClassVar = 8
     versions: ClassVar = "0"
@@ -167,7 +167,7 @@ class TopicPartitions(StoredPart):
 
 
 class ConsumerGroupCurrentMemberAssignmentValue(CoordinatorValue):
-    """The partitions that the member owns, and the partitions that it must revoke."""
+    """A record value: the partitions that the member owns, and the partitions that it must revoke."""
 
     record_type: ClassVar = 8
     versions: ClassVar = "0"
@@ -181,7 +181,7 @@ class ConsumerGroupCurrentMemberAssignmentValue(CoordinatorValue):
 
 
 class ConsumerGroupRegularExpressionKey(CoordinatorKey):
-    """A regular expression to which members of a consumer group subscribe."""
+    """The key of a record about a regular expression to which members of a consumer group subscribe."""
 
     record_type: ClassVar = 16
     versions: ClassVar = "0"
@@ -192,7 +192,7 @@ class ConsumerGroupRegularExpressionKey(CoordinatorKey):
 
 
 class ConsumerGroupRegularExpressionValue(CoordinatorValue):
-    """The topics that match the regular expression."""
+    """A record value: the topics that match the regular expression."""
 
     record_type: ClassVar = 16
     versions: ClassVar = "0"

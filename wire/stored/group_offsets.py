@@ -38,7 +38,7 @@ class LegacyOffsetCommitValue(CoordinatorValue):
 
 
 class OffsetCommitKey(CoordinatorKey):
-    """A partition whose offset a group has committed."""
+    """The key of a record about a partition whose offset a group has committed."""
 
     record_type: ClassVar = 1
     versions: ClassVar = "0"
@@ -50,7 +50,7 @@ class OffsetCommitKey(CoordinatorKey):
 
 
 class OffsetCommitValue(CoordinatorValue):
-    """The committed offset."""
+    """A record value: the committed offset."""
 
     record_type: ClassVar = 1
     versions: ClassVar = "0-4"

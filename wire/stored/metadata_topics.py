@@ -82,7 +82,7 @@ class RemoveTopicRecord(FramedRecord):
 
 
 class ClearElrRecord(FramedRecord):
-    """The removal of a topic's eligible leader replicas, or of those of all topics if the name is empty (KIP-966)."""
+    """The removal of a topic's eligible leader replicas, or of all topics' if the name is empty (KIP-966)."""
 
     record_type: ClassVar = 28
     versions: ClassVar = "0"

@@ -7,7 +7,7 @@ from wire.stored.framing import CoordinatorKey, CoordinatorValue
 
 
 class ShareGroupMemberMetadataKey(CoordinatorKey):
-    """A member of a share group."""
+    """The key of a record about a member of a share group."""
 
     record_type: ClassVar = 10
     versions: ClassVar = "0"
@@ -18,7 +18,7 @@ class ShareGroupMemberMetadataKey(CoordinatorKey):
 
 
 class ShareGroupMemberMetadataValue(CoordinatorValue):
-    """The properties and subscription that the member last sent."""
+    """A record value: the properties and subscription that the member last sent."""
 
     record_type: ClassVar = 10
     versions: ClassVar = "0"
@@ -31,7 +31,7 @@ class ShareGroupMemberMetadataValue(CoordinatorValue):
 
 
 class ShareGroupMetadataKey(CoordinatorKey):
-    """A share group (KIP-932)."""
+    """The key of a record about a share group (KIP-932)."""
 
     record_type: ClassVar = 11
     versions: ClassVar = "0"
@@ -41,7 +41,7 @@ class ShareGroupMetadataKey(CoordinatorKey):
 
 
 class ShareGroupMetadataValue(CoordinatorValue):
-    """The group epoch, incremented when members, subscriptions or topics change."""
+    """A record value: the group epoch, incremented when members, subscriptions or topics change."""
 
     record_type: ClassVar = 11
     versions: ClassVar = "0"
@@ -52,7 +52,7 @@ class ShareGroupMetadataValue(CoordinatorValue):
 
 
 class ShareGroupTargetAssignmentMetadataKey(CoordinatorKey):
-    """The target assignment of a share group."""
+    """The key of a record about the target assignment of a share group."""
 
     record_type: ClassVar = 12
     versions: ClassVar = "0"
@@ -62,7 +62,7 @@ class ShareGroupTargetAssignmentMetadataKey(CoordinatorKey):
 
 
 class ShareGroupTargetAssignmentMetadataValue(CoordinatorValue):
-    """The group epoch of the target assignment."""
+    """A record value: the group epoch of the target assignment."""
 
     record_type: ClassVar = 12
     versions: ClassVar = "0"
@@ -73,7 +73,7 @@ class ShareGroupTargetAssignmentMetadataValue(CoordinatorValue):
 
 
 class ShareGroupTargetAssignmentMemberKey(CoordinatorKey):
-    """The target assignment of one member."""
+    """The key of a record about the target assignment of one member."""
 
     record_type: ClassVar = 13
     versions: ClassVar = "0"
@@ -89,7 +89,7 @@ class TopicPartition(StoredPart):
 
 
 class ShareGroupTargetAssignmentMemberValue(CoordinatorValue):
-    """The partitions of the member's target assignment."""
+    """A record value: the partitions of the member's target assignment."""
 
     record_type: ClassVar = 13
     versions: ClassVar = "0"
@@ -99,7 +99,7 @@ class ShareGroupTargetAssignmentMemberValue(CoordinatorValue):
 
 
 class ShareGroupCurrentMemberAssignmentKey(CoordinatorKey):
-    """The current assignment of one member."""
+    """The key of a record about the current assignment of one member."""
 
     record_type: ClassVar = 14
     versions: ClassVar = "0"
@@ -115,7 +115,7 @@ class TopicPartitions(StoredPart):
 
 
 class ShareGroupCurrentMemberAssignmentValue(CoordinatorValue):
-    """The partitions that the member is assigned."""
+    """A record value: the partitions that the member is assigned."""
 
     record_type: ClassVar = 14
     versions: ClassVar = "0"
@@ -128,7 +128,7 @@ class ShareGroupCurrentMemberAssignmentValue(CoordinatorValue):
 
 
 class ShareGroupStatePartitionMetadataKey(CoordinatorKey):
-    """The share-partitions of a share group."""
+    """The key of a record about the share-partitions of a share group."""
 
     record_type: ClassVar = 15
     versions: ClassVar = "0"
@@ -149,7 +149,7 @@ class TopicInfo(StoredPart):
 
 
 class ShareGroupStatePartitionMetadataValue(CoordinatorValue):
-    """The share-partitions whose state has been initialized or deleted."""
+    """A record value: the share-partitions whose state has been initialized or deleted."""
 
     record_type: ClassVar = 15
     versions: ClassVar = "0"

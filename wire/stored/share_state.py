@@ -7,7 +7,7 @@ from wire.stored.framing import Catalogue, CoordinatorKey, CoordinatorValue
 
 
 class ShareSnapshotKey(CoordinatorKey):
-    """A share-partition."""
+    """The key of a record about a share-partition."""
 
     record_type: ClassVar = 0
     versions: ClassVar = "0"
@@ -26,7 +26,7 @@ class StateBatch(StoredPart):
 
 
 class ShareSnapshotValue(CoordinatorValue):
-    """The complete delivery state of the share-partition."""
+    """A record value: the complete delivery state of the share-partition."""
 
     record_type: ClassVar = 0
     versions: ClassVar = "0"
@@ -43,7 +43,7 @@ class ShareSnapshotValue(CoordinatorValue):
 
 
 class ShareUpdateKey(CoordinatorKey):
-    """A share-partition."""
+    """The key of a record about a share-partition."""
 
     record_type: ClassVar = 1
     versions: ClassVar = "0"
@@ -55,7 +55,7 @@ class ShareUpdateKey(CoordinatorKey):
 
 
 class ShareUpdateValue(CoordinatorValue):
-    """The changes of the delivery state since its snapshot."""
+    """A record value: the changes of the delivery state since its snapshot."""
 
     record_type: ClassVar = 1
     versions: ClassVar = "0"

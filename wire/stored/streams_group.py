@@ -7,7 +7,7 @@ from wire.stored.framing import CoordinatorKey, CoordinatorValue
 
 
 class StreamsGroupMetadataKey(CoordinatorKey):
-    """A streams group (KIP-1071)."""
+    """The key of a record about a streams group (KIP-1071)."""
 
     record_type: ClassVar = 17
     versions: ClassVar = "0"
@@ -22,7 +22,7 @@ class LastAssignmentConfig(StoredPart):
 
 
 class StreamsGroupMetadataValue(CoordinatorValue):
-    """The group epoch, incremented when members, topology or topics change."""
+    """A record value: the group epoch, incremented when members, topology or topics change."""
 
     record_type: ClassVar = 17
     versions: ClassVar = "0"
@@ -35,7 +35,7 @@ class StreamsGroupMetadataValue(CoordinatorValue):
 
 
 class StreamsGroupMemberMetadataKey(CoordinatorKey):
-    """A member of a streams group."""
+    """The key of a record about a member of a streams group."""
 
     record_type: ClassVar = 19
     versions: ClassVar = "0"
@@ -56,7 +56,7 @@ class KeyValue(StoredPart):
 
 
 class StreamsGroupMemberMetadataValue(CoordinatorValue):
-    """The properties that the member last sent."""
+    """A record value: the properties that the member last sent."""
 
     record_type: ClassVar = 19
     versions: ClassVar = "0"
@@ -74,7 +74,7 @@ class StreamsGroupMemberMetadataValue(CoordinatorValue):
 
 
 class StreamsGroupTargetAssignmentMetadataKey(CoordinatorKey):
-    """The target assignment of a streams group."""
+    """The key of a record about the target assignment of a streams group."""
 
     record_type: ClassVar = 20
     versions: ClassVar = "0"
@@ -84,7 +84,7 @@ class StreamsGroupTargetAssignmentMetadataKey(CoordinatorKey):
 
 
 class StreamsGroupTargetAssignmentMetadataValue(CoordinatorValue):
-    """The group epoch of the target assignment."""
+    """A record value: the group epoch of the target assignment."""
 
     record_type: ClassVar = 20
     versions: ClassVar = "0"
@@ -95,7 +95,7 @@ class StreamsGroupTargetAssignmentMetadataValue(CoordinatorValue):
 
 
 class StreamsGroupTargetAssignmentMemberKey(CoordinatorKey):
-    """The target assignment of one member."""
+    """The key of a record about the target assignment of one member."""
 
     record_type: ClassVar = 21
     versions: ClassVar = "0"
@@ -111,7 +111,7 @@ class StreamsGroupTargetAssignmentMemberTaskIds(StoredPart):
 
 
 class StreamsGroupTargetAssignmentMemberValue(CoordinatorValue):
-    """The tasks of the member's target assignment."""
+    """A record value: the tasks of the member's target assignment."""
 
     record_type: ClassVar = 21
     versions: ClassVar = "0"
@@ -123,7 +123,7 @@ class StreamsGroupTargetAssignmentMemberValue(CoordinatorValue):
 
 
 class StreamsGroupCurrentMemberAssignmentKey(CoordinatorKey):
-    """The current assignment of one member."""
+    """The key of a record about the current assignment of one member."""
 
     record_type: ClassVar = 22
     versions: ClassVar = "0"
@@ -140,7 +140,7 @@ class StreamsGroupCurrentMemberAssignmentTaskIds(StoredPart):
 
 
 class StreamsGroupCurrentMemberAssignmentValue(CoordinatorValue):
-    """The tasks that the member owns, and the tasks that it must revoke."""
+    """A record value: the tasks that the member owns, and the tasks that it must revoke."""
 
     record_type: ClassVar = 22
     versions: ClassVar = "0"
@@ -158,7 +158,7 @@ class StreamsGroupCurrentMemberAssignmentValue(CoordinatorValue):
 
 
 class StreamsGroupTopologyKey(CoordinatorKey):
-    """The topology of a streams group."""
+    """The key of a record about the topology of a streams group."""
 
     record_type: ClassVar = 23
     versions: ClassVar = "0"
@@ -196,7 +196,7 @@ class Subtopology(StoredPart):
 
 
 class StreamsGroupTopologyValue(CoordinatorValue):
-    """The subtopologies, with their source and internal topics."""
+    """A record value: the subtopologies, with their source and internal topics."""
 
     record_type: ClassVar = 23
     versions: ClassVar = "0"

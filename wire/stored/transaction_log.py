@@ -12,7 +12,7 @@ from wire.stored.framing import Catalogue, CoordinatorKey, CoordinatorValue
 
 
 class TransactionLogKey(CoordinatorKey):
-    """A transactional id."""
+    """The key of a record about a transactional id."""
 
     record_type: ClassVar = 0
     versions: ClassVar = "0"
@@ -27,7 +27,7 @@ class PartitionsSchema(StoredPart):
 
 
 class TransactionLogValue(CoordinatorValue):
-    """The producer of the transactional id, and the state of its transaction."""
+    """A record value: the producer of the transactional id, and the state of its transaction."""
 
     record_type: ClassVar = 0
     versions: ClassVar = "0-1"

@@ -22,7 +22,10 @@ from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
 JOINING, LEAVING, LEAVING_FOR_NOW = 0, -1, -2
 REVOCATION_MS_MAX = 60_000
-"""The rebalance timeout, longer than any pause of a member. A member revokes partitions at once when it is told to."""
+"""The rebalance timeout, longer than any pause of a member.
+
+A member revokes partitions as soon as a heartbeat response requests it.
+"""
 
 
 class ConsumerMember:

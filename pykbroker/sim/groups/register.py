@@ -74,7 +74,7 @@ def _tangled(clusters: list[Cluster], of: Commit | FetchedOffset) -> Iterator[An
     """Find clusters that overlap in such a way that no order of commits explains them.
 
     If clusters are sorted by the end of their first operation, it is enough to compare each cluster with the earlier
-    cluster that was seen last.
+    cluster whose last response began latest.
     """
     clusters.sort(key=lambda cluster: cluster.first_end_s)
     before = clusters[0]

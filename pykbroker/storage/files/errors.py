@@ -30,7 +30,7 @@ class Mismatch(Exception):
 class Pending(NotCached):
     """An error of a synchronous call whose caller must first await some work, such as the loading of an index.
 
-    `key` names the work and the object of the work. Two errors with equal keys ask for the same work.
+    `key` names the work and the object of the work. Two errors with equal keys need the same work.
     """
 
     waits_max = WAITS_MAX

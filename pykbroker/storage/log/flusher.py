@@ -126,7 +126,7 @@ class Flusher:
     async def sync_cut(self) -> None:
         """Make a truncation of the active segment durable.
 
-        Without this, a power failure might bring truncated records back behind new ones.
+        Without this fsync, truncated records might reappear after newer records when the power fails.
         """
         with self._unless_deleted():
             await self._synced(self._segments.active.file.sync())

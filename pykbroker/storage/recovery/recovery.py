@@ -15,8 +15,8 @@
 6. After a power failure the log may end earlier than before, because records that were not fsynced are lost. The
    partition is served, and a warning names the file that proves the loss: the high watermark checkpoint, a producer
    snapshot, or the leader epochs. A kill of the broker process loses no record.
-7. Bytes after the new end are removed durably before anything is written, since a power failure might otherwise bring
-   them back behind new records.
+7. Bytes after the new end are removed durably before anything is written, since they might otherwise reappear after
+   newer records when the power fails.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 The offset index has 8-byte entries (relative offset i32, position i32): the *last* offset of a batch, and the position
 in the file where that batch begins. The time index has 12-byte entries (timestamp i64, relative offset i32): the
-largest timestamp so far, and the last offset of the batch that contains it. Both values of an entry exceed those of the
-previous entry. Entries are big-endian, and most batches have none. Invalid content raises CorruptIndex, and the index
-is rebuilt from the log. The files have no checksum. A time index that lacks its last entries is not detected if the
-later timestamps of its segment are smaller. In memory a column is an array, so that 250,000 entries of a large segment
-take 5 MB and load in a few ms.
+largest timestamp so far, and the last offset of the batch that contains it. Both values of an entry exceed the values
+of the previous entry. Entries are big-endian, and most batches have none. Invalid content raises CorruptIndex, and the
+index is rebuilt from the log. The files have no checksum. A time index that lacks its last entries is not detected if
+the later timestamps of its segment are smaller. In memory a column is an array, so that 250,000 entries of a large
+segment take 5 MB and load in a few ms.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ class Segment:
         """Raise Pending unless the indexes are loaded. An active segment always has its indexes."""
 
     def require_date(self) -> None:
-        """Raise Pending unless `max_timestamp` is known. It is always known in an active segment."""
+        """Raise Pending unless `max_timestamp` has been computed. The active segment always has it."""
 
     def extent(self, offset: int, bytes_max: int, upper_offset: int, at_least_one: bool) -> tuple[int, int]:
         """Return (position, size) of the whole batches below `upper_offset`, from the batch that holds `offset` on."""
