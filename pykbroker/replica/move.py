@@ -199,7 +199,9 @@ class Move:
             before.release(self.key)
         except OSError as refusal:
             before.fail(refusal)
-            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{before.path} refuses to rename it: {refusal}") from refusal
+            raise ApiError(
+                ErrorCode.KAFKA_STORAGE_ERROR, f"the log in {before.path} cannot be renamed: {refusal}"
+            ) from refusal
         self.log.take_over(log)
         partition.log, partition.directory = self.directory.accept(self.key, self.topic_id), self.directory
         return before

@@ -89,7 +89,7 @@ class Moves:
         try:
             copy = await directory.futures.open(partition.key, topic_id, log.config)
             if copy.log_start_offset > log.log_start_offset:
-                raise CorruptLog(f"it begins at offset {copy.log_start_offset} instead of {log.log_start_offset}")
+                raise CorruptLog(f"the copy begins at offset {copy.log_start_offset} instead of {log.log_start_offset}")
             move = Move(partition, topic_id, directory, copy)
             if copy.log_end_offset > log.log_end_offset:
                 await self._complete(move)
@@ -120,7 +120,7 @@ class Moves:
 
     async def _anew(self, partition: Partition, topic_id: bytes, directory: LogDirectory, damage: Exception) -> None:
         """Replace a damaged copy by an empty one."""
-        logger.warning("%s: copying to %s anew: the copy is unusable: %s", partition.key, directory.path, damage)
+        logger.warning("%s: copying to %s again, as the copy is unusable: %s", partition.key, directory.path, damage)
         try:
             directory.futures.drop(partition.key)
             await self._begin(partition, topic_id, directory)

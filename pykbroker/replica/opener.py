@@ -3,8 +3,9 @@
 At start, a partition that this broker had before may have no directory. The partition is lost if the metadata assigns
 it to a log directory that is missing. It is also lost if the metadata assigns it to no log directory while any log
 directory is missing, or if a checkpoint says that it had records. A lost partition stays offline and keeps its
-checkpoint entry. Any other partition without a directory was empty and is created again. After a kill, this is wrong
-for records of the last `replica.high.watermark.checkpoint.interval.ms`, which no checkpoint covers.
+checkpoint entry. Any other partition without a directory was empty and is created again. A partition is thus also
+created again if the broker was killed within `replica.high.watermark.checkpoint.interval.ms` after its first record,
+since no checkpoint has that record.
 """
 
 from __future__ import annotations

@@ -60,6 +60,6 @@ class PartitionGuard:
         key, directory = self._partition.key, self._partition.directory
         directory.fail(error)
         if error.errno != self._reported_errno:
-            logger.warning("%s: the log directory %s refused a request: %s", key, directory.path, error)
+            logger.warning("%s: an operation on the log directory %s failed: %s", key, directory.path, error)
             self._reported_errno = error.errno
-        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log directory refused: {error.strerror}")
+        return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"an operation on the log directory failed: {error.strerror}")

@@ -224,7 +224,7 @@ class Replicas:
     async def _take(self, image: TopicImage) -> None:
         """Open or create the partitions of a topic, and become leader where the metadata says so.
 
-        Other tasks run meanwhile.
+        Other tasks can run during the call.
         """
         topic = self._by_id.get(image.id) or TopicReplicas(image.name, image.id)
         for place, (index, placed) in enumerate(image.partitions.items(), 1):

@@ -391,4 +391,4 @@ class Connection:
                 logger.warning("closing the connection of %s: %s", self.session, error)
         else:
             self.ending = ConnectionEnding.FAULT
-            logger.error("closing the connection of %s: a fault of this broker", self.session, exc_info=error)
+            logger.error("closing the connection of %s: an internal error of this broker", self.session, exc_info=error)

@@ -73,7 +73,7 @@ class Connections:
         """Return a connection whose bytes `pump` moves, or None if the client's address has too many connections."""
         if not self._quotas.admit(session):
             self._refused += 1
-            self._too_many_of_host.warn("refusing %s: max.connections.per.ip are open", session)
+            self._too_many_of_host.warn("refusing %s: its address has max.connections.per.ip connections", session)
             return None
         connection = Connection(session, pump, self._shared)
         self._open.add(connection)

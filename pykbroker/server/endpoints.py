@@ -52,7 +52,7 @@ class BrokerEndpoints:
         if not self._warned and not session.client_host.startswith(LOOPBACK):
             self._warned = True
             logger.warning(
-                "%s comes from another machine and is told to use %s:%s. If it cannot reach that address"
+                "%s comes from another machine and gets the address %s:%s. If it cannot reach that address"
                 " (port forwarding, NAT, a container), start with --advertise %s=HOST:PORT.",
                 session,
                 session.local_host,

@@ -45,7 +45,7 @@ class HostNames:
                     why[host] = str(error)
         for host, reason in why.items():
             if not found[host]:
-                logger.error("the host %s has no address (%s): what configs say of it has no effect", host, reason)
+                logger.error("the host %s has no address (%s): configs that name it have no effect", host, reason)
         self._found = found
         return found
 

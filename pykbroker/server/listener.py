@@ -28,7 +28,7 @@ class Listener:
         """Count and log that a client waits in the backlog."""
         self._connections.accept_waits += 1
         self._too_many.warn(
-            "%s: %d connections are open: further ones wait (for max.connections,"
+            "%s: %d connections are open, and further connections wait (for max.connections,"
             " max.connection.creation.rate or the limit of open files)",
             self._name,
             len(self._connections),

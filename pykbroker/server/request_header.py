@@ -18,7 +18,7 @@ def decode_client_id(raw: Buffer | None, length: int, *, fits: bool) -> tuple[by
             raise DecodeError(f"a client id of {length} bytes")
         return None, None
     if not fits:
-        raise DecodeError("the client id does not fit its frame")
+        raise DecodeError("the client id extends beyond its frame")
     data = bytes(raw)
     name = data.decode(errors="replace")  # as Java does; some clients send Latin-1
     if len(name.encode()) > STRING_BYTES_MAX:
@@ -33,4 +33,4 @@ def skip_header_tags(data: Buffer, pos: int, end: int) -> int:
             return skip_tags(data, pos, end, REQUEST_ELEMENTS_MAX)[0]
     except IndexError:
         pass
-    raise DecodeError("the request header does not fit its frame")
+    raise DecodeError("the request header extends beyond its frame")

@@ -24,8 +24,8 @@ class BrokerNode:
     `exits` has the errors that ended the broker because of simulated faults.
     """
 
-    def __init__(self, machine: SimMachine, settings: Settings, oddities: list[str]) -> None:
-        self.machine, self._settings, self._oddities = machine, settings, oddities
+    def __init__(self, machine: SimMachine, settings: Settings, unexpected: list[str]) -> None:
+        self.machine, self._settings, self._unexpected = machine, settings, unexpected
         self._stop = trio.Event()
         self._up = trio.Event()
         self.exits: list[str] = []
@@ -49,7 +49,7 @@ class BrokerNode:
                 with trio.move_on_after(1):
                     await self._up.wait()
             return
-        self._oddities.append(f"the broker does not start within {START_S_MAX:.0f} s: {self.exits[-1:]}")
+        self._unexpected.append(f"the broker does not start within {START_S_MAX:.0f} s: {self.exits[-1:]}")
 
     async def stop(self) -> None:
         """Shut down the broker cleanly. It may be killed during the shutdown."""
@@ -57,7 +57,7 @@ class BrokerNode:
         with trio.move_on_after(STOP_S_MAX):
             await self.machine.process.gone.wait()
             return
-        self._oddities.append(f"the broker does not stop within {STOP_S_MAX:.0f} s")
+        self._unexpected.append(f"the broker does not stop within {STOP_S_MAX:.0f} s")
         self.machine.kill()
 
     async def _live(self, world: World) -> None:
@@ -72,7 +72,7 @@ class BrokerNode:
             self._judge(error)
         else:
             if not stop.is_set():
-                self._oddities.append("the broker ended though nobody stopped it")
+                self._unexpected.append("the broker ended though nobody stopped it")
         self.machine.kill()
 
     def _judge(self, error: Exception) -> None:
@@ -80,7 +80,7 @@ class BrokerNode:
             if isinstance(cause, StartError | StopError | OSError):
                 self.exits.append(f"{type(cause).__name__}: {cause}")
             else:
-                self._oddities.append(f"the broker died of {cause!r}")
+                self._unexpected.append(f"the broker died of {cause!r}")
                 logging.getLogger(__name__).error("the broker died", exc_info=cause)
 
 
@@ -96,9 +96,9 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
 class LogWatch(logging.Handler):
     """A log handler that traces each line, reports a traceback as a finding, and keeps the errors."""
 
-    def __init__(self, simulation: Simulation, oddities: list[str]) -> None:
+    def __init__(self, simulation: Simulation, unexpected: list[str]) -> None:
         super().__init__(logging.INFO)
-        self._simulation, self._oddities = simulation, oddities
+        self._simulation, self._unexpected = simulation, unexpected
         self.errors: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -108,7 +108,7 @@ class LogWatch(logging.Handler):
         if self._simulation.over:
             return
         if record.exc_info and record.exc_info[1] is not None:
-            self._oddities.append(f"traceback: {message}: {record.exc_info[1]!r}")
+            self._unexpected.append(f"traceback: {message}: {record.exc_info[1]!r}")
         elif record.levelno >= logging.ERROR:
             self.errors.append(message)
 

@@ -29,7 +29,7 @@ class Again(Exception):
 
 
 LOST = (OSError, Disconnected, Again, trio.TooSlowError)
-"""The errors after which a client starts a new session on another connection."""
+"""The errors after which a client abandons its connection and starts a new session on another one."""
 TEMPORARY = frozenset(
     {
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -66,7 +66,7 @@ class SimConnection:
         self.topic_names: dict[bytes, str] = {}
 
     async def describe(self, topics: list[str]) -> None:
-        """Request the ids of these topics. Raise an error of LOST."""
+        """Request the ids of these topics. Raise an error of LOST if the connection is lost."""
         asked = MetadataRequest(
             topics=[MetadataRequestTopic(name=topic) for topic in topics], allow_auto_topic_creation=False
         )
@@ -88,7 +88,7 @@ class SimConnection:
         return self.dice.randint(max(ours.first, theirs.first, first), min(ours.last, theirs.last, last))
 
     def ask_nowait(self, request: Request[R], version: int) -> PendingResponse[R]:
-        """Send a request, and return its pending response. Raise an error of LOST."""
+        """Send a request, and return its pending response. Raise an error of LOST if the connection is lost."""
         with invalid_responses_reported():
             return self._connection.ask_nowait(request, version)
 
@@ -105,7 +105,7 @@ class SimConnection:
         return await self.response(self.ask_nowait(request, version))
 
     async def send(self, request: Request[Any], version: int) -> None:
-        """Send a request that has no response. Raise an error of LOST."""
+        """Send a request that has no response. Raise an error of LOST if the connection is lost."""
         with invalid_responses_reported():
             await self._connection.send(request, version)
 
@@ -128,7 +128,7 @@ class Dialer:
     async def connected(self) -> AsyncIterator[SimConnection]:
         """Open a connection that has negotiated versions and topics, and close it when the block ends.
 
-        Raise an error of LOST.
+        Raise an error of LOST if the connection is lost.
         """
         with trio.fail_after(ANSWER_S), invalid_responses_reported():
             connection = await self._reconnecting.connection()

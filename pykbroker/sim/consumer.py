@@ -86,7 +86,7 @@ async def fetch(
 ) -> list[PollResult]:
     """Send one Fetch from these offsets, and return the results without partitions that have a retriable error.
 
-    Raise an error of LOST.
+    Raise an error of LOST if the connection is lost.
     """
     version = connection.any_version(ApiKey.FETCH)
     request = FetchRequest(
@@ -130,7 +130,7 @@ async def fetch(
                 polls.append(poll)
             elif data.error_code not in TEMPORARY:
                 code = ErrorCode(data.error_code)
-                history.oddities.append(f"{name} got {code.name} of {place} at {asked.get(place)}")
+                history.unexpected.append(f"{name} got {code.name} of {place} at {asked.get(place)}")
     history.polls += polls
     return polls
 
@@ -141,7 +141,7 @@ def _open(data: PartitionData, poll: PollResult, history: History) -> None:
         found = list(batches(data.records or b""))
         for batch in found:
             if not batch.crc_ok():
-                raise DecodeError(f"the batch of offset {batch.base_offset} has not its checksum")
+                raise DecodeError(f"the batch of offset {batch.base_offset} does not match its checksum")
         wanted = visible(found, data.aborted_transactions or ()) if poll.committed else found
         for batch in wanted:
             for record in records(batch, BATCH_BYTES_MAX):
@@ -151,7 +151,7 @@ def _open(data: PartitionData, poll: PollResult, history: History) -> None:
         if found:
             poll.next_offset = max(poll.offset, found[-1].last_offset + 1)
     except DecodeError as damage:
-        history.oddities.append(f"{poll.consumer} at {poll.place} was given damaged bytes: {damage}")
+        history.unexpected.append(f"{poll.consumer} at {poll.place} was given damaged bytes: {damage}")
 
 
 async def read_all(connection: SimConnection, place: Place, history: History, *, committed: bool = False) -> PollResult:

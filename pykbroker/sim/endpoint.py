@@ -22,7 +22,7 @@ def broken(code: int) -> OSError:
     return OSError(code, os.strerror(code))
 
 
-def unheeded() -> None:
+def ignore() -> None:
     """Do nothing, since no task waits for this endpoint yet."""
 
 
@@ -65,7 +65,7 @@ class SimEndpoint:
 
     def __init__(self, path: Path, number: int, process: Process, local: HostPort, remote: HostPort) -> None:
         self._path, self.number, self.process, self.local, self.remote = path, number, process, local, remote
-        self.notice: Callable[[], None] = unheeded
+        self.notice: Callable[[], None] = ignore
         self.peer: SimEndpoint | None = None
         self.closed = self._peer_done = False
         self._error: OSError | None = None
@@ -208,7 +208,7 @@ class SimEndpoint:
             self._post(FIN)
 
     def vanish(self) -> None:
-        """Drop the connection without notice to the peer, as a host does that loses power."""
+        """Drop the connection without notice to the peer, as when the host loses power."""
         self.closed = True
         self._segments.clear()
 

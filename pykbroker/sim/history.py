@@ -49,12 +49,12 @@ class PollResult(msgspec.Struct):
 
 
 class History:
-    """The history of one simulation. `oddities` has a description of each response that no client should ever get."""
+    """The history of one simulation. `unexpected` has a description of each response that no client should ever get."""
 
-    def __init__(self, oddities: list[str] | None = None) -> None:
+    def __init__(self, unexpected: list[str] | None = None) -> None:
         self.sends: list[Send] = []
         self.polls: list[PollResult] = []
-        self.oddities = [] if oddities is None else oddities
+        self.unexpected = [] if unexpected is None else unexpected
         self._values: dict[bytes, bytes] = {}
 
     def shared(self, value: bytes) -> bytes:

@@ -31,7 +31,7 @@ class LogWorkload:
     """
 
     def __init__(self, stage: Stage, producers: int, consumers: int, *, compacted: bool) -> None:
-        self._stage, self._compacted, self._history = stage, compacted, History(stage.oddities)
+        self._stage, self._compacted, self._history = stage, compacted, History(stage.unexpected)
         self._producers = [
             SimProducer(
                 f"p{number}",
@@ -97,7 +97,7 @@ class LogWorkload:
         """Read all partitions once more and check the history."""
         final: list[PollResult] = []
         with trio.move_on_after(PROGRESS_S_MAX):
-            await self._stage.insistently(partial(read_missing, PLACES, final, self._history))
+            await self._stage.until_answered(partial(read_missing, PLACES, final, self._history))
         return [
             *unread(PLACES, final),
             *(f"{each.kind} in {each.place}: {each.what}" for each in check(self._history, final)),

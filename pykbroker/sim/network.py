@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from zlib import crc32
 
-from pykbroker.sim.endpoint import HostPort, SimEndpoint, broken, unheeded
+from pykbroker.sim.endpoint import HostPort, SimEndpoint, broken, ignore
 from pykbroker.sim.process import Process
 from pykbroker.sim.simulation import Simulation
 
@@ -50,7 +50,7 @@ class Backlog:
 
     def __init__(self, number: int, process: Process, address: HostPort) -> None:
         self.number, self.process, self.address = number, process, address
-        self.notice: Callable[[], None] = unheeded
+        self.notice: Callable[[], None] = ignore
         self.listens = False
         self.waiting: deque[SimEndpoint] = deque()
 

@@ -58,7 +58,7 @@ def poisoned() -> Iterator[None]:
 
 def _stand_in(owner: Any, name: str) -> Callable[..., int]:
     def refuse(*_args: object, **_named: object) -> NoReturn:
-        raise RuntimeError(f"{owner.__name__}.{name} in a simulation: what the machine is asked comes through a seam")
+        raise RuntimeError(f"{owner.__name__}.{name} in a simulation: use a seam of World instead")
 
     def stamp(*args: object) -> int:
         if sys._getframe(1).f_globals["__name__"] == "logging":

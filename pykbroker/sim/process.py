@@ -15,7 +15,7 @@ class Killed(BaseException):
     """An error for every operation of a dead process on disk or network."""
 
 
-def unmourned() -> None:
+def no_cleanup() -> None:
     """Do nothing when a process dies, since it has nothing to clean up."""
 
 
@@ -27,7 +27,7 @@ class Process:
 
     __slots__ = ("_died", "dead", "gone", "held", "name", "paused", "steps_left")
 
-    def __init__(self, name: str, died: Callable[[], None] = unmourned) -> None:
+    def __init__(self, name: str, died: Callable[[], None] = no_cleanup) -> None:
         self.name, self._died = name, died
         self.paused = self.dead = False
         self.gone = trio.Event()

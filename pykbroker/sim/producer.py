@@ -90,7 +90,10 @@ class SimProducer:
         self.done.set()
 
     async def _session(self, connection: SimConnection) -> bool:
-        """Write on one connection, and return whether the producer is done. Raise an error of LOST."""
+        """Write on one connection, and return whether the producer is done.
+
+        Raise an error of LOST if the connection is lost.
+        """
         if self._idempotent and self._producer_id < 0:
             await self._init(connection)
         for pending in self._pending:
@@ -165,7 +168,7 @@ class SimProducer:
             send.outcome, send.base_offset = SendOutcome.ACKNOWLEDGED, answer.base_offset
             return
         if code not in UNDECIDED and code not in TEMPORARY:
-            self._history.oddities.append(f"{self.name} got {code.name} {answer.error_message}")
+            self._history.unexpected.append(f"{self.name} got {code.name} {answer.error_message}")
             self.draining = True
             self._pending.clear()
         elif not self._idempotent and code not in UNDECIDED:

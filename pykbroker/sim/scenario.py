@@ -124,8 +124,8 @@ class Scenario:
             }
         )
         settings = Settings(config, (f"/{BROKER}/0",), (ListenerSettings(address=Address(BROKER, PORT)),))
-        self._node = BrokerNode(self._machine, settings, self._stage.oddities)
-        self._log = LogWatch(simulation, self._stage.oddities)
+        self._node = BrokerNode(self._machine, settings, self._stage.unexpected)
+        self._log = LogWatch(simulation, self._stage.unexpected)
 
     async def run(self) -> Report:
         """Run the clients under faults, end the faults, and check the history."""
@@ -136,7 +136,7 @@ class Scenario:
         nemesis = self._nemesis()
         await self._node.wait_serving()
         with trio.move_on_after(PROGRESS_S_MAX):
-            await self._stage.insistently(self._create_topics)
+            await self._stage.until_answered(self._create_topics)
         async with trio.open_nursery() as working:
             for workload in self._workloads:
                 workload.start(working)
@@ -155,7 +155,7 @@ class Scenario:
     def _report(self, nemesis: Nemesis, findings: list[str]) -> Report:
         if not set(nemesis.happened) & set(Nemesis.DISK):
             findings += [f"the broker ended, though its disk was sound: {each}" for each in self._node.exits]
-        findings += self._stage.oddities
+        findings += self._stage.unexpected
         return Report(
             simulated_s=self._simulation.now,
             events=self._simulation.clock.events,

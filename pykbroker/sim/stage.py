@@ -20,14 +20,14 @@ OVERSEER = "overseer"
 class Stage:
     """The objects that all clients share. Clients request the ids of the topics in `topics`.
 
-    `oddities` has a description of each response that no client should ever get.
+    `unexpected` has a description of each response that no client should ever get.
     """
 
     def __init__(self, simulation: Simulation, network: Network, broker: tuple[str, int], topics: list[str]) -> None:
         self._simulation, self._network, self._broker, self._topics = simulation, network, broker, topics
         self._process = Process("clients")
         self._nets: dict[str, SimNet] = {}
-        self.oddities: list[str] = []
+        self.unexpected: list[str] = []
 
     def dialer(self, name: str, label: str = "") -> Dialer:
         """Return a connector for the client with this name. Its random numbers depend on `name` and `label`."""
@@ -52,7 +52,7 @@ class Stage:
         """Return the correct time in milliseconds since 1970."""
         return int((WALL_S + self._simulation.now) * 1000)
 
-    async def insistently(self, request: Callable[[SimConnection], Awaitable[T]]) -> T:
+    async def until_answered(self, request: Callable[[SimConnection], Awaitable[T]]) -> T:
         """Repeat a request of the checkers until the broker answers."""
         dialer = self.dialer(OVERSEER)
         while True:

@@ -159,7 +159,7 @@ class SocketPump:
         except BlockingIOError:
             return False
         if not sent:
-            raise OSError(errno.EIO, f"{part.size} bytes at {part.offset} of a log segment are gone")
+            raise OSError(errno.EIO, f"{part.size} bytes at {part.offset} of a log segment are missing")
         if sent == part.size:
             del out[0]
         else:

@@ -30,7 +30,7 @@ class Sync:
     def __init__(self, function: Callable[[Any], None], subject: Subject) -> None:
         self.function, self.subject = function, subject
         self.done = trio.Event()
-        self.failure: Exception | None = RuntimeError("it did not run")
+        self.failure: Exception | None = RuntimeError("the fsync did not run")
 
     def run(self) -> None:
         """Run the fsync and note its failure. A thread calls this."""

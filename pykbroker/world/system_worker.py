@@ -61,7 +61,7 @@ class SystemWorkers:
                 env={**environ, "PYTHONPATH": pathsep.join(filter(None, sys.path))},
             )
         except (OSError, ValueError) as refusal:
-            raise WorkerGone(f"{sys.executable or 'this Python'} starts no process: {refusal}") from refusal
+            raise WorkerGone(f"{sys.executable or 'this Python'} cannot start a process: {refusal}") from refusal
         try:
             yield SystemWorker(process)
         finally:

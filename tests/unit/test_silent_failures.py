@@ -120,7 +120,7 @@ async def test_another_cluster_id_is_refused(clean: Path) -> None:
     [
         (None, "does not say which topic it is of"),
         ("", "does not say which topic it is of"),
-        ("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAw", "is of another topic of that name"),
+        ("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAw", "belongs to another topic of the same name"),
     ],
     ids=["missing", "empty", "another"],
 )

@@ -50,7 +50,7 @@ class ClassicSimMember:
         self.lives_until_s = -inf
 
     @property
-    def who(self) -> Committer:
+    def identity(self) -> Committer:
         """Return the identity of the member in OffsetCommit."""
         return Committer(self._member_id, self._generation, self._instance_id)
 
@@ -113,7 +113,10 @@ class ClassicSimMember:
         )
 
     async def beat(self, connection: SimConnection) -> None:
-        """Send a heartbeat. Raise Evicted if the member must join again. Raise an error of LOST."""
+        """Send a heartbeat. Raise Evicted if the member must join again.
+
+        Raise an error of LOST if the connection is lost.
+        """
         version = connection.any_version(ApiKey.HEARTBEAT, STATIC_VERSION_FIRST if self._instance_id else 0)
         request = HeartbeatRequest(
             group_id=self.group,
@@ -128,7 +131,7 @@ class ClassicSimMember:
     async def leave(self, connection: SimConnection) -> None:
         """Leave the group. A static member sends no request, and rejoins with another member id later.
 
-        Raise an error of LOST.
+        Raise an error of LOST if the connection is lost.
         """
         member_id = self._member_id
         self.forget(forgotten=True)

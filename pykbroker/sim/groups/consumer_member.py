@@ -50,7 +50,7 @@ class ConsumerMember:
         return tuple(sorted(self._leases))
 
     @property
-    def who(self) -> Committer:
+    def identity(self) -> Committer:
         """Return the member as OffsetCommit names it."""
         return Committer(self._member_id, self._epoch, self._instance_id, by_epoch=True)
 
@@ -76,7 +76,7 @@ class ConsumerMember:
     async def leave(self, connection: SimConnection) -> None:
         """Leave the group. A static member leaves temporarily, and rejoins with another member id.
 
-        Raise an error of LOST.
+        Raise an error of LOST if the connection is lost.
         """
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group,

@@ -69,8 +69,8 @@ class Lease(msgspec.Struct):
 class GroupHistory:
     """The history of the groups of one simulation."""
 
-    def __init__(self, oddities: list[str]) -> None:
-        self.oddities = oddities
+    def __init__(self, unexpected: list[str]) -> None:
+        self.unexpected = unexpected
         self.commits: list[Commit] = []
         self.fetched: list[FetchedOffset] = []
         self.assigned: list[Assigned] = []

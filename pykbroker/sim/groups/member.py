@@ -28,7 +28,7 @@ class SimMember(Protocol):
         """Return the partitions that the member owns."""
 
     @property
-    def who(self) -> Committer:
+    def identity(self) -> Committer:
         """Return the identity of the member in requests to the coordinator."""
 
     @property
@@ -45,7 +45,7 @@ class SimMember(Protocol):
         """Send a heartbeat. Raise Evicted or an error of LOST."""
 
     async def leave(self, connection: SimConnection) -> None:
-        """Leave the group. Raise an error of LOST."""
+        """Leave the group. Raise an error of LOST if the connection is lost."""
 
     def forget(self, *, forgotten: bool) -> None:
         """End the membership. `forgotten` is true if the coordinator has removed the member id."""

@@ -41,5 +41,5 @@ def require(codes: Iterable[ErrorCode], history: GroupHistory, who: str) -> None
             raise Evicted(code)
         if code:
             if code not in TEMPORARY:
-                history.oddities.append(f"{who} got {code.name}")
+                history.unexpected.append(f"{who} got {code.name}")
             raise Again(code.name)

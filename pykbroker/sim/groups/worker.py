@@ -46,7 +46,7 @@ class SimWorker:
         """
         member = self.member
         if code is ErrorCode.UNKNOWN_MEMBER_ID and trio.current_time() < member.lives_until_s:
-            self._history.oddities.append(
+            self._history.unexpected.append(
                 f"{member.name} of {member.group} was dropped, though its session goes on"
                 f" until {member.lives_until_s:.3f} s"
             )
@@ -80,7 +80,7 @@ class SimWorker:
             member.group,
             member.owned,
             stable=self._dice.random() < 0.5,
-            who=member.who,
+            who=member.identity,
         )
 
     async def _commit(self, connection: SimConnection, known: dict[Place, int]) -> None:
@@ -97,7 +97,7 @@ class SimWorker:
                     known[place],
                     f"{member.name}/{self._marks}",
                     trio.current_time(),
-                    generation=member.who.generation,
+                    generation=member.identity.generation,
                 )
             )
-        await commit_offsets(connection, self._history, commits, member.who)
+        await commit_offsets(connection, self._history, commits, member.identity)

@@ -13,10 +13,10 @@ from pykbroker.sim.groups.classic_member import ClassicSimMember
 from pykbroker.sim.groups.consumer_member import ConsumerMember
 from pykbroker.sim.groups.history import GroupHistory
 from pykbroker.sim.groups.member import REBALANCE_S, SESSION_S, SimMember
+from pykbroker.sim.groups.offset_client import OffsetClient
 from pykbroker.sim.groups.offsets import fetch_offsets
 from pykbroker.sim.groups.ownership import check_ownership
 from pykbroker.sim.groups.register import check_offsets
-from pykbroker.sim.groups.stranger import Stranger
 from pykbroker.sim.groups.worker import SimWorker
 from pykbroker.sim.history import Place, SendOutcome
 from pykbroker.sim.stage import Stage
@@ -26,7 +26,7 @@ from wire.messages.create_topics import CreatableTopic
 TOPIC, PARTITIONS = "shared", 4
 PLACES: tuple[Place, ...] = tuple((TOPIC, index) for index in range(PARTITIONS))
 CLASSIC, CONSUMER, MEMBERLESS = "classic", "consumer", "memberless"
-MEMBERS = STRANGERS = 3
+MEMBERS = OFFSET_CLIENTS = 3
 CONFIGS = {
     "offsets.topic.num.partitions": "2",
     "offsets.topic.replication.factor": "1",
@@ -46,22 +46,22 @@ class GroupWorkload:
     """The workload of groups. It matches `workload.Workload`. One member of each group is static."""
 
     def __init__(self, stage: Stage) -> None:
-        self._stage, self._history = stage, GroupHistory(stage.oddities)
+        self._stage, self._history = stage, GroupHistory(stage.unexpected)
         members: list[SimMember] = []
         for number in range(MEMBERS):
             instance_id = None if number else "static"
             members.append(ClassicSimMember(f"classic-{number}", CLASSIC, self._history, PLACES, instance_id))
             members.append(ConsumerMember(f"consumer-{number}", CONSUMER, self._history, (TOPIC,), instance_id))
         self._workers = [SimWorker(member, stage.dialer(member.name), self._history) for member in members]
-        self._strangers = [
-            Stranger(name, MEMBERLESS, stage.dialers(name), self._history, PLACES)
-            for name in (f"stranger-{number}" for number in range(STRANGERS))
+        self._offset_clients = [
+            OffsetClient(name, MEMBERLESS, stage.dialers(name), self._history, PLACES)
+            for name in (f"stranger-{number}" for number in range(OFFSET_CLIENTS))
         ]
 
     @property
     def clients(self) -> list[str]:
         """Return the names of the clients' hosts."""
-        return [each.member.name for each in self._workers] + [each.name for each in self._strangers]
+        return [each.member.name for each in self._workers] + [each.name for each in self._offset_clients]
 
     @property
     def topics(self) -> list[CreatableTopic]:
@@ -72,8 +72,8 @@ class GroupWorkload:
         """Run the clients until the nursery is cancelled."""
         for worker in self._workers:
             nursery.start_soon(worker.run)
-        for stranger in self._strangers:
-            nursery.start_soon(stranger.run)
+        for client in self._offset_clients:
+            nursery.start_soon(client.run)
 
     async def settle(self) -> list[str]:
         """Wait until both groups have converged."""
@@ -98,7 +98,7 @@ class GroupWorkload:
         findings = []
         with trio.move_on_after(PROGRESS_S_MAX) as late:
             for group in (CLASSIC, CONSUMER, MEMBERLESS):
-                await self._stage.insistently(partial(self._fetch_all, group))
+                await self._stage.until_answered(partial(self._fetch_all, group))
         if late.cancelled_caught:
             findings.append(f"offsets cannot be fetched {PROGRESS_S_MAX:.0f} s after the last fault")
         history = self._history
@@ -125,11 +125,11 @@ class GroupWorkload:
 def converged(members: Sequence[SimMember]) -> bool:
     """Whether all members are in the same generation and each partition has one owner."""
     owned = sorted(place for member in members for place in member.owned)
-    return len({member.who.generation for member in members}) == 1 and owned == list(PLACES)
+    return len({member.identity.generation for member in members}) == 1 and owned == list(PLACES)
 
 
 def described(members: Sequence[SimMember]) -> str:
     """Describe the state of each member."""
     return ", ".join(
-        f"{each.name} in {each.who.generation} has {[index for _, index in each.owned]}" for each in members
+        f"{each.name} in {each.identity.generation} has {[index for _, index in each.owned]}" for each in members
     )

@@ -106,7 +106,7 @@ class Copier:
                 await self._patiently(producer.produce([batch], connection))
         await self._maybe_silent()
         commits = [self._commit(poll.place, poll.next_offset) for poll in sorted(found, key=lambda poll: poll.place)]
-        await self._patiently(producer.commit_offsets(commits, member.who, connection))
+        await self._patiently(producer.commit_offsets(commits, member.identity, connection))
         await self._maybe_silent()
         commit = self.calm or dice.random() > ABORTS
         await self._patiently(producer.end(commit, connection))

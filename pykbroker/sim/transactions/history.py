@@ -63,9 +63,9 @@ class TransactionHistory:
     `logs` has each batch as read_uncommitted consumers saw it, and `polls` has the read_committed reads.
     """
 
-    def __init__(self, oddities: list[str]) -> None:
-        self.oddities = oddities
-        self.logs, self.committed, self.groups = History(oddities), History(oddities), GroupHistory(oddities)
+    def __init__(self, unexpected: list[str]) -> None:
+        self.unexpected = unexpected
+        self.logs, self.committed, self.groups = History(unexpected), History(unexpected), GroupHistory(unexpected)
         self.transactions: list[SentTransaction] = []
         self.deeds: list[Deed] = []
         self.takeovers: list[Takeover] = []

@@ -119,7 +119,7 @@ class TransactionalProducer:
             producer_epoch=self._epoch,
         )
         version = connection.any_version(ApiKey.INIT_PRODUCER_ID, 3 if self._may_go_on else 0)
-        answer = await self._insist(lambda: connection.ask(request, version), lambda answer: [answer.error_code])
+        answer = await self._repeat(lambda: connection.ask(request, version), lambda answer: [answer.error_code])
         self._may_go_on = False
         self._begin_epoch(answer.producer_id, answer.producer_epoch)
         self._history.takeovers.append(
@@ -168,7 +168,7 @@ class TransactionalProducer:
             request.topic_data.append(
                 TopicProduceData(topic, connection.topic_id(topic), [PartitionProduceData(index, pending.data)])
             )
-        answer = await self._insist(
+        answer = await self._repeat(
             lambda: connection.ask(request, version),
             lambda answer: [topic.partition_responses[0].error_code for topic in answer.responses],
         )
@@ -191,7 +191,7 @@ class TransactionalProducer:
             ],
         )
         version = connection.any_version(ApiKey.ADD_PARTITIONS_TO_TXN, last=ADDED_VERSION_LAST)
-        await self._insist(
+        await self._repeat(
             lambda: connection.ask(request, version),
             lambda answer: [
                 one.partition_error_code
@@ -233,7 +233,7 @@ class TransactionalProducer:
         )
         if commits[0] not in self.transaction.offsets:
             self.transaction.offsets += commits
-        await self._insist(
+        await self._repeat(
             lambda: connection.ask(request, version),
             lambda answer: [one.error_code for topic in answer.topics for one in topic.partitions],
         )
@@ -243,7 +243,7 @@ class TransactionalProducer:
             return
         request = AddOffsetsToTxnRequest(self.id, self._producer_id, self._epoch, group)
         version = connection.any_version(ApiKey.ADD_OFFSETS_TO_TXN)
-        await self._insist(lambda: connection.ask(request, version), lambda answer: [answer.error_code])
+        await self._repeat(lambda: connection.ask(request, version), lambda answer: [answer.error_code])
         self._added.add(group)
 
     async def end(self, commit: bool, connection: SimConnection) -> None:
@@ -259,7 +259,7 @@ class TransactionalProducer:
             for one in transaction.offsets:
                 one.not_before_s = transaction.asked_s
         try:
-            answer = await self._insist(lambda: connection.ask(request, version), lambda answer: [answer.error_code])
+            answer = await self._repeat(lambda: connection.ask(request, version), lambda answer: [answer.error_code])
         except Fenced:
             if is_first:
                 transaction.decision = Decision.VOID
@@ -272,7 +272,7 @@ class TransactionalProducer:
         if self._version > 1:
             self._begin_epoch(answer.producer_id, answer.producer_epoch)
 
-    async def _insist(self, ask: Callable[[], Awaitable[T]], codes: Callable[[T], list[int]]) -> T:
+    async def _repeat(self, ask: Callable[[], Awaitable[T]], codes: Callable[[T], list[int]]) -> T:
         """Send a request, and repeat it while the broker still completes another transaction of this producer."""
         while True:
             began_s = trio.current_time()
@@ -301,5 +301,5 @@ class TransactionalProducer:
             if code in EVICTED:
                 return Evicted(code)
             if code not in TEMPORARY and code is not ErrorCode.OPERATION_NOT_ATTEMPTED:
-                self._history.oddities.append(f"{self.name} got {code.name}")
+                self._history.unexpected.append(f"{self.name} got {code.name}")
         return Again(codes[0].name)

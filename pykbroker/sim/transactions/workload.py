@@ -10,9 +10,9 @@ from pykbroker.sim.checkers import check
 from pykbroker.sim.client import GROUP, Again, SimConnection
 from pykbroker.sim.consumer import Consumer, end_offset
 from pykbroker.sim.groups.classic_member import ClassicSimMember
+from pykbroker.sim.groups.offset_client import OffsetClient
 from pykbroker.sim.groups.offsets import fetch_offsets
 from pykbroker.sim.groups.ownership import check_ownership
-from pykbroker.sim.groups.stranger import Stranger
 from pykbroker.sim.history import Place, PollResult
 from pykbroker.sim.log_workload import read_missing, unread
 from pykbroker.sim.producer import SimProducer
@@ -47,7 +47,7 @@ class TransactionWorkload:
     """The workload of transactions: a feeder, copiers, writers and readers. It matches `workload.Workload`."""
 
     def __init__(self, stage: Stage) -> None:
-        self._stage, self._history = stage, TransactionHistory(stage.oddities)
+        self._stage, self._history = stage, TransactionHistory(stage.unexpected)
         history = self._history
         self._feeder = SimProducer(
             "feeder",
@@ -76,7 +76,7 @@ class TransactionWorkload:
             for number in range(2)
         ]
         self._readers.append(Consumer("reader", stage.dialer("reader"), history.logs, [*INPUTS, *WRITTEN]))
-        self._accountant = Stranger(
+        self._accountant = OffsetClient(
             "accountant", ACCOUNTS, stage.dialers("accountant"), history.groups, LEDGERS, stable=True
         )
         self._settled_s = 0.0
@@ -141,11 +141,11 @@ class TransactionWorkload:
         names += [writer.producer.name for writer in self._writers if not writer.done.is_set()]
         findings += [f"{name} has no answer {PROGRESS_S_MAX:.0f} s after the last fault" for name in names]
         with trio.move_on_after(PROGRESS_S_MAX) as late:
-            await self._stage.insistently(self._copied)
+            await self._stage.until_answered(self._copied)
         if late.cancelled_caught:
             findings.append(f"not all is copied {PROGRESS_S_MAX:.0f} s after the last fault")
         with trio.move_on_after(ENDED_S_MAX) as late:
-            await self._stage.insistently(self._decided)
+            await self._stage.until_answered(self._decided)
         if late.cancelled_caught:
             findings.append(f"a hanging transaction, {ENDED_S_MAX:.0f} s after all was calm")
         self._settled_s = trio.current_time()
@@ -182,10 +182,10 @@ class TransactionWorkload:
         committed: dict[Place, int] = {}
         history = self._history
         with trio.move_on_after(PROGRESS_S_MAX):
-            insistently = self._stage.insistently
-            await insistently(partial(read_missing, (*INPUTS, *WRITTEN), everything, history.logs))
-            await insistently(partial(read_missing, WRITTEN, final, history.committed, committed=True))
-            await insistently(partial(self._ask_all, committed))
+            until_answered = self._stage.until_answered
+            await until_answered(partial(read_missing, (*INPUTS, *WRITTEN), everything, history.logs))
+            await until_answered(partial(read_missing, WRITTEN, final, history.committed, committed=True))
+            await until_answered(partial(self._ask_all, committed))
         anomalies = [
             *check(history.logs, everything),
             *check_transactions(history, final, self._settled_s),

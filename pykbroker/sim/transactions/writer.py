@@ -32,13 +32,13 @@ WriterStep = Callable[[SimConnection], Awaitable[None]]
 class TransactionWriter:
     """A writer of transactions. When `draining` is true, it ends its open transaction, and is then `done`.
 
-    The random generator `moods` decides whether it aborts a transaction whose last request had no response.
+    The random generator `abort_dice` decides whether it aborts a transaction whose last request had no response.
     """
 
     def __init__(
-        self, producer: TransactionalProducer, dialer: Dialer, places: tuple[Place, ...], group: str, moods: Random
+        self, producer: TransactionalProducer, dialer: Dialer, places: tuple[Place, ...], group: str, abort_dice: Random
     ) -> None:
-        self.producer, self._dialer, self._dice, self._moods = producer, dialer, dialer.dice, moods
+        self.producer, self._dialer, self._dice, self._abort_dice = producer, dialer, dialer.dice, abort_dice
         self._places, self._group = places, group
         self._steps: deque[WriterStep] = deque()
         self._made = 0
@@ -53,7 +53,7 @@ class TransactionWriter:
                 async with self._dialer.connected() as connection:
                     done = await self._session(connection)
             except LOST:
-                if self.producer.may_abort and self._moods.random() < ABORTS:
+                if self.producer.may_abort and self._abort_dice.random() < ABORTS:
                     self._steps = deque([self._abort])
                 elif not self.producer.may_retry or self._dice.random() > RETRIES:
                     self._give_up(fenced=False)

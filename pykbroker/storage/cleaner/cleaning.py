@@ -169,7 +169,7 @@ class Cleaning:
     def _require(self, segment: SealedSegment) -> None:
         """Raise Interrupted if the log was deleted or truncated, or is no longer compacted."""
         if self._log.is_deleted or not self._log.config.compacted or segment not in self._log.segments.sealed:
-            raise Interrupted(f"segment {segment.base_offset} is no longer to be compacted")
+            raise Interrupted(f"segment {segment.base_offset} was removed, or its topic is no longer compacted")
 
     async def _ask(self, request: msgspec.Struct, answer: Any) -> Any:
         return msgspec.msgpack.decode(await self._worker.ask(msgspec.msgpack.encode(request)), type=answer)

@@ -80,7 +80,7 @@ class FutureLogs:
         """Open a future log that was found at start. Raise CorruptLog if it is damaged or belongs to another topic."""
         name = self.names[key]
         if await self.topic_id(key) != topic_id:
-            raise CorruptLog(f"{self._disk.path}/{name} is of another topic of that name")
+            raise CorruptLog(f"{self._disk.path}/{name} belongs to another topic of the same name")
         self.logs[key] = log = await self._open(name, config, 0)
         return log
 

@@ -113,7 +113,7 @@ class LogDirectory:
             disk.lock(LOCK)
         except Locked as held:
             raise StartError(
-                f"{disk.path} is in use by another broker ({held}): stop that one, or name another "
+                f"{disk.path} is in use by another broker ({held}): stop that broker, or name another "
                 "directory with --data-dir or in log.dirs"
             ) from held
         try:
@@ -182,7 +182,7 @@ class LogDirectory:
             says = "does not say which topic it is of" if found_id is None else "is of another topic of that name"
             raise CorruptLog(f"{self.path}/{directory_name(key)}/{METADATA} {says}")
         if self._directories.lacks_segments(key):
-            raise CorruptLog(f"{self.path}/{directory_name(key)} holds no segment, though there were records in it")
+            raise CorruptLog(f"{self.path}/{directory_name(key)} has no segment, but had records")
         return await self._open(key, config)
 
     async def create_log(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Log:

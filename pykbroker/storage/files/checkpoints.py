@@ -59,7 +59,7 @@ def decode_epochs(data: bytes) -> list[tuple[int, int]]:
             raise CorruptCheckpoint(f"{line!r} is not `epoch start-offset`") from None
         found.append((epoch, start))
     if not all(before[0] < after[0] and before[1] < after[1] for before, after in pairwise(found)):
-        raise CorruptCheckpoint(f"epochs or offsets do not rise: {found}")
+        raise CorruptCheckpoint(f"epochs or offsets do not ascend: {found}")
     return found
 
 
@@ -69,7 +69,7 @@ def _encode(lines: Iterable[str]) -> bytes:
 
 
 def _decode(data: bytes) -> list[str]:
-    """Return the lines of the entries."""
+    """Return the lines of a checkpoint's entries, without the header lines."""
     if not data:
         return []
     try:

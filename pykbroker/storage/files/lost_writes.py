@@ -25,7 +25,7 @@ def note(disk: Disk) -> None:
         disk.open(NAME, create=True).close()
     except OSError as refusal:
         logger.error(
-            "%s: an fsync failed, and the note for the next start cannot be written: remount the file system before"
+            "%s: an fsync failed, and the file that records it cannot be written: remount the file system before"
             " the broker is started again: %s",
             disk.path,
             refusal,

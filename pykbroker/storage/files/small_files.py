@@ -32,7 +32,7 @@ async def read_disposable(disk: Disk, path: str) -> bytes | None:
     except FileNotFoundError:
         return None
     except PermissionError as refusal:
-        logger.warning("%s/%s may not be read and is ignored: %s", disk.path, path, refusal.strerror)
+        logger.warning("%s/%s is not readable for this process and is ignored: %s", disk.path, path, refusal.strerror)
         return None
 
 

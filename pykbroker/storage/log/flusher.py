@@ -218,7 +218,7 @@ class Flusher:
     def require_log(self) -> None:
         """Raise ApiError if the log was deleted with its files."""
         if self._state.is_deleted:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{self._directory} is deleted")
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"the log {self._directory} was deleted")
 
     async def settle(self, sealed: list[SealedSegment], *, indexes: bool = True) -> None:
         """Write the index files of these segments, and the leader epochs.

@@ -66,7 +66,7 @@ def refusal(data: Buffer, config: LogConfig, now_ms: int) -> ApiError | None:
 
 def _wrong_size(batch: Batch, config: LogConfig) -> ApiError | None:
     if batch.base_offset:
-        return ApiError(ErrorCode.INVALID_RECORD, f"a producer's base offset is 0, not {batch.base_offset}")
+        return ApiError(ErrorCode.INVALID_RECORD, f"the base offset of a batch must be 0, not {batch.base_offset}")
     if batch.size > config.max_message_bytes:
         return ApiError(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -102,7 +102,7 @@ def _wrong_header(batch: Batch) -> ApiError | None:
 
 def _wrong_time(batch: Batch, config: LogConfig, now_ms: int) -> ApiError | None:
     if batch.is_log_append_time:
-        return ApiError(ErrorCode.INVALID_TIMESTAMP, "the timestamp type LogAppendTime is the broker's to set")
+        return ApiError(ErrorCode.INVALID_TIMESTAMP, "a producer must not set the timestamp type LogAppendTime")
     if config.log_append_time or opens_records(config):
         return None
     if batch.max_timestamp > now_ms + config.message_timestamp_after_max_ms:

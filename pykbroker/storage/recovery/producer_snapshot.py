@@ -27,7 +27,7 @@ class CorruptSnapshot(ValueError):
 
 
 def encode(producers: Iterable[ProducerState]) -> bytes:
-    """Return the content of the file."""
+    """Return the content of a .snapshot file."""
     entries = b"".join(entry for one in producers for entry in _entries(one))
     content = (len(entries) // ENTRY.size).to_bytes(4, "big") + entries
     return VERSION.to_bytes(2, "big") + crc32c(content).to_bytes(4, "big") + content
@@ -59,7 +59,7 @@ def _entries(one: ProducerState) -> Iterator[bytes]:
 
 
 def decode(data: bytes) -> Producers:
-    """Return the producers in the file. Raise CorruptSnapshot if the file is invalid or damaged."""
+    """Return the producers in a .snapshot file. Raise CorruptSnapshot if the file is invalid or damaged."""
     try:
         version, crc, count = HEAD.unpack_from(data)
     except error:

@@ -216,7 +216,7 @@ async def _open_end(opening: Opening, state: RecoveredLog, names: list[str]) -> 
     if 0 < opening.recovery_point < segment.next_offset:
         raise CorruptLog(
             f"{opening.directory}: ends at offset {segment.next_offset}, and was closed at "
-            f"{opening.recovery_point}: its last segment is not its own"
+            f"{opening.recovery_point}: its last segment belongs to another log"
         )
     segment.aborted_unread = not segment.is_empty
     if loading.damage:

@@ -31,7 +31,7 @@ async def require_fit(producers: Producers, segments: Sequence[Segment], taken: 
     """
     ends = {one.batches[-1].last_offset: one.producer_id for one in producers.entries() if one.batches}
     if max((*ends, *(one.txn_first_offset for one in producers.entries())), default=-1) >= taken:
-        raise CorruptSnapshot("it names later offsets")
+        raise CorruptSnapshot("the snapshot has later offsets")
     before = [segment for segment in segments if segment.base_offset < taken][-1:]
     for segment in (one for one in before if one.size):
         try:

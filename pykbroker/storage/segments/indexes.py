@@ -88,7 +88,7 @@ class OffsetIndex:
             and index._positions[0] > 0
             and index._positions[-1] < log_bytes
         ):
-            raise CorruptIndex(f"{len(index)} entries do not all rise within {log_bytes} bytes")
+            raise CorruptIndex(f"{len(index)} entries do not all ascend within {log_bytes} bytes")
         return index
 
 
@@ -152,7 +152,7 @@ class TimeIndex:
             and index._relative[0] >= 0
             and index.entry(-1)[1] < next_offset
         ):
-            raise CorruptIndex(f"{len(index)} entries do not all rise below offset {next_offset}")
+            raise CorruptIndex(f"{len(index)} entries do not all ascend below offset {next_offset}")
         return index
 
 

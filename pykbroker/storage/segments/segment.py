@@ -87,7 +87,7 @@ class Segment:
             of_timestamp, of_offset = below
             headers.at(self.position_of(of_offset, headers))
             if headers.max_timestamp != of_timestamp:
-                raise Mismatch(f"segment {self.base_offset}: offset {of_offset} is not of time {of_timestamp}")
+                raise Mismatch(f"segment {self.base_offset}: offset {of_offset} has not the timestamp {of_timestamp}")
             offset = max(offset, of_offset + 1)
         return headers.position_since(timestamp, self.position_of(offset, headers))
 

@@ -17,5 +17,5 @@ VERSION = 0
 
 
 def encode(aborted: Iterable[AbortedTransaction]) -> bytes:
-    """Return the content of the file."""
+    """Return the content of a .txnindex file."""
     return b"".join(ENTRY.pack(VERSION, *one) for one in aborted)

@@ -73,7 +73,7 @@ async def test_cancelling_the_owner_of_a_worker_ends_its_process() -> None:
 
 async def test_a_worker_that_cannot_be_started_raises_worker_gone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(WorkerGone, match="starts no process"):
+    with pytest.raises(WorkerGone, match="cannot start a process"):
         async with SystemWorkers().start(Echo):
             pass
 

@@ -430,7 +430,7 @@ async def test_a_log_damaged_after_a_clean_shutdown_is_refused_by_every_start(re
     one.write_bytes(other.read_bytes())
     for _ in range(3):
         directory = await real_dir.open()
-        with pytest.raises(CorruptLog, match="its last segment is not its own"):
+        with pytest.raises(CorruptLog, match="its last segment belongs to another log"):
             await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, LogConfig())
         filled(await directory.open_log(TopicPartition("topic", 1), TOPIC_ID, LogConfig()), 1)
         await directory.close(high_watermarks={})
@@ -502,7 +502,7 @@ async def test_a_log_whose_segments_are_missing_is_offline_instead_of_empty(
     (real_dir.path / "topic-0" / f"{0:020d}.log").unlink()
     directory = await real_dir.open()
     if is_known:
-        with pytest.raises(CorruptLog, match="topic-0 holds no segment, though there were records in it"):
+        with pytest.raises(CorruptLog, match="topic-0 has no segment, but had records"):
             await directory.open_log(TopicPartition("topic", 0), TOPIC_ID, SMALL)
         assert not list(real_dir.path.glob("topic-0/*.log"))
     else:

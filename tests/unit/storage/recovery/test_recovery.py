@@ -140,7 +140,7 @@ async def test_a_cleanly_closed_log_that_ends_too_late_is_not_served(disk: Syste
     closed_at = log.log_end_offset
     filled(log, BATCHES)
     await log.close()
-    with pytest.raises(CorruptLog, match=f"and was closed at {closed_at}: its last segment is not its own"):
+    with pytest.raises(CorruptLog, match=f"and was closed at {closed_at}: its last segment belongs to another log"):
         await open_log(disk, ONE_SEGMENT, clean=True, recovery_point=closed_at)
 
 

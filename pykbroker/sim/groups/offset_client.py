@@ -15,7 +15,7 @@ COMMITS = 0.7
 """The chance that a commit is sent between two fetches."""
 
 
-class Stranger:
+class OffsetClient:
     """A client that is no member.
 
     If `stable` is true, it always requests stable offsets, which no open transaction can change.
