@@ -16,7 +16,7 @@ import msgspec
 Buffer = bytes | bytearray | memoryview
 
 REQUEST_ELEMENTS_MAX = 250_000  # the maximum number of array elements and tagged fields in one request
-TRUSTED_ELEMENTS_MAX = 10_000_000  # the maximum number in one response or stored message
+TRUSTED_ELEMENTS_MAX = 10_000_000  # the same limit for one response or stored message
 STRING_BYTES_MAX = 32_767
 
 

@@ -241,7 +241,7 @@ class Partition:
                 with self.guard.errors():
                     await log.retain(now_ms, self.high_watermark)
             except ApiError:
-                if log is self.log:  # otherwise a move replaced the log during the fsync
+                if log is self.log:  # otherwise a move has replaced the log
                     raise
 
     async def scrub(self, pace: Paced) -> None:

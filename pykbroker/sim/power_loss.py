@@ -65,7 +65,7 @@ class _Survivors:
     def _directory(self, before: Directory) -> Directory:
         names = dict(before.durable)
         for relinking in self._surviving_names(before.unsynced.changes):
-            if all(node is not None or name in names for name, node in relinking):  # else the old name is gone
+            if all(node is not None or name in names for name, node in relinking):  # else the name is missing
                 relink(names, relinking)
         after = Directory()
         after.entries = {name: self._node(node) for name, node in names.items()}

@@ -16,7 +16,7 @@ PLACES_MAX = 64
 
 A record with many headers has more. Such records are validated as fast one by one.
 """
-_PERIOD = 1 << 13  # offset deltas whose varints differ in their two lowest bytes
+_PERIOD = 1 << 13  # this many consecutive deltas differ only in the two lowest bytes of their varints
 _SMALL = 1 << 6
 _EVEN, _MORE = bytes(range(0, 256, 2)), bytes(range(128, 256))
 _ONLY = bytes(range(0, 128, 2))

@@ -92,7 +92,7 @@ async def _complete_swap(disk: Disk, directory: str, base: int) -> None:
     logger.info("%s: completing an interrupted compaction of offsets %d to %d", directory, base, walk.next_offset)
     for suffix in (".log", *INDEXES):
         for old in offsets_of(names, suffix):
-            if base < old < walk.next_offset or (old == base and suffix == ".log"):  # indexes may be the new ones
+            if base < old < walk.next_offset or (old == base and suffix == ".log"):  # indexes may be new
                 disk.remove(f"{directory}/{old:020d}{suffix}")
     await disk.sync_directory(directory)
     for name in names:
