@@ -7,8 +7,10 @@ import click
 from pykbroker.cli.configs import configs
 from pykbroker.cli.dump_log import dump_log
 from pykbroker.cli.log_dirs import log_dirs
+from pykbroker.cli.producers import producers
 from pykbroker.cli.start import start
 from pykbroker.cli.topics import topics
+from pykbroker.cli.transactions import transactions
 from pykbroker.cli.wait import wait
 from pykbroker.core.version import VERSION
 
@@ -22,5 +24,5 @@ def pykbroker(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (start, wait, topics, configs, log_dirs, dump_log):
+for command in (start, wait, topics, configs, transactions, producers, log_dirs, dump_log):
     pykbroker.add_command(command)

@@ -1,4 +1,4 @@
-"""The types of options: an address, a listener's address, a topic with its number of partitions, a config."""
+"""The types of options: an address, a listener's address, a topic to create, a partition, a config."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pykbroker.core.new_topic import BROKER_DEFAULT, NewTopic
 
 DEFAULT_PORT = 9092
 TOPIC_FORM = "NAME[:PARTITIONS[:KEY=VALUE,...]]"
+PARTITION_FORM = "TOPIC[:PARTITION]"
+INT32_MAX = 2**31 - 1
 LISTENER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -89,3 +91,11 @@ def config(text: str, example: str = "num.partitions=3") -> tuple[str, str]:
     if not equals or not key.strip():
         raise click.BadParameter(f"{text!r} is not KEY=VALUE, such as {example}")
     return key.strip(), value.strip()
+
+
+def partition(text: str) -> tuple[str, int | None]:
+    """Parse the TOPIC[:PARTITION] of an argument. None stands for all partitions."""
+    name, colon, index = text.partition(":")
+    if not name or (colon and not (index.isascii() and index.isdigit() and int(index) <= INT32_MAX)):
+        raise click.BadParameter(f"{text!r} is not {PARTITION_FORM}, such as orders or orders:0")
+    return name, int(index) if colon else None

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from pykbroker.client.admin import TIMEOUT_MS, Admin, check, error_name, topic_of
+from pykbroker.client.brokers import Brokers
 from pykbroker.client.connection import BrokerConnection
 from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode
@@ -34,13 +35,11 @@ class Leaders:
     """
 
     def __init__(self, admin: Admin) -> None:
-        self._connection, self._connect = admin.connection, admin.connect
-        self._others: dict[int, BrokerConnection] = {}
+        self._connection, self._brokers = admin.connection, Brokers(admin)
 
     def close(self) -> None:
         """Close the connections that were opened to other brokers."""
-        for other in self._others.values():
-            other.close()
+        self._brokers.close()
 
     async def partitions(self, topic: str) -> dict[BrokerConnection, list[int]]:
         """Return the partitions of a topic, by the connection to their leader.
@@ -58,7 +57,7 @@ class Leaders:
                         ErrorCode.LEADER_NOT_AVAILABLE,
                         f"partition {part.partition_index} of '{topic}' has no leader (LEADER_NOT_AVAILABLE)",
                     )
-                leader = await self._leader(part.leader_id, addresses)
+                leader = await self._brokers.connection(*addresses[part.leader_id], alone=len(addresses) == 1)
                 found.setdefault(leader, []).append(part.partition_index)
         return found
 
@@ -102,13 +101,6 @@ class Leaders:
                     for part in answered.partitions
                 ]
         return sorted(results)
-
-    async def _leader(self, node_id: int, addresses: Mapping[int, tuple[str, int]]) -> BrokerConnection:
-        if len(addresses) == 1:
-            return self._connection
-        if node_id not in self._others:
-            self._others[node_id] = await self._connect(*addresses[node_id])
-        return self._others[node_id]
 
 
 def outcome(error_code: int) -> str:

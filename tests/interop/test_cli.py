@@ -11,9 +11,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import pytest
+from confluent_kafka import Producer
 from kafka import KafkaProducer
 
 from tools.broker_process import BrokerProcess
@@ -183,6 +185,32 @@ def test_a_peer_that_never_answers_is_named():
         ended = run("topics", "list", "-b", address)
     assert ended.returncode == 1
     assert f"{address} has not answered an ApiVersions request within 5 s: name the plaintext listener" in ended.stderr
+
+
+def test_an_open_transaction_and_its_producer_are_described(shared_broker):
+    there = ("--json", "--bootstrap", shared_broker.address)
+    assert run("topics", "create", "paid", *there[1:]).returncode == 0
+    producer = Producer({"bootstrap.servers": shared_broker.address, "transactional.id": "payer"})
+    producer.init_transactions(20)
+    producer.begin_transaction()
+    producer.produce("paid", b"value")
+    assert producer.flush(20) == 0
+    (listed,) = [each for each in printed("transactions", "list", *there) if each["transactional_id"] == "payer"]
+    assert listed["state"] == "Ongoing"
+    (described,) = printed("transactions", "describe", "payer", *there)
+    assert (described["producer_id"], described["partitions"]) == (listed["producer_id"], ["paid-0"])
+    (active,) = printed("producers", "describe", "paid:0", *there)
+    assert (active["producer_id"], active["transaction_start_offset"]) == (listed["producer_id"], 0)
+    producer.commit_transaction(20)
+    (described,) = printed("transactions", "describe", "payer", *there)
+    assert (described["state"] in ("PrepareCommit", "CompleteCommit"), described["transactional_id"]) == (True, "payer")
+
+
+def printed(*words: object) -> Any:
+    """Return the JSON document that a command prints."""
+    ended = run(*words)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
 
 
 def test_configs_and_sizes_are_printed(shared_broker):

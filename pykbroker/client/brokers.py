@@ -1,0 +1,36 @@
+"""The connections to all brokers of a cluster, for requests that each broker answers for itself."""
+
+from __future__ import annotations
+
+from pykbroker.client.admin import Admin
+from pykbroker.client.connection import BrokerConnection
+from wire.messages.metadata import MetadataRequest
+
+
+class Brokers:
+    """The brokers of one cluster. A broker that is the whole cluster uses the connection of `admin`."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._connection, self._connect = admin.connection, admin.connect
+        self._others: dict[tuple[str, int], BrokerConnection] = {}
+
+    async def connections(self) -> dict[int, BrokerConnection]:
+        """Return a connection to each broker, by node id. OSError, Disconnected: a broker does not answer."""
+        answer = await self._connection.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        return {
+            broker.node_id: await self.connection(broker.host, broker.port, alone=len(answer.brokers) == 1)
+            for broker in sorted(answer.brokers, key=lambda broker: broker.node_id)
+        }
+
+    async def connection(self, host: str, port: int, *, alone: bool) -> BrokerConnection:
+        """Return a connection to this broker. `alone`: the cluster has no other broker."""
+        if alone:
+            return self._connection
+        if (host, port) not in self._others:
+            self._others[host, port] = await self._connect(host, port)
+        return self._others[host, port]
+
+    def close(self) -> None:
+        """Close the connections that were opened to other brokers."""
+        for other in self._others.values():
+            other.close()

@@ -1,0 +1,16 @@
+"""A broker for the tests of commands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pykbroker.testing.running import running_broker
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[str]:
+    """Return the address of a broker that the tests of one file share."""
+    with running_broker(configs={"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}) as run:
+        yield run.bootstrap
