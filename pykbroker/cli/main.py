@@ -6,8 +6,10 @@ import click
 
 from pykbroker.cli.configs import configs
 from pykbroker.cli.dump_log import dump_log
+from pykbroker.cli.features import features
 from pykbroker.cli.log_dirs import log_dirs
 from pykbroker.cli.producers import producers
+from pykbroker.cli.quotas import quotas
 from pykbroker.cli.start import start
 from pykbroker.cli.topics import topics
 from pykbroker.cli.transactions import transactions
@@ -24,5 +26,5 @@ def pykbroker(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for command in (start, wait, topics, configs, transactions, producers, log_dirs, dump_log):
+for command in (start, wait, topics, configs, transactions, producers, features, quotas, log_dirs, dump_log):
     pykbroker.add_command(command)

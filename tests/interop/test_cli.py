@@ -206,6 +206,13 @@ def test_an_open_transaction_and_its_producer_are_described(shared_broker):
     assert (described["state"] in ("PrepareCommit", "CompleteCommit"), described["transactional_id"]) == (True, "payer")
 
 
+def test_features_and_quotas_are_described(shared_broker):
+    there = ("--json", "--bootstrap", shared_broker.address)
+    levels = {each["feature"]: each["finalized_version_level"] for each in printed("features", "describe", *there)}
+    assert levels["transaction.version"] == 2
+    assert printed("quotas", "describe", *there) == []
+
+
 def printed(*words: object) -> Any:
     """Return the JSON document that a command prints."""
     ended = run(*words)
