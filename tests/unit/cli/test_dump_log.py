@@ -181,3 +181,36 @@ def test_a_file_with_an_unknown_suffix_is_refused(tmp_path: Path) -> None:
     assert "known are .log .checkpoint .index" in result.stderr
     assert dump(tmp_path).exit_code == 2
     assert dump(tmp_path / "absent.log").exit_code == 2
+
+
+def test_the_segments_of_a_partition_directory_are_printed_in_the_order_of_their_offsets(
+    clean: Path, tmp_path: Path
+) -> None:
+    segments = sorted((clean / "rolls-0").glob("*.log"))
+    assert len(segments) > 1
+    result = dump(clean / "rolls-0")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout == dump(*segments).stdout
+    offsets = [int(first) for first in re.findall(r" offsets=(\d+)-", result.stdout)]
+    assert offsets == sorted(offsets)
+
+
+def test_records_in_the_directory_of_an_internal_topic_are_decoded(clean: Path) -> None:
+    assert ' TopicRecord {"name": "txn"' in dump("--deep", clean / "__cluster_metadata-0").stdout
+
+
+def test_a_damaged_segment_does_not_hide_the_segments_after_it(clean: Path, tmp_path: Path) -> None:
+    for segment in (clean / "rolls-0").glob("*.log"):
+        (tmp_path / segment.name).write_bytes(segment.read_bytes())
+    first, *others = sorted(tmp_path.iterdir())
+    first.write_bytes(first.read_bytes()[:-1])
+    result = dump(tmp_path)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"{first} is damaged at byte ")
+    assert all(f"{path}:\n" in result.stdout for path in others)
+
+
+def test_a_directory_without_segments_is_refused_before_anything_is_printed(clean: Path) -> None:
+    result = dump(clean / "rolls-0", clean)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"{clean} has no segments: name the directory of a partition, such as orders-0" in result.stderr
