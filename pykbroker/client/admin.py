@@ -1,33 +1,27 @@
-"""A small admin client for the command line and the test fixture."""
+"""A small admin client for the command line and the test fixture.
+
+Each method imports its own messages, because a command uses one or two of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.client.connection import BrokerConnection
 from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode
-from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
-from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from wire.messages.describe_configs import (
-    DescribeConfigsRequest,
-    DescribeConfigsResource,
-    DescribeConfigsResourceResult,
-)
-from wire.messages.describe_log_dirs import DescribeLogDirsRequest, DescribeLogDirsResult
-from wire.messages.incremental_alter_configs import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from wire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
+
+if TYPE_CHECKING:
+    from wire.messages.describe_configs import DescribeConfigsResourceResult
+    from wire.messages.describe_log_dirs import DescribeLogDirsResult
+    from wire.messages.incremental_alter_configs import AlterableConfig
 
 TIMEOUT_MS = 30_000
 DELETE_BY_NAME_VERSION_LAST = 5
@@ -75,6 +69,8 @@ class Admin:
 
         A value of -1 for `partitions` or `replicas` selects the broker's default.
         """
+        from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
         wanted = [CreatableTopicConfig(name=config, value=value) for config, value in configs.items()]
         topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=replicas, configs=wanted)
         request = CreateTopicsRequest(topics=[topic], timeout_ms=TIMEOUT_MS)
@@ -84,6 +80,8 @@ class Admin:
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic and its records."""
+        from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
         version = self.connection.newest_version(DeleteTopicsRequest.key)
         request = DeleteTopicsRequest(timeout_ms=TIMEOUT_MS)
         if version <= DELETE_BY_NAME_VERSION_LAST:
@@ -97,6 +95,8 @@ class Admin:
 
     async def create_partitions(self, name: str, count: int) -> None:
         """Raise the number of a topic's partitions to `count`."""
+        from wire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+
         request = CreatePartitionsRequest([CreatePartitionsTopic(name, count, None)], TIMEOUT_MS)
         for result in (await self.connection.ask(request)).results:
             check(result.error_code, result.error_message or f"Topic '{name}'")
@@ -106,6 +106,8 @@ class Admin:
 
         The broker name "" stands for the defaults of all brokers.
         """
+        from wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+
         resource = DescribeConfigsResource(resource_type=resource_type, resource_name=name, configuration_keys=None)
         answer = await self.connection.ask(DescribeConfigsRequest(resources=[resource]))
         for result in answer.results:
@@ -116,6 +118,8 @@ class Admin:
         self, resource_type: int, name: str, changes: Sequence[AlterableConfig], *, validate_only: bool = False
     ) -> None:
         """Make all of these config changes, or none if one is refused."""
+        from wire.messages.incremental_alter_configs import AlterConfigsResource, IncrementalAlterConfigsRequest
+
         resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=list(changes))
         request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=validate_only)
         answer = await self.connection.ask(request)
@@ -124,6 +128,8 @@ class Admin:
 
     async def log_dirs(self) -> list[DescribeLogDirsResult]:
         """Return the broker's log directories and their partitions. A failed log directory has an error code."""
+        from wire.messages.describe_log_dirs import DescribeLogDirsRequest
+
         answer = await self.connection.ask(DescribeLogDirsRequest(topics=None))
         check(answer.error_code, None)
         return answer.results

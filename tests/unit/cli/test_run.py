@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Awaitable, Callable
@@ -216,3 +217,28 @@ def test_the_command_without_arguments_prints_its_help() -> None:
     assert result.exit_code == 0
     assert "start" in result.stdout
     assert isinstance(command, click.Group)
+
+
+def test_a_command_does_not_import_the_modules_of_other_commands() -> None:
+    program = "import sys, pykbroker.cli.main as main; main.pykbroker(['topics', '--help'], standalone_mode=False);"
+    program += "print(*(name for name in sys.modules if name.startswith('pykbroker.cli.') or name in ('trio', 'rich')))"
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    imported = set(ended.stdout.splitlines()[-1].split())
+    assert "pykbroker.cli.topics" in imported
+    assert imported.isdisjoint(
+        {"trio", "rich", "pykbroker.cli.start", "pykbroker.cli.configs", "pykbroker.cli.dump_log"}
+    )
+
+
+def test_every_command_is_in_the_help_with_a_sentence() -> None:
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found is not None
+        assert (found.name, bool(found.get_short_help_str())) == (name, True)
+
+
+def test_an_unknown_command_ends_with_exit_code_2() -> None:
+    result = CliRunner().invoke(command, ["topcis"])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "No such command 'topcis'" in result.stderr
