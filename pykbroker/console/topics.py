@@ -39,8 +39,7 @@ TRAFFIC: tuple[tuple[str, str, Callable[[TopicTraffic], int]], ...] = (
     (
         "failedproducerequests",
         "Batches that the broker refused with an error that Kafka counts as unexpected, by topic; the series"
-        " without a topic counts all",
-        " topics, including deleted ones",
+        " without a topic counts all topics, including deleted ones",
         lambda traffic: traffic.appends_failed,
     ),
     (
@@ -52,8 +51,7 @@ TRAFFIC: tuple[tuple[str, str, Callable[[TopicTraffic], int]], ...] = (
     (
         "failedfetchrequests",
         "Reads of a partition that failed with an error that Kafka counts as unexpected, by topic; the"
-        " series without a topic",
-        " counts all topics, including deleted ones",
+        " series without a topic counts all topics, including deleted ones",
         lambda traffic: traffic.fetches_failed,
     ),
 )
