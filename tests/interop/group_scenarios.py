@@ -112,7 +112,6 @@ class KillableMember:
 
 def obey(pipe: Connection, member_type: type[Member], bootstrap: str, topic: str, group: str) -> None:
     """Call the methods that the other end of the pipe names; return each result or error through the pipe."""
-    """Call the methods that the other end of the pipe names. Send back each result or error."""
     member = member_type(bootstrap, topic, group, None, DYING_SESSION_MS)
     while True:
         try:

@@ -31,10 +31,10 @@ def context(version: int) -> RequestContext:
 
 
 def work_of(answer: Any) -> Any:
-    """Return the coroutine or steps of a `Later`, or any other answer itself."""
+    """Return the coroutine or steps of a response that is not ready, or else the response itself."""
     return answer.work if isinstance(answer, Later) else answer
 
 
 def gone_through(answer: Any) -> Any:
-    """Return the handler's response; run the steps of a `Later` first."""
+    """Return the handler's response, after running its steps if it is not ready at once."""
     return finish(resolve(answer)) if isinstance(answer, Later) else answer

@@ -1,4 +1,4 @@
-"""Tests of `pykbroker log-dirs`, which asks a fake admin client or reads the log directories itself."""
+"""Tests of `pykbroker log-dirs`, with a fake admin client, or on log directories without a broker."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ async def test_a_partition_that_fences_the_marker_of_an_old_epoch_is_not_retried
         assert await coordinators.state() is TransactionState.COMPLETE_ABORT
 
 
-async def test_a_transaction_decided_before_a_restart_gets_its_markers_after_it(autojump_clock: object) -> None:
+async def test_a_transaction_prepared_before_a_restart_gets_its_markers_after_it(autojump_clock: object) -> None:
     log = MemoryLog()
     async with hosting(log, writing=False) as coordinators:
         producer = await coordinators.begin(("a", 0))

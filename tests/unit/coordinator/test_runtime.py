@@ -401,7 +401,7 @@ async def test_loading_is_retried_after_the_log_could_not_be_read(autojump_clock
 
 
 class Faulty(GroupMachine):
-    """A group state machine that raises an unexpected error in each tick and for one kind of request."""
+    """A group state machine that raises an unexpected error in its timers and for one kind of request."""
 
     def tick(self, now: Now) -> Any:
         raise ZeroDivisionError

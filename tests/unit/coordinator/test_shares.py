@@ -255,7 +255,7 @@ async def test_timers_still_run_after_a_large_request_that_arrives_before_the_co
         nursery.cancel_scope.cancel()
 
 
-async def test_a_tick_that_waited_until_the_coordinator_was_lost_is_dropped(autojump_clock: object) -> None:
+async def test_a_timer_that_waited_until_the_coordinator_was_lost_does_not_run(autojump_clock: object) -> None:
     log = MemoryLog()
     async with hosting(log) as runtime:
         await commit(runtime, 1).wait()

@@ -227,8 +227,8 @@ def test_a_large_frame_starts_with_a_smaller_buffer_if_memory_is_scarce() -> Non
 
 
 def test_a_connection_makes_progress_when_its_peer_takes_bytes_and_not_when_replies_are_queued() -> None:
-    """`moved_at` decides which connections are idle, so queueing a reply for a peer that takes none
-    must not change it.
+    """`moved_at` determines which connections are idle, so queueing a reply that the peer does not take must not change
+    it.
     """
     ticks = Ticks(step=0)
     connection = Rig(NoTasks(), ECHO, ticks=ticks).connection

@@ -65,7 +65,7 @@ def end(log: Log, producer_id: int, *, commit: bool) -> None:
 
 
 async def unpaced(_bytes: int) -> None:
-    """Let other tasks run; do not limit the rate."""
+    """Yield to other tasks without limiting the rate of compaction."""
     await trio.lowlevel.checkpoint()
 
 

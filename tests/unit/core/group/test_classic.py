@@ -347,7 +347,6 @@ def test_a_protocol_that_a_member_lists_twice_has_one_vote() -> None:
 
 def waiting(harness: GroupHarness, member: Any, ms: int) -> None:
     """Let time pass while a static member sends heartbeats but does not rejoin."""
-    """Let time pass while a static member sends heartbeats but does not rejoin."""
     for _ in range(ms // (SESSION_MS - 1) + 1):
         harness.wait(SESSION_MS - 1)
         harness.beat(member, "i")

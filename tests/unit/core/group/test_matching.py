@@ -100,7 +100,7 @@ def test_the_first_heartbeat_assigns_the_matches_of_a_fast_pattern(steps: list[i
     assert len(harness.has["a"]) == 1000
     assert len(steps) == 1
     assert harness.machine.deadline_ms <= harness.now_ms, (
-        "a tick is due at once, to drop the matches if the group was not stored"
+        "a timer is due at once, to drop the matches if the group was not stored"
     )
     harness.wait(0)
     assert harness.machine.deadline_ms > harness.now_ms

@@ -255,7 +255,7 @@ def fits(request: Any, version: int, answer: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_every_request_is_answered_once_and_the_records_define_the_state(seed: int) -> None:
+def test_every_request_is_answered_once_and_replaying_the_records_gives_the_same_groups(seed: int) -> None:
     odd = RequestGenerator(seed)
     harness = ConsumerGroupHarness(
         topics(t=4, u=2),

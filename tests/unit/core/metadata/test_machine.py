@@ -170,7 +170,7 @@ def test_a_broker_registration_may_write_any_number_of_records() -> None:
     assert len(harness.decided) == RECORDS_MAX + 9 + 2
 
 
-def test_a_tick_of_the_controller_writes_no_records() -> None:
+def test_the_controllers_timer_writes_no_records() -> None:
     harness = ControllerHarness().open(1)
     assert harness.machine.deadline_ms == inf
     assert harness.machine.tick(Now(1e12, 0)) == Outcome()

@@ -69,7 +69,7 @@ def test_a_client_may_push_once_with_the_terminating_flag_at_any_time(wrong: int
     assert pushed(client, 3, terminating=True) == pushed(client, 4) == ErrorCode.INVALID_REQUEST
 
 
-def test_changed_subscriptions_forget_all_clients():
+def test_only_a_change_of_subscriptions_gives_clients_a_new_subscription_id():
     known, who = TelemetryClients(), properties(A, "x", "127.0.0.1", 1000)
     first = known.client(A, who, ConfigsImage())
     unlike = ConfigsImage({(ConfigResource.TOPIC, "t"): {"retention.ms": "1"}})

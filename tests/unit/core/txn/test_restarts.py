@@ -69,7 +69,7 @@ def check_progress(before: Transaction, after: Transaction) -> None:
 
 
 def finish(harness: TransactionsHarness) -> None:
-    """Check that the marker writer gets a transaction if and only if it is decided and incomplete."""
+    """Check that the marker writer gets exactly the prepared transactions whose markers are incomplete."""
     writer = object()
     harness.await_markers(writer)
     assert (writer in harness.replies) is (harness.known.state in PREPARED)

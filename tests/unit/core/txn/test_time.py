@@ -1,4 +1,4 @@
-"""Tests of transaction timeouts, expired transactional ids, and decided transactions for the marker writer."""
+"""Tests of transaction timeouts, expired transactional ids, and prepared transactions for the marker writer."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_expired_transactional_ids_are_removed_in_several_steps(monkeypatch: pyt
     assert lengths == [2, 2, 1]
 
 
-def test_the_marker_writer_receives_each_decided_transaction() -> None:
+def test_the_marker_writer_receives_each_prepared_transaction() -> None:
     harness = TransactionsHarness()
     harness.init()
     harness.add(ORDERS)
@@ -123,7 +123,7 @@ def test_the_marker_writer_receives_each_decided_transaction() -> None:
     assert harness.replies.pop("writer") == Markers((harness.known,))
 
 
-def test_a_decided_transaction_is_kept_until_the_marker_writer_asks() -> None:
+def test_a_prepared_transaction_is_kept_until_the_marker_writer_asks() -> None:
     harness = TransactionsHarness()
     harness.init()
     harness.add(ORDERS)

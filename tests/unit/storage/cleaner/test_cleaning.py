@@ -205,7 +205,7 @@ async def test_compaction_stops_if_its_log_is_truncated_meanwhile(disk: SystemDi
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
-async def test_a_batch_larger_than_a_piece_is_compacted(disk: SystemDisk, codec: Codec) -> None:
+async def test_a_batch_larger_than_the_read_size_of_compaction_is_compacted(disk: SystemDisk, codec: Codec) -> None:
     log = await filled(disk, 1)
     await replace(log, segment_bytes=3_000_000)
     values = [Random(number).randbytes(1_000_000) for number in range(4)]

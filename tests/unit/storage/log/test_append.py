@@ -225,7 +225,9 @@ async def test_records_of_the_future_are_refused_whatever_the_batch_header_says(
         log.append(lying, 0, NOW)
 
 
-async def test_a_decompression_bomb_is_refused_and_long_work_runs_off_the_event_loop(disk: SystemDisk) -> None:
+async def test_a_decompression_bomb_is_refused_and_large_batches_are_opened_off_the_event_loop(
+    disk: SystemDisk,
+) -> None:
     log = await open_log(disk, LogConfig(max_message_bytes=2_000_000))
     bomb = batch(bytes(16 * 2_000_000), codec=Codec.ZSTD)
     assert log.needs_off_loop(bomb)

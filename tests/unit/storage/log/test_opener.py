@@ -1,4 +1,4 @@
-"""Tests of the opener, which decompresses the batches of all logs a few at a time, in the order of the calls."""
+"""Tests of the opener: it decompresses the batches of all logs, a few at a time, in the order of the calls."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def packing(codec: str) -> LogConfig:
 
 
 @pytest.mark.parametrize("codec", PACKED)
-def test_a_batch_that_may_decompress_to_many_bytes_is_long_work(codec: Codec) -> None:
+def test_a_batch_that_may_decompress_to_many_bytes_needs_a_thread(codec: Codec) -> None:
     bomb = batch(bytes(2 << 20), codec=codec)
     assert is_long_work(bomb, LOOKING)
     assert is_long_work(bomb, packing("lz4" if codec is Codec.ZSTD else "zstd"))
@@ -48,7 +48,7 @@ def test_a_batch_that_may_decompress_to_many_bytes_is_long_work(codec: Codec) ->
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, *PACKED])
-def test_a_batch_that_stays_small_is_not_long_work(codec: Codec) -> None:
+def test_a_batch_that_stays_small_needs_no_thread(codec: Codec) -> None:
     small = batch(*[b"value"] * 100, codec=codec)
     assert not is_long_work(small, LOOKING)
     assert not is_long_work(small, packing("gzip"))
@@ -56,7 +56,9 @@ def test_a_batch_that_stays_small_is_not_long_work(codec: Codec) -> None:
 
 @pytest.mark.parametrize(("over", "is_long"), [(-1, False), (0, False), (1, True)])
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.SNAPPY, Codec.GZIP])
-def test_whether_a_batch_is_long_work_depends_on_its_decompressed_size(codec: Codec, over: int, is_long: bool) -> None:
+def test_whether_a_batch_needs_a_thread_depends_on_its_decompressed_size(
+    codec: Codec, over: int, is_long: bool
+) -> None:
     bytes_max = WALKED_AT_ONCE_BYTES_MAX // (GZIP_COST if codec is Codec.GZIP else 1)
     data = holding(bytes_max + over, codec)
     assert is_long_work(data, LOOKING) is is_long
@@ -65,19 +67,19 @@ def test_whether_a_batch_is_long_work_depends_on_its_decompressed_size(codec: Co
 
 
 @pytest.mark.parametrize(("over", "is_long"), [(-1, False), (0, False), (1, True)])
-def test_validating_each_of_many_records_is_long_work(over: int, is_long: bool) -> None:
+def test_validating_each_of_many_records_needs_a_thread(over: int, is_long: bool) -> None:
     many = batch(*[b""] * (WALKED_AT_ONCE_RECORDS_MAX + over), codec=Codec.LZ4)
     assert is_long_work(many, LOOKING) is is_long
     assert not is_long_work(many, packing("lz4"))
 
 
 @pytest.mark.parametrize(("over", "is_long"), [(-1, False), (0, False), (1, True)])
-def test_recompressing_a_large_batch_is_long_work(over: int, is_long: bool) -> None:
+def test_recompressing_a_large_batch_needs_a_thread(over: int, is_long: bool) -> None:
     size = PACKED_AT_ONCE_BYTES_MAX - len(batch(bytes(60_000))) + 60_000 + over
     assert is_long_work(batch(bytes(size)), packing("gzip")) is is_long
 
 
-def test_a_gzip_batch_that_is_larger_than_it_claims_becomes_long_work() -> None:
+def test_a_gzip_batch_that_is_larger_than_it_claims_needs_a_thread_after_all() -> None:
     stream = zlib.compress(bytes(WALKED_AT_ONCE_BYTES_MAX + 1), 9, 31) + zlib.compress(b"", 9, 31)
     lying = sealed(Batch.read(batch(codec=Codec.GZIP)), stream)
     assert not is_long_work(lying, LOOKING)
@@ -88,7 +90,7 @@ def test_a_gzip_batch_that_is_larger_than_it_claims_becomes_long_work() -> None:
 
 
 @pytest.mark.parametrize(("over", "is_long"), [(-1, False), (0, False), (1, True)])
-def test_a_batch_with_many_headers_becomes_long_work(over: int, is_long: bool) -> None:
+def test_a_batch_with_many_headers_needs_a_thread_after_all(over: int, is_long: bool) -> None:
     builder = BatchBuilder()
     builder.append(b"key", b"value", (("name", None),) * (WALKED_AT_ONCE_RECORDS_MAX + over), NOW)
     whole = Batch.read(builder.build())
@@ -102,7 +104,7 @@ def test_a_batch_with_many_headers_becomes_long_work(over: int, is_long: bool) -
 
 
 @pytest.mark.parametrize("codec", PACKED[1:])
-def test_a_batch_that_does_not_parse_is_not_long_work(codec: Codec) -> None:
+def test_a_batch_that_does_not_parse_needs_no_thread(codec: Codec) -> None:
     whole = batch(codec=codec)
     bad = sealed(structs.replace(Batch.read(whole), last_offset_delta=0), b"\xff garbage")
     for data in (bad, whole[:-1], whole[:HEADER_BYTES], whole[: HEADER_BYTES - 1], b""):

@@ -1,4 +1,4 @@
-"""Tests of the pure parts of the storage: indexes, verified ranges, the tail, checkpoints, and directory names."""
+"""Tests of the pure parts of the storage: indexes, verified ranges, batches kept in memory, checkpoints and names."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_adjacent_verified_ranges_are_joined(added: list[tuple[int, int]], start
     st.integers(0, 90),
     st.booleans(),
 )
-def test_the_tail_finds_batches_like_a_plain_list(
+def test_the_newest_batches_in_memory_are_found_like_in_a_plain_list(
     batches: list[tuple[int, int, bool]], at: int, bytes_max: int, upper: int, one: bool
 ) -> None:
     """The model is a list of (first offset, next offset, bytes)."""
@@ -135,8 +135,8 @@ def test_the_tail_finds_batches_like_a_plain_list(
 
 
 @given(st.lists(st.integers(1, KEEP_BYTES_MAX), min_size=1, max_size=10), st.integers(1, 1500))
-def test_the_tail_limits_the_bytes_that_it_keeps(sizes: list[int], count: int) -> None:
-    """The tail keeps the bytes of the newest batches, and only the positions of older batches."""
+def test_the_size_of_the_newest_batches_in_memory_is_limited(sizes: list[int], count: int) -> None:
+    """The bytes of the newest batches are kept, and only the positions of older batches."""
     tail, position, places = Tail(), 0, []
     for number in range(count):
         size = sizes[number % len(sizes)]
