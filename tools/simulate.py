@@ -85,7 +85,7 @@ def run(
     as_json: bool,
 ) -> None:
     """Run a broker and its clients."""
-    show_log(wanted=log)
+    show_log(enabled=log)
     workloads = tuple(WORKLOADS) if workload == ALL else (workload,)
     plan, bad = Plan(seconds, kinds(faults), fsync, producers, consumers, compacted, workloads), 0
     for each in range(seed, seed + runs):
@@ -148,7 +148,7 @@ def description(seed: int, report: Report, digest: str, wall_s: float) -> str:
 @main.command()
 @click.option("--seed", default=1, show_default=True, help="The seed of the first workload.")
 @click.option(
-    "--count", "wanted", default=20_000, show_default=True, help="The minimum number of crashes to recover from."
+    "--count", "crashes_min", default=20_000, show_default=True, help="The minimum number of crashes to recover from."
 )
 @click.option("--million", is_flag=True, help="The same as --count 1000000.")
 @click.option("--steps", default=200, show_default=True, help="The number of steps of each workload.")
@@ -157,15 +157,22 @@ def description(seed: int, report: Report, digest: str, wall_s: float) -> str:
 @click.option("--ending", type=int)
 @click.option("--log", is_flag=True, help="Show the log of recovery.")
 def crash_points(
-    seed: int, wanted: int, million: bool, steps: int, endings: int, point: int | None, ending: int | None, log: bool
+    seed: int,
+    crashes_min: int,
+    million: bool,
+    steps: int,
+    endings: int,
+    point: int | None,
+    ending: int | None,
+    log: bool,
 ) -> None:
     """Crash a log at every point of recorded workloads, and recover it."""
-    show_log(wanted=log)
+    show_log(enabled=log)
     if point is not None and ending is not None:
         trio.run(one_ending, seed, steps, point, ending)
         print("the log was recovered")
     else:
-        sys.exit(trio.run(many_endings, seed, MILLION if million else wanted, steps, endings))
+        sys.exit(trio.run(many_endings, seed, MILLION if million else crashes_min, steps, endings))
 
 
 async def one_ending(seed: int, steps: int, point: int, number: int) -> None:
@@ -174,7 +181,7 @@ async def one_ending(seed: int, steps: int, point: int, number: int) -> None:
     await check_ending(seed, life.recording.ending(point, number, seed))
 
 
-async def many_endings(seed: int, wanted: int, steps: int, per_point: int) -> int:
+async def many_endings(seed: int, crashes_min: int, steps: int, per_point: int) -> int:
     """Run workloads until enough crashes were simulated; return the exit code."""
     checked, began_s = 0, now_s()
     for each in count(seed):
@@ -189,14 +196,14 @@ async def many_endings(seed: int, wanted: int, steps: int, per_point: int) -> in
             )
             return 1
         print(f"seed {each}: {checked} crashes recovered, {checked / (now_s() - began_s):.0f} a second", flush=True)
-        if checked >= wanted:
+        if checked >= crashes_min:
             return 0
     return 0
 
 
-def show_log(*, wanted: bool) -> None:
+def show_log(*, enabled: bool) -> None:
     """Write the broker's log to stderr, or discard it."""
-    if wanted:
+    if enabled:
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s %(message)s")
     else:
         logging.getLogger("pykbroker").addHandler(logging.NullHandler())

@@ -49,7 +49,7 @@ def fetch() -> None:
     ivy_settings = IVY.parent / "central-alone.xml"
     ivy_settings.parent.mkdir(parents=True, exist_ok=True)
     ivy_settings.write_text(CENTRAL_ALONE)
-    said = ""
+    output = ""
     for arguments in ((), (str(ivy_settings),)):
         command = [sys.executable, "-m", "tools.spark_session", *arguments]
         run = subprocess.run(
@@ -57,8 +57,8 @@ def fetch() -> None:
         )
         if run.returncode == 0:
             return
-        said = run.stderr
-    raise NoConnector(f"Spark's Kafka connector could not be fetched:\n{said[-2000:]}")
+        output = run.stderr
+    raise NoConnector(f"Spark's Kafka connector could not be fetched:\n{output[-2000:]}")
 
 
 def open_session(ivy_settings: str = "") -> SparkSession:

@@ -20,7 +20,7 @@ from tools.broker_process import PYKBROKER, BrokerProcess
 JAVA_VERSION_MIN = 17
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-"""Brokers would inherit the ignored SIGINT of tests that a script runs in the background."""
+"""A shell starts background processes with SIGINT ignored, and brokers would inherit that from such a test run."""
 
 
 @pytest.fixture

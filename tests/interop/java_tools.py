@@ -75,5 +75,5 @@ def agree(lines: list[str], output: list[str]) -> bool:
         return not output
     if lines[0] == "…":
         return any(agree(lines[1:], output[skipped:]) for skipped in range(len(output)))
-    wanted = re.escape(lines[0]).replace("…", ".*")
-    return bool(output) and re.fullmatch(wanted, output[0]) is not None and agree(lines[1:], output[1:])
+    pattern = re.escape(lines[0]).replace("…", ".*")
+    return bool(output) and re.fullmatch(pattern, output[0]) is not None and agree(lines[1:], output[1:])

@@ -202,6 +202,6 @@ def test_a_volume_of_another_user_is_refused_with_one_sentence(run, tmp_path: Pa
     tmp_path.chmod(0o755)
     container = run(KAFKA_LISTENERS="PLAINTEXT://127.0.0.1:0", KAFKA_LOG_DIRS=str(tmp_path))
     assert container.process.wait(SECONDS_MAX) == 1
-    said = container.stderr.read_text()
-    assert f"the user 1000 cannot write the data directory {tmp_path}" in said
-    assert "Traceback" not in said
+    output = container.stderr.read_text()
+    assert f"the user 1000 cannot write the data directory {tmp_path}" in output
+    assert "Traceback" not in output

@@ -242,7 +242,7 @@ def check(broker: BrokerProcess, library: Callable[..., Client], records: int, k
     copy is exact.
     """
     source, target = new_topic(broker.address), new_topic(broker.address)
-    wanted = fill(broker.address, source, records)
+    sent = fill(broker.address, source, records)
     copy(
         broker,
         [partial(library, broker.address, source, target, f"{target}-{number}") for number in range(2)],
@@ -250,7 +250,7 @@ def check(broker: BrokerProcess, library: Callable[..., Client], records: int, k
         kills,
         seed,
     )
-    assert [read(broker.address, target, index) for index in range(PARTITIONS)] == wanted
+    assert [read(broker.address, target, index) for index in range(PARTITIONS)] == sent
 
 
 CLASSIC = {"session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": 200}

@@ -123,8 +123,10 @@ def test_clients_in_another_network_namespace_use_the_listener_that_they_can_rea
     broker = start_broker("--memory", "--listen", f"EXTERNAL={BROKER_HOST}:0", "--topic", "a:1")
     external = listeners(broker)["EXTERNAL"]
     client = ["ip", "netns", "exec", namespace, sys.executable, "-c", SEND_AND_READ, external, "a"]
-    values, told = json.loads(subprocess.run(client, check=True, capture_output=True, text=True, timeout=60).stdout)
+    values, advertised = json.loads(
+        subprocess.run(client, check=True, capture_output=True, text=True, timeout=60).stdout
+    )
     assert values == ["from elsewhere"]
-    assert told == [[BROKER_HOST, int(external.rpartition(":")[2])]]
+    assert advertised == [[BROKER_HOST, int(external.rpartition(":")[2])]]
     assert brokers(broker.address) == [("127.0.0.1", broker.port)]
     exchange(broker.address, broker.address, "a2")

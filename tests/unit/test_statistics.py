@@ -78,11 +78,11 @@ async def test_partitions_of_a_failed_directory_are_offline(tmp_path: Path, monk
     asked: list[LogDirectory] = []
     tell = LogDirectory.statistics
 
-    def told(directory: LogDirectory) -> Steps[DirectoryStatistics]:
+    def recorded_statistics(directory: LogDirectory) -> Steps[DirectoryStatistics]:
         asked.append(directory)
         return tell(directory)
 
-    monkeypatch.setattr(LogDirectory, "statistics", told)
+    monkeypatch.setattr(LogDirectory, "statistics", recorded_statistics)
     async with serving(tmp_path, topics=(("a", 2),)) as local_broker:
         statistics(local_broker)
         asked[0].fail(OSError(5, "I/O error"))

@@ -36,7 +36,7 @@ def describe_log_dirs() -> bytes:
     return frame(35, 1, struct.pack(">i", -1))
 
 
-def places(reply: bytes, wanted: str) -> dict[int, str]:
+def places(reply: bytes, name: str) -> dict[int, str]:
     """Map each partition in a response to `describe_log_dirs` to its log directory, without future replicas."""
     found: dict[int, str] = {}
     (dirs,), position = struct.unpack_from(">i", reply, 8), 12
@@ -48,7 +48,7 @@ def places(reply: bytes, wanted: str) -> dict[int, str]:
             (partitions,) = struct.unpack_from(">i", reply, position)
             end = position + 4 + 21 * partitions
             for index, _, _, is_copy in struct.iter_unpack(">iqq?", reply[position + 4 : end]):
-                if topic == wanted and not is_copy:
+                if topic == name and not is_copy:
                     found[index] = path
             position = end
     return found

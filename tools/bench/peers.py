@@ -182,9 +182,9 @@ def prepare_kafka(directory: Path, port: int, names: Sequence[str] = ("data",)) 
         shutil.rmtree(directory / name, ignore_errors=True)
     cluster_id = "YmVuY2gtYmVuY2gtYmVuYw"
     command = java("kafka.tools.StorageTool", "format", "--standalone", "-t", cluster_id, "-c", str(properties))
-    said = subprocess.run(command, check=False, capture_output=True, text=True)
-    if said.returncode:
-        raise RuntimeError(f"Kafka's directory could not be formatted:\n{said.stdout}{said.stderr}")
+    completed = subprocess.run(command, check=False, capture_output=True, text=True)
+    if completed.returncode:
+        raise RuntimeError(f"Kafka's directory could not be formatted:\n{completed.stdout}{completed.stderr}")
 
 
 def prepare_nothing(directory: Path, port: int) -> None:

@@ -139,17 +139,17 @@ def costs(frame: bytes) -> bool:
         _, request = decode_request(frame)
     except DecodeError:
         return False
-    wanted: list[int] = []
+    counts: list[int] = []
     match request:
         case CreateTopicsRequest():
-            wanted = [topic.num_partitions for topic in request.topics]
+            counts = [topic.num_partitions for topic in request.topics]
         case CreatePartitionsRequest():
-            wanted = [PARTITIONS_MAX if topic.name in COORDINATED else topic.count for topic in request.topics]
+            counts = [PARTITIONS_MAX if topic.name in COORDINATED else topic.count for topic in request.topics]
         case DeleteTopicsRequest():
             return bool(COORDINATED & {*request.topic_names, *(topic.name for topic in request.topics)})
         case UnregisterBrokerRequest():
             return request.broker_id == OWN_ID
-    return any(PARTITIONS_CHEAP < count <= PARTITIONS_MAX for count in wanted)
+    return any(PARTITIONS_CHEAP < count <= PARTITIONS_MAX for count in counts)
 
 
 def frames(data: bytes) -> list[bytes]:

@@ -88,7 +88,7 @@ def test_alter_sends_all_changes_in_one_request(admin: FakeAdmin) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["alter", "topic", "a", "--set", "retention.m=5"], "no topic config retention.m; did you mean retention.ms?"),
         (["alter", "broker", "1", "--append", "xyzzy=5"], "no broker config xyzzy"),
@@ -101,8 +101,8 @@ def test_alter_sends_all_changes_in_one_request(admin: FakeAdmin) -> None:
     ],
 )
 def test_an_invalid_command_line_sends_no_request_and_explains_the_error(
-    admin: FakeAdmin, words: list[str], said: str
+    admin: FakeAdmin, words: list[str], message: str
 ) -> None:
     result = run(*words)
     assert (result.exit_code, result.stdout, admin.asked) == (2, "", [])
-    assert said in result.stderr
+    assert message in result.stderr

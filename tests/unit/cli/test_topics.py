@@ -103,7 +103,7 @@ def test_topics_are_described_as_json(admin: FakeAdmin) -> None:
     ]
 
 
-def test_topics_that_exist_are_described_although_another_does_not(admin: FakeAdmin) -> None:
+def test_existing_topics_are_described_even_if_another_topic_does_not_exist(admin: FakeAdmin) -> None:
     result = CliRunner().invoke(command, ["topics", "describe", "nope", "orders"])
     assert result.exit_code == 1
     assert result.stdout.startswith("orders\nPARTITION")

@@ -78,11 +78,13 @@ def test_a_pattern_matches_whole_names_as_in_python() -> None:
 
 def test_patterns_are_accepted_refused_and_matched_as_by_kafka() -> None:
     table = json.loads(KAFKA.read_text())
-    for pattern, said in table["patterns"].items():
-        if isinstance(said, str):
-            assert why_not(pattern) == f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {said}."
+    for pattern, expected in table["patterns"].items():
+        if isinstance(expected, str):
+            assert (
+                why_not(pattern) == f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {expected}."
+            )
         else:
-            assert compiled(pattern).matching(table["names"]) == said, pattern
+            assert compiled(pattern).matching(table["names"]) == expected, pattern
 
 
 @pytest.mark.parametrize(

@@ -63,9 +63,9 @@ async def held(client: Client) -> Held:
     }
 
 
-async def until(client: Client, wanted: Held) -> None:
+async def until(client: Client, expected: Held) -> None:
     with trio.fail_after(10):
-        while await held(client) != wanted:
+        while await held(client) != expected:
             await trio.lowlevel.checkpoint()
 
 

@@ -41,9 +41,9 @@ expect = membership.expect  # type: ignore[attr-defined]
 
 
 async def only_the_first_heartbeat_renews_a_session(simulation: Simulation) -> list[str]:
-    def once(shard, group_id, member_id, said, step):
+    def once(shard, group_id, member_id, value, step):
         if shard.timers.get(Due(CONSUMER_SESSION, group_id, member_id)) == inf:
-            expect(shard, group_id, member_id, said, step)
+            expect(shard, group_id, member_id, value, step)
 
     membership.expect = once  # type: ignore[attr-defined]
     return await found(simulation, "groups")

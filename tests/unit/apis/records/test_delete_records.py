@@ -18,11 +18,11 @@ from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest,
 EARLIEST = -2
 
 
-def deleting(*wanted: tuple[str, int, int]) -> DeleteRecordsRequest:
+def deleting(*records: tuple[str, int, int]) -> DeleteRecordsRequest:
     """Return a request to delete the records of each (topic, partition) before the offset."""
     return DeleteRecordsRequest(
         timeout_ms=1000,
-        topics=[DeleteRecordsTopic(topic, [DeleteRecordsPartition(index, offset)]) for topic, index, offset in wanted],
+        topics=[DeleteRecordsTopic(topic, [DeleteRecordsPartition(index, offset)]) for topic, index, offset in records],
     )
 
 

@@ -24,8 +24,8 @@ IDS = [f"{number:05}{'ab' * 100}" for number in range(100)] + ["x" * 32_767]
 class KnownTransactions:
     """A double of `TransactionRequests` with only the methods that ListTransactions calls."""
 
-    async def listed(self, wanted: Callable[[Transaction], bool]) -> list[Transaction]:
-        return [one for one in (Transaction(name, 7, 1000) for name in IDS) if wanted(one)]
+    async def listed(self, predicate: Callable[[Transaction], bool]) -> list[Transaction]:
+        return [one for one in (Transaction(name, 7, 1000) for name in IDS) if predicate(one)]
 
 
 class CountingOffLoop:

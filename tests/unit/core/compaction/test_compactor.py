@@ -185,7 +185,7 @@ def test_a_control_batch_of_an_unknown_type_stays() -> None:
     assert [one.base_offset for one in log.batches()] == [1, 3]
 
 
-def test_the_last_marker_of_an_active_producer_stays_for_its_epoch() -> None:
+def test_the_last_marker_of_an_active_producer_stays_to_preserve_its_epoch() -> None:
     log = CompactedLog()
     log.mark(7, commit=True, epoch=4)
     log.put((B, b"2"))
@@ -206,9 +206,9 @@ def test_compaction_stops_at_a_corrupt_batch() -> None:
     ask(compactor, Begin(0, 2, NOW, 0, 10, []), None)
     ask(compactor, SegmentGroup({}), None)
     for request, answer in ((Note, Noted), (Compact, Compacted)):
-        said = ask(compactor, request(bytes(damaged)), answer)
-        assert said.taken == good
-        assert "offset 1" in said.damage
+        result = ask(compactor, request(bytes(damaged)), answer)
+        assert result.taken == good
+        assert "offset 1" in result.damage
         assert ask(compactor, request(log.data[: good - 1]), answer).taken == 0
 
 

@@ -39,9 +39,9 @@ SCOPES: list[tuple[dict[str, Any], ConfigTable]] = [
 
 def as_kafka_says(row: Row, scope: dict[str, Any]) -> dict[str, Any]:
     """Return a row of the table in the form of Kafka's definitions, without properties that Kafka omits."""
-    said = scope[row.name]
-    words: dict[str, Any] = {"type": row.type.name, "importance": said["importance"]}
-    if said.get("required"):
+    definition = scope[row.name]
+    words: dict[str, Any] = {"type": row.type.name, "importance": definition["importance"]}
+    if definition.get("required"):
         words["required"] = row.name in FILL_IN
     else:
         words["default"] = list(row.default) if isinstance(row.default, tuple) else row.default
@@ -49,7 +49,7 @@ def as_kafka_says(row: Row, scope: dict[str, Any]) -> dict[str, Any]:
         words["valid"] = str(row.valid)
     if row.internal:
         words["internal"] = True
-    if "updateMode" in said:
+    if "updateMode" in definition:
         words["updateMode"] = row.update.value
     return words
 

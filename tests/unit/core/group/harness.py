@@ -56,8 +56,8 @@ class GroupHarness:
         token = object() if token is None else token
         asked = ClientRequest(request, version, client, "/127.0.0.1") if hasattr(type(request), "key") else request
         try:
-            said = self.machine.handle(asked, token, Now(self.now_ms, self.wall_ms))
-            self._do(said if isinstance(said, Outcome) else finish(said))
+            outcome = self.machine.handle(asked, token, Now(self.now_ms, self.wall_ms))
+            self._do(outcome if isinstance(outcome, Outcome) else finish(outcome))
         except ApiError as error:
             return error.code
         return self.replies.get(token)

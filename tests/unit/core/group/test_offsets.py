@@ -176,7 +176,7 @@ def test_transactional_offsets_apply_once_their_marker_is_written() -> None:
     assert fetched(harness, stable=True) == fetched(harness.restarted()) == {("t", 0): (10, -1, "")}
 
 
-def test_a_later_commit_overrides_an_earlier_transactional_one() -> None:
+def test_a_later_commit_overrides_an_earlier_transactional_offset() -> None:
     harness = GroupHarness()
     transact(harness, 10)
     harness.commit(11)

@@ -162,13 +162,13 @@ class RandomMixedGroup:
     def join(self, member: Member) -> None:
         if not self.cooperative:
             member.owned = {}
-        said = ConsumerProtocolSubscription(
+        subscription = ConsumerProtocolSubscription(
             sorted(TOPICS),
             None,
             [ConsumerProtocolSubscriptionTopicPartition(*one) for one in sorted(member.owned.items())],
         )
         token = object()
-        answer = self.harness.join(member.member_id, token, protocols={"p": encode_versioned(said, 1)})
+        answer = self.harness.join(member.member_id, token, protocols={"p": encode_versioned(subscription, 1)})
         self.asked(member, "join", token, answer)
 
     def asked(self, member: Member, what: str, token: Any, answer: Any) -> None:
@@ -206,16 +206,16 @@ class RandomMixedGroup:
 
     def lead(self, generation: JoinGroupResponse) -> dict[str, bytes]:
         """Assign partitions evenly as the leader. Cooperative members keep their partitions and receive free ones."""
-        said = {
+        subscriptions = {
             one.member_id: decode_versioned(ConsumerProtocolSubscription, one.metadata) for one in generation.members
         }
         held = {
             (one.topic, index): member_id
-            for member_id, described in said.items()
+            for member_id, described in subscriptions.items()
             for one in described.owned_partitions
             for index in one.partitions
         }
-        given = {member_id: dict[str, list[int]]() for member_id in sorted(said)}
+        given = {member_id: dict[str, list[int]]() for member_id in sorted(subscriptions)}
         places = [(topic, index) for topic, count in TOPICS.items() for index in range(count)]
         for place, receiver in zip(places, itertools.cycle(given), strict=False):
             if held.get(place, receiver) == receiver:

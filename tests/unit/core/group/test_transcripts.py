@@ -47,8 +47,8 @@ class TranscriptRunner:
     def perform(self, line: str) -> list[str]:
         command, *words = line.split()
         before = len(self.harness.log)
-        said = list(getattr(self, command)(*words))
-        return said + [f"+ {self.tell(record)}" for record in self.harness.log[before:]]
+        lines = list(getattr(self, command)(*words))
+        return lines + [f"+ {self.tell(record)}" for record in self.harness.log[before:]]
 
     def join(self, name: str, *owned: str) -> Iterator[str]:
         """Run `join name [partition...]`: JoinGroup of a member with these partitions; a new member

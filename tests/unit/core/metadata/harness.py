@@ -46,8 +46,8 @@ class Configs:
             if name not in KNOWN_CONFIGS:
                 raise ApiError(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
 
-    def check(self, resource: tuple[int, str], wanted: Mapping[str, str], dynamic: Dynamic) -> None:
-        check_configs(resource, wanted, LIVE.under(dynamic))
+    def check(self, resource: tuple[int, str], configs: Mapping[str, str], dynamic: Dynamic) -> None:
+        check_configs(resource, configs, LIVE.under(dynamic))
 
     def describe(self, overrides: Mapping[str, str], dynamic: Dynamic) -> list[CreatableTopicConfigs]:
         values = {**dynamic.cluster, **dynamic.broker, **overrides}

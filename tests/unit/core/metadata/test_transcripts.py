@@ -67,11 +67,11 @@ class TranscriptRunner:
         self.harness.decided = ()
         act: Callable[..., Iterator[str]] = getattr(self, command)
         try:
-            said: list[str] = list(act(*words))
+            lines: list[str] = list(act(*words))
         except ApiError as error:
-            said = [f"{error.code.name}: {error.message}"]
+            lines = [f"{error.code.name}: {error.message}"]
         decided: Sequence[Any] = self.harness.decided
-        return said + [f"+ {self.tell(record)}" for record in decided]
+        return lines + [f"+ {self.tell(record)}" for record in decided]
 
     def create(self, *words: str) -> Iterator[str]:
         """Run `create [validate_only] topic[:partitions[:replicas]][;config=value...][;0=1,2;1=2,1...] ...`."""
@@ -300,10 +300,10 @@ def ids(text: str) -> list[int]:
 
 @pytest.mark.parametrize("play", PLAYS, ids=lambda play: play.stem)
 def test_each_transcript_matches_the_controller(play: Path) -> None:
-    stage, said = TranscriptRunner(), []
+    stage, lines = TranscriptRunner(), []
     for line in play.read_text().splitlines():
         if line.startswith("> "):
-            said += [line, *stage.perform(line[2:])]
+            lines += [line, *stage.perform(line[2:])]
         elif not line or line.startswith("#"):
-            said.append(line)
-    assert "\n".join(said) + "\n" == play.read_text()
+            lines.append(line)
+    assert "\n".join(lines) + "\n" == play.read_text()

@@ -77,14 +77,14 @@ class TransactionsHarness:
             self.machine.replay(Entry(offset, record))
         self._take(self.machine.loaded(self.now))
 
-    def _take(self, said: Any) -> int:
-        for record in said.records:
+    def _take(self, outcome: Any) -> int:
+        for record in outcome.records:
             self.machine.replay(Entry(len(self.log), record))
             self.log.append(record)
-        for token, reply in said.replies:
+        for token, reply in outcome.replies:
             assert token not in self.replies
             self.replies[token] = reply
-        return len(said.records)
+        return len(outcome.records)
 
     def ask(self, request: AnyTransactionRequest, expected: type[Rsp] = TransactionAnswer) -> Rsp:  # type: ignore[assignment]
         """Return the reply to a request that never waits."""

@@ -102,8 +102,8 @@ def test_expired_transactional_ids_are_removed_in_several_steps(monkeypatch: pyt
     harness.wall_ms += WEEK_MS
     lengths = []
     while harness.machine.deadline_ms <= harness.wall_ms:
-        said = harness.machine.tick(harness.now)
-        lengths.append(harness._take(said))
+        outcome = harness.machine.tick(harness.now)
+        lengths.append(harness._take(outcome))
     assert lengths == [2, 2, 1]
 
 

@@ -108,9 +108,9 @@ def test_verification_returns_the_partitions_outside_of_the_transaction() -> Non
 def test_the_result_of_end_txn_version_1_depends_on_the_state(state: TransactionState, commit: bool) -> None:
     harness = TransactionsHarness()
     harness.load(at_epoch(0, state=state, started_ms=NOW_MS))
-    wanted = VERSION_1.get((state, commit), ErrorCode.INVALID_TXN_STATE)
-    assert harness.end(commit).error_code == (wanted or ErrorCode.NONE)
-    assert harness.states[1:] == ([] if wanted is not None else [2 if commit else 3])
+    expected = VERSION_1.get((state, commit), ErrorCode.INVALID_TXN_STATE)
+    assert harness.end(commit).error_code == (expected or ErrorCode.NONE)
+    assert harness.states[1:] == ([] if expected is not None else [2 if commit else 3])
 
 
 @pytest.mark.parametrize("epoch", [1, 3])
@@ -128,19 +128,19 @@ def test_the_result_of_end_txn_version_2_depends_on_the_state(
     harness = TransactionsHarness()
     harness.load(at_epoch(5, state=state, started_ms=NOW_MS, client_version=2))
     answer = harness.end(commit, epoch=4 if again else 5, version=2)
-    wanted = VERSION_2.get((state, commit, again), ErrorCode.INVALID_TXN_STATE)
+    expected = VERSION_2.get((state, commit, again), ErrorCode.INVALID_TXN_STATE)
     if state in PREPARED and not again:
         assert answer == TransactionAnswer(ErrorCode.CONCURRENT_TRANSACTIONS), (
             "the markers of the previous transaction are not written yet"
         )
     elif state in (TransactionState.EMPTY, TransactionState.ONGOING) and again:
         assert answer == TransactionAnswer(ErrorCode.PRODUCER_FENCED)
-    elif wanted is None:
+    elif expected is None:
         assert answer == TransactionAnswer(producer_id=100, epoch=6)
         assert harness.states[1:] == [2 if commit else 3]
     else:
         assert answer == (
-            TransactionAnswer(producer_id=100, epoch=5) if wanted is ErrorCode.NONE else TransactionAnswer(wanted)
+            TransactionAnswer(producer_id=100, epoch=5) if expected is ErrorCode.NONE else TransactionAnswer(expected)
         )
         assert harness.states[1:] == []
 

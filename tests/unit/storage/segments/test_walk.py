@@ -67,7 +67,7 @@ def changed(one: bytes, **fields: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("fields", "said"),
+    ("fields", "reason"),
     [
         ({"magic": 1}, "magic 1"),
         ({"length": 48}, "batch length 48"),
@@ -80,12 +80,12 @@ def changed(one: bytes, **fields: int) -> bytes:
     ],
 )
 async def test_the_first_invalid_batch_ends_the_walk_and_is_described(
-    disk: SystemDisk, fields: dict[str, int], said: str
+    disk: SystemDisk, fields: dict[str, int], reason: str
 ) -> None:
     data = stamped(10, 20, 30)
     found, going = await walked(disk, data[0] + changed(data[1], **fields) + data[2])
     assert found == [(0, BASE)]
-    assert said in (going.damage or "")
+    assert reason in (going.damage or "")
     assert (going.position, going.next_offset) == (len(data[0]), BASE + 1)
 
 

@@ -104,11 +104,11 @@ FINE = "0c 00 00 00 01 01 00"
         (FINE, 2**31 - 1),
         (FINE + "00", 1),
         (FINE + FINE, 1),
-        (FINE + FINE, 2),  # the same offset twice
-        ("0e 00 00 00 01 01 00", 1),  # length too large
-        ("0a 00 00 00 01 01 00", 1),  # length too small
+        (FINE + FINE, 2),  # Two records have the same offset.
+        ("0e 00 00 00 01 01 00", 1),  # The length is too large.
+        ("0a 00 00 00 01 01 00", 1),  # The length is too small.
         ("00", 1),
-        ("01 00 00 00 01 01 00", 1),  # length -1
+        ("01 00 00 00 01 01 00", 1),  # The length is -1.
         ("ffffffff0f 00 00 00 01 01 00", 1),
         ("feffffff0f 00 00 00 01 01 00", 1),
         ("80808080808080 00 00 00 01 01 00", 1),
