@@ -70,7 +70,9 @@ class RollingGroup:
 
 
 @pytest.mark.timeout(180)
-def test_a_group_is_upgraded_member_by_member_and_back(start_broker: Callable[..., BrokerProcess]) -> None:
+def test_a_group_migrates_to_the_consumer_protocol_member_by_member_and_back(
+    start_broker: Callable[..., BrokerProcess],
+) -> None:
     """The assignor is eager.
 
     From generation 2 on, librdkafka's cooperative assignor adds fields to assignments, with which a group cannot be

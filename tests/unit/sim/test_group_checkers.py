@@ -1,4 +1,4 @@
-"""Tests of the checker of groups: it names each anomaly, and late or missing responses are none."""
+"""Tests of the checker of groups: it names each anomaly, and late or missing responses are no anomalies."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def test_an_unused_transactional_id_expires(passed_ms: int, known: bool) -> None
 
 
 def test_an_expired_transactional_id_leaves_no_state() -> None:
-    """Also check the renewal times, which are in no record and could grow with every id that ever existed."""
+    """Also check that the renewal times, which no record stores, are removed together with their ids."""
     harness = TransactionsHarness(expire_interval_ms=1)
     harness.init()
     harness.init(100, 0)
