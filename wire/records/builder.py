@@ -22,13 +22,12 @@ from wire.records.batch import (
     TRANSACTIONAL,
     Batch,
 )
+from wire.records.columns import encode_record
 from wire.records.compression import Codec, compress, decompress
 from wire.records.crc import crc32c
 from wire.records.record import Headers
-from wire.records.zigzag import varint
 
 _UNCHECKED, _CHECKED = Struct(">qiibI"), Struct(">hiqqqhii")  # the fields up to the checksum, and the fields after it
-_NO_ATTRIBUTES, _NULL, _NONE = b"\0", varint(-1), varint(0)
 
 
 class BatchBuilder(msgspec.Struct):
@@ -63,21 +62,8 @@ class BatchBuilder(msgspec.Struct):
             self.base_timestamp = timestamp
         if timestamp > self.max_timestamp:
             self.max_timestamp = timestamp
-        record = b"".join(
-            (
-                _NO_ATTRIBUTES,
-                varint(timestamp - self.base_timestamp),
-                varint(self.count),
-                _NULL if key is None else varint(len(key)),
-                key or b"",
-                _NULL if value is None else varint(len(value)),
-                value or b"",
-                _headers(headers) if headers else _NONE,
-            )
-        )
+        self.payload += encode_record(key, value, headers, timestamp - self.base_timestamp, self.count)
         self.count += 1
-        self.payload += varint(len(record))
-        self.payload += record
 
     def build(self) -> bytes:
         """Return the batch. Raise EncodeError if the batch is empty, or if a field is out of its range."""
@@ -153,11 +139,3 @@ def _sealed(payload: Buffer, base_offset: int, leader_epoch: int, *after_checksu
         return b"".join((unchecked, checked, payload))
     except error as cause:
         raise EncodeError(f"batch header: {cause}") from None
-
-
-def _headers(headers: Headers) -> bytes:
-    parts = [varint(len(headers))]
-    for name, value in headers:
-        key = name.encode()
-        parts += (varint(len(key)), key, _NULL if value is None else varint(len(value)), value or b"")
-    return b"".join(parts)
