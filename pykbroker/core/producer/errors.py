@@ -1,0 +1,11 @@
+"""The errors of the producer's pure half, which its faces raise as they are."""
+
+from __future__ import annotations
+
+
+class RecordTooLarge(ValueError):
+    """The error of a record that can never be sent with the producer's settings."""
+
+
+class ProducerClosed(RuntimeError):
+    """The error of a call on a producer that is closed or is being closed."""
