@@ -12,7 +12,8 @@ from pykbroker.core.new_topic import BROKER_DEFAULT, NewTopic
 DEFAULT_PORT = 9092
 TOPIC_FORM = "NAME[:PARTITIONS[:KEY=VALUE,...]]"
 PARTITION_FORM = "TOPIC[:PARTITION]"
-INT32_MAX = 2**31 - 1
+PARTITIONS_MAX = 2**31 - 1
+BROKER_HOST = re.compile(r"[^\s/=@]+")
 LISTENER_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -35,7 +36,13 @@ def bootstrap_servers(text: str) -> tuple[Address, ...]:
 def broker(text: str) -> Address:
     """Parse the HOST[:PORT] of a broker."""
     bare = ":" not in text or (text.startswith("[") and text.endswith("]"))
-    return address(f"{text}:{DEFAULT_PORT}" if bare and text else text)
+    try:
+        parsed = parse_address(f"{text}:{DEFAULT_PORT}" if bare else text)
+    except ValueError:
+        parsed = Address("", 0)
+    if not BROKER_HOST.fullmatch(parsed.host) or parsed.host.isdigit() or not parsed.port:
+        raise click.BadParameter(f"{text!r} is not HOST[:PORT], such as localhost, kafka1:9093 or [::1]:9092")
+    return parsed
 
 
 def named_address(text: str) -> tuple[str, Address]:
@@ -53,7 +60,7 @@ def topic(text: str) -> NewTopic:
 
     name, _, rest = text.partition(":")
     partitions, colon, configs = rest.partition(":")
-    if ":" in text and not (partitions.isascii() and partitions.isdigit() and int(partitions) > 0):
+    if ":" in text and not (partitions.isascii() and partitions.isdigit() and 0 < int(partitions) <= PARTITIONS_MAX):
         raise click.BadParameter(f"{text!r} is not {TOPIC_FORM}, such as orders:3 or orders:3:retention.ms=60000")
     try:
         check_topic_name(name)
@@ -96,6 +103,6 @@ def config(text: str, example: str = "num.partitions=3") -> tuple[str, str]:
 def partition(text: str) -> tuple[str, int | None]:
     """Parse the TOPIC[:PARTITION] of an argument. None stands for all partitions."""
     name, colon, index = text.partition(":")
-    if not name or (colon and not (index.isascii() and index.isdigit() and int(index) <= INT32_MAX)):
+    if not name or (colon and not (index.isascii() and index.isdigit() and int(index) < PARTITIONS_MAX)):
         raise click.BadParameter(f"{text!r} is not {PARTITION_FORM}, such as orders or orders:0")
     return name, int(index) if colon else None

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pykbroker.client.leaders import Leaders, PartitionResult
 
 ALL_RECORDS = -1
+OFFSET_MAX = 2**63 - 1
 LATEST = "latest"
 
 
@@ -25,18 +26,24 @@ def point(text: str) -> int | datetime | str:
     if text == LATEST:
         return text
     if text.isascii() and text.isdigit():
+        if int(text) > OFFSET_MAX:
+            raise click.BadParameter(f"{text} is no offset, which is {OFFSET_MAX} at most")
         return int(text)
-    return time(text)
+    return time(text, "neither an offset, nor latest, nor a time")
 
 
-def time(text: str) -> datetime:
-    """Parse an ISO time. A time without a zone is local."""
+def time(text: str, refusal: str = "not a time") -> datetime:
+    """Parse an ISO time. A time without a zone is local.
+
+    A time before 1970 is refused: -1 ms stands for the end of a log, and -2 ms for its start.
+    """
     try:
-        return datetime.fromisoformat(text).astimezone()
-    except ValueError:
-        raise click.BadParameter(
-            f"{text!r} is neither an offset, nor latest, nor a time such as 2026-01-31T12:00:00"
-        ) from None
+        parsed = datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise click.BadParameter(f"{text!r} is {refusal} such as 2026-01-31T12:00:00") from None
+    if parsed.timestamp() < 0:
+        raise click.BadParameter(f"{text!r} is before 1970, where the timestamps of records begin")
+    return parsed
 
 
 @click.command()
@@ -130,4 +137,4 @@ def by_partition(results: Sequence[PartitionResult]) -> dict[int, int | None]:
 
 def milliseconds(time: datetime) -> int:
     """Return the ms since 1970."""
-    return int(time.timestamp() * 1000)
+    return round(time.timestamp() * 1000)

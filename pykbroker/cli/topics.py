@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pykbroker.cli.ask import ask, bootstrap_option
-from pykbroker.cli.parameters import TOPIC_FORM, config, topic
+from pykbroker.cli.parameters import PARTITIONS_MAX, TOPIC_FORM, config, topic
 from pykbroker.cli.tables import Table, json_option, print_json
 from pykbroker.cli.topic_offsets import offsets, trim
 from pykbroker.core.address import Address
@@ -16,6 +16,8 @@ from pykbroker.core.new_topic import BROKER_DEFAULT, NewTopic
 
 if TYPE_CHECKING:
     from pykbroker.client.admin import Admin, TopicDescription
+
+REPLICAS_MAX = 2**15 - 1
 
 names_argument = click.argument("names", nargs=-1, required=True)
 
@@ -40,8 +42,10 @@ def list_topics(as_json: bool, bootstrap: Sequence[Address]) -> None:
 
 @topics.command()
 @click.argument("new", type=topic, metavar=TOPIC_FORM)
-@click.option("--partitions", type=click.IntRange(min=1), help="[default: the broker's num.partitions]")
-@click.option("--replicas", type=click.IntRange(min=1), help="[default: the broker's default.replication.factor]")
+@click.option("--partitions", type=click.IntRange(1, PARTITIONS_MAX), help="[default: the broker's num.partitions]")
+@click.option(
+    "--replicas", type=click.IntRange(1, REPLICAS_MAX), help="[default: the broker's default.replication.factor]"
+)
 @click.option(
     "--set",
     "configs",
@@ -117,7 +121,9 @@ def describe(names: Sequence[str], as_json: bool, bootstrap: Sequence[Address]) 
 
 @topics.command()
 @click.argument("name")
-@click.option("--partitions", type=click.IntRange(min=1), required=True, help="The new number, more than now.")
+@click.option(
+    "--partitions", type=click.IntRange(1, PARTITIONS_MAX), required=True, help="The new number, more than now."
+)
 @bootstrap_option
 def alter(name: str, partitions: int, bootstrap: Sequence[Address]) -> None:
     """Add partitions to a topic. Keys are distributed differently from then on.

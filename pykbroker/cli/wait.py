@@ -50,6 +50,8 @@ async def answered(bootstrap: Sequence[Address], timeout: float) -> str | None:
                 return None
             except (OSError, Disconnected) as failure:
                 reason = str(failure)
+            except trio.TooSlowError:
+                reason = "it answers ApiVersions, but not Metadata"
             await trio.sleep(RETRY_S)
     return reason
 

@@ -99,7 +99,8 @@ class Admin:
 
         request = CreatePartitionsRequest([CreatePartitionsTopic(name, count, None)], TIMEOUT_MS)
         for result in (await self.connection.ask(request)).results:
-            check(result.error_code, result.error_message or f"Topic '{name}'")
+            message = result.error_message or ""
+            check(result.error_code, message if name in message else f"Topic '{name}': {message}".removesuffix(": "))
 
     async def configs(self, resource_type: int, name: str) -> list[DescribeConfigsResourceResult]:
         """Return all configs of one resource, sorted by name.

@@ -21,8 +21,8 @@ CONNECT_S_MAX = 5
 async def with_admin(bootstrap: Sequence[Address], client_id: str, work: Callable[[Admin], Awaitable[None]]) -> None:
     """Connect to the first broker that answers, run `work` with an admin client, and disconnect.
 
-    An error of `work` is raised unchanged, not in a group. If no broker answers, raise the OSError or Disconnected of
-    the last broker.
+    An error of `work` is raised unchanged, not in a group. If no broker answers, raise OSError or Disconnected with
+    the failure of each broker.
     """
     net = SystemNet()
     failure: Exception | None = None
@@ -44,12 +44,17 @@ async def with_admin(bootstrap: Sequence[Address], client_id: str, work: Callabl
 
 async def first_to_answer(bootstrap: Sequence[Address], dial: Connect) -> BrokerConnection:
     """Return a connection to the first of these brokers that answers."""
-    for address in bootstrap[:-1]:
+    failures: list[Exception] = []
+    for address in bootstrap:
         try:
             return await dial(*address)
-        except (OSError, Disconnected):
-            continue
-    return await dial(*bootstrap[-1])
+        except UnicodeError:  # raised by the encoding of a host name, such as a..b
+            failures.append(OSError(f"{address.host} is not a valid host name"))
+        except (OSError, Disconnected) as error:
+            failures.append(error)
+    if len(failures) == 1:
+        raise failures[0]
+    raise OSError("; ".join(map(str, failures)))
 
 
 async def connect_in_time(net: Net, client_id: str, host: str, port: int) -> BrokerConnection:

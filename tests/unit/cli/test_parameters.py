@@ -83,9 +83,11 @@ def test_bootstrap_servers_have_port_9092_unless_another_is_written(text: str, a
     assert list(bootstrap_servers(text)) == addresses
 
 
-@pytest.mark.parametrize("text", ["", ",", "a,", ":9092", "h:x", "::1"])
-def test_invalid_bootstrap_servers_are_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter):
+@pytest.mark.parametrize(
+    "text", ["", ",", "a,", ":9092", "h:x", "::1", "9092", "http://a:1", "PLAINTEXT=a:1", "a b", "a:0"]
+)
+def test_invalid_bootstrap_servers_are_refused_with_the_form_to_write(text: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"is not HOST\[:PORT\], such as"):
         bootstrap_servers(text)
 
 

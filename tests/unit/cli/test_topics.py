@@ -12,6 +12,7 @@ import trio
 from click.testing import CliRunner, Result
 
 from pykbroker.cli.main import pykbroker as command
+from pykbroker.cli.topic_offsets import milliseconds, time
 from pykbroker.client.admin import TopicDescription
 from pykbroker.core.address import Address
 from pykbroker.core.errors import ApiError
@@ -151,3 +152,28 @@ def test_a_point_of_a_log_that_is_none_is_refused_with_what_to_write(text: str) 
     result = CliRunner().invoke(command, ["topics", "trim", "a", "--before", text])
     assert result.exit_code == 2
     assert "is neither an offset, nor latest, nor a time such as" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "refusal"),
+    [
+        (("create", f"a:{2**31}"), "is not NAME[:PARTITIONS"),
+        (("create", "a", "--partitions", str(2**31)), "--partitions"),
+        (("create", "a", "--replicas", str(2**15)), "--replicas"),
+        (("alter", "a", "--partitions", str(2**31)), "--partitions"),
+        (("trim", "a", "--before", str(2**63)), f"{2**63} is no offset, which is {2**63 - 1} at most"),
+        (("trim", "a", "--before", "1969-12-31T23:59:59.999+00:00"), "is before 1970"),
+        (("offsets", "a", "--at", "1969-12-31T23:59:59.999+00:00"), "is before 1970"),
+        (("offsets", "a", "--at", "latest"), "'latest' is not a time such as 2026-01-31T12:00:00"),
+    ],
+)
+def test_a_number_or_time_that_kafka_cannot_carry_is_refused(
+    admin: FakeAdmin, words: tuple[str, ...], refusal: str
+) -> None:
+    result = CliRunner().invoke(command, ["topics", *words])
+    assert (result.exit_code, admin.asked) == (2, [])
+    assert refusal in result.stderr
+
+
+def test_a_time_is_not_rounded_down_to_the_ms_before() -> None:
+    assert milliseconds(time("1970-01-01T00:00:01.001+00:00")) == 1001
