@@ -42,7 +42,7 @@ class Table:
 
 def print_json(document: Any) -> None:
     """Print a JSON document."""
-    click.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    click.echo(json.dumps(document, indent=2))
 
 
 def print_columns(texts: Sequence[Sequence[str]]) -> None:
@@ -53,14 +53,15 @@ def print_columns(texts: Sequence[Sequence[str]]) -> None:
 
 
 def cell_text(cell: Any) -> str:
-    """Return a cell as a table prints it."""
+    """Return a cell as a table prints it. Control characters of a text, which a client chose, are escaped."""
     if cell is None:
         return "-"
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     if isinstance(cell, (list, tuple)):
         return ",".join(map(str, cell))
-    return str(cell)
+    text = str(cell)
+    return text if text.isprintable() else text.encode("unicode_escape").decode()
 
 
 def drawn(texts: Sequence[Sequence[str]]) -> bool:

@@ -51,3 +51,13 @@ def test_a_terminal_without_rich_has_plain_columns(
     monkeypatch.setattr(builtins, "__import__", without_rich)
     TABLE.print()
     assert capsys.readouterr().out == COLUMNS
+
+
+def test_control_characters_of_a_name_are_escaped_in_a_table_and_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    table = Table(("transactional_id",), [("a\x1b[1m\x9b\n",), ("J\u00fcrgen",)])
+    table.show(as_json=False)
+    assert capsys.readouterr().out == "TRANSACTIONAL ID\na\\x1b[1m\\x9b\\n\nJ\u00fcrgen\n"
+    table.show(as_json=True)
+    printed = capsys.readouterr().out
+    assert printed.isascii()
+    assert json.loads(printed) == table.records()
