@@ -1,4 +1,4 @@
-"""A generator of the parts of `docs/` that repeat tables of the code.
+"""A generator of the parts of `docs/` and of `examples/README.md` that repeat tables of the code.
 
 In a page, a generated part is between `<!-- generated: NAME -->` and `<!-- end -->`. `python -m tools.document` writes
 all parts again. `tests/unit/arch/test_docs.py` fails if a page differs from the code.
@@ -17,9 +17,11 @@ from pykbroker.cli.start import start
 from pykbroker.core.config.docs import DOCS, UNUSED
 from pykbroker.core.config.row import Row
 from pykbroker.core.config.table import BROKER
+from tools.examples import PROGRAMS
+from tools.tested_with import rows
 
 ROOT = Path(__file__).parent.parent
-PAGES = ROOT / "docs"
+PAGES = [ROOT / "examples" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PART = re.compile(r"(<!-- generated: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 API = re.compile(r"(\w+) \((\d+)\), v([\d-]+): (.*?)(?:\n\n|\Z)", re.DOTALL)
 
@@ -88,7 +90,36 @@ def first_sentence(path: Path) -> str:
     return " ".join((ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[0].split())
 
 
-PARTS = {"files": files, "apis": apis, "own-configs": own_configs, "idle-configs": idle_configs, "options": options}
+def examples() -> str:
+    """Return the programs of `examples/`: what each does, its command, and what it needs."""
+    return table(
+        ("program", "what it does", "run", "needs"),
+        *(
+            (
+                f"[{example.directory}]({example.directory}/{example.file})",
+                example.does,
+                f"`{example.command}`",
+                example.needs,
+            )
+            for example in PROGRAMS
+        ),
+    )
+
+
+def tested() -> str:
+    """Return the clients and applications that tests and examples run, with their versions."""
+    return table(("client or application", "version", "what is tested", "test or example"), *rows())
+
+
+PARTS = {
+    "files": files,
+    "apis": apis,
+    "own-configs": own_configs,
+    "idle-configs": idle_configs,
+    "options": options,
+    "examples": examples,
+    "tested-with": tested,
+}
 
 
 def generated(page: str) -> str:
@@ -98,7 +129,7 @@ def generated(page: str) -> str:
 
 def main() -> None:
     """Write every page whose text has changed."""
-    for path in sorted(PAGES.glob("*.md")):
+    for path in PAGES:
         before = path.read_text()
         after = generated(before)
         if after != before:

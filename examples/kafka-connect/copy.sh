@@ -31,7 +31,7 @@ END
 mvn -q -B dependency:copy-dependencies -DoutputDirectory=target/jars
 java -cp 'target/jars/*' org.apache.kafka.connect.cli.ConnectStandalone "$scratch"/{worker,source,sink}.properties \
     >"$scratch/log" 2>&1 &
-trap 'kill $!; wait $!; rm -r "$scratch"' EXIT
+trap 'kill $!; wait $! || true; rm -r "$scratch"' EXIT
 for ((second = 0; second < 60; second++)); do
     if cmp -s "$scratch/from" "$scratch/to"; then
         cat "$scratch/to"

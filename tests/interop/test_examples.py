@@ -1,7 +1,6 @@
-"""The programs of `examples/` and their output.
+"""The programs of `examples/` and their output, and its files to copy.
 
-The Java, Node and Go examples fetch clients from package registries and run only if `PYKBROKER_TEST_ALL_EXAMPLES`
-is set.
+The examples that fetch their libraries from package registries run only if `PYKBROKER_TEST_ALL_EXAMPLES` is set.
 """
 
 from __future__ import annotations
@@ -12,61 +11,39 @@ import shutil
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples"
-GREETINGS = ["hello Ada", "hello Edsger", "hello Grace"]
+from tools.examples import EXAMPLES, PROGRAMS, RUN_SECONDS_MAX, Example, ExampleFailed
+
 ALL = "PYKBROKER_TEST_ALL_EXAMPLES"
-FETCH_SECONDS_MAX = 280
 
 
-def lines(directory: str, *command: str) -> list[str]:
-    """Run a command in a directory of examples. Check that it exits with 0, and return the printed lines, sorted."""
-    done = subprocess.run(command, cwd=EXAMPLES / directory, capture_output=True, text=True, timeout=FETCH_SECONDS_MAX)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return sorted(done.stdout.split("\n"))[1:]
+@pytest.mark.timeout(3 * RUN_SECONDS_MAX + 10)  # an environment may have to be made and filled first
+@pytest.mark.parametrize("example", PROGRAMS, ids=[example.directory for example in PROGRAMS])
+def test_an_example_prints_the_expected_lines(request, shared_broker, example: Example):
+    if example.fetches and ALL not in os.environ:
+        pytest.skip(f"fetches its libraries from package registries: set {ALL}=1")
+    if program := example.missing():
+        pytest.skip(f"{program} is not installed")
+    if "java" in example.programs:
+        request.getfixturevalue("java")
+    example.run(shared_broker.address)
 
 
-@pytest.mark.parametrize("client", ["kafka-python", "aiokafka"])
-def test_greetings_are_read(shared_broker, client):
-    assert lines(client, sys.executable, "greet.py", shared_broker.address) == GREETINGS
+@pytest.mark.parametrize("prints", [("hello Ada", "hello Grace"), ("hello Ada", "hello Grace", "hello Edsger", "bye")])
+def test_an_example_that_prints_other_lines_fails(shared_broker, prints):
+    (greet,) = (example for example in PROGRAMS if example.directory == "kafka-python")
+    with pytest.raises(ExampleFailed):
+        replace(greet, prints=prints).run(shared_broker.address)
 
 
-def test_only_the_committed_payment_is_read(shared_broker):
-    assert lines("confluent-kafka", sys.executable, "transact.py", shared_broker.address) == ["20 to Grace"]
-
-
-def test_the_pytest_example_passes():
-    options = ["-p", "no:cacheprovider", "--rootdir=.", "-c", "/dev/null"]
-    assert any("1 passed" in line for line in lines("pytest", sys.executable, "-m", "pytest", *options))
-
-
-@pytest.mark.timeout(300)  # Spark starts a JVM, which may have to fetch its connector
-def test_the_squares_are_summed(shared_broker, java):
-    printed = lines("spark", sys.executable, "square.py", shared_broker.address)
-    assert f"the sum of the squares is {sum(each * each for each in range(100))}" in printed
-
-
-@pytest.mark.timeout(900)
-@pytest.mark.skipif(ALL not in os.environ, reason=f"fetches clients from package registries: set {ALL}=1")
-@pytest.mark.parametrize(
-    ("directory", "prepare", "run"),
-    [
-        ("java", ["mvn", "-q", "-B", "compile"], ["mvn", "-q", "-B", "exec:java", "-Dexec.args={}"]),
-        ("node", ["npm", "install", "--silent"], ["node", "greet.js", "{}"]),
-        ("go", ["go", "build", "-o", os.devnull, "."], ["go", "run", ".", "{}"]),
-    ],
-    ids=["java", "node", "go"],
-)
-def test_the_examples_in_other_languages_read_greetings(shared_broker, directory, prepare, run):
-    if shutil.which(prepare[0]) is None:
-        pytest.skip(f"{prepare[0]} is not installed")
-    lines(directory, *prepare)
-    printed = lines(directory, *(word.format(shared_broker.address) for word in run))
-    assert [line for line in printed if line in GREETINGS] == GREETINGS
+def test_an_example_that_exits_with_an_error_fails(shared_broker):
+    (greet,) = (example for example in PROGRAMS if example.directory == "kafka-python")
+    with pytest.raises(ExampleFailed, match="exited with 2"):
+        replace(greet, command="python no-such-file.py").run(shared_broker.address)
 
 
 def test_the_broker_of_the_workflow_answers(tmp_path):
@@ -99,6 +76,7 @@ def test_the_unit_of_systemd_starts_a_broker(start_broker, tmp_path):
     assert "pykbroker" not in verified.stderr
 
 
-def test_every_example_is_listed():
+def test_every_directory_is_run_or_listed():
     listed = re.findall(r"^\| \[([\w-]+)\]", (EXAMPLES / "README.md").read_text(), re.MULTILINE)
     assert sorted(listed) == sorted(path.name for path in EXAMPLES.iterdir() if path.is_dir())
+    assert {example.directory for example in PROGRAMS} <= set(listed)

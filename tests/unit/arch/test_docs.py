@@ -8,19 +8,27 @@ from pathlib import Path
 import pytest
 
 from tools.document import PAGES, PART, PARTS, ROOT, generated
+from tools.tested_with import pinned
 
-DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", ROOT / "examples" / "README.md", *sorted(PAGES.glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *PAGES]
 LINK = re.compile(r"\]\((?!https?://)([^)#]*)(?:#([\w-]+))?\)")
 
 
-@pytest.mark.parametrize("page", sorted(PAGES.glob("*.md")), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_generated_parts_of_the_docs_match_the_code(page: Path):
     assert page.read_text() == generated(page.read_text()), "run: python -m tools.document"
 
 
 def test_every_generated_part_is_on_one_page():
-    found = [name for page in PAGES.glob("*.md") for _, name, _ in PART.findall(page.read_text())]
+    found = [name for page in PAGES for _, name, _ in PART.findall(page.read_text())]
     assert sorted(found) == sorted(PARTS)
+
+
+def test_a_version_of_a_tested_client_must_be_exact(tmp_path: Path):
+    package = tmp_path / "package.json"
+    package.write_text('{"dependencies": {"kafkajs": "^2.2.4"}}')
+    with pytest.raises(ValueError, match="no exact version of kafkajs"):
+        pinned(package, "kafkajs")
 
 
 def anchors(text: str) -> set[str]:
