@@ -205,6 +205,15 @@ PROGRAMS = [
         ("java", "mvn"),
     ),
     Example(
+        "mirrormaker",
+        "mirror.sh",
+        "copies a topic from one cluster to another, or without a second address under another name to the same broker",
+        "./mirror.sh",
+        "Java 17, Maven",
+        GREETINGS,
+        ("java", "mvn"),
+    ),
+    Example(
         "spring",
         "src/main/java/greet/Greet.java",
         "creates a topic, sends greetings with a transactional template, and reads them with a listener",

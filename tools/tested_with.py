@@ -70,6 +70,7 @@ APPLICATIONS = {
     "quix": ("Quix Streams", "quixstreams"),
     "kafka-streams": ("Kafka Streams", "kafka-streams"),
     "kafka-connect": ("Kafka Connect, standalone", "connect-runtime"),
+    "mirrormaker": ("MirrorMaker 2", "connect-mirror"),
     "spring": ("Spring Boot with its Kafka starter", "spring-boot-starter-parent"),
     "flink": ("Apache Flink's Kafka connector", "flink-connector-kafka"),
     "node": ("KafkaJS", "kafkajs"),

@@ -15,9 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import AdminClient
 
+from tools.broker_process import PYKBROKER
 from tools.examples import EXAMPLES, PROGRAMS, RUN_SECONDS_MAX, Example, ExampleFailed
 
+ROOT = Path(__file__).parents[2]
 ALL = "PYKBROKER_TEST_ALL_EXAMPLES"
 
 
@@ -58,6 +61,31 @@ def test_the_broker_of_the_workflow_answers(tmp_path):
     assert done.returncode == 0, done.stderr
     assert f"The broker on {address} answers." in done.stdout
     assert re.search(r"^orders +3 ", done.stdout, re.MULTILINE)
+
+
+def test_clients_of_each_listener_in_the_compose_file_get_its_advertised_address(tmp_path):
+    compose = (ROOT / "compose.yaml").read_text()
+    with socket.create_server(("", 0)) as first, socket.create_server(("", 0)) as second:
+        containers, host = first.getsockname()[1], second.getsockname()[1]
+    compose = re.sub(r":(9092|29092)\b", lambda port: f":{host if port[1] == '9092' else containers}", compose)
+    variables = dict(re.findall(r"^      (KAFKA_\w+): (.*)$", compose, re.MULTILINE))
+    environ = {**os.environ, **variables, "KAFKA_LOG_DIRS": str(tmp_path / "data")}
+    with (tmp_path / "log").open("w") as log:
+        broker = subprocess.Popen([*PYKBROKER, "start", "--container"], env=environ, stdout=log, stderr=log)
+    try:
+        wait = subprocess.run([*PYKBROKER, "wait", "-b", f"localhost:{host}"], capture_output=True, timeout=40)
+        assert wait.returncode == 0, (tmp_path / "log").read_text()
+        addresses = [advertised(f"localhost:{port}") for port in (containers, host)]
+    finally:
+        broker.kill()
+        broker.wait()
+    assert addresses == [f"kafka:{containers}", f"localhost:{host}"]
+
+
+def advertised(bootstrap: str) -> str:
+    """Return the address that the metadata of a broker has for itself."""
+    (broker,) = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).brokers.values()
+    return f"{broker.host}:{broker.port}"
 
 
 def test_the_unit_of_systemd_starts_a_broker(start_broker, tmp_path):
