@@ -152,7 +152,7 @@ PROGRAMS = [
     Example(
         "faststream",
         "invoices.py",
-        "writes an invoice for each order that arrives: two groups, one of which publishes",
+        "writes an invoice for each order that a group reads, and prints the invoices in a second group",
         "python invoices.py",
         "`pip install 'faststream[kafka]'`",
         ("Ada pays 24", "Grace pays 60"),
@@ -207,7 +207,7 @@ PROGRAMS = [
     Example(
         "mirrormaker",
         "mirror.sh",
-        "copies a topic from one cluster to another, or without a second address under another name to the same broker",
+        "copies a topic from one cluster to another; without a second address, both are the same broker",
         "./mirror.sh",
         "Java 17, Maven",
         GREETINGS,
