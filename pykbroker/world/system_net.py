@@ -21,7 +21,7 @@ from pykbroker.world.loop_watch import LoopWatch
 from pykbroker.world.net import Accept, C, NetStatistics, Peer, Pump, SocketOptions
 from pykbroker.world.rate_limited_warning import RateLimitedWarning
 from pykbroker.world.system_poll import open_poll
-from pykbroker.world.system_pump import SocketPump
+from pykbroker.world.system_pump import SocketPump, end
 
 BACKLOG_MIN = 1024
 """The minimum backlog, above Kafka's default of 50. Kafka accepts in a separate thread.
@@ -108,7 +108,7 @@ class SystemListener:
     def close(self) -> None:
         """Stop accepting. The kernel refuses the peers in the backlog."""
         self._net.forget(self)
-        self._socket.close()
+        end(self._socket)
 
 
 class SystemNet:

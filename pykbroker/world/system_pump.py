@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import socket
+from contextlib import suppress
 
 from pykbroker.world.disk import Buffer, FileSlice
 from pykbroker.world.net import ConnectionMachine
@@ -79,7 +80,7 @@ class SocketPump:
         if self._pumps.get(self.fd) is self:
             del self._pumps[self.fd]
             self._poll.forget(self.fd)
-            self._socket.close()
+            end(self._socket)
             self.connection.closed()
 
     def _read(self, connection: ConnectionMachine) -> None:
@@ -173,3 +174,13 @@ class SocketPump:
     def _broke(self, error: Exception) -> None:
         logger.error("closing a connection after an internal error of this broker", exc_info=error)
         self.close()
+
+
+def end(sock: socket.socket) -> None:
+    """Shut a socket down and close it.
+
+    A forked process has copies of all sockets: without the shutdown, its copy would keep the connection or port open.
+    """
+    with suppress(OSError):  # the peer has closed the connection, or the socket does not listen yet
+        sock.shutdown(socket.SHUT_RDWR)
+    sock.close()

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import warnings
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -325,6 +327,37 @@ async def test_the_next_broker_can_bind_an_address_while_old_connections_linger(
     again.close()
 
 
+@contextmanager
+def forked() -> Iterator[None]:
+    """Fork a process that holds copies of all descriptors until the block ends."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child of a process with threads only waits
+        child = os.fork()
+    if not child:
+        signal.pause()
+    try:
+        yield
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+async def test_a_forked_process_keeps_neither_connections_nor_the_port_open() -> None:
+    async with AsyncExitStack() as living:
+        async with served(echo) as house:
+            stream = await house.connect()
+            await stream.send_all(b"x\n")
+            await read_exactly(stream, 2)
+            living.enter_context(forked())
+            house.lines[0].pump.close()
+            assert not await stream.receive_some()
+        with pytest.raises(OSError, match="refused|connect"):
+            await trio.open_tcp_stream("127.0.0.1", house.bound.port)
+        again = SystemNet().bind("127.0.0.1", house.bound.port)
+        again.listen(nobody)
+        again.close()
+
+
 async def test_a_connection_with_more_input_resumes_after_the_other_connections() -> None:
     order = []
 
@@ -399,7 +432,7 @@ class Accepting:
     """A listening socket whose `accept` is replaced."""
 
     def __init__(self, sock: socket.socket, accept: Callable[[socket.socket], object]) -> None:
-        self.accept, self.close = lambda: accept(sock), sock.close
+        self.accept, self.shutdown, self.close = lambda: accept(sock), sock.shutdown, sock.close
 
 
 async def test_a_refused_peer_is_disconnected() -> None:
