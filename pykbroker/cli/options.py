@@ -10,10 +10,10 @@ import click
 import msgspec
 
 from pykbroker.cli.data_dirs import default_data_dir
-from pykbroker.cli.environment import EnvironmentConfigs, container_configs, own_configs
 from pykbroker.cli.server_properties import ServerProperties, read_properties
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig, known
+from pykbroker.core.config.environment import EnvironmentConfigs, container_configs, own_configs
 from pykbroker.core.config.listeners import inter_broker_listener, listener_settings, with_listeners, without_stale
 from pykbroker.core.config.names import unknown_config
 from pykbroker.core.config.table import ONE_BROKER

@@ -9,11 +9,11 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pykbroker.cli.environment import config_name
 from pykbroker.cli.main import pykbroker
 from pykbroker.cli.options import Options
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.environment import config_name
 from pykbroker.core.errors import StartError
 
 JVM = {
