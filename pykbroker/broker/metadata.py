@@ -55,11 +55,14 @@ class MetadataPublisher:
         """Tell the coordinators which partitions of their topics this broker leads, and which topics are deleted."""
         parts, topics = self._parts, delta.image.topics
         coordinators = ((GROUP_METADATA_TOPIC, parts.groups), (TRANSACTION_STATE_TOPIC, parts.transactions))
+        deleted = {topic.name for topic in delta.topics_deleted}
         for name, coordinator in coordinators:
             topic = topics.by_name.get(name)
+            if name in deleted:  # a new topic of this name, perhaps in the same image, begins without the old machines
+                coordinator.follow(0, {})
             if topic is not None:
                 led = {index: OwnLog(partition) for index, partition in parts.replicas.led(topic.id).items()}
                 coordinator.follow(len(topic.partitions), led)
-        deleted = frozenset(topic.name for topic in delta.topics_deleted if topic.name not in topics.by_name)
-        if deleted:
-            parts.groups.notify(ForgetTopics(deleted))
+        gone = frozenset(name for name in deleted if name not in topics.by_name)
+        if gone:
+            parts.groups.notify(ForgetTopics(gone))

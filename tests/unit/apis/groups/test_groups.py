@@ -514,3 +514,23 @@ async def test_the_consumer_protocol_can_be_disabled(tmp_path: Path) -> None:
         assert (await beat(client, 0)).error_code == ErrorCode.UNSUPPORTED_VERSION
         described = (await client.call(ConsumerGroupDescribeRequest(["g"]), 1)).groups
         assert (described[0].error_code, described[0].error_message) == (ErrorCode.UNSUPPORTED_VERSION, None)
+
+
+async def test_groups_begin_anew_after_their_topic_was_deleted(tmp_path: Path) -> None:
+    async with serving(tmp_path, topics=(("t", 1),), **CONFIGS) as house:
+        client = await house.connect()
+        for _ in range(3):
+            await find(client)
+            assert (await fetched(client)) == -1
+            assert await commit(client, 7) == 0
+            assert (await fetched(client)) == 7
+            deleted = await client.call(DeleteTopicsRequest(topic_names=["__consumer_offsets"], timeout_ms=5000), 5)
+            assert deleted.responses[0].error_code == 0
+            assert await commit(client, 8) == ErrorCode.NOT_COORDINATOR
+
+
+async def fetched(client: Client) -> int:
+    """Return the committed offset of partition 0."""
+    asked = OffsetFetchRequestGroup("g", topics=[OffsetFetchRequestTopics("t", partition_indexes=[0])])
+    (group,) = (await client.call(OffsetFetchRequest(groups=[asked]), 9)).groups
+    return int(group.topics[0].partitions[0].committed_offset)
