@@ -80,18 +80,22 @@ class Admin:
 
     async def delete_topic(self, name: str) -> None:
         """Delete a topic and its records."""
+        await self.delete_topics([name])
+
+    async def delete_topics(self, names: Sequence[str]) -> None:
+        """Delete topics and their records. ApiError: why the first of those that remain is not deleted."""
         from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
         version = self.connection.newest_version(DeleteTopicsRequest.key)
         request = DeleteTopicsRequest(timeout_ms=TIMEOUT_MS)
         if version <= DELETE_BY_NAME_VERSION_LAST:
-            request.topic_names = [name]
+            request.topic_names = list(names)
         else:
-            request.topics = [DeleteTopicState(name=name)]
+            request.topics = [DeleteTopicState(name=name) for name in names]
         answer = await self.connection.ask(request, version)
         for result in answer.responses:
             reason = f": {result.error_message}" if result.error_message else ""
-            check(result.error_code, f"Topic '{name}'{reason}")
+            check(result.error_code, f"Topic '{result.name}'{reason}")
 
     async def create_partitions(self, name: str, count: int) -> None:
         """Raise the number of a topic's partitions to `count`."""
