@@ -1,4 +1,4 @@
-"""A test of a service's Kafka side: pykbroker brings the fixture `kafka_broker`."""
+"""A test of a service's Kafka side: pykbroker brings the fixtures `kafka_broker` and `kafka_topic`."""
 
 from kafka import KafkaConsumer, KafkaProducer
 
@@ -12,11 +12,10 @@ def place(bootstrap, topic, order):
         producer.close()
 
 
-def test_an_order_is_sent_once(kafka_broker):
-    topic = kafka_broker.topic()
-    assert place(kafka_broker.bootstrap, topic, "two teapots") == 0
+def test_an_order_is_sent_once(kafka_broker, kafka_topic):
+    assert place(kafka_broker.bootstrap, kafka_topic, "two teapots") == 0
     consumer = KafkaConsumer(
-        topic, bootstrap_servers=kafka_broker.bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=500
+        kafka_topic, bootstrap_servers=kafka_broker.bootstrap, auto_offset_reset="earliest", consumer_timeout_ms=500
     )
     assert [record.value for record in consumer] == [b"two teapots"]
     consumer.close()

@@ -2,17 +2,73 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
+from pykbroker.testing.ini import add_keys, merged, options_of
 from pykbroker.testing.running import RunningBroker, running_broker
 from pykbroker.world.shadowing import require_ours
 
+OPTIONS = ("configs", "topics", "data_dir", "process", "port")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the ini keys of the plugin."""
+    add_keys(parser)
+
 
 @pytest.fixture(scope="session")
-def kafka_broker(request: pytest.FixtureRequest) -> Iterator[RunningBroker]:
+def kafka_broker_options() -> dict[str, Any]:
+    """Provide options for `kafka_broker`: those of `running_broker`. Override this fixture to set some."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(request: pytest.FixtureRequest, kafka_broker_options: Any) -> Iterator[RunningBroker]:
     """Provide a Kafka broker for the whole session: `.bootstrap` is its address, `.topic()` creates a topic."""
     require_ours({item.path.parent for item in request.session.items})
-    with running_broker() as broker:
+    from pykbroker.core.errors import StartError
+
+    worker = getattr(request.config, "workerinput", None)
+    with ExitStack() as running:
+        try:
+            options = merged(options_of(request.config), kafka_broker_options, OPTIONS)
+            broker = running.enter_context(running_broker(**for_worker(options, worker)))
+        except StartError as error:
+            pytest.fail(str(error), pytrace=False)
         yield broker
+
+
+@pytest.fixture
+def kafka_topic(kafka_broker: RunningBroker) -> Iterator[str]:
+    """Provide the name of a new topic of one partition, which is deleted after the test."""
+    from pykbroker.core.errors import ApiError
+
+    name = kafka_broker.topic()
+    yield name
+    try:
+        kafka_broker.delete([name])
+    except (ApiError, OSError):
+        return  # the test has deleted the topic, or stopped the broker
+
+
+def for_worker(options: dict[str, Any], worker: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the options for one worker of pytest-xdist, which gets a data directory of its own.
+
+    `worker` is None in a run without workers. StartError: all workers would have the same port.
+    """
+    from pykbroker.core.errors import StartError
+
+    if worker is None:
+        return options
+    if options.get("port") and worker["workercount"] > 1:
+        raise StartError(
+            f"port {options['port']} cannot serve {worker['workercount']} brokers, one for each worker: leave port out"
+        )
+    if isinstance(options.get("data_dir"), str | os.PathLike):
+        return {**options, "data_dir": os.path.join(options["data_dir"], worker["workerid"])}
+    return options

@@ -1,28 +1,24 @@
-"""A broker in a thread of this process."""
+"""A running broker for tests, in a thread or in a child process."""
 
 from __future__ import annotations
 
-import tempfile
-import threading
+import os
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Protocol
 
+from pykbroker.testing import real_time  # noqa: F401 - imported before a test freezes time
+from pykbroker.testing.options import HOST, BrokerOptions, ConfigValue, checked_options, values_as_texts
+from pykbroker.testing.temporary import temporary_directory
 from pykbroker.world.shadowing import require_ours
 
 if TYPE_CHECKING:
-    import trio
-
     from pykbroker.client.admin import Admin
-    from pykbroker.core.settings import Serving, Settings
 
-HOST = "127.0.0.1"
-START_S_MAX = 30
-STOP_S_MAX = 30
-ANSWER_S_MAX = 30
-CLIENT_ID = "pykbroker-testing"
+
+INSTEAD_OF_OPTIONS = {f"--listen {HOST}:PORT": "port=", "--data-dir or in log.dirs": "data_dir="}
+"""Option of the command `pykbroker start`, in error messages -> the same option of `running_broker`."""
 
 
 @contextmanager
@@ -30,128 +26,127 @@ def running_broker(
     *,
     port: int = 0,
     topics: Mapping[str, int] | Iterable[str] = (),
-    configs: Mapping[str, str | int | float | bool] | None = None,
+    configs: Mapping[str, ConfigValue] | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+    process: bool = False,
 ) -> Iterator[RunningBroker]:
     """Run a broker until the block ends.
 
     `port` 0 selects a free port. `topics` names topics of one partition, or maps names to numbers of partitions.
-    `configs` maps Kafka's names of broker configs to values. StartError: a name or a value is invalid.
+    `configs` maps Kafka's names of broker configs to values; they take precedence over PYKBROKER_* variables.
+    `data_dir` is a directory that keeps the data, by default a temporary one. `process` runs the broker in a child
+    process instead of a thread. StartError: an option is invalid, or the broker cannot start.
     """
     require_ours()
-    from pykbroker.core.address import Address
-    from pykbroker.core.config.config import BrokerConfig
-    from pykbroker.core.config.listeners import ListenerSettings
-    from pykbroker.core.config.table import ONE_BROKER
-    from pykbroker.core.errors import ApiError, StartError
-    from pykbroker.core.new_topic import NewTopic
-    from pykbroker.core.settings import Settings
-
-    with tempfile.TemporaryDirectory(prefix="pykbroker-", ignore_cleanup_errors=True) as directory:
-        try:
-            config = BrokerConfig.from_mapping({**ONE_BROKER, "log.dirs": directory, **config_texts(configs or {})})
-        except ApiError as error:
-            raise StartError(str(error)) from None
-        partitions = topics if isinstance(topics, Mapping) else dict.fromkeys(topics, 1)
-        broker = RunningBroker(
-            Settings(
-                config,
-                (directory,),
-                listeners=(ListenerSettings(address=Address(HOST, port)),),
-                memory=True,
-                topics=tuple(NewTopic(name, count) for name, count in partitions.items()),
-            )
-        )
+    options = checked_options(port, topics, configs, data_dir, process, os.environ)
+    with nullcontext(options.data_dir) if options.data_dir else temporary_directory() as directory:
+        broker = RunningBroker(options, directory)
         try:
             yield broker
         finally:
-            broker.stop()
+            broker.close()
 
 
-def config_texts(configs: Mapping[str, str | int | float | bool]) -> dict[str, str]:
-    """Return broker configs as texts. StartError: a name is no config; the message suggests the nearest one."""
-    from pykbroker.core.config.config import known
-    from pykbroker.core.config.names import unknown_config
-    from pykbroker.core.errors import StartError
+class Runner(Protocol):
+    """A thread or a process in which a broker can be started and stopped."""
 
-    for name in configs:
-        if not known(name):
-            raise StartError(unknown_config(name))
-    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in configs.items()}
+    def start(self, options: BrokerOptions, /) -> int:
+        """Start the broker and return its port. StartError: it cannot start, and why."""
+
+    def stop(self) -> None:
+        """Stop the broker in order and wait for it. A second call does nothing."""
+
+    def close(self) -> None:
+        """Stop the broker for good."""
 
 
 class RunningBroker:
-    """A broker that serves from its construction to `stop`. Any thread may call its methods."""
+    """A broker that serves from its construction to `close`. Any thread may call its methods.
 
-    def __init__(self, settings: Settings) -> None:
-        self._started: Future[Serving] = Future()
-        self._thread = threading.Thread(target=self._run, args=(settings,), name="pykbroker", daemon=True)
-        self._token: trio.lowlevel.TrioToken
-        self._nursery: trio.Nursery
-        self._stop: trio.Event
-        self._thread.start()
+    A forked process may call `topic`, `delete` and `clear`. Only the process that started the broker can stop or
+    restart it. ConnectionError: the broker has stopped.
+    """
+
+    def __init__(self, options: BrokerOptions, directory: str) -> None:
+        self._options, self._owner = options, os.getpid()
+        self._runner = runner(options, directory)
         try:
-            serving = self._started.result(START_S_MAX)
+            self.host, self.port = HOST, start(self._runner, options)
         except BaseException:
-            self._thread.join(STOP_S_MAX)
+            self._runner.close()
             raise
-        self.host, self.port = serving.host, serving.port
 
     @property
     def bootstrap(self) -> str:
         """Return HOST:PORT for a client's bootstrap servers."""
         return f"{self.host}:{self.port}"
 
-    def topic(self, name: str | None = None, partitions: int = 1, *, configs: Mapping[str, str] | None = None) -> str:
+    def topic(
+        self, name: str | None = None, partitions: int = 1, *, configs: Mapping[str, ConfigValue] | None = None
+    ) -> str:
         """Create a topic, by default with a unique name, and return its name. ApiError: it cannot be created."""
-        name = name or f"topic-{uuid.uuid4().hex[:12]}"
-        self._ask(lambda admin: admin.create_topic(name, partitions, -1, configs or {}))
+        name, texts = name or f"topic-{uuid.uuid4().hex[:12]}", values_as_texts(configs or {})
+        self._ask(lambda admin: admin.create_topic(name, partitions, -1, texts))
         return name
 
+    def delete(self, topics: Sequence[str]) -> None:
+        """Delete topics and their records. ApiError: one does not exist."""
+        self._ask(lambda admin: admin.delete_topics(topics))
+
+    def clear(self) -> None:
+        """Delete all topics, groups and transactions, and create the topics of the broker's options again.
+
+        Clients stay connected. ApiError: `delete.topic.enable` is false.
+        """
+
+        async def work(admin: Admin) -> None:
+            await admin.delete_topics([topic.name for topic in await admin.topics()])
+            for name, partitions in self._options.topics.items():
+                await admin.create_topic(name, partitions, -1, {})
+
+        self._ask(work)
+
+    def restart(self) -> None:
+        """Stop the broker, and start it on the same port with its data. After `stop`, only start it. StartError."""
+        if os.getpid() != self._owner:
+            raise RuntimeError(f"only process {self._owner}, which started the broker, can restart it")
+        self._runner.stop()
+        start(self._runner, self._options.at(self.port))
+
     def stop(self) -> None:
-        """Stop the broker in order and wait for it. A second call does nothing."""
-        if self._thread.is_alive():
-            self._token.run_sync_soon(self._stop.set)
-            self._thread.join(STOP_S_MAX)
-        if self._thread.is_alive():
-            raise RuntimeError(f"the broker has not stopped within {STOP_S_MAX} s")
+        """Stop the broker in order and wait for it; `restart` starts it again. A second call does nothing."""
+        if os.getpid() != self._owner:
+            raise RuntimeError(f"only process {self._owner}, which started the broker, can stop it")
+        self._runner.stop()
+
+    def close(self) -> None:
+        """Stop the broker for good. In a forked process, this does nothing."""
+        if os.getpid() == self._owner:
+            self._runner.close()
 
     def _ask(self, work: Callable[[Admin], Awaitable[None]]) -> None:
-        """Run `work` in the broker's thread, since the caller's thread may be running a loop of its own."""
-        done: Future[None] = Future()
-        self._token.run_sync_soon(self._nursery.start_soon, answer, done, self.host, self.port, work)
-        done.result(ANSWER_S_MAX)
+        """Run `work` with an admin client. ConnectionError: the broker has stopped."""
+        from pykbroker.testing.admin_thread import ask
 
-    def _run(self, settings: Settings) -> None:
-        import trio
-
-        trio.run(self._serve, settings)
-
-    async def _serve(self, settings: Settings) -> None:
-        import trio
-
-        from pykbroker import broker
-
-        self._token, self._stop = trio.lowlevel.current_trio_token(), trio.Event()
-        async with trio.open_nursery() as self._nursery:
-            try:
-                await broker.serve(settings, self._started.set_result, stop=self._stop)
-            except BaseException as error:
-                if self._started.done():
-                    raise
-                self._started.set_exception(error)
-            self._nursery.cancel_scope.cancel()
+        ask(self.port, work)
 
 
-async def answer(done: Future[None], host: str, port: int, work: Callable[[Admin], Awaitable[None]]) -> None:
-    """Connect, run `work`, and pass its outcome to the waiting thread."""
-    from pykbroker.client.admin_session import with_admin
-    from pykbroker.core.address import Address
+def runner(options: BrokerOptions, directory: str) -> Runner:
+    """Return a runner that has not started its broker yet."""
+    from pykbroker.testing.broker_process import BrokerProcess
+    from pykbroker.testing.broker_thread import BrokerThread
+
+    return BrokerProcess(directory) if options.process else BrokerThread(directory)
+
+
+def start(broker: Runner, options: BrokerOptions) -> int:
+    """Start a broker and return its port. StartError: its text names options of `running_broker`."""
+    from pykbroker.core.errors import StartError
 
     try:
-        await with_admin([Address(host, port)], CLIENT_ID, work)
-    except BaseException as error:
-        done.set_exception(error)
-        if not isinstance(error, Exception):
-            raise
-    else:
-        done.set_result(None)
+        return broker.start(options)
+    except StartError as error:
+        reason = str(error)
+        for option, instead in INSTEAD_OF_OPTIONS.items():
+            reason = reason.replace(option, instead)
+        raise StartError(reason) from None

@@ -6,7 +6,7 @@ NUM_PARTITIONS stands for num.partitions: one underscore is a dot, two are an un
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 
 import msgspec
 
@@ -35,6 +35,12 @@ class EnvironmentConfigs(msgspec.Struct, frozen=True):
     def place(self, name: str) -> str:
         """Return the variable of a config."""
         return self.variables[name]
+
+    def blamed(self, reason: str, others: Container[str]) -> str:
+        """Return the reason, preceded by the variable of the config that it names unless that config is in `others`."""
+        words = reason.replace(":", " ").split()
+        named = (place for name, place in self.variables.items() if name in words and name not in others)
+        return ": ".join([*named, reason])
 
 
 def own_configs(environ: Mapping[str, str]) -> EnvironmentConfigs:

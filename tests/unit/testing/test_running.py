@@ -16,6 +16,7 @@ from pykbroker.core.errors import StartError
 from pykbroker.core.new_topic import NewTopic
 from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.testing import running_broker
+from pykbroker.world.world import World
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def test_a_broker_serves_until_its_block_ends(play: Callable[[Any], None]) -> No
     seen: list[Settings] = []
     stopped = []
 
-    async def serve(settings: Settings, ready: Ready, *, stop: trio.Event) -> None:
+    async def serve(settings: Settings, ready: Ready, *, world: World, stop: trio.Event) -> None:
         seen.append(settings)
         ready(Serving("127.0.0.1", 12345, "c", 1, dict))
         await stop.wait()
@@ -56,7 +57,7 @@ def test_a_broker_serves_until_its_block_ends(play: Callable[[Any], None]) -> No
 def test_topics_and_configs_may_be_python_values(play: Callable[[Any], None]) -> None:
     seen: list[Settings] = []
 
-    async def serve(settings: Settings, ready: Ready, *, stop: trio.Event) -> None:
+    async def serve(settings: Settings, ready: Ready, *, world: World, stop: trio.Event) -> None:
         seen.append(settings)
         ready(Serving("127.0.0.1", 12345, "c", 1, dict))
         await stop.wait()
@@ -83,7 +84,7 @@ def test_invalid_configs_are_refused_in_a_sentence(configs: dict[str, Any], reas
 
 
 def test_a_start_error_reaches_the_caller(play: Callable[[Any], None]) -> None:
-    async def serve(settings: Settings, ready: Ready, *, stop: trio.Event) -> None:
+    async def serve(settings: Settings, ready: Ready, *, world: World, stop: trio.Event) -> None:
         raise StartError("no")
 
     play(serve)

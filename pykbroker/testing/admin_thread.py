@@ -1,0 +1,53 @@
+"""Requests to a broker for tests, from any thread or process, with or without an event loop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+
+import trio
+
+from pykbroker.client.admin import Admin
+from pykbroker.client.admin_session import with_admin
+from pykbroker.client.errors import Disconnected
+from pykbroker.core.address import Address
+from pykbroker.testing.options import HOST
+from pykbroker.testing.real_clock import RealClock
+
+ANSWER_S_MAX = 30
+CLIENT_ID = "pykbroker-testing"
+
+AdminWork = Callable[[Admin], Awaitable[None]]
+
+
+def ask(port: int, work: AdminWork) -> None:
+    """Run `work` with an admin client in a new thread, since the caller's thread may be running an event loop.
+
+    ConnectionError: the broker has stopped. TimeoutError: the broker has not answered in time. Errors of `work` are
+    raised as they are.
+    """
+    done: Future[None] = Future()
+    threading.Thread(target=answer, args=(done, port, work), name="pykbroker-admin", daemon=True).start()
+    done.result()
+
+
+def answer(done: Future[None], port: int, work: AdminWork) -> None:
+    """Connect, run `work`, and pass its outcome to the waiting thread."""
+    try:
+        trio.run(within_time, port, work, clock=RealClock())
+    except (OSError, Disconnected) as error:
+        reason = f"no broker listens on {HOST}:{port} ({error}): `restart` starts it again"
+        done.set_exception(error if isinstance(error, TimeoutError) else ConnectionError(reason))
+    except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
+        done.set_exception(error)
+    else:
+        done.set_result(None)
+
+
+async def within_time(port: int, work: AdminWork) -> None:
+    """Run `work` with a deadline."""
+    with trio.move_on_after(ANSWER_S_MAX) as deadline:
+        await with_admin([Address(HOST, port)], CLIENT_ID, work)
+    if deadline.cancelled_caught:
+        raise TimeoutError(f"the broker on port {port} has not answered within {ANSWER_S_MAX} s")

@@ -1,0 +1,77 @@
+"""A broker in a child process."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from dataclasses import asdict
+from typing import Any
+
+from pykbroker.core.errors import StartError
+from pykbroker.testing.options import BrokerOptions
+
+PROGRAM = "pykbroker.testing.child"
+END_S_MAX = 30
+
+
+class BrokerProcess:
+    """A child process that ends with this one, and its broker. Matches `running.Runner`.
+
+    Each order to the child is a line of JSON on its stdin, and each answer a line of JSON on its stdout. Between
+    `stop` and the next `start`, the child continues without a broker.
+    """
+
+    def __init__(self, directory: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", PROGRAM, directory],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        importlib.import_module("pykbroker.testing.admin_thread")  # while the child imports the broker
+
+    def start(self, options: BrokerOptions) -> int:
+        """Start the broker and return its port. StartError: it cannot start, and why."""
+        answer = self._ask({"start": asdict(options)})
+        if "error" in answer:
+            raise StartError(answer["error"])
+        return int(answer["port"])
+
+    def stop(self) -> None:
+        """Stop the broker in order and wait for it. A second call does nothing."""
+        if self._process.poll() is None:
+            self._ask({"stop": True})
+
+    def close(self) -> None:
+        """Stop the broker and end the child, or kill it if it takes too long."""
+        with suppress(BrokenPipeError):
+            self._write({"end": True})
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with suppress(BrokenPipeError):
+                pipe.close()
+        try:
+            self._process.wait(END_S_MAX)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise RuntimeError(f"the broker has not stopped within {END_S_MAX} s: its process was killed") from None
+
+    def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        with suppress(BrokenPipeError):
+            self._write(order)
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the broker's process {self._process.pid} has ended; its stderr may say why")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _write(self, order: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(order).encode() + b"\n")
+        self._process.stdin.flush()

@@ -1,0 +1,167 @@
+"""The options of a broker for tests: checked before a broker starts, and turned into the broker's settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pykbroker.core.config.config import BrokerConfig
+    from pykbroker.core.settings import Settings
+
+HOST = "127.0.0.1"
+INSTEAD = {
+    "listeners": "write port= for a port on 127.0.0.1",
+    "advertised.listeners": "let clients use the address that they connected to",
+    "log.dirs": "write data_dir= for a directory that keeps the data",
+    "log.dir": "write data_dir= for a directory that keeps the data",
+}
+"""Broker config that a broker for tests does not have -> what to do instead."""
+
+ConfigValue = str | int | float | bool
+
+
+@dataclass(frozen=True)
+class BrokerOptions:
+    """The options of a broker for tests, as `checked_options` returns them."""
+
+    port: int = 0
+    topics: Mapping[str, int] = field(default_factory=dict)
+    """Topic name -> number of partitions."""
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """The static configs, those of PYKBROKER_* variables included."""
+    data_dir: str | None = None
+    """The directory that keeps the data. None stands for a temporary directory."""
+    process: bool = False
+
+    def settings(self, directory: str) -> Settings:
+        """Return the settings of a broker whose data is in this directory."""
+        from pykbroker.core.address import Address
+        from pykbroker.core.config.listeners import ListenerSettings
+        from pykbroker.core.new_topic import NewTopic
+        from pykbroker.core.settings import Settings
+
+        return Settings(
+            broker_config({**self.configs, "log.dirs": directory}),
+            (directory,),
+            listeners=(ListenerSettings(address=Address(HOST, self.port)),),
+            memory=self.data_dir is None,
+            topics=tuple(NewTopic(name, partitions) for name, partitions in self.topics.items()),
+        )
+
+    def at(self, port: int) -> BrokerOptions:
+        """Return the options for a restart: with this port, and without topics, which the data directory has."""
+        return replace(self, port=port, topics={})
+
+
+def checked_options(
+    port: Any,
+    topics: Any,
+    configs: Any,
+    data_dir: str | os.PathLike[str] | None,
+    process: Any,
+    environ: Mapping[str, str],
+) -> BrokerOptions:
+    """Return the options of `running_broker`. StartError: one sentence that names the option and what to write."""
+    from pykbroker.core.address import PORT_MAX
+    from pykbroker.core.config.environment import own_configs
+    from pykbroker.core.errors import StartError
+
+    if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= PORT_MAX:
+        raise StartError(f"port is {port!r}: write a number up to {PORT_MAX}, or 0 for any free port")
+    if not isinstance(process, bool):
+        raise StartError(f"process is {process!r}: write True for a child process, or False for a thread")
+    variables = own_configs(environ)
+    for name in INSTEAD:
+        if name in variables.texts:
+            raise StartError(f"{variables.place(name)} cannot be set in tests: unset it, and {INSTEAD[name]}")
+    texts = config_texts(configs)
+    try:
+        broker_config({**variables.texts, **texts})
+    except StartError as error:
+        raise StartError(variables.blamed(str(error), texts)) from None
+    return BrokerOptions(
+        port, numbers_of_partitions(topics), {**variables.texts, **texts}, data_directory(data_dir), process
+    )
+
+
+def broker_config(texts: Mapping[str, str]) -> BrokerConfig:
+    """Return the config of one broker with these configs. StartError: a value is invalid."""
+    from pykbroker.core.config.config import BrokerConfig
+    from pykbroker.core.config.table import ONE_BROKER
+    from pykbroker.core.errors import ApiError, StartError
+
+    try:
+        return BrokerConfig.from_mapping({**ONE_BROKER, **texts})
+    except ApiError as error:
+        raise StartError(str(error)) from None
+
+
+def config_texts(configs: Any) -> dict[str, str]:
+    """Return broker configs as texts. StartError: a name is no config; the message suggests the nearest one."""
+    from pykbroker.core.config.config import known
+    from pykbroker.core.config.names import unknown_config
+    from pykbroker.core.errors import StartError
+
+    if configs is not None and not isinstance(configs, Mapping):
+        raise StartError(f"configs is {configs!r}: write a dict such as {{'num.partitions': 3}}")
+    texts = values_as_texts(configs or {})
+    for name in texts:
+        if not known(name):
+            raise StartError(f"configs: {unknown_config(name)}")
+        if name in INSTEAD:
+            raise StartError(f"configs: {name} cannot be set in tests: {INSTEAD[name]}")
+    return texts
+
+
+def values_as_texts(configs: Mapping[Any, Any]) -> dict[str, str]:
+    """Return the values of configs as Kafka writes them: True as "true". StartError: a value is of another type."""
+    from pykbroker.core.errors import StartError
+
+    for name, value in configs.items():
+        if not isinstance(name, str) or not isinstance(value, str | int | float):
+            raise StartError(f"configs: {name!r} is {value!r}: write Kafka's name, and a text, number or boolean")
+    return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in configs.items()}
+
+
+def numbers_of_partitions(topics: Any) -> dict[str, int]:
+    """Return topic name -> number of partitions. A list of names stands for topics of one partition.
+
+    StartError: a name or a number is invalid.
+    """
+    from pykbroker.core.errors import ApiError, StartError
+    from pykbroker.core.names import check_topic_name
+
+    if isinstance(topics, str | bytes) or not isinstance(topics, Iterable):
+        raise StartError(f"topics is {topics!r}: write a list such as ['orders'], or a dict such as {{'orders': 3}}")
+    pairs: list[tuple[Any, Any]] = [*topics.items()] if isinstance(topics, Mapping) else [(name, 1) for name in topics]
+    for name, partitions in pairs:
+        if isinstance(partitions, bool) or not isinstance(partitions, int) or partitions < 1:
+            raise StartError(f"topics: {name!r} has {partitions!r} partitions: write a number from 1")
+        try:
+            check_topic_name(name)
+        except (ApiError, TypeError) as error:
+            raise StartError(f"topics: {name!r} is no name ({error}): write ['orders'], or {{'orders': 3}}") from None
+    if len(dict(pairs)) < len(pairs):
+        raise StartError("topics has a name twice: write a dict such as {'orders': 3} for more partitions")
+    return dict(pairs)
+
+
+def data_directory(path: str | os.PathLike[str] | None) -> str | None:
+    """Return the absolute path of an existing directory, or None. StartError: it cannot be used for data."""
+    from pykbroker.core.errors import StartError
+
+    if path is None:
+        return None
+    whole = os.path.abspath(path)
+    try:
+        os.makedirs(whole, exist_ok=True)
+    except OSError as error:
+        raise StartError(
+            f"data_dir: cannot create {whole} ({error.strerror}): name a directory that this user can write"
+        ) from None
+    if not os.access(whole, os.R_OK | os.W_OK | os.X_OK):
+        raise StartError(f"data_dir: this user cannot write {whole}: change its mode, or name another directory")
+    return whole

@@ -1,0 +1,206 @@
+"""Test suites of users with the fixtures: beside the pytest plugins that change threads, time, files or loops."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.timeout(150)
+"""A suite starts Python, pytest and a broker, which takes long on a busy machine."""
+ROUND_TRIP = '''
+import itertools
+
+from confluent_kafka import Consumer, Producer
+
+groups = itertools.count()
+
+
+def round_trip(broker, topic):
+    """Send a record and read it."""
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    errors = []
+    producer.produce(topic, b"order", on_delivery=lambda error, record: errors.append(error))
+    assert producer.flush(20) == 0
+    assert errors == [None]
+    group = f"group-{next(groups)}"
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    record = consumer.poll(20)
+    consumer.close()
+    assert record.value() == b"order"
+'''
+PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
+PROCESS = "[pytest]\nkafka_broker_process = true\n"
+
+
+def passed(project: Path, test: str, *options: str, ini: str = "[pytest]\n") -> str:
+    """Run a suite of one file. Check that it passes, and return what pytest prints."""
+    (project / "pytest.ini").write_text(ini)
+    (project / "test_suite.py").write_text(ROUND_TRIP + test)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+    ended = subprocess.run(command, cwd=project, capture_output=True, text=True, timeout=140)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return ended.stdout
+
+
+@pytest.mark.parametrize("ini", ["[pytest]\n", PROCESS], ids=["thread", "process"])
+def test_coverage_measures_the_code_under_test(tmp_path: Path, ini: str) -> None:
+    (tmp_path / "orders.py").write_text("def place():\n    return 1\n\n\ndef cancel():\n    return 2\n")
+    test = """
+import orders
+
+
+def test_it(kafka_broker, kafka_topic):
+    assert orders.place() == 1
+    round_trip(kafka_broker, kafka_topic)
+"""
+    printed = passed(tmp_path, test, "--cov=orders", "--cov-report=term-missing", ini=ini)
+    assert re.search(r"orders\.py +4 +1 +75% +6", printed), printed
+
+
+@pytest.mark.parametrize("process", [False, True], ids=["thread", "process"])
+def test_a_broker_may_start_while_time_is_frozen(tmp_path: Path, process: bool) -> None:
+    test = f"""
+import freezegun
+
+from pykbroker.testing import running_broker
+
+
+@freezegun.freeze_time("2020-01-01")
+def test_it():
+    with running_broker(process={process}) as broker:
+        round_trip(broker, broker.topic())
+"""
+    assert "1 passed" in passed(tmp_path, test)
+
+
+@pytest.mark.parametrize("ini", ["[pytest]\n", PROCESS], ids=["thread", "process"])
+def test_the_broker_keeps_the_time_while_freezegun_freezes_it(tmp_path: Path, ini: str) -> None:
+    test = """
+import freezegun
+import pytest
+
+
+@pytest.mark.parametrize("day", ["2020-01-01", "2040-01-01"])
+def test_it(kafka_broker, kafka_topic, day):
+    round_trip(kafka_broker, kafka_topic)
+    with freezegun.freeze_time(day):
+        round_trip(kafka_broker, kafka_broker.topic())
+        kafka_broker.clear()
+    round_trip(kafka_broker, kafka_broker.topic())
+
+
+@freezegun.freeze_time("2020-01-01")
+def test_a_restart(kafka_broker, kafka_topic):
+    kafka_broker.restart()
+    round_trip(kafka_broker, kafka_topic)
+"""
+    assert "3 passed" in passed(tmp_path, test, ini=ini)
+
+
+def test_workers_of_xdist_have_a_broker_each(tmp_path: Path) -> None:
+    test = """
+import os
+import pathlib
+
+import pytest
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_it(kafka_broker, kafka_topic, number):
+    round_trip(kafka_broker, kafka_topic)
+    pathlib.Path(f"{os.environ['PYTEST_XDIST_WORKER']}-{kafka_broker.port}").touch()
+"""
+    assert "4 passed" in passed(tmp_path, test, "-n", "2")
+    used = sorted(path.name.split("-") for path in tmp_path.glob("gw*"))
+    assert [worker for worker, _ in used] == ["gw0", "gw1"]
+    assert len({port for _, port in used}) == 2
+
+
+def test_tests_may_run_on_asyncio(tmp_path: Path) -> None:
+    test = """
+import aiokafka
+import pytest
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.mark.anyio
+async def test_it(kafka_broker, kafka_topic):
+    async with aiokafka.AIOKafkaProducer(bootstrap_servers=kafka_broker.bootstrap) as producer:
+        await producer.send_and_wait(kafka_topic, b"order")
+        await producer.send_and_wait(kafka_broker.topic(), b"order")
+    consumer = aiokafka.AIOKafkaConsumer(
+        kafka_topic, bootstrap_servers=kafka_broker.bootstrap, auto_offset_reset="earliest"
+    )
+    async with consumer:
+        assert (await consumer.getone()).value == b"order"
+"""
+    assert "1 passed" in passed(tmp_path, test)
+
+
+def test_tests_may_run_on_trio(tmp_path: Path) -> None:
+    test = """
+import trio
+
+
+async def test_it(kafka_broker, kafka_topic, autojump_clock):
+    topic = kafka_broker.topic()
+    await trio.sleep(1000)
+    await trio.to_thread.run_sync(round_trip, kafka_broker, topic)
+    round_trip(kafka_broker, kafka_topic)
+"""
+    assert "1 passed" in passed(tmp_path, test, ini="[pytest]\ntrio_mode = true\n")
+
+
+def test_a_broker_in_a_process_serves_tests_with_a_fake_file_system(tmp_path: Path) -> None:
+    test = """
+import os
+
+
+def test_it(kafka_broker, kafka_topic, fs):
+    assert not os.path.exists("/usr")
+    round_trip(kafka_broker, kafka_topic)
+    kafka_broker.restart()
+    round_trip(kafka_broker, kafka_broker.topic())
+    kafka_broker.clear()
+"""
+    assert "1 passed" in passed(tmp_path, test, ini=PROCESS)
+
+
+def test_a_test_may_fork_workers_that_use_the_broker(tmp_path: Path) -> None:
+    test = """
+import multiprocessing
+
+
+def work(broker, names):
+    names.put(broker.topic())
+
+
+def test_it(kafka_broker):
+    context = multiprocessing.get_context("fork")
+    names = context.SimpleQueue()
+    worker = context.Process(target=work, args=(kafka_broker, names))
+    worker.start()
+    round_trip(kafka_broker, names.get())
+    worker.join()
+    assert worker.exitcode == 0
+"""
+    assert "1 passed" in passed(tmp_path, test)
+
+
+def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
+    test, conftest, program = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    (ini,) = re.findall(r"^```ini\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    assert "1 passed" in passed(tmp_path, test, ini=ini)
+    (tmp_path / "conftest.py").write_text(conftest)
+    assert "1 passed" in passed(tmp_path, test)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert re.fullmatch(r"127\.0\.0\.1:\d+\n", ended.stdout), ended.stderr

@@ -1,0 +1,177 @@
+"""The fixtures in pytest runs of their own: options, keys of the configuration file, and what is refused."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykbroker.core.errors import StartError
+from pykbroker.testing.ini import config_line, merged, topic_line, unique
+from pykbroker.testing.plugin import OPTIONS, for_worker
+
+pytestmark = pytest.mark.timeout(150)
+"""A run starts Python, pytest and a broker, which takes long on a busy machine."""
+USES = "def test_it(kafka_broker): pass\n"
+PARTITIONS = """
+import trio
+
+from pykbroker.client.admin_session import with_admin
+from pykbroker.core.address import Address
+
+
+def partitions(broker):
+    found = {}
+
+    async def work(admin):
+        found.update({topic.name: len(topic.partitions) for topic in await admin.topics()})
+
+    trio.run(with_admin, [Address(broker.host, broker.port)], "test", work)
+    return found
+"""
+
+
+def run(project: Path, files: dict[str, str], *options: str) -> tuple[int, str]:
+    """Write the files, run pytest, and return its exit code and what it prints."""
+    for name, text in files.items():
+        (project / name).write_text(text)
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=140,
+    )
+    return ended.returncode, ended.stdout
+
+
+def test_the_configuration_file_sets_options(tmp_path: Path) -> None:
+    ini = """
+[pytest]
+kafka_broker_configs =
+    num.partitions = 4
+    auto.create.topics.enable=false
+kafka_broker_topics =
+    orders:3
+    payments
+kafka_broker_data_dir = data
+kafka_broker_process = true
+"""
+    test = f"""{PARTITIONS}
+def test_it(kafka_broker, request):
+    assert partitions(kafka_broker) == {{"orders": 3, "payments": 1}}
+    name = kafka_broker.topic(partitions=-1)
+    assert partitions(kafka_broker)[name] == 4
+    assert (request.config.rootpath / "data" / "orders-2").is_dir()
+"""
+    code, printed = run(tmp_path, {"pytest.ini": ini, "test_it.py": test})
+    assert code == 0, printed
+    assert (tmp_path / "data" / "meta.properties").exists()
+
+
+def test_the_fixture_of_options_sets_options_beside_the_configuration_file(tmp_path: Path) -> None:
+    conftest = """
+import pytest
+
+
+@pytest.fixture(scope="session")
+def kafka_broker_options():
+    return {"configs": {"num.partitions": 2}}
+"""
+    test = f"""{PARTITIONS}
+def test_it(kafka_broker):
+    assert partitions(kafka_broker) == {{"orders": 3}}
+    name = kafka_broker.topic(partitions=-1)
+    assert partitions(kafka_broker)[name] == 2
+"""
+    files = {"conftest.py": conftest, "test_it.py": test, "pytest.ini": "[pytest]\nkafka_broker_topics = orders:3\n"}
+    code, printed = run(tmp_path, files)
+    assert code == 0, printed
+
+
+def test_each_test_gets_a_topic_which_is_deleted_after_it(tmp_path: Path) -> None:
+    test = f"""{PARTITIONS}
+def test_first(kafka_broker, kafka_topic):
+    assert partitions(kafka_broker) == {{kafka_topic: 1}}
+
+
+def test_second(kafka_broker, kafka_topic):
+    assert partitions(kafka_broker) == {{kafka_topic: 1}}
+
+
+def test_third(kafka_broker, kafka_topic):
+    kafka_broker.clear()
+
+
+def test_fourth(kafka_broker, kafka_topic):
+    kafka_broker.stop()
+"""
+    code, printed = run(tmp_path, {"test_it.py": test})
+    assert (code, "4 passed" in printed) == (0, True), printed
+
+
+@pytest.mark.parametrize(
+    ("ini", "options", "sentence"),
+    [
+        ("kafka_broker_topic = a", "{}", "the ini key kafka_broker_topic is no option of kafka_broker; did you mean"),
+        ("kafka_broker_topics = a:3", "{'topics': {'a': 2}}", "the fixture kafka_broker_options and the ini key kafka"),
+    ],
+)
+def test_a_refused_option_is_one_sentence_without_a_traceback(
+    tmp_path: Path, ini: str, options: str, sentence: str
+) -> None:
+    fixture = f"import pytest\n@pytest.fixture(scope='session')\ndef kafka_broker_options(): return {options}\n"
+    code, printed = run(tmp_path, {"pytest.ini": f"[pytest]\n{ini}\n", "test_it.py": fixture + USES})
+    assert code == 1
+    assert [line for line in printed.splitlines() if line.startswith(sentence)], printed
+    assert "Traceback" not in printed
+    assert not re.search(r"plugin\.py:\d+", printed)
+
+
+def test_workers_of_xdist_have_a_data_directory_each(tmp_path: Path) -> None:
+    test = "import pytest\n@pytest.mark.parametrize('n', range(4))\ndef test_it(kafka_topic, n): pass\n"
+    code, printed = run(
+        tmp_path, {"pytest.ini": "[pytest]\nkafka_broker_data_dir = data\n", "test_it.py": test}, "-n", "2"
+    )
+    assert code == 0, printed
+    assert sorted(path.name for path in (tmp_path / "data").iterdir()) == ["gw0", "gw1"]
+
+
+@pytest.mark.parametrize(
+    ("own", "sentence"),
+    [
+        ({"topic": ["a"]}, "'topic' in kafka_broker_options is no option of kafka_broker; did you mean topics?"),
+        ({"x": 1}, "'x' in kafka_broker_options is no option of kafka_broker: write one of configs, topics, data_dir"),
+        (None, "kafka_broker_options returns None: return a dict such as {'topics': {'orders': 3}}"),
+        ({"process": False}, "the ini key kafka_broker_process both set process: remove one of them"),
+    ],
+)
+def test_options_that_contradict_the_configuration_file_are_refused(own: Any, sentence: str) -> None:
+    with pytest.raises(StartError) as refused:
+        merged({"process": True}, own, OPTIONS)
+    assert sentence in str(refused.value)
+
+
+def test_equal_options_in_both_places_contradict_nothing() -> None:
+    assert merged({"process": True}, {"process": True, "port": 1}, OPTIONS) == {"process": True, "port": 1}
+
+
+def test_lines_of_the_configuration_file_are_refused_in_a_sentence() -> None:
+    with pytest.raises(StartError, match="kafka_broker_configs: 'a' is not NAME=VALUE, such as num.partitions=3"):
+        config_line("a")
+    with pytest.raises(StartError, match="kafka_broker_topics: 'a:b' is neither NAME nor NAME:PARTITIONS"):
+        topic_line("a:b")
+    with pytest.raises(StartError, match="kafka_broker_topics sets a twice: remove one of the lines"):
+        unique([("a", 1), ("a", 2)], "topics")
+
+
+def test_one_port_is_refused_for_several_workers() -> None:
+    worker = {"workerid": "gw0", "workercount": 2}
+    with pytest.raises(StartError, match="port 9092 cannot serve 2 brokers, one for each worker: leave port out"):
+        for_worker({"port": 9092}, worker)
+    assert for_worker({"port": 0}, worker) == {"port": 0}
+    assert for_worker({"port": 9092}, {**worker, "workercount": 1}) == for_worker({"port": 9092}, None)
