@@ -2,9 +2,8 @@
 
 The accepted versions are the stable versions of a message. The advertised versions are the versions that a Kafka
 broker's listener returns in ApiVersions. Produce is advertised from 0, although only 3 and later are accepted, because
-librdkafka mistakes a broker with a larger minimum for an unknown one (KAFKA-18659). APIs of the controller listener are
-not advertised. The telemetry APIs are not advertised either, because Kafka advertises them only with a telemetry
-receiver.
+librdkafka does not recognize a broker with a larger minimum (KAFKA-18659). APIs of the controller listener are not
+advertised. The telemetry APIs are not advertised either, because Kafka advertises them only with a telemetry receiver.
 """
 
 from enum import IntEnum

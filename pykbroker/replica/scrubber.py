@@ -1,7 +1,7 @@
 """The scrub, which verifies all stored batches at a limited rate. It finds damage before a client reads the batch.
 
 1. A pass reads the files of every log up to the current log end offset, and verifies the CRC of each batch. A pass
-   begins `pykbroker.scrub.interval.ms` after the previous one began; the first pass begins 10 minutes after the start
+   begins `pykbroker.scrub.interval.ms` after the previous pass began. The first pass begins 10 minutes after the start
    of the broker, or after one interval if that is shorter.
 2. A pass reads at most `pykbroker.scrub.bytes.per.second`. The value 0 disables the scrub.
 3. A damaged batch takes its partition offline, and a disk error takes its log directory offline, as in a read for a

@@ -1,9 +1,9 @@
 """The messages of AddPartitionsToTxn (API key 24), versions 0-5, flexible from version 3.
 
 - Version 3 is flexible.
-- Version 4 adds `transactions` to the request, removes `v3_and_below_transactional_id`, `v3_and_below_producer_id`,
-  `v3_and_below_producer_epoch`, and `v3_and_below_topics` from the request, adds `error_code` and
-  `results_by_transaction` to the response, and removes `results_by_topic_v3_and_below` from the response.
+- Version 4 adds `transactions` to the request and removes `v3_and_below_transactional_id`, `v3_and_below_producer_id`,
+  `v3_and_below_producer_epoch`, and `v3_and_below_topics` from the request. It adds `error_code` and
+  `results_by_transaction` to the response and removes `results_by_topic_v3_and_below` from the response.
 """
 
 from typing import Annotated, ClassVar

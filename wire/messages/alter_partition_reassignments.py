@@ -1,6 +1,6 @@
 """The messages of AlterPartitionReassignments (API key 45), versions 0-1, all flexible.
 
-- Version 1 adds `allow_replication_factor_change` to the request and adds `allow_replication_factor_change` to the
+- Version 1 adds `allow_replication_factor_change` to the request. It adds `allow_replication_factor_change` to the
   response.
 """
 

@@ -1,7 +1,7 @@
 """The messages of ApiVersions (API key 18), versions 0-4, flexible from version 3.
 
 - Version 1 adds `throttle_time_ms` to the response.
-- Version 3 is flexible, adds `client_software_name` and `client_software_version` to the request, and adds
+- Version 3 is flexible and adds `client_software_name` and `client_software_version` to the request. It adds
   `supported_features`, `finalized_features_epoch`, `finalized_features`, and `zk_migration_ready` to the response.
 """
 

@@ -1,6 +1,6 @@
 """The messages of BeginQuorumEpoch (API key 53), versions 0-1, flexible from version 1.
 
-- Version 1 is flexible, adds `voter_id`, `voter_directory_id`, and `leader_endpoints` to the request, and adds
+- Version 1 is flexible and adds `voter_id`, `voter_directory_id`, and `leader_endpoints` to the request. It adds
   `node_endpoints` to the response.
 """
 

@@ -1,7 +1,7 @@
 """The messages of CreateDelegationToken (API key 38), versions 1-3, flexible from version 2.
 
 - Version 2 is flexible.
-- Version 3 adds `owner_principal_type` and `owner_principal_name` to the request and adds
+- Version 3 adds `owner_principal_type` and `owner_principal_name` to the request. It adds
   `token_requester_principal_type` and `token_requester_principal_name` to the response.
 """
 

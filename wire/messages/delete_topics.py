@@ -2,8 +2,8 @@
 
 - Version 4 is flexible.
 - Version 5 adds `error_message` to the response.
-- Version 6 adds `topics` to the request, removes `topic_names` from the request, adds `topic_id` to the response, and
-  lets `name` be null in the response.
+- Version 6 adds `topics` to the request and removes `topic_names` from the request. It adds `topic_id` to the response
+  and lets `name` be null in the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,7 +1,7 @@
 """The messages of DescribeCluster (API key 60), versions 0-2, all flexible.
 
-- Version 1 adds `endpoint_type` to the request and adds `endpoint_type` to the response.
-- Version 2 adds `include_fenced_brokers` to the request and adds `is_fenced` to the response.
+- Version 1 adds `endpoint_type` to the request. It adds `endpoint_type` to the response.
+- Version 2 adds `include_fenced_brokers` to the request. It adds `is_fenced` to the response.
 """
 
 from typing import Annotated, ClassVar

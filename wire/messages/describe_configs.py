@@ -1,6 +1,6 @@
 """The messages of DescribeConfigs (API key 32), versions 1-4, flexible from version 4.
 
-- Version 3 adds `include_documentation` to the request and adds `config_type` and `documentation` to the response.
+- Version 3 adds `include_documentation` to the request. It adds `config_type` and `documentation` to the response.
 - Version 4 is flexible.
 """
 

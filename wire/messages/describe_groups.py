@@ -1,7 +1,7 @@
 """The messages of DescribeGroups (API key 15), versions 0-6, flexible from version 5.
 
 - Version 1 adds `throttle_time_ms` to the response.
-- Version 3 adds `include_authorized_operations` to the request and adds `authorized_operations` to the response.
+- Version 3 adds `include_authorized_operations` to the request. It adds `authorized_operations` to the response.
 - Version 4 adds `group_instance_id` to the response.
 - Version 5 is flexible.
 - Version 6 adds `error_message` to the response.

@@ -1,6 +1,6 @@
 """The messages of ElectLeaders (API key 43), versions 0-2, flexible from version 2.
 
-- Version 1 adds `election_type` to the request and adds `error_code` to the response.
+- Version 1 adds `election_type` to the request. It adds `error_code` to the response.
 - Version 2 is flexible.
 """
 

@@ -1,7 +1,7 @@
 """The messages of EndQuorumEpoch (API key 54), versions 0-1, flexible from version 1.
 
-- Version 1 is flexible, adds `preferred_candidates` and `leader_endpoints` to the request, removes
-  `preferred_successors` from the request, and adds `node_endpoints` to the response.
+- Version 1 is flexible, adds `preferred_candidates` and `leader_endpoints` to the request, and removes
+  `preferred_successors` from the request. It adds `node_endpoints` to the response.
 """
 
 from typing import Annotated, ClassVar

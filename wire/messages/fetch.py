@@ -1,13 +1,13 @@
 """The messages of Fetch (API key 1), versions 4-18, flexible from version 12.
 
-- Version 5 adds `log_start_offset` to the request and adds `log_start_offset` to the response.
-- Version 7 adds `session_id`, `session_epoch`, and `forgotten_topics_data` to the request and adds `error_code` and
+- Version 5 adds `log_start_offset` to the request. It adds `log_start_offset` to the response.
+- Version 7 adds `session_id`, `session_epoch`, and `forgotten_topics_data` to the request. It adds `error_code` and
   `session_id` to the response.
 - Version 9 adds `current_leader_epoch` to the request.
-- Version 11 adds `rack_id` to the request and adds `preferred_read_replica` to the response.
-- Version 12 is flexible, adds `cluster_id` and `last_fetched_epoch` to the request, and adds `diverging_epoch`,
+- Version 11 adds `rack_id` to the request. It adds `preferred_read_replica` to the response.
+- Version 12 is flexible and adds `cluster_id` and `last_fetched_epoch` to the request. It adds `diverging_epoch`,
   `current_leader`, and `snapshot_id` to the response.
-- Version 13 adds `topic_id` to the request, removes `topic` from the request, adds `topic_id` to the response, and
+- Version 13 adds `topic_id` to the request and removes `topic` from the request. It adds `topic_id` to the response and
   removes `topic` from the response.
 - Version 15 adds `replica_state` to the request and removes `replica_id` from the request.
 - Version 16 adds `node_endpoints` to the response.

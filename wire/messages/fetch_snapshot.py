@@ -1,6 +1,6 @@
 """The messages of FetchSnapshot (API key 59), versions 0-1, all flexible.
 
-- Version 1 adds `replica_directory_id` to the request and adds `node_endpoints` to the response.
+- Version 1 adds `replica_directory_id` to the request. It adds `node_endpoints` to the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,9 +1,9 @@
 """The messages of FindCoordinator (API key 10), versions 0-6, flexible from version 3.
 
-- Version 1 adds `key_type` to the request and adds `throttle_time_ms` and `error_message` to the response.
+- Version 1 adds `key_type` to the request. It adds `throttle_time_ms` and `error_message` to the response.
 - Version 3 is flexible.
-- Version 4 adds `coordinator_keys` to the request, removes `key` from the request, adds `coordinators` to the
-  response, and removes `error_code`, `error_message`, `node_id`, `host`, and `port` from the response.
+- Version 4 adds `coordinator_keys` to the request and removes `key` from the request. It adds `coordinators` to the
+  response and removes `error_code`, `error_message`, `node_id`, `host`, and `port` from the response.
 """
 
 from typing import Annotated, ClassVar

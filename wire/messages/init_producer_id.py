@@ -4,7 +4,7 @@ Version 6 is not stable yet and not accepted.
 
 - Version 2 is flexible.
 - Version 3 adds `producer_id` and `producer_epoch` to the request.
-- Version 6 adds `enable2_pc` and `keep_prepared_txn` to the request and adds `ongoing_txn_producer_id` and
+- Version 6 adds `enable2_pc` and `keep_prepared_txn` to the request. It adds `ongoing_txn_producer_id` and
   `ongoing_txn_producer_epoch` to the response.
 """
 

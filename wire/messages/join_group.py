@@ -2,7 +2,7 @@
 
 - Version 1 adds `rebalance_timeout_ms` to the request.
 - Version 2 adds `throttle_time_ms` to the response.
-- Version 5 adds `group_instance_id` to the request and adds `group_instance_id` to the response.
+- Version 5 adds `group_instance_id` to the request. It adds `group_instance_id` to the response.
 - Version 6 is flexible.
 - Version 7 adds `protocol_type` to the response and lets `protocol_name` be null in the response.
 - Version 8 adds `reason` to the request.

@@ -1,7 +1,7 @@
 """The messages of LeaveGroup (API key 13), versions 0-5, flexible from version 4.
 
 - Version 1 adds `throttle_time_ms` to the response.
-- Version 3 adds `members` to the request, removes `member_id` from the request, and adds `members` to the response.
+- Version 3 adds `members` to the request and removes `member_id` from the request. It adds `members` to the response.
 - Version 4 is flexible.
 - Version 5 adds `reason` to the request.
 """

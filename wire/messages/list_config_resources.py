@@ -1,6 +1,6 @@
 """The messages of ListConfigResources (API key 74), versions 0-1, all flexible.
 
-- Version 1 adds `resource_types` to the request and adds `resource_type` to the response.
+- Version 1 adds `resource_types` to the request. It adds `resource_type` to the response.
 """
 
 from typing import Annotated, ClassVar

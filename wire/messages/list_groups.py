@@ -2,8 +2,8 @@
 
 - Version 1 adds `throttle_time_ms` to the response.
 - Version 3 is flexible.
-- Version 4 adds `states_filter` to the request and adds `group_state` to the response.
-- Version 5 adds `types_filter` to the request and adds `group_type` to the response.
+- Version 4 adds `states_filter` to the request. It adds `group_state` to the response.
+- Version 5 adds `types_filter` to the request. It adds `group_type` to the response.
 """
 
 from typing import Annotated, ClassVar

@@ -1,7 +1,7 @@
 """The messages of ListOffsets (API key 2), versions 1-11, flexible from version 6.
 
-- Version 2 adds `isolation_level` to the request and adds `throttle_time_ms` to the response.
-- Version 4 adds `current_leader_epoch` to the request and adds `leader_epoch` to the response.
+- Version 2 adds `isolation_level` to the request. It adds `throttle_time_ms` to the response.
+- Version 4 adds `current_leader_epoch` to the request. It adds `leader_epoch` to the response.
 - Version 6 is flexible.
 - Version 10 adds `timeout_ms` to the request.
 """

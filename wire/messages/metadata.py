@@ -1,16 +1,16 @@
 """The messages of Metadata (API key 3), versions 0-13, flexible from version 9.
 
-- Version 1 lets `topics` be null in the request and adds `rack`, `controller_id`, and `is_internal` to the response.
+- Version 1 lets `topics` be null in the request. It adds `rack`, `controller_id`, and `is_internal` to the response.
 - Version 2 adds `cluster_id` to the response.
 - Version 3 adds `throttle_time_ms` to the response.
 - Version 4 adds `allow_auto_topic_creation` to the request.
 - Version 5 adds `offline_replicas` to the response.
 - Version 7 adds `leader_epoch` to the response.
-- Version 8 adds `include_cluster_authorized_operations` and `include_topic_authorized_operations` to the request and
+- Version 8 adds `include_cluster_authorized_operations` and `include_topic_authorized_operations` to the request. It
   adds `topic_authorized_operations` and `cluster_authorized_operations` to the response.
 - Version 9 is flexible.
-- Version 10 adds `topic_id` to the request, lets `name` be null in the request, and adds `topic_id` to the response.
-- Version 11 removes `include_cluster_authorized_operations` from the request and removes
+- Version 10 adds `topic_id` to the request and lets `name` be null in the request. It adds `topic_id` to the response.
+- Version 11 removes `include_cluster_authorized_operations` from the request. It removes
   `cluster_authorized_operations` from the response.
 - Version 12 lets `name` be null in the response.
 - Version 13 adds `error_code` to the response.

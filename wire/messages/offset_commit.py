@@ -5,7 +5,7 @@
 - Version 6 adds `committed_leader_epoch` to the request.
 - Version 7 adds `group_instance_id` to the request.
 - Version 8 is flexible.
-- Version 10 adds `topic_id` to the request, removes `name` from the request, adds `topic_id` to the response, and
+- Version 10 adds `topic_id` to the request and removes `name` from the request. It adds `topic_id` to the response and
   removes `name` from the response.
 """
 

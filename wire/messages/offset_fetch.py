@@ -1,14 +1,14 @@
 """The messages of OffsetFetch (API key 9), versions 1-10, flexible from version 6.
 
-- Version 2 lets `topics` be null in the request and adds `error_code` to the response.
+- Version 2 lets `topics` be null in the request. It adds `error_code` to the response.
 - Version 3 adds `throttle_time_ms` to the response.
 - Version 5 adds `committed_leader_epoch` to the response.
 - Version 6 is flexible.
 - Version 7 adds `require_stable` to the request.
-- Version 8 adds `groups` to the request, removes `group_id` and `topics` from the request, adds `groups` to the
-  response, and removes `topics` and `error_code` from the response.
+- Version 8 adds `groups` to the request and removes `group_id` and `topics` from the request. It adds `groups` to the
+  response and removes `topics` and `error_code` from the response.
 - Version 9 adds `member_id` and `member_epoch` to the request.
-- Version 10 adds `topic_id` to the request, removes `name` from the request, adds `topic_id` to the response, and
+- Version 10 adds `topic_id` to the request and removes `name` from the request. It adds `topic_id` to the response and
   removes `name` from the response.
 """
 

@@ -4,7 +4,7 @@
 - Version 8 adds `record_errors` and `error_message` to the response.
 - Version 9 is flexible.
 - Version 10 adds `current_leader` and `node_endpoints` to the response.
-- Version 13 adds `topic_id` to the request, removes `name` from the request, adds `topic_id` to the response, and
+- Version 13 adds `topic_id` to the request and removes `name` from the request. It adds `topic_id` to the response and
   removes `name` from the response.
 """
 

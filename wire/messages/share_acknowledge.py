@@ -1,6 +1,6 @@
 """The messages of ShareAcknowledge (API key 79), versions 1-2, all flexible.
 
-- Version 2 adds `is_renew_ack` to the request and adds `acquisition_lock_timeout_ms` to the response.
+- Version 2 adds `is_renew_ack` to the request. It adds `acquisition_lock_timeout_ms` to the response.
 """
 
 from typing import Annotated, ClassVar

@@ -3,8 +3,8 @@
 - Version 1 adds `throttle_time_ms` to the response.
 - Version 3 adds `group_instance_id` to the request.
 - Version 4 is flexible.
-- Version 5 adds `protocol_type` and `protocol_name` to the request and adds `protocol_type` and `protocol_name` to
-  the response.
+- Version 5 adds `protocol_type` and `protocol_name` to the request. It adds `protocol_type` and `protocol_name` to the
+  response.
 """
 
 from typing import Annotated, ClassVar

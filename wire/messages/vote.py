@@ -1,6 +1,6 @@
 """The messages of Vote (API key 52), versions 0-2, all flexible.
 
-- Version 1 adds `voter_id`, `replica_directory_id`, and `voter_directory_id` to the request and adds `node_endpoints`
+- Version 1 adds `voter_id`, `replica_directory_id`, and `voter_directory_id` to the request. It adds `node_endpoints`
   to the response.
 - Version 2 adds `pre_vote` to the request.
 """

@@ -161,8 +161,8 @@ class LogDirectory:
 
         A crash may leave a new partition's directory without a topic id and without an offset in any checkpoint. Such a
         directory gets the topic id `topic_id`. If a log is found damaged after a clean shutdown, the next shutdown is
-        still marked as clean: the next start then refuses the log again, whereas a start after a crash might accept a
-        part of it.
+        still marked as clean. The next start then refuses the log again. A start after a crash might accept a part of
+        it.
         """
         self._offline.add(key)
         try:

@@ -1,7 +1,7 @@
 """The names of partition directories, and the file partition.metadata, which holds the topic id in each of them.
 
-`<topic>-<partition>` holds a partition. `<topic>-<partition>.<32 hex digits>` with a suffix is another kind: `-delete`
-will be removed, `-stray` is kept for the operator, and `-future` is a copy that will replace the partition's log in
+`<topic>-<partition>` holds a partition. `<topic>-<partition>.<32 hex digits>` with a suffix is another kind. `-delete`
+will be removed, and `-stray` is kept for the operator. `-future` is a copy that will replace the partition's log in
 another log directory (KIP-113). partition.metadata has two lines, `version: 0` and `topic_id: <22 characters>`, and no
 newline at the end.
 """

@@ -1,9 +1,9 @@
 """The part of a log that makes it durable: fsync, recovery point, and the files written before that point advances.
 
 1. The recovery point advances after an fsync, and after the indexes and leader epochs below it are in their files.
-2. No fsync is tried again after a failed one: the kernel drops the pages that it could not write, and a later fsync
-   succeeds without them, also in the next process (see `lost_writes`). After any other error except damage, the next
-   flush tries again.
+2. After an fsync has failed, no other fsync is tried: the kernel drops the pages that it could not write, and a later
+   fsync succeeds without them, also in the next process (see `lost_writes`). After any other error except damage, the
+   next flush tries again.
 3. A file is not written if the next start can get its content from the existing file or from a few KiB of batches. A
    shutdown with thousands of logs spends most of its time on such files: each takes 0.3 ms to create on ext4.
 """

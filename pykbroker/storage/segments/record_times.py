@@ -78,8 +78,8 @@ class RecordTimes:
 def first_since(batch: Batch, timestamp: int, start_offset: int, bytes_max: int) -> TimestampOffset | None:
     """Return the first record of a batch from `start_offset` on with `timestamp` or a later one.
 
-    The header says that the batch has such a record, which may be before `start_offset`. `bytes_max` limits the
-    decompressed size.
+    According to its header, the batch has a record with such a timestamp, which may be before `start_offset`.
+    `bytes_max` limits the decompressed size.
     """
     try:
         for offset, stamp in islice(stamps(batch, bytes_max), RECORDS_MAX):

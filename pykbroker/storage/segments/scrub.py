@@ -1,7 +1,7 @@
 """The verification of stored batches before they are sent to clients, so that bit rot is detected.
 
-The checksum does not cover offsets and leader epoch. Therefore offsets are also checked to ascend, from the last index
-entry before the range to the first batch header after it, and leader epochs to never decrease.
+The checksum does not cover offsets and leader epoch. Therefore two more rules are checked: offsets ascend, from the
+last index entry before the range to the first batch header after it, and leader epochs never decrease.
 """
 
 from __future__ import annotations

@@ -171,7 +171,7 @@ def test_refused_connections_are_counted_and_logged_once_a_minute(caplog: pytest
     for _ in range(10):
         listener.paused()
     assert connected.statistics().accept_waits == 10
-    assert [f"{HOST}:2" in caplog.messages[0], "further ones wait" in caplog.messages[1]] == [True, True]
+    assert [f"{HOST}:2" in caplog.messages[0], "further connections wait" in caplog.messages[1]] == [True, True]
     clock.now += 61 * SECOND_NS
     listener(Peer(HOST, 2000, "::1", 9092), NoPump())
     assert len(caplog.messages) == 3
