@@ -86,8 +86,7 @@ class Connection:
         self.ended = self.wants_turn = False
         self.ending = ConnectionEnding.PEER
         self.begun_at: int | None = None
-        """The time at which the first byte of the incomplete frame was received, or None without an incomplete frame.
-        """
+        """The time at which the first byte of the incomplete frame was received, or None without such a frame."""
         self._client_raw: bytes | None = b""
         self._client_id: str | None = ""
         self._is_held = False

@@ -25,7 +25,12 @@ def failure(route: Route, request: Any, error: Exception) -> Response:
     route.errors += 1
     code = error.code if isinstance(error, ApiError) else ErrorCode.UNKNOWN_SERVER_ERROR
     if not isinstance(error, ApiError):
-        logger.error("%s version %s failed", route.key.name, route.version, exc_info=error)
+        logger.error(
+            "%s version %s: the handler failed, and the client gets UNKNOWN_SERVER_ERROR",
+            route.key.name,
+            route.version,
+            exc_info=error,
+        )
     response = route.handler.refuse(request, code)
     if response is not None:
         return fitted(response, route.version)

@@ -57,7 +57,7 @@ VERSION_MAX = 2**15 - 1
 class SimConnection:
     """A connection to the broker, for one session of a client.
 
-    `topic_ids` has the topic ids by name, and `topic_names` the reverse.
+    `topic_ids` has the topic ids by name, and `topic_names` has the names by id.
     """
 
     def __init__(self, connection: BrokerConnection, dice: Random) -> None:
@@ -110,7 +110,7 @@ class SimConnection:
             await self._connection.send(request, version)
 
     async def find_coordinator(self, key: str, key_type: int) -> None:
-        """Require that the broker coordinates a group or a transactional id. Raise Again if it does not now."""
+        """Require that the broker coordinates a group or a transactional id. Raise Again if it does not do so yet."""
         answer = await self.ask(FindCoordinatorRequest(coordinator_keys=[key], key_type=key_type), COORDINATOR_VERSION)
         if code := answer.coordinators[0].error_code:
             raise Again(ErrorCode(code).name)

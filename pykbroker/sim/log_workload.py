@@ -27,7 +27,8 @@ KINDS_OF_PRODUCER = ((True, -1), (True, -1), (False, 1), (False, 0))
 class LogWorkload:
     """The workload of logs. It matches `workload.Workload`.
 
-    If `compacted` is true, the topics are compacted. Every record then has a unique key, so that none may be missing.
+    If `compacted` is true, the topics are compacted. Every record then has a unique key, so that compaction must not
+    remove any.
     """
 
     def __init__(self, stage: Stage, producers: int, consumers: int, *, compacted: bool) -> None:

@@ -64,8 +64,8 @@ CONFIGS: Mapping[str, str] = {**GROUP_CONFIGS, **TRANSACTION_CONFIGS, **SCRUB}
 class Plan:
     """The plan of a simulation. If `fsync` is true, `pykbroker.flush.before.ack` is set and power failures occur.
 
-    If `compacted` is true, logs are compacted all the time. Each record then has a unique key, so that none may be
-    missing.
+    If `compacted` is true, logs are compacted all the time. Each record then has a unique key, so that compaction must
+    not remove any.
     """
 
     seconds: float = 30.0
@@ -168,7 +168,7 @@ class Scenario:
         )
 
     def _counts(self, finding: str) -> bool:
-        """Whether a finding is a bug. With bit rot, a report of lost records is not."""
+        """Whether a finding is a bug. With bit rot, a finding of lost records is no bug."""
         return Nemesis.ROT not in self._plan.kinds or not any(loss in finding for loss in LOSSES)
 
     async def _create_topics(self, connection: SimConnection) -> None:

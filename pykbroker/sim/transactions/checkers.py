@@ -24,8 +24,8 @@ View = Mapping[Place, Mapping[int, bytes]]
 def check_transactions(history: TransactionHistory, final: Iterable[PollResult], settled_s: float) -> list[Anomaly]:
     """Return every anomaly in the transactions of a history.
 
-    `final` has a read_committed read of every partition, done after `settled_s` without faults. The outcome of offsets
-    that transactions have committed is set.
+    `final` has a read_committed read of every partition, done after `settled_s` without faults. The function also sets
+    the outcome of the offsets that transactions have committed.
     """
     view = {poll.place: dict(poll.found) for poll in final}
     anomalies = [

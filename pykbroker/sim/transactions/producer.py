@@ -94,7 +94,7 @@ class TransactionalProducer:
     def give_up(self, *, fenced: bool) -> None:
         """Drop the epoch and the transaction, so that the producer calls `init` again.
 
-        Unless `fenced` is true, it may send its old epoch then.
+        Unless `fenced` is true, `init` may send the old epoch.
         """
         self._may_go_on = not fenced and self._dice.random() < 0.5
         if not self._may_go_on:

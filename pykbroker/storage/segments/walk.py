@@ -33,7 +33,7 @@ class Walk:
         self._chunk_bytes = CHUNK_BYTES
 
     async def more(self) -> list[tuple[int, Batch]]:
-        """Return (position, batch) of the batches in the next chunk. Return an empty list after the last valid batch."""
+        """Return (position, batch) of the batches in the next chunk, or an empty list after the last valid batch."""
         while self.damage is None and self.position < self._end:
             data = await read_file(self._file, self.position, min(self._chunk_bytes, self._end - self.position))
             if found := self._parse(data):
