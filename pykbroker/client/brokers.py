@@ -1,4 +1,4 @@
-"""The connections to all brokers of a cluster, for requests that each broker answers for itself."""
+"""The connections to all brokers of a cluster, for requests that only the broker itself can answer."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from wire.messages.metadata import MetadataRequest
 
 
 class Brokers:
-    """The brokers of one cluster. A broker that is the whole cluster uses the connection of `admin`."""
+    """The connections to the brokers of one cluster. If the cluster has one broker, its connection is that of `admin`."""
 
     def __init__(self, admin: Admin) -> None:
         self._connection, self._connect = admin.connection, admin.connect
         self._others: dict[tuple[str, int], BrokerConnection] = {}
 
     async def connections(self) -> dict[int, BrokerConnection]:
-        """Return a connection to each broker, by node id. OSError, Disconnected: a broker does not answer."""
+        """Return a connection to each broker, by node id.
+
+        Raise OSError or Disconnected if a broker does not answer.
+        """
         answer = await self._connection.ask(MetadataRequest(topics=[], allow_auto_topic_creation=False))
         return {
             broker.node_id: await self.connection(broker.host, broker.port, alone=len(answer.brokers) == 1)
@@ -23,7 +26,7 @@ class Brokers:
         }
 
     async def connection(self, host: str, port: int, *, alone: bool) -> BrokerConnection:
-        """Return a connection to this broker. `alone`: the cluster has no other broker."""
+        """Return a connection to this broker. `alone` is true if the cluster has no other broker."""
         if alone:
             return self._connection
         if (host, port) not in self._others:
