@@ -8,7 +8,7 @@ from wire.messages.metadata import MetadataRequest
 
 
 class Brokers:
-    """The connections to the brokers of one cluster. If the cluster has one broker, its connection is that of `admin`."""
+    """The connections to the brokers of a cluster. If the cluster has one broker, its connection is that of `admin`."""
 
     def __init__(self, admin: Admin) -> None:
         self._connection, self._connect = admin.connection, admin.connect
