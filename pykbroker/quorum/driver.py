@@ -114,7 +114,7 @@ class Driver:
         await self._journal.flush()
         self._journal.delete_records(offset)
         await self._journal.retain(now_ms, offset)
-        for path in self._journal.take_doomed():
+        for path in self._journal.take_deleted():
             self._disk.remove(path)
 
     async def close(self, *, failed: bool) -> None:

@@ -49,7 +49,7 @@ class MetadataJournal(Protocol):
     async def retain(self, now_ms: int, high_watermark: int, /) -> None:
         """Remove segments that end at or below the log start offset."""
 
-    def take_doomed(self) -> list[str]:
+    def take_deleted(self) -> list[str]:
         """Return the file paths of segments removed since the last call. The caller deletes the files."""
 
     async def close(self) -> None:

@@ -145,7 +145,7 @@ class Move:
         if mine.log_start_offset < log.log_start_offset <= mine.log_end_offset:
             mine.delete_records(log.log_start_offset)
             await mine.retain(NO_TIME_MS, log.log_start_offset)
-        await self.directory.futures.remove_doomed(self.key)
+        await self.directory.futures.remove_deleted(self.key)
 
     def throttle(self) -> None:
         """Limit clients' appends to half of the bytes that are copied."""

@@ -89,7 +89,7 @@ class LogLife:
 
         Only the files of segments that an earlier call has deleted are removed.
         """
-        for path in log.take_doomed():
+        for path in log.take_deleted():
             self._disk.remove(path)
         offset = self._dice.randrange(log.log_start_offset, log.log_end_offset + 1)
         self._know(deleted=offset)

@@ -28,14 +28,14 @@ class Chores:
         self, disk: Disk, off_loop: OffLoop, logs: Mapping[TopicPartition, Log], wall_ms: Callable[[], int]
     ) -> None:
         self._disk, self._off_loop, self._logs, self._wall_ms = disk, off_loop, logs, wall_ms
-        self._doomed: list[tuple[int, str]] = []  # (time of removal, file or directory)
+        self._to_remove: list[tuple[int, str]] = []  # (time of removal, file or directory)
         self._dirty_since: dict[Log, int] = {}
         self._next_expiry_ms = wall_ms() + EXPIRY_INTERVAL_MS
 
-    def doom(self, paths: Sequence[str], delay_ms: int) -> None:
+    def remove_later(self, paths: Sequence[str], delay_ms: int) -> None:
         """Remove these files, or directories with their files, after `delay_ms`."""
         when = self._wall_ms() + delay_ms
-        self._doomed += ((when, path) for path in paths)
+        self._to_remove += ((when, path) for path in paths)
 
     async def round(self) -> list[OSError]:
         """Do all work that is due and return the OSErrors. An error of one log does not stop the work on other logs.
@@ -45,7 +45,7 @@ class Chores:
         now_ms = self._wall_ms()
         for few in portions(self._logs.values()):
             for log in few:
-                self.doom(log.take_doomed(), log.config.file_delete_delay_ms)
+                self.remove_later(log.take_deleted(), log.config.file_delete_delay_ms)
             await trio.lowlevel.checkpoint()
         await self._remove(now_ms)
         refusals = []
@@ -85,8 +85,8 @@ class Chores:
 
     async def _remove(self, now_ms: int) -> None:
         """Remove files in a thread: the kernel takes 50 to 200 ms to free a segment of 1 GiB."""
-        due = [path for when, path in self._doomed if when <= now_ms]
-        self._doomed = [(when, path) for when, path in self._doomed if when > now_ms]
+        due = [path for when, path in self._to_remove if when <= now_ms]
+        self._to_remove = [(when, path) for when, path in self._to_remove if when > now_ms]
         for path in due:
             try:
                 await self._off_loop(remove_tree, self._disk, path)

@@ -59,7 +59,7 @@ class FutureLogs:
         A second future log of the same partition is removed.
         """
         if key in self.names:
-            self._chores.doom([name], 0)
+            self._chores.remove_later([name], 0)
         else:
             self.names[key] = name
 
@@ -104,17 +104,17 @@ class FutureLogs:
             traffic=self._traffic,
         )
 
-    async def remove_doomed(self, key: TopicPartition) -> None:
+    async def remove_deleted(self, key: TopicPartition) -> None:
         """Remove the dropped files of a future log at once, since no client reads it.
 
         Raise OSError if a file cannot be removed.
         """
-        for path in self.logs[key].take_doomed() if key in self.logs else ():
+        for path in self.logs[key].take_deleted() if key in self.logs else ():
             await self._off_loop(remove_tree, self._disk, path)
 
     def drop(self, key: TopicPartition) -> None:
         """Delete a future log. If OSError is raised, it still exists."""
-        self._chores.doom([self._put_away(key, DELETE)], 0)
+        self._chores.remove_later([self._put_away(key, DELETE)], 0)
 
     def set_aside(self, key: TopicPartition) -> None:
         """Rename a future log that belongs to no partition, so that the operator can examine it.

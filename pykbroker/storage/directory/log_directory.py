@@ -251,7 +251,7 @@ class LogDirectory:
             self.fail(refusal)
         for key, log in logs.items():
             if away := await self._directories.put_away(key, DELETE):
-                self._chores.doom([away], (log.config if log else LogConfig()).file_delete_delay_ms)
+                self._chores.remove_later([away], (log.config if log else LogConfig()).file_delete_delay_ms)
         await self.sync_names()
 
     async def set_aside(self, strays: Iterable[PartitionDirectory]) -> None:
@@ -284,7 +284,7 @@ class LogDirectory:
         log.retire(away)
         del self.logs[key]
         self._directories.forget(key)
-        self._chores.doom([away], log.config.file_delete_delay_ms)
+        self._chores.remove_later([away], log.config.file_delete_delay_ms)
 
     async def forget_released(self, key: TopicPartition) -> None:
         """Make the removal of this partition durable."""

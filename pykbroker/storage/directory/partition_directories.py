@@ -15,7 +15,7 @@ from pykbroker.storage.directory.root_checkpoints import RootCheckpoints
 from pykbroker.storage.files.checkpoints import HIGH_WATERMARKS, LOG_STARTS, RECOVERY_POINTS
 from pykbroker.storage.files.partition_directory import (
     ASIDE,
-    DOOMED,
+    DELETED_NAME,
     FUTURE_NAME,
     METADATA,
     PartitionDirectory,
@@ -50,8 +50,8 @@ class PartitionDirectories:
         for name in self._disk.names(""):
             if not self._disk.is_directory(name) or ASIDE.fullmatch(name):
                 continue
-            if DOOMED.fullmatch(name):
-                chores.doom([name], LogConfig().file_delete_delay_ms)
+            if DELETED_NAME.fullmatch(name):
+                chores.remove_later([name], LogConfig().file_delete_delay_ms)
             elif copied := parse_name(name, FUTURE_NAME):
                 futures.found(copied, name)
             elif found := parse_name(name):

@@ -17,7 +17,7 @@ from pykbroker.core.topic_partition import TopicPartition
 
 METADATA = "partition.metadata"
 NAME = re.compile(r"([a-zA-Z0-9._-]+)-(0|[1-9][0-9]*)")
-DOOMED = re.compile(r".+\.[0-9a-f]{32}-delete")
+DELETED_NAME = re.compile(r".+\.[0-9a-f]{32}-delete")
 ASIDE = re.compile(r".+\.[0-9a-f]{32}-stray")
 FUTURE_NAME = re.compile(r"([a-zA-Z0-9._-]+)-(0|[1-9][0-9]*)\.[0-9a-f]{32}-future")
 NAME_MAX = 255

@@ -54,7 +54,7 @@ class Log:
     aborted_between = Delegate("reader", LogReader.aborted_between)
     scrub = Delegate("reader", LogReader.scrub)
     delete_records = Delegate("shrinker", LogShrinker.delete_records)
-    take_doomed = Delegate("shrinker", LogShrinker.take_doomed)
+    take_deleted = Delegate("shrinker", LogShrinker.take_deleted)
     sync_directory = Delegate("flusher", Flusher.sync_directory)
 
     def __init__(self, opening: Opening, off_loop: OffLoop, recovered: RecoveredLog) -> None:
@@ -217,7 +217,7 @@ class Log:
             before = self.directory
             self.state.disk.rename(before, directory)
             self.state.opening.directory = directory
-            self.segments.doomed = [path.replace(before, directory, 1) for path in self.segments.doomed]
+            self.segments.deleted_files = [path.replace(before, directory, 1) for path in self.segments.deleted_files]
 
     def take_over(self, log: Log) -> None:
         """Copy the start offset, the producers and the latest leader epoch from `log`, which this future log replaces.

@@ -155,7 +155,7 @@ class LogShrinker:
             with trio.CancelScope(shield=True):
                 await swap(self._state.opening, self._segments, self._flusher, cleaned.sources, sealed)
 
-    def take_doomed(self) -> list[str]:
+    def take_deleted(self) -> list[str]:
         """Return the files dropped since the previous call. The caller removes them after `file.delete.delay.ms`."""
-        doomed, self._segments.doomed = self._segments.doomed, []
-        return doomed
+        deleted, self._segments.deleted_files = self._segments.deleted_files, []
+        return deleted

@@ -22,18 +22,18 @@ SUFFIXES = (*OWN_FILES, ".snapshot")
 class Segments:
     """The segments of one log: sealed segments, ascending and without overlap, then the active one.
 
-    `unsynced` has the sealed segments that are not durable yet. `doomed` has the files with the suffix `.deleted`,
-    which the owner removes later.
+    `unsynced` has the sealed segments that are not durable yet. `deleted_files` has the files with the suffix
+    `.deleted`. The owner removes them later.
     """
 
-    __slots__ = ("_opening", "active", "doomed", "sealed", "unsynced")
+    __slots__ = ("_opening", "active", "deleted_files", "sealed", "unsynced")
 
     def __init__(
         self, opening: Opening, sealed: list[SealedSegment], unsynced: list[SealedSegment], active: ActiveSegment
     ) -> None:
         self._opening = opening
         self.sealed, self.unsynced, self.active = sealed, unsynced, active
-        self.doomed: list[str] = []
+        self.deleted_files: list[str] = []
 
     @property
     def size_bytes(self) -> int:
@@ -105,7 +105,9 @@ class Segments:
         for segment in sources:
             segment.is_dropped = True
             self._opening.loaded.forget(segment)
-            self._doom(segment.base_offset, SUFFIXES if segment.base_offset > cleaned.base_offset else OWN_FILES)
+            self._mark_deleted(
+                segment.base_offset, SUFFIXES if segment.base_offset > cleaned.base_offset else OWN_FILES
+            )
 
     async def drop_newest(self) -> ActiveSegment:
         """Drop the active segment and make the previous one active."""
@@ -119,7 +121,7 @@ class Segments:
     async def cut(self, offset: int) -> ActiveSegment:
         """Drop the batch of the active segment that holds `offset`, and all later ones."""
         base_offset = self.active.base_offset
-        self._doom(base_offset, INDEXES)
+        self._mark_deleted(base_offset, INDEXES)
         whole = await self._opened(base_offset)
         whole.file.truncate(await patiently(lambda: whole.position_of(offset, whole.headers())))
         self.active = await self._opened(base_offset)
@@ -143,15 +145,15 @@ class Segments:
         if isinstance(segment, SealedSegment):
             segment.is_dropped = True
             self._opening.loaded.forget(segment)
-        self._doom(segment.base_offset, SUFFIXES)
+        self._mark_deleted(segment.base_offset, SUFFIXES)
 
-    def _doom(self, base_offset: int, suffixes: tuple[str, ...]) -> None:
+    def _mark_deleted(self, base_offset: int, suffixes: tuple[str, ...]) -> None:
         disk = self._opening.disk
         for suffix in suffixes:
             path = file_name(self._opening.directory, base_offset, suffix)
             if disk.exists(path):
                 disk.rename(path, path + DELETED)
-                self.doomed.append(path + DELETED)
+                self.deleted_files.append(path + DELETED)
 
     def close(self) -> None:
         """Close all files. File slices that are still being sent fail afterwards."""

@@ -94,7 +94,7 @@ class MemoryJournal:
     async def retain(self, now_ms: int, high_watermark: int, /) -> None:
         raise NotImplementedError
 
-    def take_doomed(self) -> list[str]:
+    def take_deleted(self) -> list[str]:
         return []
 
     async def close(self) -> None:

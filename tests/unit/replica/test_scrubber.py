@@ -139,7 +139,7 @@ async def test_segments_deleted_during_a_scrub_are_not_reported_as_damaged(autoj
         await trio.sleep(1)
         log.delete_records(log.log_end_offset)
         await log.retain(NOW, log.log_end_offset)
-        for path in log.take_doomed():
+        for path in log.take_deleted():
             SimDisk(scrubbed.volume).remove(path)
     assert scrubbed.partitions[0].is_online
     assert scrubber.statistics().partitions_damaged == 0

@@ -71,8 +71,8 @@ async def test_sealed_segments_are_compacted_and_the_active_one_stays(disk: Syst
     found, _ = await stored(log)
     assert [one.base_offset for one in found if one.base_offset < active] == [active - 4]
     assert sorted(name for name in disk.names(DIRECTORY) if name.endswith((".swap", ".cleaned"))) == []
-    doomed = log.take_doomed()
-    assert len([name for name in doomed if name.endswith(".log.deleted")]) == segments
+    deleted = log.take_deleted()
+    assert len([name for name in deleted if name.endswith(".log.deleted")]) == segments
     assert not await clean(log)
 
 
@@ -296,8 +296,8 @@ async def test_a_merged_segment_keeps_the_producer_snapshot_of_its_first_offset(
     after = [one.base_offset for one in log.segments.every()]
     assert (snapshots(disk), after[0]) == (after[1:], 0)
     assert 3 < len(after) < len(before) - 10
-    doomed = [name.rpartition("/")[2] for name in log.take_doomed() if name.endswith(".snapshot.deleted")]
-    assert sorted(int(name.partition(".")[0]) for name in doomed) == sorted(set(before) - set(after))
+    deleted = [name.rpartition("/")[2] for name in log.take_deleted() if name.endswith(".snapshot.deleted")]
+    assert sorted(int(name.partition(".")[0]) for name in deleted) == sorted(set(before) - set(after))
 
 
 def snapshots(disk: SystemDisk) -> list[int]:

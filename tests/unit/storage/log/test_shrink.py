@@ -90,16 +90,16 @@ async def test_deleted_segments_are_renamed_first_and_removed_later(disk: System
     await log.flush()
     log.configure(replace(log.config, retention_ms=7 * HOUR))
     await log.retain(NOW, 10)
-    doomed = log.take_doomed()
-    assert {name[: len(DIRECTORY) + 21] for name in doomed} == {f"{DIRECTORY}/{0:020d}", f"{DIRECTORY}/{1:020d}"}
-    assert {name[len(DIRECTORY) + 21 :] for name in doomed} == {
+    deleted = log.take_deleted()
+    assert {name[: len(DIRECTORY) + 21] for name in deleted} == {f"{DIRECTORY}/{0:020d}", f"{DIRECTORY}/{1:020d}"}
+    assert {name[len(DIRECTORY) + 21 :] for name in deleted} == {
         ".log.deleted",
         ".index.deleted",
         ".timeindex.deleted",
         ".snapshot.deleted",
     }
-    assert all(disk.exists(name) for name in doomed)
-    assert log.take_doomed() == []
+    assert all(disk.exists(name) for name in deleted)
+    assert log.take_deleted() == []
 
 
 async def test_a_segment_without_timestamps_never_expires_by_age(disk: SystemDisk) -> None:

@@ -14,7 +14,7 @@ from pykbroker.storage.files.checkpoints import CorruptCheckpoint
 from pykbroker.storage.files.meta_properties import CorruptMeta, MetaProperties
 from pykbroker.storage.files.partition_directory import (
     DELETE,
-    DOOMED,
+    DELETED_NAME,
     away_name,
     decode_metadata,
     directory_name,
@@ -186,9 +186,9 @@ def test_checkpoints_are_encoded_as_in_kafka() -> None:
 @given(TOPICS, st.integers(0, 10**6))
 def test_directory_names_are_parsed_and_built(topic: str, partition: int) -> None:
     assert parse_name(directory_name(TopicPartition(topic, partition))) == (topic, partition)
-    doomed = away_name(TopicPartition(topic * 13, partition), "0" * 32, DELETE)
-    assert DOOMED.fullmatch(doomed)
-    assert len(doomed) <= 255
+    deleted = away_name(TopicPartition(topic * 13, partition), "0" * 32, DELETE)
+    assert DELETED_NAME.fullmatch(deleted)
+    assert len(deleted) <= 255
 
 
 @given(st.binary(min_size=16, max_size=16))
