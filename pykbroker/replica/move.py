@@ -158,7 +158,7 @@ class Move:
             self._throttle = self.partition.throttle = Throttle()
 
     def pause(self) -> None:
-        """Stop clients' appends until `end_throttle`."""
+        """Stop clients' appends until `end_throttle` is called."""
         self._throttle = self.partition.throttle = self._throttle or Throttle()
         self._throttle.pause()
 

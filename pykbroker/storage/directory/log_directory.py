@@ -179,7 +179,9 @@ class LogDirectory:
             await self._directories.claim(key, topic_id)
         found_id = self._topic_ids.get(key)
         if found_id != topic_id:
-            says = "does not say which topic it is of" if found_id is None else "is of another topic of that name"
+            says = (
+                "does not say which topic it is of" if found_id is None else "belongs to another topic of the same name"
+            )
             raise CorruptLog(f"{self.path}/{directory_name(key)}/{METADATA} {says}")
         if self._directories.lacks_segments(key):
             raise CorruptLog(f"{self.path}/{directory_name(key)} has no segment, but had records")
