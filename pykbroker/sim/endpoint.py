@@ -120,6 +120,9 @@ class SimEndpoint:
         buffer[: len(data)] = data
         return len(data)
 
+    def shutdown(self, how: int) -> None:
+        """Do nothing: simulated processes do not fork, and `close` ends both directions."""
+
     def close(self) -> None:
         """Close the endpoint, and reset the connection if bytes were not read.
 
