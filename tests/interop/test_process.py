@@ -50,7 +50,7 @@ def test_a_second_broker_on_a_directory_is_refused_and_the_first_continues(
             ("--set", f"log.dirs={other},{data}"),
             ("--set", f"log.dirs={data},{other}"),
         ):
-            with pytest.raises(RuntimeError, match="is in use by another broker .*: stop that one") as refusal:
+            with pytest.raises(RuntimeError, match="is in use by another broker .*: stop that broker") as refusal:
                 start_broker(*options)
             assert "Traceback" not in str(refusal.value)
         assert client.produce(topic, good()) == 0
