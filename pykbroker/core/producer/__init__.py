@@ -6,5 +6,8 @@
 2. Memory is counted, not allocated: the encoder joins the records into a buffer of its own, so a pooled buffer would
    only add a copy. Callers that wait for memory are served in the order in which they came.
 
+3. A batch keeps its records as columns and is encoded once, when it is sent. Thus the work for a record is a few list
+   appends, and columns of records are appended in runs.
+
 Nothing here waits, locks or reads a clock. The faces of the producer do.
 """

@@ -1,0 +1,338 @@
+"""The record accumulator: a queue of batches for each partition, and which of them may be sent to which broker.
+
+1. The last batch of a queue accepts records. A second batch closes the first one.
+2. A batch is due when it is full, after `linger.ms`, when callers wait for memory, or when the producer flushes, closes
+   or ends a transaction.
+3. A request takes one batch of each partition, so a queue is always sent from its front. A partition from which a batch
+   was taken goes to the back, so that no partition starves.
+4. A batch that is sent again returns to the front. With idempotence it returns to its place by sequence number.
+5. The memory of a batch is returned once the outcome of all its records is known.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from pykbroker.core.producer.batch import BatchOutcome, ProducerBatch, record_bytes_max
+from pykbroker.core.producer.buffer_pool import BufferPool
+from pykbroker.core.producer.columns import Columns
+from pykbroker.core.producer.compression_ratio import CompressionRatio
+from pykbroker.core.topic_partition import TopicPartition
+from wire.declare import Buffer
+from wire.records.batch import HEADER_BYTES
+from wire.records.compression import Codec
+from wire.records.record import Headers
+
+
+class BatchSettings(msgspec.Struct, frozen=True):
+    """The settings of batches, with Kafka's defaults. Sizes are in bytes, times in ms."""
+
+    batch_bytes: int = 16_384
+    linger_ms: float = 5
+    delivery_timeout_ms: float = 120_000
+    codec: Codec = Codec.NONE
+    level: int | None = None
+
+
+class Leader(NamedTuple):
+    """The leader of a partition and its epoch, as the cluster's metadata has them."""
+
+    node: int
+    epoch: int
+
+
+LeaderOf = Callable[[TopicPartition], Leader | None]
+"""A function that returns the leader of a partition, or None if the metadata has none."""
+
+
+class Sequencer(Protocol):
+    """The part of the producer that assigns producer ids and sequence numbers to batches."""
+
+    def may_drain(self, batch: ProducerBatch) -> bool:
+        """Whether the batch may be sent now."""
+
+    def drained(self, batch: ProducerBatch) -> None:
+        """Assign a sequence number to a batch that has none, and note that the batch is in flight."""
+
+    def split(self, batch: ProducerBatch, parts: Iterable[ProducerBatch]) -> None:
+        """Note that these batches are in flight instead of the batch that was split."""
+
+
+class DueBatches(NamedTuple):
+    """The partitions whose first batch is due, by the node of their leader, and the time of the next check in ms.
+
+    `leaderless` are the topics that have batches for a partition without a known leader.
+    """
+
+    by_node: Mapping[int, list[TopicPartition]]
+    next_check_ms: float
+    leaderless: Collection[str]
+
+
+class RecordAccumulator:
+    """The batches of a producer that are not sent yet, and the memory of all its batches.
+
+    Methods are called under one lock of the owner. Without a sequencer, the producer is not idempotent.
+    """
+
+    def __init__(self, settings: BatchSettings, pool: BufferPool, sequencer: Sequencer | None = None) -> None:
+        self.settings, self.pool, self._sequencer = settings, pool, sequencer
+        self.ratios = CompressionRatio(settings.codec)
+        self.muted: set[TopicPartition] = set()
+        """The partitions of which nothing is sent, because one batch in flight at a time keeps their order."""
+        self.is_closing = False
+        self.flushes = 0
+        """The number of flushes in progress, including the end of a transaction."""
+        self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
+        self._incomplete: dict[ProducerBatch, None] = {}
+
+    # ---- records
+
+    def append(
+        self,
+        partition: TopicPartition,
+        key: Buffer | None,
+        value: Buffer | None,
+        headers: Headers,
+        timestamp: int,
+        now_ms: float,
+        granted: int = 0,
+    ) -> tuple[ProducerBatch, int] | None:
+        """Append a record and return its batch and its index there. Return None if memory must be waited for.
+
+        The caller then waits for `memory_for` bytes of the pool, and passes them as `granted`. Bytes that the record
+        does not need go back to the pool. Index 0 means that a batch was opened. Raise ProducerClosed if the pool is
+        closed, and RecordTooLarge if the record can never be sent.
+        """
+        queue = self._queues.get(partition)
+        if queue is not None:
+            index = queue[-1].try_append(key, value, headers, timestamp)
+            if index is not None:
+                if granted:
+                    self.pool.give_back(granted)
+                return queue[-1], index
+        size = record_bytes_max(key, value, headers)
+        batch = self._batch_with_room(partition, size, now_ms, granted)
+        if batch is None:
+            return None
+        index = batch.try_append(key, value, headers, timestamp)
+        assert index is not None, "a batch with memory for a record has no room for it"
+        return batch, index
+
+    def append_columns(
+        self, partition: TopicPartition, columns: Columns, start: int, now_ms: float, granted: int = 0
+    ) -> tuple[ProducerBatch, int, int] | None:
+        """Append rows from `start` on, as many as one batch takes. Return the batch, the index there, and the next row.
+
+        Return None if memory must be waited for. Errors and `granted` are those of `append`.
+        """
+        queue = self._queues.get(partition)
+        if queue is not None:
+            batch = queue[-1]
+            end = columns.append_to(batch, start)
+            if end > start:
+                self.pool.give_back(granted)
+                return batch, batch.count - (end - start), end
+        opened = self._batch_with_room(partition, columns.record_bytes_max(start), now_ms, granted)
+        if opened is None:
+            return None
+        end = columns.append_to(opened, start)
+        assert end > start, "a batch with memory for a record has no room for it"
+        return opened, opened.count - (end - start), end
+
+    def memory_for(self, size: int) -> int:
+        """Return the bytes that a batch takes from the pool, if it has one record of at most `size` bytes."""
+        return max(self.settings.batch_bytes, size)
+
+    def may_switch(self, partition: TopicPartition) -> bool:
+        """Whether no batch of the partition has room, so that another partition can get the next record."""
+        queue = self._queues.get(partition)
+        return queue is None or queue[-1].is_full
+
+    def _batch_with_room(
+        self, partition: TopicPartition, size: int, now_ms: float, granted: int
+    ) -> ProducerBatch | None:
+        """Return a batch with memory for a record of `size` bytes. Return None if the pool lacks the memory."""
+        taken = granted or self.memory_for(size)
+        if not granted and not self.pool.try_take(taken):
+            return None
+        queue = self._queues.get(partition)
+        if queue is not None:
+            batch = queue[-1]
+            if not batch.is_full and batch.size + size <= batch.bytes_max:
+                batch.reserved += taken
+                return batch
+            batch.close()
+        else:
+            queue = self._queues[partition] = deque()
+        batch = ProducerBatch(partition, self._bytes_max(partition.topic), taken, now_ms)
+        queue.append(batch)
+        self._incomplete[batch] = None
+        return batch
+
+    def _bytes_max(self, topic: str) -> int:
+        """Return the bytes before compression that are expected to fill a batch of `batch.size` bytes."""
+        return int(self.settings.batch_bytes / self.ratios.of(topic))
+
+    # ---- sending
+
+    def due(self, leaders: LeaderOf, now_ms: float) -> DueBatches:
+        """Return the partitions that have a batch to send."""
+        by_node: dict[int, list[TopicPartition]] = {}
+        next_check_ms, leaderless = math.inf, set()
+        at_once = bool(self.is_closing or self.flushes or self.pool.waiting)
+        for partition, queue in self._queues.items():
+            leader = leaders(partition)
+            if leader is None:
+                leaderless.add(partition.topic)
+            elif partition not in self.muted:
+                due_ms = self._due_ms(queue, leader, at_once=at_once)
+                if due_ms <= now_ms:
+                    by_node.setdefault(leader.node, []).append(partition)
+                else:
+                    next_check_ms = min(next_check_ms, due_ms)
+        return DueBatches(by_node, next_check_ms, leaderless)
+
+    def _due_ms(self, queue: deque[ProducerBatch], leader: Leader, *, at_once: bool) -> float:
+        batch = queue[0]
+        if batch.attempts:
+            return -math.inf if leader.epoch > batch.leader_epoch else batch.retry_at_ms
+        if at_once or len(queue) > 1 or batch.is_full:
+            return -math.inf
+        return batch.created_ms + self.settings.linger_ms
+
+    def drain(self, partitions: Iterable[TopicPartition], leaders: LeaderOf, bytes_max: int) -> list[ProducerBatch]:
+        """Remove and return the first batches of these partitions, up to `bytes_max` bytes, but one at least.
+
+        A partition whose batch may not be sent now is passed over. The batches are closed, and not encoded yet.
+        """
+        drained: list[ProducerBatch] = []
+        size = 0
+        for partition in partitions:
+            queue, leader = self._queues.get(partition), leaders(partition)
+            if queue is None or leader is None or partition in self.muted:
+                continue
+            batch = queue[0]
+            expected = self._expected_bytes(batch)
+            if drained and size + expected > bytes_max:
+                break
+            if self._sequencer is not None and not self._sequencer.may_drain(batch):
+                continue
+            self._take(queue, batch, leader)
+            drained.append(batch)
+            size += expected
+        return drained
+
+    def _take(self, queue: deque[ProducerBatch], batch: ProducerBatch, leader: Leader) -> None:
+        partition = batch.partition
+        batch.close()
+        batch.leader_epoch = leader.epoch
+        queue.popleft()
+        del self._queues[partition]
+        if queue:
+            self._queues[partition] = queue
+        if self._sequencer is not None:
+            self._sequencer.drained(batch)
+
+    def _expected_bytes(self, batch: ProducerBatch) -> int:
+        return batch.encoded_bytes if batch.attempts else int(batch.size * self.ratios.of(batch.partition.topic))
+
+    def encode(self, batch: ProducerBatch) -> bytes:
+        """Return the bytes of a drained batch, and note how well they were compressed. This needs no lock."""
+        data = batch.encode(self.settings.codec, self.settings.level)
+        self.ratios.observe(batch.partition.topic, (len(data) - HEADER_BYTES) / (batch.size - HEADER_BYTES))
+        return data
+
+    def requeue(self, batch: ProducerBatch, retry_at_ms: float) -> None:
+        """Return a batch to its queue, from which it is sent again at `retry_at_ms`, or when the leader changes."""
+        batch.attempts += 1
+        batch.retry_at_ms = retry_at_ms
+        self._insert(batch)
+
+    def split(self, batch: ProducerBatch) -> list[ProducerBatch]:
+        """Split a batch that the broker refused as too large, and queue the parts. Return them.
+
+        A part has at most `batch.size` bytes, or half of the batch if that was no larger.
+        """
+        self.ratios.reset(batch.partition.topic)
+        bytes_max = self.settings.batch_bytes if batch.size > self.settings.batch_bytes else batch.size // 2
+        parts = batch.split(bytes_max)
+        batch.when_settled(partial(self._release, batch))
+        if self._sequencer is not None:
+            self._sequencer.split(batch, parts)
+        for part in reversed(parts):
+            self._insert(part)
+        return parts
+
+    def _insert(self, batch: ProducerBatch) -> None:
+        queue = self._queues.setdefault(batch.partition, deque())
+        place = 0
+        if batch.state.base_sequence >= 0:
+            while place < len(queue) and precedes(queue[place], batch):
+                place += 1
+        queue.insert(place, batch)
+
+    # ---- ends
+
+    @property
+    def has_undrained(self) -> bool:
+        """Whether a batch waits in a queue."""
+        return bool(self._queues)
+
+    def incomplete(self) -> list[ProducerBatch]:
+        """Return the batches with records whose outcome is unknown, also batches in flight."""
+        return list(self._incomplete)
+
+    def waiting(self, topic: str, partitions: int) -> dict[int, int]:
+        """Return the number of batches that wait for each partition of a topic."""
+        return {index: len(self._queues.get(TopicPartition(topic, index), ())) for index in range(partitions)}
+
+    def expired(self, now_ms: float) -> list[ProducerBatch]:
+        """Remove and return the queued batches that are older than `delivery.timeout.ms`."""
+        limit_ms = now_ms - self.settings.delivery_timeout_ms
+        return self._remove(lambda batch: batch.created_ms <= limit_ms)
+
+    def next_expiry_ms(self) -> float:
+        """Return the time at which the first queued batch expires."""
+        first = min((batch.created_ms for queue in self._queues.values() for batch in queue), default=math.inf)
+        return first + self.settings.delivery_timeout_ms
+
+    def remove(self, *, sequenced: bool) -> list[ProducerBatch]:
+        """Remove and return the queued batches without a sequence number, which were never sent, or all of them."""
+        return self._remove(lambda batch: sequenced or batch.state.base_sequence < 0)
+
+    def _remove(self, is_removed: Callable[[ProducerBatch], bool]) -> list[ProducerBatch]:
+        removed: list[ProducerBatch] = []
+        for partition, queue in list(self._queues.items()):
+            found = [batch for batch in queue if is_removed(batch)]
+            if found:
+                kept = deque(batch for batch in queue if not is_removed(batch))
+                if kept:
+                    self._queues[partition] = kept
+                else:
+                    del self._queues[partition]
+                removed += found
+        return removed
+
+    def settle(self, batch: ProducerBatch, outcome: BatchOutcome) -> bool:
+        """Set the outcome of a batch, and return its memory. Return False if the batch already has an outcome."""
+        settled = batch.settle(outcome)
+        self._release(batch)
+        return settled
+
+    def _release(self, batch: ProducerBatch) -> None:
+        if batch in self._incomplete:
+            del self._incomplete[batch]
+            self.pool.give_back(batch.reserved)
+
+
+def precedes(first: ProducerBatch, second: ProducerBatch) -> bool:
+    """Whether the first batch has a sequence number before that of the second one. Sequence numbers wrap at 2^31."""
+    start = first.state.base_sequence
+    return start >= 0 and 0 < (second.state.base_sequence - start) & 0x7FFF_FFFF < 1 << 30
