@@ -147,6 +147,11 @@ class ErrorCode(IntEnum):
         """Whether Kafka's clients repeat the request after this error."""
         return self in RETRIABLE
 
+    @property
+    def invalid_metadata(self) -> bool:
+        """Whether Kafka's clients refresh their metadata after this error."""
+        return self in INVALID_METADATA
+
 
 RETRIABLE = frozenset(
     {
@@ -182,5 +187,23 @@ RETRIABLE = frozenset(
         ErrorCode.SHARE_SESSION_NOT_FOUND,
         ErrorCode.INVALID_SHARE_SESSION_EPOCH,
         ErrorCode.SHARE_SESSION_LIMIT_REACHED,
+    }
+)
+
+INVALID_METADATA = frozenset(
+    {
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.LISTENER_NOT_FOUND,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE,
+        ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE,
+        ErrorCode.ELECTION_NOT_NEEDED,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )

@@ -263,7 +263,7 @@ class RecordAccumulator:
         self.ratios.reset(batch.partition.topic)
         bytes_max = self.settings.batch_bytes if batch.size > self.settings.batch_bytes else batch.size // 2
         parts = batch.split(bytes_max)
-        batch.when_settled(partial(self._release, batch))
+        batch.when_settled(partial(self.release, batch))
         if self._sequencer is not None:
             self._sequencer.split(batch, parts)
         for part in reversed(parts):
@@ -299,8 +299,8 @@ class RecordAccumulator:
         return self._remove(lambda batch: batch.created_ms <= limit_ms)
 
     def next_expiry_ms(self) -> float:
-        """Return the time at which the first queued batch expires."""
-        first = min((batch.created_ms for queue in self._queues.values() for batch in queue), default=math.inf)
+        """Return the time at which the first queued batch expires. The first batch of a queue is the oldest."""
+        first = min((queue[0].created_ms for queue in self._queues.values()), default=math.inf)
         return first + self.settings.delivery_timeout_ms
 
     def remove(self, *, sequenced: bool) -> list[ProducerBatch]:
@@ -323,10 +323,11 @@ class RecordAccumulator:
     def settle(self, batch: ProducerBatch, outcome: BatchOutcome) -> bool:
         """Set the outcome of a batch, and return its memory. Return False if the batch already has an outcome."""
         settled = batch.settle(outcome)
-        self._release(batch)
+        self.release(batch)
         return settled
 
-    def _release(self, batch: ProducerBatch) -> None:
+    def release(self, batch: ProducerBatch) -> None:
+        """Return the memory of a batch, once."""
         if batch in self._incomplete:
             del self._incomplete[batch]
             self.pool.give_back(batch.reserved)

@@ -1,0 +1,234 @@
+"""The sender: which Produce requests are sent now, and what follows from their answers.
+
+1. A batch is sent again after a retriable error, while `retries` and `delivery.timeout.ms` permit. It keeps its
+   sequence number, so the broker writes it once.
+2. With one request in flight at a time and no idempotence, the partitions of a request are muted until its answer. This
+   keeps the order of their records.
+3. A batch whose time is over fails at once, even if it is in flight. Its later answer is ignored, but its memory is
+   returned only then.
+4. Metadata is refreshed after an error that shows it to be stale, and for topics without a leader.
+
+The owner calls all methods under its lock, except `ProduceCall.request`, which encodes the batches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from pykbroker.core.backoff import Uniform, delay_ms
+from pykbroker.core.errors import ApiError
+from pykbroker.core.producer.accumulator import LeaderOf, RecordAccumulator, Sequencer
+from pykbroker.core.producer.batch import BatchOutcome, ProducerBatch
+from pykbroker.core.producer.produce_call import ProduceCall, TopicIdOf
+from pykbroker.core.topic_partition import TopicPartition
+from wire.error_codes import ErrorCode
+from wire.messages.produce import PartitionProduceResponse, ProduceResponse
+
+KNOWN_CODES = frozenset(ErrorCode)
+OTHER_RECORD = "the record was not written, because its batch has invalid records"
+
+
+class SendSettings(msgspec.Struct, frozen=True):
+    """The settings of sending, with Kafka's defaults. Sizes are in bytes, times in ms."""
+
+    acks: int = -1
+    request_bytes_max: int = 1 << 20
+    retries: int = 0x7FFF_FFFF
+    retry_backoff_ms: float = 100
+    retry_backoff_ms_max: float = 1000
+    keeps_order_by_muting: bool = False
+
+
+class DeliverySequencer(Sequencer, Protocol):
+    """The part of an idempotent producer that learns the outcome of batches."""
+
+    def may_retry(self, batch: ProducerBatch, answer: PartitionProduceResponse) -> bool:
+        """Whether the batch may be sent again after this error. It may get another sequence number."""
+
+    def succeeded(self, batch: ProducerBatch, answer: PartitionProduceResponse) -> None:
+        """Note that the batch was written."""
+
+    def failed(self, batch: ProducerBatch, error: ApiError, *, adjust: bool) -> None:
+        """Note that the batch failed for good. `adjust` permits that later batches take over its sequence numbers."""
+
+    def expired(self, batch: ProducerBatch) -> None:
+        """Note that nobody waits for a batch any more that was sent before and may have been written."""
+
+
+class Sends(NamedTuple):
+    """The requests to send now, the time of the next check in ms, and the topics without a leader."""
+
+    calls: Sequence[ProduceCall]
+    next_check_ms: float
+    leaderless: Iterable[str]
+
+
+class Sender:
+    """The state of requests in flight. `uniform` returns a random number between its arguments."""
+
+    def __init__(
+        self,
+        accumulator: RecordAccumulator,
+        settings: SendSettings,
+        uniform: Uniform,
+        sequencer: DeliverySequencer | None = None,
+    ) -> None:
+        self.accumulator, self.settings, self._uniform, self._sequencer = accumulator, settings, uniform, sequencer
+        self._in_flight: dict[ProducerBatch, None] = {}
+
+    @property
+    def has_in_flight(self) -> bool:
+        """Whether a batch waits for its answer."""
+        return bool(self._in_flight)
+
+    def sends(
+        self, leader_of: LeaderOf, topic_id_of: TopicIdOf, is_free: Callable[[int], bool], now_ms: float
+    ) -> Sends:
+        """Return the requests that are due, for brokers that `is_free` returns true for. Fail expired batches."""
+        accumulator = self.accumulator
+        expiry_ms = min(accumulator.next_expiry_ms(), self._next_expiry_ms())
+        if expiry_ms <= now_ms:
+            self._expire(now_ms)
+            expiry_ms = min(accumulator.next_expiry_ms(), self._next_expiry_ms())
+        due = accumulator.due(leader_of, now_ms)
+        calls = []
+        for node, partitions in due.by_node.items():
+            if is_free(node):
+                batches = accumulator.drain(partitions, leader_of, self.settings.request_bytes_max)
+                if batches:
+                    calls.append(self._call(node, batches, topic_id_of))
+        return Sends(calls, min(due.next_check_ms, expiry_ms), due.leaderless)
+
+    def _call(self, node: int, batches: list[ProducerBatch], topic_id_of: TopicIdOf) -> ProduceCall:
+        self._in_flight.update(dict.fromkeys(batches))
+        if self.settings.keeps_order_by_muting:
+            self.accumulator.muted.update(batch.partition for batch in batches)
+        return ProduceCall(node, batches, topic_id_of)
+
+    # ---- answers
+
+    def answered(self, call: ProduceCall, response: ProduceResponse | None, now_ms: float) -> set[TopicPartition]:
+        """Handle the response to a request, or None with acks=0. Return the partitions with stale metadata."""
+        if response is None:
+            for batch in call.batches.values():
+                self._complete(batch, PartitionProduceResponse(base_offset=-1), now_ms)
+            return set()
+        stale = set()
+        for batch, answer in call.answers(response):
+            self._complete(batch, answer, now_ms)
+            if code_of(answer).invalid_metadata:
+                stale.add(batch.partition)
+        return stale
+
+    def failed(self, call: ProduceCall, code: ErrorCode, message: str, now_ms: float) -> set[TopicPartition]:
+        """Handle a request without a response. Return the partitions whose metadata may be stale."""
+        for batch in call.batches.values():
+            self._complete(batch, PartitionProduceResponse(error_code=code, error_message=message), now_ms)
+        return set(call.batches)
+
+    def _complete(self, batch: ProducerBatch, answer: PartitionProduceResponse, now_ms: float) -> None:
+        self._in_flight.pop(batch, None)
+        self.accumulator.muted.discard(batch.partition)
+        code = code_of(answer)
+        if batch.outcome is not None:
+            self._complete_late(batch, answer, code)
+        elif code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
+            self._succeed(batch, answer, code)
+        elif code is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
+            self.accumulator.split(batch)
+        elif self._may_retry(batch, answer, code, now_ms):
+            settings = self.settings
+            delay = delay_ms(batch.attempts, settings.retry_backoff_ms, settings.retry_backoff_ms_max, self._uniform)
+            self.accumulator.requeue(batch, now_ms + delay)
+        else:
+            self._fail(batch, error_of(batch, answer), record_errors(answer))
+
+    def _succeed(self, batch: ProducerBatch, answer: PartitionProduceResponse, code: ErrorCode) -> None:
+        if self._sequencer is not None:
+            self._sequencer.succeeded(batch, answer)
+        offset = -1 if code else answer.base_offset  # the offset of a duplicate is unknown
+        self.accumulator.settle(batch, BatchOutcome(offset, answer.log_append_time_ms))
+
+    def _complete_late(self, batch: ProducerBatch, answer: PartitionProduceResponse, code: ErrorCode) -> None:
+        """Learn from the answer to a batch that expired or was aborted in flight, and return its memory."""
+        if code is ErrorCode.NONE and self._sequencer is not None:
+            self._sequencer.succeeded(batch, answer)
+        self.accumulator.release(batch)
+
+    def _may_retry(
+        self, batch: ProducerBatch, answer: PartitionProduceResponse, code: ErrorCode, now_ms: float
+    ) -> bool:
+        if batch.attempts >= self.settings.retries or self._expiry_ms(batch) <= now_ms:
+            return False
+        return code.retriable if self._sequencer is None else self._sequencer.may_retry(batch, answer)
+
+    def _fail(self, batch: ProducerBatch, error: ApiError, record_errors: dict[int, Exception]) -> None:
+        # After the last retry, the batch may have been written: no later batch may then get its sequence numbers.
+        adjust = batch.attempts < self.settings.retries
+        outcome = BatchOutcome(error=ApiError(ErrorCode.INVALID_RECORD, OTHER_RECORD) if record_errors else error)
+        self.accumulator.settle(batch, outcome._replace(record_errors=record_errors))
+        if self._sequencer is not None:
+            self._sequencer.failed(batch, error, adjust=adjust)
+
+    # ---- expiry and abort
+
+    def _expiry_ms(self, batch: ProducerBatch) -> float:
+        return batch.created_ms + self.accumulator.settings.delivery_timeout_ms
+
+    def _next_expiry_ms(self) -> float:
+        return min((self._expiry_ms(batch) for batch in self._in_flight if batch.outcome is None), default=math.inf)
+
+    def _expire(self, now_ms: float) -> None:
+        for batch in self.accumulator.expired(now_ms):
+            self.accumulator.settle(batch, BatchOutcome(error=self._expire_one(batch, now_ms)))
+        for batch in [each for each in self._in_flight if each.outcome is None and self._expiry_ms(each) <= now_ms]:
+            batch.settle(BatchOutcome(error=self._expire_one(batch, now_ms)))
+
+    def _expire_one(self, batch: ProducerBatch, now_ms: float) -> ApiError:
+        error = ApiError(
+            ErrorCode.REQUEST_TIMED_OUT,
+            f"{batch.count} records for {batch.partition} expired: {now_ms - batch.created_ms:.0f} ms have passed "
+            "since their batch was opened, and no broker has acknowledged it (delivery.timeout.ms)",
+        )
+        if self._sequencer is not None:
+            self._sequencer.failed(batch, error, adjust=False)
+            if batch.state.base_sequence >= 0:
+                self._sequencer.expired(batch)
+        return error
+
+    def abort(self, error: Exception, *, unsent_only: bool) -> None:
+        """Fail the queued batches that were never sent, or all batches, also in flight."""
+        for batch in self.accumulator.remove(sequenced=not unsent_only):
+            self.accumulator.settle(batch, BatchOutcome(error=error))
+        if not unsent_only:
+            for batch in self._in_flight:
+                batch.settle(BatchOutcome(error=error))
+
+
+def code_of(answer: PartitionProduceResponse) -> ErrorCode:
+    """Return the error code of a partition. A code that this version does not know is UNKNOWN_SERVER_ERROR."""
+    code = answer.error_code
+    return ErrorCode(code) if code in KNOWN_CODES else ErrorCode.UNKNOWN_SERVER_ERROR
+
+
+def error_of(batch: ProducerBatch, answer: PartitionProduceResponse) -> ApiError:
+    """Return the error of a batch, with the broker's text."""
+    code = code_of(answer)
+    reason = f": {answer.error_message}" if answer.error_message else ""
+    return ApiError(code, f"{batch.partition}: {batch.count} records were refused with {code.name}{reason}")
+
+
+def record_errors(answer: PartitionProduceResponse) -> dict[int, Exception]:
+    """Return the errors of single records, by index (KIP-467).
+
+    The code of the partition is that of a record only if the record is the only one with an error.
+    """
+    code = code_of(answer) if len(answer.record_errors) == 1 else ErrorCode.INVALID_RECORD
+    return {
+        each.batch_index: ApiError(code, each.batch_index_error_message or answer.error_message or code.name)
+        for each in answer.record_errors
+    }
