@@ -94,6 +94,20 @@ class RecordAccumulator:
 
     # ---- records
 
+    def try_append(
+        self, partition: TopicPartition, key: Buffer | None, value: Buffer | None, headers: Headers, timestamp: int
+    ) -> tuple[ProducerBatch, int] | None:
+        """Append a record to the open batch of its partition. Return the batch and the record's index there.
+
+        Return None if no batch is open or the open one has no room.
+        """
+        queue = self._queues.get(partition)
+        if queue is None:
+            return None
+        batch = queue[-1]
+        index = batch.try_append(key, value, headers, timestamp)
+        return None if index is None else (batch, index)
+
     def append(
         self,
         partition: TopicPartition,
@@ -104,21 +118,17 @@ class RecordAccumulator:
         now_ms: float,
         granted: int = 0,
     ) -> tuple[ProducerBatch, int] | None:
-        """Append a record and return its batch and its index there. Return None if memory must be waited for.
+        """Append a record to the open batch of its partition, or to a new one. Return None without memory for it.
 
         The caller then waits for `memory_for` bytes of the pool, and passes them as `granted`. Bytes that the record
         does not need go back to the pool. Index 0 means that a batch was opened. Raise ProducerClosed if the pool is
         closed, and RecordTooLarge if the record can never be sent.
         """
-        queue = self._queues.get(partition)
-        if queue is not None:
-            index = queue[-1].try_append(key, value, headers, timestamp)
-            if index is not None:
-                if granted:
-                    self.pool.give_back(granted)
-                return queue[-1], index
-        size = record_bytes_max(key, value, headers)
-        batch = self._batch_with_room(partition, size, now_ms, granted)
+        appended = self.try_append(partition, key, value, headers, timestamp)
+        if appended is not None:
+            self.pool.give_back(granted)
+            return appended
+        batch = self._batch_with_room(partition, record_bytes_max(key, value, headers), now_ms, granted)
         if batch is None:
             return None
         index = batch.try_append(key, value, headers, timestamp)
@@ -149,11 +159,6 @@ class RecordAccumulator:
     def memory_for(self, size: int) -> int:
         """Return the bytes that a batch takes from the pool, if it has one record of at most `size` bytes."""
         return max(self.settings.batch_bytes, size)
-
-    def may_switch(self, partition: TopicPartition) -> bool:
-        """Whether no batch of the partition has room, so that another partition can get the next record."""
-        queue = self._queues.get(partition)
-        return queue is None or queue[-1].is_full
 
     def _batch_with_room(
         self, partition: TopicPartition, size: int, now_ms: float, granted: int
@@ -289,9 +294,10 @@ class RecordAccumulator:
         """Return the batches with records whose outcome is unknown, also batches in flight."""
         return list(self._incomplete)
 
-    def waiting(self, topic: str, partitions: int) -> dict[int, int]:
-        """Return the number of batches that wait for each partition of a topic."""
-        return {index: len(self._queues.get(TopicPartition(topic, index), ())) for index in range(partitions)}
+    def waiting(self, partition: TopicPartition) -> int:
+        """Return the number of batches that wait for a partition."""
+        queue = self._queues.get(partition)
+        return 0 if queue is None else len(queue)
 
     def expired(self, now_ms: float) -> list[ProducerBatch]:
         """Remove and return the queued batches that are older than `delivery.timeout.ms`."""

@@ -80,7 +80,7 @@ class Columns:
         overhead = self._overhead + batch.stamp_bytes(self._timestamp)
         end = start if batch.is_closed else self._last_that_fits(batch, start, overhead)
         if end > start:
-            size = self._bytes_of(start, end) + overhead * (end - start)
+            size = self.bytes_of(start, end) + overhead * (end - start)
             keys = None if self.keys is None else self.keys[start:end]
             batch.append_columns(self.values[start:end], keys, self._timestamp, size)
         return end
@@ -98,7 +98,8 @@ class Columns:
             return start + 1
         return end
 
-    def _bytes_of(self, start: int, end: int) -> int:
+    def bytes_of(self, start: int, end: int) -> int:
+        """Return the bytes of keys and values in the rows from `start` to `end`."""
         if self._ends is None:
             return self.row_bytes_max * (end - start)
         return self._ends[end - 1] - self._ends[start] + self._sizes[start]

@@ -9,3 +9,7 @@ class RecordTooLarge(ValueError):
 
 class ProducerClosed(RuntimeError):
     """The error of a call on a producer that is closed or is being closed."""
+
+
+class UnknownPartition(ValueError):
+    """The error of a record for a partition that its topic lacks."""
