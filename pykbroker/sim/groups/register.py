@@ -16,7 +16,7 @@ NOTHING = ""
 """The mark of a partition without a committed offset."""
 
 
-class Cluster(msgspec.Struct):
+class OffsetCluster(msgspec.Struct):
     """A commit and the OffsetFetch responses that have it: the end of the first and the start of the last."""
 
     mark: str
@@ -43,14 +43,14 @@ def check_offsets(commits: Iterable[Commit], fetched: Iterable[FetchedOffset]) -
 
 def _check(commits: list[Commit], fetched: list[FetchedOffset]) -> Iterator[Anomaly]:
     known = {commit.mark: commit for commit in commits}
-    clusters = {NOTHING: Cluster(NOTHING, -inf, -inf)}
+    clusters = {NOTHING: OffsetCluster(NOTHING, -inf, -inf)}
     for commit in commits:
         if commit.outcome is SendOutcome.ACKNOWLEDGED:
-            clusters[commit.mark] = Cluster(commit.mark, commit.ended_s, commit.began_s)
+            clusters[commit.mark] = OffsetCluster(commit.mark, commit.ended_s, commit.began_s)
     for one in fetched:
         found = known.get(one.mark)
         if found is not None and found.outcome is not SendOutcome.ACKNOWLEDGED:
-            clusters.setdefault(one.mark, Cluster(one.mark, inf, found.began_s))
+            clusters.setdefault(one.mark, OffsetCluster(one.mark, inf, found.began_s))
         kind = _untrue(one, found)
         if kind:
             yield Anomaly(kind, one.place, f"{one.reader} fetched {one.offset} of {one.group}, {one.mark}")
@@ -70,7 +70,7 @@ def _untrue(one: FetchedOffset, found: Commit | None) -> str:
     return "offset fetched too early" if max(found.began_s, found.not_before_s) > one.ended_s else ""
 
 
-def _tangled(clusters: list[Cluster], of: Commit | FetchedOffset) -> Iterator[Anomaly]:
+def _tangled(clusters: list[OffsetCluster], of: Commit | FetchedOffset) -> Iterator[Anomaly]:
     """Find clusters that overlap in such a way that no order of commits explains them.
 
     If clusters are sorted by the end of their first operation, it is enough to compare each cluster with the earlier
