@@ -10,12 +10,11 @@ import trio
 
 from pykbroker.client.errors import Disconnected, UnsupportedVersion
 from pykbroker.client.outgoing import OutgoingConnection
-from pykbroker.client.pending_response import PendingResponse, R
+from pykbroker.client.pending_response import PendingResponse, R, do_nothing
 from pykbroker.core.limits import REQUEST_BYTES_MAX
 from pykbroker.world.net import Net
 from wire.api import APIS, ApiKey
 from wire.declare import Request
-from wire.errors import DecodeError
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.versions import Versions
 
@@ -29,6 +28,7 @@ class BrokerConnection:
         self.versions: dict[int, Versions] = {}
         self._outgoing = outgoing
         self._senders = trio.lowlevel.ParkingLot()
+        self._on_sent: Callable[[], None] = do_nothing
         outgoing.on_sent = self._wake_senders
 
     @property
@@ -39,6 +39,20 @@ class BrokerConnection:
     def call_when_closed(self, callback: Callable[[], None]) -> None:
         """Call `callback` once either side has closed the connection. A later call replaces the callback."""
         self._outgoing.on_closed = callback
+
+    def call_when_sent(self, callback: Callable[[], None]) -> None:
+        """Call `callback` whenever all requests are sent, if some were unsent before. A later call replaces it."""
+        self._on_sent = callback
+
+    @property
+    def pending_count(self) -> int:
+        """Return the number of requests without a response, including requests that their caller has abandoned."""
+        return self._outgoing.pending_count
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether the kernel has not taken all requests yet."""
+        return bool(self._outgoing.out)
 
     async def negotiate(self) -> None:
         """Request the broker's API versions with ApiVersions v0, which every broker supports."""
@@ -75,23 +89,34 @@ class BrokerConnection:
             except BaseException:
                 pending.abandon()
                 raise
-        try:
-            return pending.result()
-        except DecodeError as error:
-            raise self._outgoing.invalidate(f"the response does not decode: {error}") from error
+        return pending.result()
 
     async def send(self, request: Request[Any], version: int | None = None) -> None:
         """Send a request that the broker does not answer (Produce with acks=0), and wait until the kernel takes it."""
-        self._outgoing.send(request, self.newest_version(request.key) if version is None else version)
+        self.send_nowait(request, version)
         if self._outgoing.out:
             await self._senders.park()
 
-    def close(self) -> None:
-        """Close the connection at once. Waiting callers get the error Disconnected."""
-        self._outgoing.close()
+    def send_nowait(self, request: Request[Any], version: int | None = None) -> None:
+        """Send a request that the broker does not answer. Raise Disconnected if the connection has ended."""
+        self._outgoing.send(request, self.newest_version(request.key) if version is None else version)
+
+    def close(self, error: Disconnected | None = None) -> None:
+        """Close the connection at once. Waiting callers get `error`, or else an error of class Disconnected."""
+        self._outgoing.close(error)
 
     def _wake_senders(self) -> None:
         self._senders.unpark_all()
+        self._on_sent()
+
+
+async def open_connection(
+    net: Net, host: str, port: int, client_id: str, response_bytes_max: int = RESPONSE_BYTES_MAX
+) -> BrokerConnection:
+    """Connect to a broker, without negotiation. Raise OSError if no connection can be opened."""
+    return BrokerConnection(
+        await net.connect(host, port, lambda peer, pump: OutgoingConnection(peer, pump, client_id, response_bytes_max))
+    )
 
 
 async def connect(
@@ -101,9 +126,7 @@ async def connect(
 
     Raise OSError if no connection can be opened, and Disconnected if it ends early.
     """
-    connection = BrokerConnection(
-        await net.connect(host, port, lambda peer, pump: OutgoingConnection(peer, pump, client_id, response_bytes_max))
-    )
+    connection = await open_connection(net, host, port, client_id, response_bytes_max)
     try:
         await connection.negotiate()
     except BaseException:

@@ -70,7 +70,7 @@ class OutgoingConnection:
     def request(self, request: Request[R], version: int) -> PendingResponse[R]:
         """Append a request to `out` and return its pending response. Raise Disconnected if the connection has ended."""
         correlation_id = self._write(request, version)
-        pending = PendingResponse(request, version, correlation_id)
+        pending = PendingResponse(request, version, correlation_id, self.invalidate)
         self._pending.append(pending)
         self._pump.flush()
         return pending
@@ -80,9 +80,9 @@ class OutgoingConnection:
         self._write(request, version)
         self._pump.flush()
 
-    def close(self) -> None:
-        """Close the connection at once. A second call does nothing."""
-        self._end(Disconnected(f"the connection to {self.peer} was closed by this client"))
+    def close(self, error: Disconnected | None = None) -> None:
+        """Close the connection at once, and fail its pending requests with `error`. A second call does nothing."""
+        self._end(error or Disconnected(f"the connection to {self.peer} was closed by this client"))
         self._pump.close()
 
     def invalidate(self, reason: str) -> InvalidResponse:

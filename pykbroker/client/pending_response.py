@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar, cast
 
-from pykbroker.client.errors import Disconnected
+from pykbroker.client.errors import Disconnected, InvalidResponse
 from pykbroker.client.response_reader import ResponseFrame
 from wire.api import APIS
 from wire.compile import decoder
 from wire.declare import Request, Response
+from wire.errors import DecodeError
 from wire.header import decode_response_header
 
 R = TypeVar("R", bound=Response)
@@ -20,23 +21,38 @@ def do_nothing() -> None:
 
 
 class PendingResponse(Generic[R]):
-    """The response to one request, or the error of its connection. `wake` is called when either of them is set."""
+    """The response to one request, or the error of its connection. `wake` is called when either of them is set.
 
-    __slots__ = ("_abandoned", "_error", "_frame", "_response_class", "_version", "correlation_id", "is_done", "wake")
+    `invalidate` closes the connection because of a response that does not decode, and returns the error.
+    """
 
-    def __init__(self, request: Request[R], version: int, correlation_id: int) -> None:
+    __slots__ = (
+        "_abandoned",
+        "_error",
+        "_frame",
+        "_invalidate",
+        "_response_class",
+        "_version",
+        "correlation_id",
+        "is_done",
+        "wake",
+    )
+
+    def __init__(
+        self, request: Request[R], version: int, correlation_id: int, invalidate: Callable[[str], InvalidResponse]
+    ) -> None:
         self._response_class = cast("type[R]", APIS[request.key].response)
-        self._version, self.correlation_id = version, correlation_id
+        self._version, self.correlation_id, self._invalidate = version, correlation_id, invalidate
         self._frame: ResponseFrame | None = None
         self._error: Disconnected | None = None
         self._abandoned = self.is_done = False
         self.wake: Callable[[], None] = do_nothing
 
     def arrive(self, frame: ResponseFrame) -> None:
-        """Store the response, unless the request was abandoned."""
+        """Store the response, or drop it if the request was abandoned."""
+        self.is_done = True
         if not self._abandoned:
             self._frame = frame
-            self.is_done = True
             self.wake()
 
     def fail(self, error: Disconnected) -> None:
@@ -53,12 +69,16 @@ class PendingResponse(Generic[R]):
     def result(self) -> R:
         """Return the response, once `is_done` is true.
 
-        Raise Disconnected if the connection has ended, and DecodeError if the response is malformed.
+        Raise Disconnected if the connection has ended. Close the connection and raise InvalidResponse if the response
+        is malformed.
         """
         if self._frame is None:
             assert self._error is not None, "the response is still pending"
             raise self._error.with_traceback(None)
         buffer, start, end = self._frame
         cls, version = self._response_class, self._version
-        _, start = decode_response_header(buffer, start, end, cls.key, version)
-        return decoder(cls, version)(buffer, start, end)
+        try:
+            _, start = decode_response_header(buffer, start, end, cls.key, version)
+            return decoder(cls, version)(buffer, start, end)
+        except DecodeError as error:
+            raise self._invalidate(f"the response does not decode: {error}") from error

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import inf
+
 import trio
 
 from pykbroker.client.backoff import Backoff
-from pykbroker.client.connection import RESPONSE_BYTES_MAX, BrokerConnection, connect
-from pykbroker.client.errors import Disconnected
-from pykbroker.client.pending_response import R
+from pykbroker.client.connection import RESPONSE_BYTES_MAX, BrokerConnection, open_connection
+from pykbroker.client.errors import Disconnected, Silent
+from pykbroker.client.pending_response import R, do_nothing
+from pykbroker.core.address import Address
 from pykbroker.world.net import Net
 from wire.declare import Request
 
@@ -18,6 +22,9 @@ class ReconnectingConnection:
     After a connection was lost or could not be opened, the next attempt waits for `reconnect.backoff.ms`, doubled at
     each failure up to `reconnect.backoff.max.ms`. Pending requests of a lost connection fail, since only the caller
     knows whether they may be sent again.
+
+    `setup_timeout` gives the time limits for opening a connection, which also double at each failure. `answer_s_max` is
+    the time limit for the API versions. Both are unlimited by default.
     """
 
     def __init__(
@@ -28,13 +35,35 @@ class ReconnectingConnection:
         client_id: str,
         backoff: Backoff,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
+        setup_timeout: Backoff | None = None,
+        answer_s_max: float = inf,
     ) -> None:
-        self._net, self._host, self._port, self._client_id = net, host, port, client_id
+        self.address = Address(host, port)
+        """The address of the next connection attempt."""
+        self._net, self._client_id = net, client_id
         self._backoff, self._response_bytes_max = backoff, response_bytes_max
+        self._setup_timeout, self._answer_s_max = setup_timeout, answer_s_max
         self._connection: BrokerConnection | None = None
         self._connecting = trio.Lock()
-        self._next_attempt_at = 0.0
+        self.next_attempt_at = 0.0
         """The time of trio's clock before which no connection attempt is made."""
+        self.last_attempt_at = -inf
+        """The time of trio's clock at which the newest connection attempt began."""
+        self.on_opened: Callable[[], None] = do_nothing
+        """A function that is called once a connection has negotiated API versions."""
+        self.on_lost: Callable[[], None] = do_nothing
+        """A function that is called when a connection ends or an attempt fails."""
+
+    @property
+    def is_connecting(self) -> bool:
+        """Whether a task opens a connection, or waits for the backoff to do so."""
+        return self._connecting.locked()
+
+    @property
+    def current(self) -> BrokerConnection | None:
+        """Return the open connection, or None without one."""
+        connection = self._connection
+        return connection if connection is not None and connection.is_open else None
 
     async def connection(self) -> BrokerConnection:
         """Return the open connection, or try once to open one after the backoff.
@@ -46,8 +75,9 @@ class ReconnectingConnection:
             return self._connection
         async with self._connecting:
             if self._connection is None:
-                await trio.sleep_until(self._next_attempt_at)
+                await trio.sleep_until(self.next_attempt_at)
                 self._connection = await self._connect()
+                self.on_opened()
             return self._connection
 
     async def ask(self, request: Request[R], version: int | None = None) -> R:
@@ -59,23 +89,52 @@ class ReconnectingConnection:
         connection = await self.connection()
         return await connection.ask(request, version)
 
-    def close(self) -> None:
+    def close(self, error: Disconnected | None = None) -> None:
         """Close the connection, if one is open. A later request opens another connection after the backoff."""
         if self._connection is not None:
-            self._connection.close()
+            self._connection.close(error)
 
     async def _connect(self) -> BrokerConnection:
+        self.last_attempt_at = trio.current_time()
         try:
-            connection = await connect(self._net, self._host, self._port, self._client_id, self._response_bytes_max)
-            connection.call_when_closed(self._lost)
-            if not connection.is_open:
-                raise Disconnected(f"{self._host}:{self._port} closed the connection")
+            connection = await self._open()
+            try:
+                await self._negotiate(connection)
+                if not connection.is_open:
+                    raise Disconnected(f"{self.address} closed the connection")
+                connection.call_when_closed(self._lost)
+            except BaseException:
+                connection.close()
+                raise
         except BaseException:  # a cancelled attempt also counts as a failure
             self._lost()
             raise
         self._backoff.succeeded()
         return connection
 
+    async def _open(self) -> BrokerConnection:
+        """Open a connection within `socket.connection.setup.timeout.ms`, which doubles at each failure."""
+        host, port = self.address
+        limit_s = self._setup_timeout.failed() if self._setup_timeout else inf
+        connection = None
+        with trio.move_on_after(limit_s):
+            try:
+                connection = await open_connection(self._net, host, port, self._client_id, self._response_bytes_max)
+            except UnicodeError:  # raised by the encoding of a host name, such as a..b
+                raise OSError(f"{host} is not a valid host name") from None
+        if connection is None:
+            raise TimeoutError(f"{self.address} accepted no connection within {limit_s:.1f} s")
+        if self._setup_timeout:
+            self._setup_timeout.succeeded()
+        return connection
+
+    async def _negotiate(self, connection: BrokerConnection) -> None:
+        with trio.move_on_after(self._answer_s_max) as limit:
+            await connection.negotiate()
+        if limit.cancelled_caught:
+            raise Silent(f"{self.address} sent no API versions within {self._answer_s_max:g} s")
+
     def _lost(self) -> None:
         self._connection = None
-        self._next_attempt_at = trio.current_time() + self._backoff.failed()
+        self.next_attempt_at = trio.current_time() + self._backoff.failed()
+        self.on_lost()

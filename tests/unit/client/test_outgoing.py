@@ -12,7 +12,6 @@ from pykbroker.client.errors import Disconnected, InvalidResponse
 from pykbroker.client.pending_response import PendingResponse
 from pykbroker.client.response_reader import ResponseReader
 from tests.unit.client.fake_broker import FakeBroker
-from wire.errors import DecodeError
 from wire.frame import encode_response
 from wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
@@ -57,10 +56,13 @@ def test_responses_are_matched_to_requests_in_order_and_wake_each_caller_once() 
 def test_the_response_of_an_abandoned_request_is_dropped_and_the_next_one_is_delivered() -> None:
     broker = FakeBroker()
     abandoned, kept = ask(broker), ask(broker)
+    woken: list[bool] = []
+    abandoned.wake = lambda: woken.append(True)
     abandoned.abandon()
     for header, _ in broker.requests():
         broker.answer(header, FindCoordinatorResponse(host="h"))
-    assert not abandoned.is_done
+    assert not woken
+    assert abandoned.is_done
     assert kept.result().host == "h"
 
 
@@ -163,8 +165,9 @@ def test_a_response_that_does_not_decode_raises_an_error_for_its_request() -> No
     pending = ask(broker)
     ((header, _),) = broker.requests()
     broker.send((6).to_bytes(4, "big") + header.correlation_id.to_bytes(4, "big") + b"\x00\xff")
-    with pytest.raises(DecodeError):
+    with pytest.raises(InvalidResponse, match="does not decode"):
         pending.result()
+    assert broker.is_closed
 
 
 def test_produce_with_acks_0_waits_for_no_response() -> None:
