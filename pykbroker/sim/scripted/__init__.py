@@ -1,0 +1,8 @@
+"""A scripted cluster of several nodes, for tests of clients: it answers as Kafka's nodes do, on any `world.net.Net`.
+
+1. The nodes share one state without replication: topics, leaders, coordinators. A test changes it, as elections would.
+2. A node may answer Metadata from an older state, lose its connections, stop, or give a scripted answer to a request.
+3. A node handles the requests of a connection one after the other, as Kafka does.
+
+The package must not depend on the client that it tests, or on the broker of this process.
+"""

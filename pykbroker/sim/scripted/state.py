@@ -1,0 +1,126 @@
+"""The state that the nodes of a scripted cluster share: topics with leaders, and coordinators."""
+
+from __future__ import annotations
+
+from random import Random
+
+import msgspec
+
+from pykbroker.core.topic_partition import TopicPartition
+from wire.error_codes import ErrorCode
+from wire.messages.metadata import (
+    MetadataRequest,
+    MetadataResponse,
+    MetadataResponseBroker,
+    MetadataResponsePartition,
+    MetadataResponseTopic,
+)
+
+NO_LEADER = -1
+
+
+class ScriptedPartition(msgspec.Struct):
+    """A partition, with its leader and leader epoch. The leader is -1 while there is none."""
+
+    index: int
+    leader: int
+    leader_epoch: int
+    replicas: list[int]
+    isr: list[int]
+
+
+class ScriptedTopic(msgspec.Struct):
+    """A topic, with its id."""
+
+    name: str
+    topic_id: bytes
+    partitions: list[ScriptedPartition]
+
+
+class ScriptedState:
+    """The brokers and topics of a cluster, and the coordinators of groups and transactional ids."""
+
+    def __init__(self, rng: Random, addresses: dict[int, tuple[str, int]]) -> None:
+        self._rng = rng
+        self.addresses = addresses
+        self.topics: dict[str, ScriptedTopic] = {}
+        self.coordinators: dict[tuple[int, str], int] = {}
+        """The coordinators that differ from the node with the smallest id, by key type and key."""
+        self.auto_creates = True
+        """Whether a Metadata request creates an unknown topic with one partition."""
+
+    def add_topic(self, name: str, partitions: int = 1) -> ScriptedTopic:
+        """Create a topic, whose partitions have their leaders on the nodes in turn."""
+        nodes = sorted(self.addresses)
+        made = [
+            ScriptedPartition(index, nodes[index % len(nodes)], 0, nodes[:], nodes[:]) for index in range(partitions)
+        ]
+        self.topics[name] = topic = ScriptedTopic(name, self._rng.randbytes(16), made)
+        return topic
+
+    def partition(self, partition: TopicPartition) -> ScriptedPartition | None:
+        """Return a partition, or None if it does not exist."""
+        topic = self.topics.get(partition.topic)
+        known = topic is not None and partition.partition < len(topic.partitions)
+        return topic.partitions[partition.partition] if topic is not None and known else None
+
+    def move_leader(self, partition: TopicPartition, leader: int) -> None:
+        """Elect a leader, which begins a new leader epoch. The leader -1 leaves the partition without one."""
+        found = self.partition(partition)
+        assert found is not None, f"{partition} does not exist"
+        found.leader, found.leader_epoch = leader, found.leader_epoch + 1
+
+    def copy(self) -> ScriptedState:
+        """Return a copy of the topics and addresses, for a node whose metadata is stale."""
+        stale = ScriptedState(self._rng, dict(self.addresses))
+        stale.topics = {
+            name: msgspec.convert(msgspec.to_builtins(topic), ScriptedTopic) for name, topic in self.topics.items()
+        }
+        stale.auto_creates = False
+        return stale
+
+    def metadata(self, request: MetadataRequest) -> MetadataResponse:
+        """Return the answer to a Metadata request."""
+        brokers = [MetadataResponseBroker(node_id, *address) for node_id, address in sorted(self.addresses.items())]
+        return MetadataResponse(
+            brokers=brokers,
+            cluster_id="scripted",
+            controller_id=min(self.addresses),
+            topics=[self._described(*asked) for asked in self._asked(request)],
+        )
+
+    def _asked(self, request: MetadataRequest) -> list[tuple[str | None, bytes, ScriptedTopic | None]]:
+        """Return the names, ids and topics of a request. As in Kafka, a topic id makes the names count for nothing."""
+        if request.topics is None:
+            return [(name, topic.topic_id, topic) for name, topic in sorted(self.topics.items())]
+        ids = {asked.topic_id for asked in request.topics if any(asked.topic_id)}
+        if ids:
+            by_id = {topic.topic_id: topic for topic in self.topics.values()}
+            return [
+                (found.name if (found := by_id.get(topic_id)) else None, topic_id, by_id.get(topic_id))
+                for topic_id in sorted(ids)
+            ]
+        names = [asked.name or "" for asked in request.topics]
+        for name in names:
+            if name not in self.topics and self.auto_creates and request.allow_auto_topic_creation:
+                self.add_topic(name)
+        return [(name, bytes(16), self.topics.get(name)) for name in names]
+
+    def _described(self, name: str | None, topic_id: bytes, topic: ScriptedTopic | None) -> MetadataResponseTopic:
+        if topic is None:
+            by_id = any(topic_id)
+            code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            return MetadataResponseTopic(code, name, topic_id)
+        partitions = [
+            MetadataResponsePartition(
+                ErrorCode.LEADER_NOT_AVAILABLE if each.leader == NO_LEADER else 0,
+                each.index,
+                each.leader,
+                each.leader_epoch,
+                each.replicas,
+                each.isr,
+                [],
+            )
+            for each in topic.partitions
+        ]
+        return MetadataResponseTopic(0, name, topic.topic_id, False, partitions)
