@@ -14,6 +14,7 @@ from wire.api import APIS, ApiKey
 from wire.declare import Request, Response
 from wire.header import RequestHeader
 from wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from wire.messages.metadata import MetadataRequest
 from wire.versions import Versions
 
@@ -38,6 +39,7 @@ class ScriptedNode:
         self._answers: dict[ApiKey, NodeAnswer] = {
             ApiKey.API_VERSIONS: answer_api_versions,
             ApiKey.METADATA: answer_metadata,
+            ApiKey.FIND_COORDINATOR: answer_find_coordinator,
             **answers,
         }
         self.versions: dict[ApiKey, Versions] = {key: APIS[key].accepted for key in self._answers}
@@ -115,3 +117,14 @@ async def answer_api_versions(
 async def answer_metadata(node: ScriptedNode, header: RequestHeader, request: MetadataRequest) -> Response:
     """Return the node's metadata, which may be stale."""
     return (node.stale or node.state).metadata(request)
+
+
+async def answer_find_coordinator(
+    node: ScriptedNode, header: RequestHeader, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    """Return the coordinators of all keys."""
+    if request.coordinator_keys:
+        found = [node.state.coordinator(request.key_type, key) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(coordinators=found)
+    one = node.state.coordinator(request.key_type, request.key_)
+    return FindCoordinatorResponse(error_code=one.error_code, node_id=one.node_id, host=one.host, port=one.port)

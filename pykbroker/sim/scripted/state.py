@@ -8,6 +8,7 @@ import msgspec
 
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode
+from wire.messages.find_coordinator import Coordinator
 from wire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -45,7 +46,10 @@ class ScriptedState:
         self.addresses = addresses
         self.topics: dict[str, ScriptedTopic] = {}
         self.coordinators: dict[tuple[int, str], int] = {}
-        """The coordinators that differ from the node with the smallest id, by key type and key."""
+        """The node ids of the coordinators that differ from the smallest one, by key type and key.
+
+        The id -1 stands for a coordinator that is not available.
+        """
         self.auto_creates = True
         """Whether a Metadata request creates an unknown topic with one partition."""
 
@@ -69,6 +73,13 @@ class ScriptedState:
         found = self.partition(partition)
         assert found is not None, f"{partition} does not exist"
         found.leader, found.leader_epoch = leader, found.leader_epoch + 1
+
+    def coordinator(self, key_type: int, key: str) -> Coordinator:
+        """Return the coordinator of a group or a transactional id, as FindCoordinator answers."""
+        node_id = self.coordinators.get((key_type, key), min(self.addresses))
+        if node_id not in self.addresses:
+            return Coordinator(key, -1, "", -1, ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return Coordinator(key, node_id, *self.addresses[node_id])
 
     def copy(self) -> ScriptedState:
         """Return a copy of the topics and addresses, for a node whose metadata is stale."""
