@@ -12,13 +12,16 @@ from pykbroker.client.errors import Disconnected, UnsupportedVersion
 from pykbroker.client.outgoing import OutgoingConnection
 from pykbroker.client.pending_response import PendingResponse, R, do_nothing
 from pykbroker.core.limits import REQUEST_BYTES_MAX
+from pykbroker.core.version import VERSION
 from pykbroker.world.net import Net
 from wire.api import APIS, ApiKey
 from wire.declare import Request
+from wire.error_codes import ErrorCode
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.versions import Versions
 
 RESPONSE_BYTES_MAX = REQUEST_BYTES_MAX
+SOFTWARE_NAME = "pykbroker"
 
 
 class BrokerConnection:
@@ -26,6 +29,10 @@ class BrokerConnection:
 
     def __init__(self, outgoing: OutgoingConnection) -> None:
         self.versions: dict[int, Versions] = {}
+        self.features: dict[str, int] = {}
+        """The cluster's finalized features with their levels, such as `transaction.version` (KIP-584)."""
+        self.features_epoch = -1
+        """The epoch of `features`, or -1 if the broker does not report features."""
         self._outgoing = outgoing
         self._senders = trio.lowlevel.ParkingLot()
         self._on_sent: Callable[[], None] = do_nothing
@@ -55,11 +62,21 @@ class BrokerConnection:
         return bool(self._outgoing.out)
 
     async def negotiate(self) -> None:
-        """Request the broker's API versions with ApiVersions v0, which every broker supports."""
-        answer = await self.ask(ApiVersionsRequest(), 0)
+        """Request the broker's API versions and finalized features.
+
+        A broker that does not support the newest version of ApiVersions returns its own versions (KIP-511), and gets
+        another request in a version that it supports.
+        """
+        request, newest = ApiVersionsRequest(SOFTWARE_NAME, VERSION), APIS[ApiKey.API_VERSIONS].accepted.last
+        answer = await self.ask(request, newest)
+        if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            theirs = [api.max_version for api in answer.api_keys if api.api_key == ApiKey.API_VERSIONS]
+            answer = await self.ask(request, min([*theirs, newest] if theirs else [0]))
         if answer.error_code:
             raise Disconnected(f"ApiVersions was answered with error {answer.error_code}")
         self.versions = {api.api_key: Versions(api.min_version, api.max_version) for api in answer.api_keys}
+        self.features = {feature.name: feature.max_version_level for feature in answer.finalized_features}
+        self.features_epoch = answer.finalized_features_epoch
 
     def newest_version(self, key: int) -> int:
         """Return the newest version of an API that both sides support. Raise UnsupportedVersion if there is none."""

@@ -45,6 +45,9 @@ class Nodes:
         """The brokers of the current metadata, or the bootstrap addresses."""
         self._nursery: trio.Nursery | None = None
         self._alarm_at, self._earlier = inf, trio.Event()
+        self.features: dict[str, int] = {}
+        """The newest finalized features of the cluster with their levels, such as `transaction.version`."""
+        self._features_epoch = -1
         self._on_ready: list[Callable[[int], None]] = []
         self._on_lost: list[Callable[[int], None]] = []
 
@@ -225,7 +228,10 @@ class Nodes:
         return node
 
     def _opened(self, node: ClusterNode) -> None:
-        node.connection().call_when_sent(partial(self._call, self._on_ready, node.node_id))
+        connection = node.connection()
+        connection.call_when_sent(partial(self._call, self._on_ready, node.node_id))
+        if connection.features_epoch > self._features_epoch:
+            self.features, self._features_epoch = connection.features, connection.features_epoch
         node.used_at = trio.current_time()
         self._earlier.set()  # the connection may become idle before the next deadline
         self._call(self._on_ready, node.node_id)

@@ -7,13 +7,16 @@ from typing import Generic, TypeVar, cast
 
 from pykbroker.client.errors import Disconnected, InvalidResponse
 from pykbroker.client.response_reader import ResponseFrame
-from wire.api import APIS
+from wire.api import APIS, ApiKey
 from wire.compile import decoder
 from wire.declare import Request, Response
+from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.header import decode_response_header
 
 R = TypeVar("R", bound=Response)
+UNSUPPORTED_VERSION = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
+"""The error code at the start of an ApiVersions response that is encoded in version 0, whatever was requested."""
 
 
 def do_nothing() -> None:
@@ -79,6 +82,8 @@ class PendingResponse(Generic[R]):
         cls, version = self._response_class, self._version
         try:
             _, start = decode_response_header(buffer, start, end, cls.key, version)
+            if cls.key == ApiKey.API_VERSIONS and bytes(buffer[start : start + 2]) == UNSUPPORTED_VERSION:
+                version = 0
             return decoder(cls, version)(buffer, start, end)
         except DecodeError as error:
             raise self._invalidate(f"the response does not decode: {error}") from error

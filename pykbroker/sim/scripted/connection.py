@@ -10,6 +10,7 @@ import trio
 
 from pykbroker.world.disk import Buffer, FileSlice
 from pykbroker.world.net import Peer, Pump
+from wire.api import ApiKey
 from wire.declare import Request, Response
 from wire.frame import LENGTH_BYTES, decode_request, encode_response
 from wire.header import RequestHeader
@@ -89,5 +90,6 @@ class ScriptedConnection:
                 self.close()
                 return
             if response is not None and not self.is_closed:
-                self.out.append(encode_response(response, header.version, header.correlation_id))
+                refused = header.key == ApiKey.API_VERSIONS and getattr(response, "error_code", 0) != 0
+                self.out.append(encode_response(response, 0 if refused else header.version, header.correlation_id))
                 self._pump.flush()

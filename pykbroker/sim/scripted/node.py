@@ -12,8 +12,9 @@ from pykbroker.sim.scripted.state import ScriptedState
 from pykbroker.world.net import Bound, Net, Peer, Pump, SocketOptions
 from wire.api import APIS, ApiKey
 from wire.declare import Request, Response
+from wire.error_codes import ErrorCode
 from wire.header import RequestHeader
-from wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
+from wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey
 from wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from wire.messages.metadata import MetadataRequest
 from wire.versions import Versions
@@ -110,8 +111,15 @@ class ScriptedNode:
 async def answer_api_versions(
     node: ScriptedNode, header: RequestHeader, request: ApiVersionsRequest
 ) -> ApiVersionsResponse:
-    """Return the versions that the node supports."""
-    return ApiVersionsResponse(api_keys=[ApiVersion(key, *versions) for key, versions in node.versions.items()])
+    """Return the versions and features that the node supports.
+
+    As in Kafka, a request of a newer version gets UNSUPPORTED_VERSION in version 0.
+    """
+    keys = [ApiVersion(key, *versions) for key, versions in node.versions.items()]
+    if header.version not in node.versions[ApiKey.API_VERSIONS]:
+        return ApiVersionsResponse(ErrorCode.UNSUPPORTED_VERSION, keys)
+    features = [FinalizedFeatureKey(name, level, level) for name, level in node.state.features.items()]
+    return ApiVersionsResponse(0, keys, finalized_features_epoch=node.state.features_epoch, finalized_features=features)
 
 
 async def answer_metadata(node: ScriptedNode, header: RequestHeader, request: MetadataRequest) -> Response:

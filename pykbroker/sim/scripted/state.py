@@ -50,6 +50,8 @@ class ScriptedState:
 
         The id -1 stands for a coordinator that is not available.
         """
+        self.features, self.features_epoch = {"transaction.version": 2}, 1
+        """The finalized features with their levels, and their epoch."""
         self.auto_creates = True
         """Whether a Metadata request creates an unknown topic with one partition."""
 

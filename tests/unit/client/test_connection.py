@@ -92,12 +92,12 @@ async def test_a_request_is_sent_in_the_newest_version_that_client_and_broker_su
     async with trio.open_nursery() as nursery:
         nursery.start_soon(connection.negotiate)
         correlation_id, version, _ = await broker.next()
-        assert version == 0
+        assert version == 4
         offered = [
             ApiVersion(api_key=ApiKey.FIND_COORDINATOR, min_version=1, max_version=2),
             ApiVersion(api_key=ApiKey.METADATA, min_version=99, max_version=100),
         ]
-        await broker.answer(ApiVersionsResponse(api_keys=offered), 0, correlation_id)
+        await broker.answer(ApiVersionsResponse(api_keys=offered), 4, correlation_id)
     assert connection.newest_version(ApiKey.FIND_COORDINATOR) == 2
     for key in (ApiKey.METADATA, ApiKey.PRODUCE):
         with pytest.raises(UnsupportedVersion, match=key.name):
@@ -223,7 +223,7 @@ async def test_connect_negotiates_api_versions_once(network: Network) -> None:
         broker = await network.accept()
         correlation_id, _, _ = await broker.next()
         offered = [ApiVersion(api_key=ApiKey.FIND_COORDINATOR, min_version=0, max_version=2)]
-        await broker.answer(ApiVersionsResponse(api_keys=offered), 0, correlation_id)
+        await broker.answer(ApiVersionsResponse(api_keys=offered), 4, correlation_id)
     (connection,) = connections
     connection.ask_nowait(FindCoordinatorRequest(key_="group"))
     _, version, request = await broker.next()
@@ -235,14 +235,14 @@ async def test_connect_negotiates_api_versions_once(network: Network) -> None:
 
 async def test_a_connection_is_closed_if_api_versions_fails(network: Network) -> None:
     async def client() -> None:
-        with pytest.raises(Disconnected, match="ApiVersions was answered with error 35"):
+        with pytest.raises(Disconnected, match="ApiVersions was answered with error 42"):
             await connect(network.net, "127.0.0.1", network.port, "test")
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(client)
         broker = await network.accept()
         correlation_id, _, _ = await broker.next()
-        await broker.answer(ApiVersionsResponse(error_code=35), 0, correlation_id)
+        await broker.answer(ApiVersionsResponse(error_code=42), 4, correlation_id)
         assert await broker.stream.receive_some() == b""
     await broker.stream.aclose()
 

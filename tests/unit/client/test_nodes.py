@@ -254,6 +254,25 @@ async def test_a_broker_that_moved_is_reached_at_its_new_address(autojump_clock,
     assert len(client.cluster.nodes[3].requests_of(ApiKey.METADATA)) == 1
 
 
+async def test_an_old_broker_gets_an_older_api_versions_request(autojump_clock, client: Client) -> None:
+    client.cluster.nodes[1].versions[ApiKey.API_VERSIONS] = Versions(0, 2)
+    nodes = await knowing(client)
+    await nodes.ask(1, MetadataRequest())
+    assert [header.version for header, _ in client.cluster.nodes[1].requests[:2]] == [4, 2]
+
+
+async def test_the_newest_finalized_features_of_all_brokers_are_kept(autojump_clock, client: Client) -> None:
+    nodes = await knowing(client)
+    await nodes.connection(1)
+    assert nodes.features == {"transaction.version": 2}
+    client.cluster.state.features, client.cluster.state.features_epoch = {"transaction.version": 1}, 0
+    await nodes.connection(2)
+    assert nodes.features == {"transaction.version": 2}
+    client.cluster.state.features_epoch = 2
+    await nodes.connection(3)
+    assert nodes.features == {"transaction.version": 1}
+
+
 async def test_a_coordinator_has_a_connection_of_its_own(autojump_clock, client: Client) -> None:
     nodes = await knowing(client)
     coordinator = coordinator_connection_id(1)
