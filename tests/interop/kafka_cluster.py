@@ -1,0 +1,87 @@
+"""An Apache Kafka cluster of several nodes, each a process that a test may kill, stop and start again."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+
+from tests.interop.test_kafka_directories import STOP_S_MAX, java
+from tools.bench import peers
+from tools.bench.child import Child
+
+CLUSTER_ID = "Y2xpZW50LWNsaWVudC1jbA"
+PROPERTIES = """process.roles=broker,controller
+node.id={node_id}
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+controller.listener.names=CONTROLLER
+controller.quorum.voters={voters}
+log.dirs={directory}
+broker.rack=rack{node_id}
+broker.heartbeat.interval.ms=500
+broker.session.timeout.ms=3000
+offsets.topic.num.partitions=3
+transaction.state.log.num.partitions=3
+group.initial.rebalance.delay.ms=0
+num.io.threads=2
+num.network.threads=1
+"""
+
+
+class KafkaCluster:
+    """A running cluster. The node ids begin with 1, and every node is a broker and a controller."""
+
+    def __init__(self, work: Path, jars: Path, node_count: int = 3) -> None:
+        self._work, self._jars = work, jars
+        self.ports = {node_id: peers.free_port() for node_id in range(1, node_count + 1)}
+        controllers = {node_id: peers.free_port() for node_id in self.ports}
+        voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in controllers.items())
+        self.nodes: dict[int, Child] = {}
+        for node_id, port in self.ports.items():
+            text = PROPERTIES.format(
+                node_id=node_id,
+                port=port,
+                controller_port=controllers[node_id],
+                voters=voters,
+                directory=work / f"data{node_id}",
+            )
+            self._properties(node_id).write_text(text)
+            self._format(node_id)
+        for node_id in self.ports:
+            self.start(node_id)
+        for node_id in self.ports:
+            self.wait_serving(node_id)
+
+    def _properties(self, node_id: int) -> Path:
+        return self._work / f"server{node_id}.properties"
+
+    def _format(self, node_id: int) -> None:
+        arguments = ("format", "-t", CLUSTER_ID, "-c", str(self._properties(node_id)))
+        command = java(self._jars, "kafka.tools.StorageTool", *arguments)
+        completed = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
+        assert completed.returncode == 0, completed.stdout + completed.stderr
+
+    @property
+    def bootstrap(self) -> tuple[tuple[str, int], ...]:
+        """Return the addresses of all nodes."""
+        return tuple(("127.0.0.1", port) for port in self.ports.values())
+
+    def start(self, node_id: int) -> None:
+        """Start a node without waiting for it."""
+        command = java(self._jars, "kafka.Kafka", str(self._properties(node_id)))
+        self.nodes[node_id] = Child(command, self._work / f"kafka{node_id}.log")
+
+    def wait_serving(self, node_id: int) -> None:
+        """Wait until a node answers Metadata with all nodes of the cluster that run."""
+        peers.wait_until_serving(self.nodes[node_id], self.ports[node_id])
+
+    def kill(self, node_id: int) -> None:
+        """Kill a node as a crash would."""
+        self.nodes[node_id].kill()
+
+    def stop(self) -> None:
+        """Stop all nodes. The last ones have no quorum, so that they would not stop in time by themselves."""
+        deadline = time.monotonic() + STOP_S_MAX
+        for node in self.nodes.values():
+            node.stop(max(0.1, min(2.0, deadline - time.monotonic())))
