@@ -7,7 +7,11 @@ from typing import Any
 
 import trio
 
+from pykbroker.core.fetch.session_cache import FetchSessionCache
 from pykbroker.sim.scripted.connection import ScriptedConnection
+from pykbroker.sim.scripted.fetch import answer_fetch
+from pykbroker.sim.scripted.offsets import answer_list_offsets, answer_offset_for_leader_epoch
+from pykbroker.sim.scripted.produce import answer_init_producer_id, answer_produce
 from pykbroker.sim.scripted.state import ScriptedState
 from pykbroker.world.net import Bound, Net, Peer, Pump, SocketOptions
 from wire.api import APIS, ApiKey
@@ -27,6 +31,9 @@ It may raise Dropped or NoAnswer.
 """
 
 
+FETCH_SESSIONS_MAX = 1000
+
+
 class ScriptedNode:
     """A node of a cluster. `versions` has the versions of each API that the node supports.
 
@@ -41,11 +48,17 @@ class ScriptedNode:
             ApiKey.API_VERSIONS: answer_api_versions,
             ApiKey.METADATA: answer_metadata,
             ApiKey.FIND_COORDINATOR: answer_find_coordinator,
+            ApiKey.INIT_PRODUCER_ID: answer_init_producer_id,
+            ApiKey.PRODUCE: answer_produce,
+            ApiKey.FETCH: answer_fetch,
+            ApiKey.LIST_OFFSETS: answer_list_offsets,
+            ApiKey.OFFSET_FOR_LEADER_EPOCH: answer_offset_for_leader_epoch,
             **answers,
         }
         self.versions: dict[ApiKey, Versions] = {key: APIS[key].accepted for key in self._answers}
         self.stale: ScriptedState | None = None
         """The older state from which the node answers Metadata, or None."""
+        self.sessions = FetchSessionCache(FETCH_SESSIONS_MAX, state.rng)
         self.scripts: list[Script] = []
         self.requests: list[tuple[RequestHeader, Request[Any]]] = []
         self._connections: list[ScriptedConnection] = []
@@ -71,6 +84,7 @@ class ScriptedNode:
         if self._bound is not None:
             self._bound.close()
             self._bound = None
+        self.sessions = FetchSessionCache(FETCH_SESSIONS_MAX, self.state.rng)
         self.disconnect()
 
     def disconnect(self) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from random import Random
 
 import msgspec
+import trio
 
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.sim.scripted.log import ScriptedLog
 from wire.error_codes import ErrorCode
 from wire.messages.find_coordinator import Coordinator
 from wire.messages.metadata import (
@@ -42,7 +44,7 @@ class ScriptedState:
     """The brokers and topics of a cluster, and the coordinators of groups and transactional ids."""
 
     def __init__(self, rng: Random, addresses: dict[int, tuple[str, int]]) -> None:
-        self._rng = rng
+        self.rng = rng
         self.addresses = addresses
         self.topics: dict[str, ScriptedTopic] = {}
         self.coordinators: dict[tuple[int, str], int] = {}
@@ -50,6 +52,12 @@ class ScriptedState:
 
         The id -1 stands for a coordinator that is not available.
         """
+        self.racks: dict[int, str] = {}
+        """The racks of the nodes that have one."""
+        self.changed = trio.Event()
+        """An event that is set at the next change of a leader, a topic or a log."""
+        self._logs: dict[tuple[bytes, int], ScriptedLog] = {}
+        self._producer_ids = 0
         self.features, self.features_epoch = {"transaction.version": 2}, 1
         """The finalized features with their levels, and their epoch."""
         self.auto_creates = True
@@ -61,7 +69,8 @@ class ScriptedState:
         made = [
             ScriptedPartition(index, nodes[index % len(nodes)], 0, nodes[:], nodes[:]) for index in range(partitions)
         ]
-        self.topics[name] = topic = ScriptedTopic(name, self._rng.randbytes(16), made)
+        self.topics[name] = topic = ScriptedTopic(name, self.rng.randbytes(16), made)
+        self.note_change()
         return topic
 
     def partition(self, partition: TopicPartition) -> ScriptedPartition | None:
@@ -70,11 +79,56 @@ class ScriptedState:
         known = topic is not None and partition.partition < len(topic.partitions)
         return topic.partitions[partition.partition] if topic is not None and known else None
 
+    def named(self, name: str, topic_id: bytes, index: int) -> TopicPartition | None:
+        """Return a partition of a topic that a request names, or identifies by its id in newer versions."""
+        if any(topic_id):
+            name = next((topic.name for topic in self.topics.values() if topic.topic_id == topic_id), "")
+        return TopicPartition(name, index) if name in self.topics else None
+
+    def log(self, partition: TopicPartition) -> ScriptedLog:
+        """Return the log of an existing partition."""
+        key = self.topics[partition.topic].topic_id, partition.partition
+        if key not in self._logs:
+            self._logs[key] = ScriptedLog(self.note_change)
+            self._logs[key].begin_epoch(self.leader_epoch(partition))
+        return self._logs[key]
+
+    def leader_and_epoch(self, partition: TopicPartition | None) -> tuple[int, int]:
+        """Return the leader and the leader epoch of a partition, or -1 for both if it does not exist."""
+        found = None if partition is None else self.partition(partition)
+        return (NO_LEADER, -1) if found is None else (found.leader, found.leader_epoch)
+
+    def leader_epoch(self, partition: TopicPartition | None) -> int:
+        """Return the leader epoch of a partition, or -1 if it does not exist."""
+        return self.leader_and_epoch(partition)[1]
+
+    def preferred_replica(self, partition: TopicPartition | None, rack: str) -> int:
+        """Return a replica in this rack, or -1 if there is none (KIP-392)."""
+        found = None if partition is None else self.partition(partition)
+        return next((each for each in found.replicas if self.racks.get(each) == rack), -1) if found else -1
+
+    def recreate_topic(self, name: str) -> ScriptedTopic:
+        """Delete a topic with its records, and create it again with the same number of partitions."""
+        return self.add_topic(name, len(self.topics[name].partitions))
+
+    def note_change(self) -> None:
+        """Wake the requests that wait for records."""
+        changed, self.changed = self.changed, trio.Event()
+        changed.set()
+
+    def new_producer_id(self) -> int:
+        """Return a producer id that no producer has."""
+        self._producer_ids += 1
+        return self._producer_ids
+
     def move_leader(self, partition: TopicPartition, leader: int) -> None:
         """Elect a leader, which begins a new leader epoch. The leader -1 leaves the partition without one."""
         found = self.partition(partition)
         assert found is not None, f"{partition} does not exist"
+        log = self.log(partition)
         found.leader, found.leader_epoch = leader, found.leader_epoch + 1
+        log.begin_epoch(found.leader_epoch)
+        self.note_change()
 
     def coordinator(self, key_type: int, key: str) -> Coordinator:
         """Return the coordinator of a group or a transactional id, as FindCoordinator answers."""
@@ -85,7 +139,7 @@ class ScriptedState:
 
     def copy(self) -> ScriptedState:
         """Return a copy of the topics and addresses, for a node whose metadata is stale."""
-        stale = ScriptedState(self._rng, dict(self.addresses))
+        stale = ScriptedState(self.rng, dict(self.addresses))
         stale.topics = {
             name: msgspec.convert(msgspec.to_builtins(topic), ScriptedTopic) for name, topic in self.topics.items()
         }
@@ -94,7 +148,10 @@ class ScriptedState:
 
     def metadata(self, request: MetadataRequest) -> MetadataResponse:
         """Return the answer to a Metadata request."""
-        brokers = [MetadataResponseBroker(node_id, *address) for node_id, address in sorted(self.addresses.items())]
+        brokers = [
+            MetadataResponseBroker(node_id, *address, self.racks.get(node_id))
+            for node_id, address in sorted(self.addresses.items())
+        ]
         return MetadataResponse(
             brokers=brokers,
             cluster_id="scripted",

@@ -181,8 +181,6 @@ async def test_a_node_takes_as_many_requests_as_may_be_in_flight(autojump_clock,
 
 
 async def test_a_node_takes_no_request_until_the_previous_one_is_sent(autojump_clock, client: Client) -> None:
-    client.cluster.nodes[1].versions[ApiKey.PRODUCE] = Versions(3, 12)
-    client.cluster.script(ApiKey.PRODUCE, no_answer)
     nodes = await knowing(client)
     await nodes.connection(1)
     ready: list[int] = []

@@ -1,0 +1,109 @@
+"""The log of a partition in a scripted cluster. All replicas have the same log, unless a test truncates it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from struct import Struct
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.log.epochs import LeaderEpochs
+from pykbroker.core.log.producers import Producers
+from wire.error_codes import ErrorCode
+from wire.records.batch import LENGTH_OVERHEAD, Batch, batches
+from wire.records.record import Record, records
+
+OFFSET, EPOCH = Struct(">q"), Struct(">i")
+EPOCH_START = LENGTH_OVERHEAD
+RECORDS_BYTES_MAX = 1 << 30
+
+
+class ScriptedLog:
+    """A log in memory. It checks CRCs, and the sequences of idempotent producers, as Kafka's logs do.
+
+    `changed` is called at each append and truncation.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._batches: list[Batch] = []
+        self._epochs, self._producers = LeaderEpochs(), Producers()
+        self.start_offset = self.end_offset = 0
+
+    @property
+    def records(self) -> list[Record]:
+        """Return all records of data batches."""
+        data = (batch for batch in self._batches if not batch.is_control)
+        return [record for batch in data for record in records(batch, RECORDS_BYTES_MAX)]
+
+    def begin_epoch(self, leader_epoch: int) -> None:
+        """Record that a leader epoch begins at the end of the log."""
+        self._epochs.assign(leader_epoch, self.end_offset)
+
+    def append(self, data: bytes, leader_epoch: int) -> int:
+        """Append the batch of a producer, and return its base offset, or that of the original if it is a duplicate.
+
+        Raise ApiError if the batch is damaged, or if its sequence is not the next one of its producer.
+        """
+        (batch,) = batches(data, strict=True)
+        if not batch.crc_ok():
+            raise ApiError(ErrorCode.CORRUPT_MESSAGE)
+        place = batch.producer_id, batch.producer_epoch, batch.base_sequence
+        if batch.producer_id >= 0:
+            original = self._producers.check(*place, batch.last_offset_delta, transactional=False)
+            if original is not None:
+                return original.base_offset
+        base_offset = self.end_offset
+        self._add(batch, leader_epoch)
+        if batch.producer_id >= 0:
+            self._producers.remember(
+                *place, base_offset, batch.last_offset_delta, batch.max_timestamp, transactional=False
+            )
+        return base_offset
+
+    def _add(self, batch: Batch, leader_epoch: int) -> None:
+        """Add a batch at the end of the log."""
+        self._epochs.assign(leader_epoch, self.end_offset)
+        stamped = OFFSET.pack(self.end_offset) + bytes(batch.buffer[8:EPOCH_START]) + EPOCH.pack(leader_epoch)
+        self._batches.append(Batch.read(stamped + bytes(batch.buffer[EPOCH_START + EPOCH.size :])))
+        self.end_offset += batch.last_offset_delta + 1
+        self._changed()
+
+    def read(self, offset: int, bytes_max: int) -> bytes:
+        """Return whole batches from the one with this offset on, at least one if there is any."""
+        found = b""
+        for batch in self._from(offset):
+            if found and len(found) + batch.size > bytes_max:
+                break
+            found += batch.buffer
+        return found
+
+    def _from(self, offset: int) -> Iterator[Batch]:
+        return (batch for batch in self._batches if batch.last_offset >= offset)
+
+    def truncate(self, end_offset: int) -> None:
+        """Remove all batches from this offset on, as an unclean leader election does. It must be a batch's offset."""
+        self._batches = [batch for batch in self._batches if batch.last_offset < end_offset]
+        self._epochs.truncate_end(end_offset)
+        self.end_offset, self._producers = end_offset, Producers()
+        for batch in self._batches:
+            if batch.producer_id >= 0:
+                place = batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.base_offset
+                self._producers.remember(*place, batch.last_offset_delta, batch.max_timestamp, transactional=False)
+        self._changed()
+
+    def delete_before(self, offset: int) -> None:
+        """Raise the log start offset, as DeleteRecords and retention do."""
+        self._batches = [batch for batch in self._batches if batch.last_offset >= offset]
+        self.start_offset = offset
+
+    def end_of_epoch(self, leader_epoch: int) -> tuple[int, int]:
+        """Return the largest known leader epoch up to this one, with its end offset; (-1, -1) if there is none."""
+        return self._epochs.end_offset_for(leader_epoch, self.end_offset)
+
+    def epoch_at(self, offset: int) -> int:
+        """Return the leader epoch that wrote an offset, or -1."""
+        return self._epochs.epoch_of(offset)
+
+    def first_since(self, timestamp: int) -> Record | None:
+        """Return the first record with this timestamp or a later one."""
+        return next((record for record in self.records if record.timestamp >= timestamp), None)

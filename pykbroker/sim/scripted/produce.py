@@ -1,0 +1,60 @@
+"""The answers of a scripted node to Produce and InitProducerId."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.sim.scripted.leadership import HINTED, log_of
+from wire.header import RequestHeader
+from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from wire.messages.produce import (
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+
+if TYPE_CHECKING:
+    from pykbroker.sim.scripted.node import ScriptedNode
+
+
+async def answer_produce(node: ScriptedNode, header: RequestHeader, request: ProduceRequest) -> ProduceResponse | None:
+    """Append the batches of a Produce request. With acks=0, return None."""
+    response = ProduceResponse()
+    for topic in request.topic_data:
+        answered = [
+            _produce(node, node.state.named(topic.name, topic.topic_id, each.index), topic.topic_id, each)
+            for each in topic.partition_data
+        ]
+        response.responses.append(TopicProduceResponse(topic.name, topic.topic_id, answered))
+    if any(each.error_code in HINTED for topic in response.responses for each in topic.partition_responses):
+        response.node_endpoints = [NodeEndpoint(node_id, *address) for node_id, address in node.state.addresses.items()]
+    return response if request.acks else None
+
+
+def _produce(
+    node: ScriptedNode, partition: TopicPartition | None, topic_id: bytes, data: PartitionProduceData
+) -> PartitionProduceResponse:
+    try:
+        log = log_of(node, partition, topic_id)
+        epoch = node.state.leader_epoch(partition)
+        base_offset = log.append(bytes(data.records or b""), epoch)
+    except ApiError as error:
+        leader = LeaderIdAndEpoch()
+        if error.code in HINTED:
+            leader = LeaderIdAndEpoch(*node.state.leader_and_epoch(partition))
+        message = error.message
+        return PartitionProduceResponse(data.index, error.code, -1, error_message=message, current_leader=leader)
+    return PartitionProduceResponse(data.index, 0, base_offset, log_start_offset=log.start_offset)
+
+
+async def answer_init_producer_id(
+    node: ScriptedNode, header: RequestHeader, request: InitProducerIdRequest
+) -> InitProducerIdResponse:
+    """Return a new producer id with epoch 0, for an idempotent producer without a transactional id."""
+    return InitProducerIdResponse(producer_id=node.state.new_producer_id())
