@@ -207,3 +207,10 @@ INVALID_METADATA = frozenset(
         ErrorCode.INCONSISTENT_TOPIC_ID,
     }
 )
+
+_CODES = {int(code): code for code in ErrorCode}
+
+
+def error_code(number: int) -> ErrorCode:
+    """Return the error code of this number, or UNKNOWN_SERVER_ERROR if the number is unknown."""
+    return _CODES.get(number, ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -6,6 +6,7 @@ import random
 import time
 from collections.abc import Sequence
 
+from pykbroker.world.client_world import ClientWorld
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_limits import open_files_max
 from pykbroker.world.system_net import SystemNet
@@ -17,6 +18,11 @@ from pykbroker.world.world import World
 def wall_ms() -> int:
     """Return the milliseconds since 1970 by the wall clock."""
     return time.time_ns() // 1_000_000
+
+
+def system_client_world() -> ClientWorld:
+    """Return a client's seams to this machine."""
+    return ClientWorld(SystemNet(), wall_ms, random.SystemRandom())
 
 
 def system_world(data_dirs: Sequence[str], *, durable: bool = True) -> World:

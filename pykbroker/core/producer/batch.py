@@ -316,6 +316,23 @@ class ProducerBatch:
             timestamp = self._runs[bisect_right(self._runs, index, key=lambda run: run[1]) - 1][0]
         return RecordResult(-1 if outcome.base_offset < 0 else outcome.base_offset + index, timestamp)
 
+    def offsets(self, index: int, count: int) -> tuple[Sequence[int], dict[int, Exception]]:
+        """Return the offsets of `count` records from `index` on, and the errors of those that failed.
+
+        Both count records from 0. The offset of a record that failed, or that was sent with acks=0, is -1.
+        """
+        outcome = self.outcome
+        if not self._parts and outcome is not None and outcome.error is None:
+            first = outcome.base_offset
+            return range(first + index, first + index + count) if first >= 0 else [-1] * count, {}
+        offsets, errors = [-1] * count, dict[int, Exception]()
+        for place in range(count):
+            try:
+                offsets[place] = self.result_of(index + place).offset
+            except Exception as error:  # noqa: BLE001 - the caller gets the error of each record
+                errors[place] = error
+        return offsets, errors
+
     def _call_waiters(self) -> None:
         callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:

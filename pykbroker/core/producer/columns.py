@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from typing import cast
 
 from pykbroker.core.producer.batch import (
     OVERHEAD_BYTES,
@@ -63,6 +64,10 @@ class Columns:
             () if self._headers is None else self._headers[row],
         )
 
+    def largest_row(self) -> int:
+        """Return the row with the most bytes of key and value."""
+        return self._sizes.index(self.row_bytes_max)
+
     def take(self, rows: Sequence[int]) -> Columns:
         """Return these rows as columns of their own."""
         timestamps = self._timestamps
@@ -114,10 +119,10 @@ class Columns:
         return len(self)
 
 
-def as_bytes(name: str, column: Sequence[Buffer | None]) -> Sequence[Buffer | None]:
+def as_bytes(name: str, column: Sequence[Buffer | None]) -> Sequence[bytes | None]:
     """Return a column whose values are bytes or null, which their owner cannot change any more."""
     if set(map(type, column)) <= _BYTES_OR_NULL:
-        return column
+        return cast(Sequence[bytes | None], column)
     return [as_bytes_or_null(name, row, value) for row, value in enumerate(column)]
 
 

@@ -13,3 +13,11 @@ class ProducerClosed(RuntimeError):
 
 class UnknownPartition(ValueError):
     """The error of a record for a partition that its topic lacks."""
+
+
+class BufferExhausted(TimeoutError):
+    """The error of a record for which no memory became free within `max.block.ms`."""
+
+
+class MetadataTimeout(TimeoutError):
+    """The error of a record whose topic or partition was still unknown after `max.block.ms`."""

@@ -11,18 +11,21 @@ from pykbroker.core.producer.errors import RecordTooLarge, UnknownPartition
 from pykbroker.core.producer.murmur2 import partition_of_key
 from pykbroker.core.producer.sticky_partition import StickyPartition
 from pykbroker.core.topic_partition import TopicPartition
+from wire.records.batch import HEADER_BYTES
 from wire.records.record import Headers
 
 
 class TopicIntake:
     """The partitions of one topic, and the one that the next record without a key goes to."""
 
-    __slots__ = ("_available", "_placed", "_sticky", "name", "partitions")
+    __slots__ = ("_available", "_placed", "_sticky", "batch", "name", "partitions")
 
     def __init__(self, name: str, sticky: StickyPartition | None) -> None:
         self.name, self._sticky = name, sticky
         self._placed = 0
         """The number of records that were placed in turn, without a sticky partition."""
+        self.batch: ProducerBatch | None = None
+        """The batch that has the newest record without a deciding key. It has at least one record."""
         self.partitions: Sequence[TopicPartition] = ()
         self._available: Sequence[int] = ()
 
@@ -32,19 +35,29 @@ class TopicIntake:
         if partitions != len(self.partitions):
             self.partitions = [TopicPartition(self.name, index) for index in range(partitions)]
 
-    def next_partition(self) -> int:
-        """Return the partition of the next record whose key decides nothing."""
-        if self._sticky is not None:
-            return self._sticky.current(len(self.partitions), self._available)
-        choice = self._available or range(len(self.partitions))
-        return choice[self._placed % len(choice)]
+    def has(self, partition: int | None) -> bool:
+        """Whether the topic has the partition. None stands for any partition."""
+        return partition is None or 0 <= partition < len(self.partitions)
 
-    def appended(self, size: int, *, may_switch: bool) -> None:
-        """Note that `size` bytes went to the partition that `next_partition` returned."""
+    def next_partition(self, size: int) -> int:
+        """Return the partition of the next record whose key decides nothing, and which has at most `size` bytes."""
+        if self._sticky is None:
+            choice = self._available or range(len(self.partitions))
+            return choice[self._placed % len(choice)]
+        batch = self.batch
+        if batch is not None and (batch.is_full or batch.size + size > batch.bytes_max):
+            # A batch that was sent before it was full counts with its size, so idle partitions change as rarely.
+            self._sticky.appended(batch.size if batch.is_closed else batch.bytes_max)
+            batch.close()
+            self.batch = None
+        return self._sticky.current(len(self.partitions), self._available)
+
+    def appended_to(self, batch: ProducerBatch) -> None:
+        """Note that records without a deciding key went to this batch."""
         if self._sticky is None:
             self._placed += 1
         else:
-            self._sticky.appended(size, may_switch=may_switch)
+            self.batch = batch
 
     def weigh(self, accumulator: RecordAccumulator, is_available: Callable[[TopicPartition], bool]) -> None:
         """Prefer partitions for which few batches wait (KIP-794)."""
@@ -99,12 +112,12 @@ class Intake:
 
         Raise UnknownPartition if the topic lacks the partition.
         """
-        chosen = self._partition(topic, partition, key)
-        appended = self._accumulator.try_append(chosen, key, value, headers, timestamp)
-        if appended is not None and partition is None and (key is None or self._ignores_keys):
-            size = (0 if value is None else len(value)) + (0 if key is None else len(key))
-            topic.appended(size, may_switch=appended[0].is_full)
-        return appended
+        if partition is not None or (key is not None and not self._ignores_keys):
+            chosen = self._partition(topic, partition, key)
+            return self._accumulator.try_append(chosen, key, value, headers, timestamp)
+        batch = topic.batch
+        index = None if batch is None else batch.try_append(key, value, headers, timestamp)
+        return None if batch is None or index is None else (batch, index)
 
     def append(
         self,
@@ -121,12 +134,12 @@ class Intake:
 
         Raise RecordTooLarge if the record exceeds `max.request.size` or `buffer.memory`.
         """
-        self.check_size(record_bytes_max(key, value, headers))
-        chosen = self._partition(topic, partition, key)
+        size = record_bytes_max(key, value, headers)
+        self.check_size(size)
+        chosen = self._partition(topic, partition, key, size)
         appended = self._accumulator.append(chosen, key, value, headers, timestamp, now_ms, granted)
         if appended is not None and partition is None and (key is None or self._ignores_keys):
-            size = (0 if value is None else len(value)) + (0 if key is None else len(key))
-            topic.appended(size, may_switch=appended[0].is_full)
+            topic.appended_to(appended[0])
         return appended
 
     def append_columns(
@@ -136,11 +149,10 @@ class Intake:
 
         All rows go to the same partition. Return None without memory, as the accumulator does.
         """
-        chosen = self._partition(topic, partition, None)
+        chosen = self._partition(topic, partition, None, columns.record_bytes_max(start))
         appended = self._accumulator.append_columns(chosen, columns, start, now_ms, granted)
         if appended is not None and partition is None:
-            batch, _, end = appended
-            topic.appended(columns.bytes_of(start, end), may_switch=batch.is_full or end < len(columns))
+            topic.appended_to(appended[0])
         return appended
 
     def rows_by_partition(self, topic: TopicIntake, keys: Sequence[bytes | None]) -> dict[int | None, list[int]]:
@@ -152,23 +164,23 @@ class Intake:
             rows.setdefault(chosen, []).append(row)
         return rows
 
-    def check_size(self, size: int) -> None:
-        """Raise RecordTooLarge if a batch of one record of this size can never be sent."""
+    def check_size(self, size: int, record: str = "a record") -> None:
+        """Raise RecordTooLarge if a batch of one record of this size can never be sent. `record` names it."""
         if size > self._request_bytes_max:
             raise RecordTooLarge(
-                f"a record of {size} bytes exceeds max_request_size, which is {self._request_bytes_max}"
+                f"{record} of {size} bytes exceeds max_request_size, which is {self._request_bytes_max}"
             )
         if size > self._accumulator.pool.bytes_max:
             raise RecordTooLarge(
-                f"a record of {size} bytes exceeds buffer_memory, which is {self._accumulator.pool.bytes_max}"
+                f"{record} of {size} bytes exceeds buffer_memory, which is {self._accumulator.pool.bytes_max}"
             )
 
-    def _partition(self, topic: TopicIntake, partition: int | None, key: bytes | None) -> TopicPartition:
+    def _partition(self, topic: TopicIntake, partition: int | None, key: bytes | None, size: int = 0) -> TopicPartition:
         if partition is None:
             if key is None or self._ignores_keys:
-                return topic.partitions[topic.next_partition()]
+                return topic.partitions[topic.next_partition(size - HEADER_BYTES)]
             return topic.partitions[partition_of_key(key, len(topic.partitions))]
-        if not 0 <= partition < len(topic.partitions):
+        if not topic.has(partition):
             raise UnknownPartition(
                 f"topic '{topic.name}' has no partition {partition}: it has 0 to {len(topic.partitions) - 1}"
             )

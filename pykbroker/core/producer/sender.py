@@ -14,7 +14,7 @@ The owner calls all methods under its lock, except `ProduceCall.request`, which 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -25,10 +25,9 @@ from pykbroker.core.producer.accumulator import LeaderOf, RecordAccumulator, Seq
 from pykbroker.core.producer.batch import BatchOutcome, ProducerBatch
 from pykbroker.core.producer.produce_call import ProduceCall, TopicIdOf
 from pykbroker.core.topic_partition import TopicPartition
-from wire.error_codes import ErrorCode
+from wire.error_codes import ErrorCode, error_code
 from wire.messages.produce import PartitionProduceResponse, ProduceResponse
 
-KNOWN_CODES = frozenset(ErrorCode)
 OTHER_RECORD = "the record was not written, because its batch has invalid records"
 
 
@@ -46,6 +45,9 @@ class SendSettings(msgspec.Struct, frozen=True):
 class DeliverySequencer(Sequencer, Protocol):
     """The part of an idempotent producer that learns the outcome of batches."""
 
+    def answered(self, batch: ProducerBatch) -> None:
+        """Note that the request of a batch has ended, with an answer or without one."""
+
     def may_retry(self, batch: ProducerBatch, answer: PartitionProduceResponse) -> bool:
         """Whether the batch may be sent again after this error. It may get another sequence number."""
 
@@ -60,11 +62,17 @@ class DeliverySequencer(Sequencer, Protocol):
 
 
 class Sends(NamedTuple):
-    """The requests to send now, the time of the next check in ms, and the topics without a leader."""
+    """The requests to send now, the time of the next check in ms, and the topics without a leader.
+
+    `has_more` is true if further batches may be due after these requests. `busy` are the brokers for which batches are
+    due, but which can take no request now.
+    """
 
     calls: Sequence[ProduceCall]
     next_check_ms: float
-    leaderless: Iterable[str]
+    leaderless: Collection[str] = ()
+    has_more: bool = False
+    busy: Collection[int] = ()
 
 
 class Sender:
@@ -95,13 +103,16 @@ class Sender:
             self._expire(now_ms)
             expiry_ms = min(accumulator.next_expiry_ms(), self._next_expiry_ms())
         due = accumulator.due(leader_of, now_ms)
-        calls = []
+        calls, busy, has_more = [], [], False
         for node, partitions in due.by_node.items():
-            if is_free(node):
-                batches = accumulator.drain(partitions, leader_of, self.settings.request_bytes_max)
-                if batches:
-                    calls.append(self._call(node, batches, topic_id_of))
-        return Sends(calls, min(due.next_check_ms, expiry_ms), due.leaderless)
+            if not is_free(node):
+                busy.append(node)
+                continue
+            batches = accumulator.drain(partitions, leader_of, self.settings.request_bytes_max)
+            if batches:
+                calls.append(self._call(node, batches, topic_id_of))
+                has_more = has_more or any(map(accumulator.waiting, partitions))
+        return Sends(calls, min(due.next_check_ms, expiry_ms), due.leaderless, has_more, busy)
 
     def _call(self, node: int, batches: list[ProducerBatch], topic_id_of: TopicIdOf) -> ProduceCall:
         self._in_flight.update(dict.fromkeys(batches))
@@ -120,7 +131,7 @@ class Sender:
         stale = set()
         for batch, answer in call.answers(response):
             self._complete(batch, answer, now_ms)
-            if code_of(answer).invalid_metadata:
+            if error_code(answer.error_code).invalid_metadata:
                 stale.add(batch.partition)
         return stale
 
@@ -133,7 +144,9 @@ class Sender:
     def _complete(self, batch: ProducerBatch, answer: PartitionProduceResponse, now_ms: float) -> None:
         self._in_flight.pop(batch, None)
         self.accumulator.muted.discard(batch.partition)
-        code = code_of(answer)
+        if self._sequencer is not None:
+            self._sequencer.answered(batch)
+        code = error_code(answer.error_code)
         if batch.outcome is not None:
             self._complete_late(batch, answer, code)
         elif code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
@@ -209,15 +222,9 @@ class Sender:
                 batch.settle(BatchOutcome(error=error))
 
 
-def code_of(answer: PartitionProduceResponse) -> ErrorCode:
-    """Return the error code of a partition. A code that this version does not know is UNKNOWN_SERVER_ERROR."""
-    code = answer.error_code
-    return ErrorCode(code) if code in KNOWN_CODES else ErrorCode.UNKNOWN_SERVER_ERROR
-
-
 def error_of(batch: ProducerBatch, answer: PartitionProduceResponse) -> ApiError:
     """Return the error of a batch, with the broker's text."""
-    code = code_of(answer)
+    code = error_code(answer.error_code)
     reason = f": {answer.error_message}" if answer.error_message else ""
     return ApiError(code, f"{batch.partition}: {batch.count} records were refused with {code.name}{reason}")
 
@@ -227,7 +234,7 @@ def record_errors(answer: PartitionProduceResponse) -> dict[int, Exception]:
 
     The code of the partition is that of a record only if the record is the only one with an error.
     """
-    code = code_of(answer) if len(answer.record_errors) == 1 else ErrorCode.INVALID_RECORD
+    code = error_code(answer.error_code) if len(answer.record_errors) == 1 else ErrorCode.INVALID_RECORD
     return {
         each.batch_index: ApiError(code, each.batch_index_error_message or answer.error_message or code.name)
         for each in answer.record_errors

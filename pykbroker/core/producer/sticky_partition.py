@@ -30,14 +30,10 @@ class StickyPartition:
             self._partition, self._bytes = self._next(partitions, available), 0
         return self._partition
 
-    def appended(self, size: int, *, may_switch: bool) -> None:
-        """Count the bytes of a record that went to the partition; after `batch.size` the next draw is due.
-
-        `may_switch` is false while the partition's newest batch has room: a switch would leave it half empty. After
-        twice `batch.size` the switch is due all the same.
-        """
+    def appended(self, size: int) -> None:
+        """Count the bytes of a batch that went to the partition. After `batch.size` the next draw is due."""
         self._bytes += size
-        if (self._bytes >= self._batch_bytes and may_switch) or self._bytes >= 2 * self._batch_bytes:
+        if self._bytes >= self._batch_bytes:
             self._partition = None
 
     def weigh(self, waiting: Mapping[int, int], partitions: int) -> None:

@@ -27,19 +27,10 @@ def test_records_stay_with_a_partition_until_a_batch_is_full() -> None:
     sticky = StickyPartition(BATCH_BYTES, scripted(2, 0))
     for _ in range(2):
         assert sticky.current(4, range(4)) == 2
-        sticky.appended(49, may_switch=True)
+        sticky.appended(49)
     assert sticky.current(4, range(4)) == 2
-    sticky.appended(2, may_switch=True)
+    sticky.appended(2)
     assert sticky.current(4, range(4)) == 0
-
-
-def test_a_batch_with_room_keeps_its_partition_up_to_twice_its_size() -> None:
-    sticky = StickyPartition(BATCH_BYTES, scripted(1, 3))
-    sticky.current(4, range(4))
-    sticky.appended(199, may_switch=False)
-    assert sticky.current(4, range(4)) == 1
-    sticky.appended(1, may_switch=False)
-    assert sticky.current(4, range(4)) == 3
 
 
 def test_a_partition_without_a_leader_is_not_drawn_while_another_has_one() -> None:
@@ -60,7 +51,7 @@ def drawn(sticky: StickyPartition, partitions: int) -> Counter[int]:
     counts: Counter[int] = Counter()
     for _ in range(10_000):
         counts[sticky.current(partitions, range(partitions))] += 1
-        sticky.appended(BATCH_BYTES, may_switch=True)
+        sticky.appended(BATCH_BYTES)
     return counts
 
 

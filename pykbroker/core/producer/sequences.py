@@ -1,0 +1,214 @@
+"""The producer id, its epoch, and the sequence numbers of batches, so that retries write each record once (KIP-98).
+
+1. Batches of a partition carry consecutive sequence numbers, which wrap at 2^31. A batch keeps its number for retries.
+2. While a batch is sent again, no later batch of its partition is: they leave one by one in their order.
+3. A gap that no retry can close is left by a bump of the epoch (KIP-360): the batches of the partition that are still
+   wanted are numbered from 0 again. The bump waits until no batch of the partition is on its way to a broker, since
+   such a batch may still be written under its old number. Kafka's producer does not wait.
+4. Other partitions keep the old epoch until their batches in flight are done.
+5. An epoch that cannot be raised any more is replaced by a new producer id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.producer.batch import BatchState, ProducerBatch
+from pykbroker.core.topic_partition import TopicPartition
+from wire.error_codes import ErrorCode, error_code
+from wire.messages.produce import PartitionProduceResponse
+
+EPOCH_MAX = 0x7FFF
+SEQUENCE_MASK = 0x7FFF_FFFF
+UNKNOWN_OFFSET = -1
+
+
+class ProducerIdentity(NamedTuple):
+    """A producer id and its epoch. Both are -1 before a broker has assigned them."""
+
+    producer_id: int = -1
+    epoch: int = -1
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether a broker has assigned the producer id."""
+        return self.producer_id >= 0
+
+
+class PartitionSequences:
+    """The sequence numbers of one partition under one producer id and epoch."""
+
+    __slots__ = ("identity", "in_flight", "last_offset", "last_written", "next", "on_wire", "unresolved")
+
+    def __init__(self) -> None:
+        self.identity = ProducerIdentity()
+        self.next = 0
+        """The sequence number of the next new batch."""
+        self.last_written = SEQUENCE_MASK
+        """The sequence number of the last record that was acknowledged. 0 follows its first value."""
+        self.last_offset = UNKNOWN_OFFSET
+        """The highest offset that was acknowledged."""
+        self.in_flight: list[ProducerBatch] = []
+        """The batches with a sequence number and without an outcome, in the order of their numbers."""
+        self.on_wire: set[ProducerBatch] = set()
+        """The batches that were sent and not answered yet, also expired ones."""
+        self.unresolved: int | None = None
+        """The sequence number after an expired batch that may or may not have been written."""
+
+    def restart(self, identity: ProducerIdentity) -> None:
+        """Number all batches in flight from 0, under this identity."""
+        self.identity, self.next, self.last_written, self.unresolved = identity, 0, SEQUENCE_MASK, None
+        for batch in self.in_flight:
+            self.number(batch, transactional=batch.state.transactional)
+
+    def number(self, batch: ProducerBatch, *, transactional: bool) -> None:
+        """Assign the next sequence numbers to a batch."""
+        batch.set_state(BatchState(*self.identity, self.next, transactional))
+        self.next = (self.next + batch.count) & SEQUENCE_MASK
+
+    def follows_written(self, sequence: int) -> bool:
+        """Whether a sequence number is the next one after the last that was acknowledged."""
+        return sequence == (self.last_written + 1) & SEQUENCE_MASK
+
+    def written(self, batch: ProducerBatch, base_offset: int) -> None:
+        """Note that a batch was acknowledged."""
+        if batch.state[:2] == self.identity:
+            last = (batch.state.base_sequence + batch.count - 1) & SEQUENCE_MASK
+            if (last - self.last_written) & SEQUENCE_MASK < 1 << 30:
+                self.last_written = last
+        if base_offset != UNKNOWN_OFFSET:
+            self.last_offset = max(self.last_offset, base_offset + batch.count - 1)
+
+
+class Sequences:
+    """The sequence numbers of an idempotent producer. It matches `sender.DeliverySequencer`.
+
+    `advance` is called before batches are drained. If `needs_identity` is true then, the owner asks a broker for a
+    producer id and calls `set_identity`.
+    """
+
+    is_transactional = False
+
+    def __init__(self) -> None:
+        self.identity = ProducerIdentity()
+        self._partitions: dict[TopicPartition, PartitionSequences] = {}
+        self._bumping: set[TopicPartition] = set()
+        """The partitions whose batches are numbered from 0 with the next epoch."""
+
+    # ---- the identity
+
+    @property
+    def needs_identity(self) -> bool:
+        """Whether a producer id must be requested before anything can be sent."""
+        return not self.identity.is_valid
+
+    def set_identity(self, identity: ProducerIdentity) -> None:
+        """Use a producer id and epoch that a broker has assigned."""
+        self.identity = identity
+        self._restart_bumping()
+
+    def advance(self) -> None:
+        """Resolve partitions whose batches have all been answered, and bump the epoch if a partition needs it."""
+        for name, partition in self._partitions.items():
+            if partition.unresolved is not None and not partition.in_flight and not partition.on_wire:
+                partition.unresolved = None
+                if not partition.follows_written(partition.next):
+                    self._request_bump(name)
+        if self._bumping and self.identity.is_valid and not any(map(self._is_on_wire, self._bumping)):
+            producer_id, epoch = self.identity
+            self.identity = ProducerIdentity(producer_id, epoch + 1) if epoch < EPOCH_MAX else ProducerIdentity()
+            self._restart_bumping()
+
+    def _request_bump(self, partition: TopicPartition) -> None:
+        self._bumping.add(partition)
+
+    def _restart_bumping(self) -> None:
+        if self.identity.is_valid:
+            for partition in self._bumping:
+                self._of(partition).restart(self.identity)
+            self._bumping.clear()
+
+    def _is_on_wire(self, partition: TopicPartition) -> bool:
+        return bool(self._of(partition).on_wire)
+
+    def _of(self, partition: TopicPartition) -> PartitionSequences:
+        found = self._partitions.get(partition)
+        if found is None:
+            found = self._partitions[partition] = PartitionSequences()
+        return found
+
+    # ---- batches on their way
+
+    def may_drain(self, batch: ProducerBatch) -> bool:
+        """Whether the batch may be sent now without breaking the order of sequence numbers."""
+        if not self.identity.is_valid or batch.partition in self._bumping:
+            return False
+        partition = self._of(batch.partition)
+        if batch.state.base_sequence >= 0:
+            return not partition.in_flight or partition.in_flight[0] is batch
+        is_stale = partition.identity != self.identity
+        return partition.unresolved is None and not (is_stale and (partition.in_flight or partition.on_wire))
+
+    def drained(self, batch: ProducerBatch) -> None:
+        """Assign sequence numbers to a batch that has none, and note that it is being sent."""
+        partition = self._of(batch.partition)
+        if batch.state.base_sequence < 0:
+            if partition.identity != self.identity:
+                partition.restart(self.identity)
+            partition.number(batch, transactional=self.is_transactional)
+            partition.in_flight.append(batch)
+        partition.on_wire.add(batch)
+
+    def split(self, batch: ProducerBatch, parts: Iterable[ProducerBatch]) -> None:
+        """Note that these batches are in flight instead of the batch that was split."""
+        in_flight = self._of(batch.partition).in_flight
+        place = in_flight.index(batch)
+        in_flight[place : place + 1] = parts
+
+    # ---- answers
+
+    def answered(self, batch: ProducerBatch) -> None:
+        """Note that the request of a batch has ended, with an answer or without one."""
+        self._of(batch.partition).on_wire.discard(batch)
+
+    def may_retry(self, batch: ProducerBatch, answer: PartitionProduceResponse) -> bool:
+        """Whether the batch may be sent again after this error. A gap in the sequence requests a bump of the epoch."""
+        code = error_code(answer.error_code)
+        if code not in (ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER):
+            return code.retriable
+        partition, sequence = self._of(batch.partition), batch.state.base_sequence
+        if code is ErrorCode.UNKNOWN_PRODUCER_ID:
+            is_gap = answer.log_start_offset != UNKNOWN_OFFSET  # a broker that is no leader any more does not know it
+        elif partition.unresolved is None:
+            is_gap = partition.follows_written(sequence)
+        else:
+            is_gap = sequence == partition.unresolved
+        if is_gap:
+            self._request_bump(batch.partition)
+        return True
+
+    def succeeded(self, batch: ProducerBatch, answer: PartitionProduceResponse) -> None:
+        """Note that the batch was written."""
+        partition = self._of(batch.partition)
+        partition.written(batch, answer.base_offset)
+        self._remove(partition, batch)
+
+    def failed(self, batch: ProducerBatch, error: ApiError, *, adjust: bool) -> None:
+        """Note that the batch failed for good. With `adjust`, it certainly was not written, and the gap is closed."""
+        self._remove(self._of(batch.partition), batch)
+        if adjust:
+            self._request_bump(batch.partition)
+
+    def expired(self, batch: ProducerBatch) -> None:
+        """Note that a batch may have been written although it has failed. New batches wait until that is known."""
+        partition = self._of(batch.partition)
+        self._remove(partition, batch)
+        end = (batch.state.base_sequence + batch.count) & SEQUENCE_MASK
+        if partition.unresolved is None or 0 < (end - partition.unresolved) & SEQUENCE_MASK < 1 << 30:
+            partition.unresolved = end
+
+    def _remove(self, partition: PartitionSequences, batch: ProducerBatch) -> None:
+        if batch in partition.in_flight:
+            partition.in_flight.remove(batch)

@@ -1,0 +1,139 @@
+"""The part of a producer's faces that never waits: from the arguments of a call to a record in a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+from pykbroker.core.producer.batch import ProducerBatch
+from pykbroker.core.producer.columns import Columns
+from pykbroker.producer.delivery import Delivery, RecordMetadata
+from pykbroker.producer.interceptors import Interceptors
+from pykbroker.producer.record import ProducerRecord, headers_of, serialized, to_bytes
+from pykbroker.producer.shell import ProducerShell
+from wire.records.record import Headers
+
+Serialized = tuple[str, int | None, bytes | None, bytes | None, Headers, int]
+"""Topic, partition, key, value, headers and timestamp of a record after serialization."""
+
+
+class Front:
+    """The way of a record into a batch. Methods that append are called under the lock of the shell."""
+
+    def __init__(self, shell: ProducerShell) -> None:
+        settings = shell.settings
+        self._shell, self._intake, self._wall_ms = shell, shell.intake, shell.world.wall_ms
+        self._key_serializer, self._value_serializer = settings.key_serializer, settings.value_serializer
+        self._interceptors = Interceptors(settings.interceptors)
+        self._sends_plain = not (self._interceptors or self._key_serializer or self._value_serializer)
+        """Whether neither an interceptor nor a serializer sees records."""
+
+    def try_send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        headers: Iterable[tuple[str, bytes | None]],
+        timestamp: int | None,
+    ) -> Delivery | Serialized:
+        """Append a record to an open batch. If there is none with room, return the record for `append`.
+
+        Raise TypeError for a key, value or header that is not bytes after serialization.
+        """
+        if key is None and partition is None and type(value) is bytes and not headers and self._sends_plain:
+            found = self._intake.topics.get(topic)
+            if found is not None and (batch := found.batch) is not None:
+                index = batch.try_append(None, value, (), self._wall_ms() if timestamp is None else timestamp)
+                if index is not None:
+                    return Delivery(batch, index)
+        return self._try_send_any(ProducerRecord(topic, value, key, partition, headers, timestamp))
+
+    def _try_send_any(self, record: ProducerRecord) -> Delivery | Serialized:
+        """Append any record, as `try_send` does for records that have a value only."""
+        topic, value, key, partition, headers, timestamp = record if self._sends_plain else self._serialized(record)
+        row = (
+            topic,
+            partition,
+            to_bytes("key", key),
+            to_bytes("value", value),
+            headers_of(headers) if headers else (),
+            self._wall_ms() if timestamp is None else timestamp,
+        )
+        found = self._intake.topics.get(topic)
+        appended = None if found is None else self._intake.try_append(found, *row[1:])
+        return row if appended is None else self._delivery(*appended)
+
+    def _serialized(self, record: ProducerRecord) -> ProducerRecord:
+        """Return a record after interceptors and serializers."""
+        if self._interceptors:
+            record = self._interceptors.on_send(record)
+        key, value = self._key_serializer, self._value_serializer
+        return record._replace(
+            key=record.key if key is None else serialized("key", record.key, key),
+            value=record.value if value is None else serialized("value", record.value, value),
+        )
+
+    def append(self, row: Serialized, granted: int = 0) -> Delivery | None:
+        """Append a record to an open batch or a new one. Return None if metadata or memory is lacking.
+
+        `granted` is the memory that the caller has waited for.
+        """
+        topic, partition, key, value, headers, timestamp = row
+        found = self._shell.topic(topic, partition)
+        if found is None:
+            return None
+        now_ms = self._shell.now_ms()
+        appended = self._intake.append(found, partition, key, value, headers, timestamp, now_ms, granted)
+        return None if appended is None else self._delivery(*appended)
+
+    def append_columns(
+        self, topic: str, partition: int | None, columns: Columns, start: int, granted: int = 0
+    ) -> tuple[ProducerBatch, int, int] | None:
+        """Append rows from `start` on to one batch. Return the batch, the first row's index there, and the next row.
+
+        Return None if metadata or memory is lacking.
+        """
+        found = self._shell.topic(topic, partition)
+        if found is None:
+            return None
+        appended = self._intake.append_columns(found, partition, columns, start, self._shell.now_ms(), granted)
+        if appended is not None and not appended[1]:
+            self._shell.wake()
+        return appended
+
+    def columns(
+        self,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None] | None,
+        headers: Sequence[Headers] | None,
+        timestamps: Sequence[int] | None,
+    ) -> Columns:
+        """Return columns that can be appended, after checking every row."""
+        columns = Columns(values, keys, headers, self._wall_ms() if timestamps is None else timestamps)
+        if len(columns):
+            largest = columns.largest_row()
+            self._intake.check_size(columns.record_bytes_max(largest), f"row {largest}")
+        return columns
+
+    def close(self) -> None:
+        """Close the interceptors."""
+        self._interceptors.close()
+
+    def _delivery(self, batch: ProducerBatch, index: int) -> Delivery:
+        delivery = Delivery(batch, index)
+        if not index:
+            self._shell.wake()
+        if self._interceptors:
+            batch.when_settled(partial(self._acknowledge, delivery))
+        return delivery
+
+    def _acknowledge(self, delivery: Delivery) -> None:
+        metadata: RecordMetadata | None = None
+        error: Exception | None = None
+        try:
+            metadata = delivery.result()
+        except Exception as failure:  # noqa: BLE001 - the interceptors decide what the error means
+            error = failure
+        self._interceptors.on_acknowledgement(metadata, error)

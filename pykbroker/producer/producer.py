@@ -1,0 +1,191 @@
+"""The producer for trio."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from math import inf
+from types import TracebackType
+from typing import Any, Self
+
+import trio
+
+from pykbroker.core.producer.batch import record_bytes_max
+from pykbroker.core.producer.columns import Columns
+from pykbroker.core.producer.errors import BufferExhausted, MetadataTimeout, ProducerClosed
+from pykbroker.producer.delivery import ColumnsDelivery, Delivery, wait_settled
+from pykbroker.producer.front import Front, Serialized
+from pykbroker.producer.settings import producer_settings
+from pykbroker.producer.shell import ProducerShell
+from pykbroker.world.client_world import ClientWorld
+from pykbroker.world.system import system_client_world
+from wire.records.record import Headers
+
+NO_HEADERS: Iterable[tuple[str, bytes | None]] = ()
+
+
+class Producer:
+    """A producer for trio, which sends while its `async with` block runs.
+
+    The settings have Kafka's names with underscores, such as `bootstrap_servers`, `acks`, `linger_ms` or
+    `compression_type`. InvalidSetting is raised for a setting that is unknown or not allowed. At the end of the block,
+    all records are sent. If the block is cancelled, records that were not acknowledged fail.
+    """
+
+    def __init__(self, *, world: ClientWorld | None = None, **settings: Any) -> None:
+        self._settings = producer_settings(settings)
+        self._shell = ProducerShell(self._settings, world or system_client_world(), nullcontext())
+        self._front = Front(self._shell)
+        self._nursery_manager: AbstractAsyncContextManager[trio.Nursery] | None = None
+        self._nursery: trio.Nursery | None = None
+
+    async def __aenter__(self) -> Self:
+        self._nursery_manager = trio.open_nursery()
+        self._nursery = await self._nursery_manager.__aenter__()
+        self._nursery.start_soon(self._shell.run)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        assert self._nursery_manager is not None
+        assert self._nursery is not None
+        try:
+            await self.aclose()
+        finally:
+            self._nursery.cancel_scope.cancel()
+            await self._nursery_manager.__aexit__(kind, error, trace)
+        return None
+
+    # ---- records
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        headers: Iterable[tuple[str, bytes | None]] = NO_HEADERS,
+        timestamp: int | None = None,
+    ) -> Delivery:
+        """Append a record and return its delivery, which may be awaited for the record's metadata, or dropped.
+
+        `timestamp` is in ms since 1970, by default the time of the call. Wait up to `max_block_ms` for the topic's
+        metadata and for memory. The call is a checkpoint when a batch is opened, not for each record.
+
+        Raise TypeError for a key or value that is not bytes after serialization. Raise RecordTooLarge for a record that
+        can never be sent, MetadataTimeout or BufferExhausted after `max_block_ms`, and ProducerClosed.
+        """
+        sent = self._front.try_send(topic, value, key, partition, headers, timestamp)
+        return sent if type(sent) is Delivery else await self._append_waiting(sent)  # type: ignore[arg-type]
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        *,
+        partition: int | None = None,
+        headers: Iterable[tuple[str, bytes | None]] = NO_HEADERS,
+        timestamp: int | None = None,
+    ) -> Delivery:
+        """Append a record as `send` does, but raise trio.WouldBlock if `send` would wait."""
+        sent = self._front.try_send(topic, value, key, partition, headers, timestamp)
+        delivery = sent if isinstance(sent, Delivery) else self._front.append(sent)
+        if delivery is None:
+            raise trio.WouldBlock
+        return delivery
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None] | None = None,
+        headers: Sequence[Headers] | None = None,
+        timestamps: Sequence[int] | None = None,
+        partition: int | None = None,
+    ) -> ColumnsDelivery:
+        """Append records from columns of equal length, and return one delivery for all rows.
+
+        No serializer is applied. More rows than `buffer_memory` holds are appended in portions, each after a wait for
+        memory of up to `max_block_ms`. Rows that get no memory fail; the delivery then names them.
+
+        Raise ValueError for columns of unlike length, and TypeError or RecordTooLarge for a row that cannot be sent.
+        Raise MetadataTimeout or BufferExhausted if no row was appended.
+        """
+        columns = self._front.columns(values, keys, headers, timestamps)
+        delivery = ColumnsDelivery(topic, len(columns))
+        for chosen, rows in await self._groups(topic, columns, partition):
+            await self._append_columns(topic, chosen, columns if rows is None else columns.take(rows), rows, delivery)
+        return delivery
+
+    async def _groups(
+        self, topic: str, columns: Columns, partition: int | None
+    ) -> Iterable[tuple[int | None, Sequence[int] | None]]:
+        """Return the partition of each group of rows, or None for any partition. The rows None stand for all rows."""
+        if partition is not None or columns.keys is None:
+            return [(partition, None)]
+        found = await self._shell.wait_topic(topic, None, self._deadline())
+        return self._shell.intake.rows_by_partition(found, columns.keys).items()
+
+    async def _append_columns(
+        self, topic: str, partition: int | None, columns: Columns, rows: Sequence[int] | None, delivery: ColumnsDelivery
+    ) -> None:
+        """Append all rows of `columns`, which are the given rows of the caller."""
+        start = granted = 0
+        try:
+            await self._shell.wait_topic(topic, partition, self._deadline())
+            while start < len(columns):
+                appended = self._front.append_columns(topic, partition, columns, start, granted)
+                granted = 0
+                if appended is None:
+                    granted = await self._shell.wait_memory(columns.record_bytes_max(start), self._deadline())
+                    continue
+                batch, index, end = appended
+                delivery.add(batch, index, range(start, end) if rows is None else rows[start:end])
+                start = end
+                await trio.lowlevel.checkpoint()
+        except (MetadataTimeout, BufferExhausted, ProducerClosed) as error:
+            if not delivery.parts:
+                raise
+            delivery.fail(error, range(start, len(columns)) if rows is None else rows[start:])
+
+    async def _append_waiting(self, row: Serialized) -> Delivery:
+        """Append a record to a new batch, once metadata and memory are there."""
+        deadline = self._deadline()
+        await self._shell.wait_topic(row[0], row[1], deadline)
+        delivery = self._front.append(row)
+        if delivery is not None:
+            await trio.lowlevel.checkpoint()
+            return delivery
+        while delivery is None:
+            granted = await self._shell.wait_memory(record_bytes_max(row[2], row[3], row[4]), deadline)
+            delivery = self._front.append(row, granted)
+        return delivery
+
+    def _deadline(self) -> float:
+        return trio.current_time() + self._settings.max_block_ms / 1000
+
+    # ---- all records
+
+    async def flush(self) -> None:
+        """Send all records at once, and wait until the outcome of each is known. Their deliveries have the errors."""
+        with self._shell.flushing() as batches:
+            for batch in batches:
+                await wait_settled(batch)
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """Return the partitions of a topic. Raise MetadataTimeout if they are unknown after `max_block_ms`."""
+        found = await self._shell.wait_topic(topic, None, self._deadline())
+        return [each.partition for each in found.partitions]
+
+    async def aclose(self, timeout_s: float = inf) -> None:
+        """Accept no further records, and send all records. After `timeout_s`, fail those that remain."""
+        self._shell.begin_close()
+        try:
+            with trio.move_on_after(timeout_s):
+                await self.flush()
+        finally:
+            self._shell.end_close()
+            self._front.close()

@@ -1,0 +1,384 @@
+"""The shell of a producer: the trio task that sends what the pure sender says, and passes the answers back to it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from math import inf
+from typing import Any
+
+import trio
+
+from pykbroker.client.cluster import Cluster, ClusterBroker, LeaderHint
+from pykbroker.client.errors import Disconnected, Silent, UnsupportedVersion
+from pykbroker.client.metadata import ClusterMetadata, MetadataSettings
+from pykbroker.client.node import NodeSettings
+from pykbroker.client.nodes import Nodes
+from pykbroker.client.pending_response import PendingResponse
+from pykbroker.core.errors import ApiError
+from pykbroker.core.producer.accumulator import Leader, RecordAccumulator
+from pykbroker.core.producer.batch import ProducerBatch
+from pykbroker.core.producer.buffer_pool import BufferPool
+from pykbroker.core.producer.errors import BufferExhausted, MetadataTimeout, ProducerClosed
+from pykbroker.core.producer.intake import Intake, TopicIntake
+from pykbroker.core.producer.produce_call import ProduceCall
+from pykbroker.core.producer.sender import Sender
+from pykbroker.core.producer.sequences import Sequences
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.producer.identity import request_identity
+from pykbroker.producer.settings import ProducerSettings
+from pykbroker.world.client_world import ClientWorld
+from wire.declare import NIL
+from wire.error_codes import ErrorCode
+from wire.messages.produce import ProduceRequest, ProduceResponse
+
+FATAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+"""The errors of a topic that no refresh of the metadata removes."""
+TOPIC_ID_VERSION = 13
+"""The first version of Produce that names topics by their ids."""
+
+log = logging.getLogger("pykbroker.producer")
+
+
+class ProducerShell:
+    """The parts of one producer, which its face shares. All but `run` and the metadata are used under `lock`."""
+
+    def __init__(self, settings: ProducerSettings, world: ClientWorld, lock: AbstractContextManager[Any]) -> None:
+        self.settings, self.world, self.lock = settings, world, lock
+        self.pool = BufferPool(settings.buffer_memory)
+        self.sequences = Sequences() if settings.is_idempotent else None
+        self.accumulator = RecordAccumulator(settings.batches(), self.pool, self.sequences)
+        self.sender = Sender(self.accumulator, settings.sending(), world.rng.uniform, self.sequences)
+        self.intake = Intake(
+            self.accumulator,
+            settings.max_request_size,
+            world.rng.randrange,
+            ignores_keys=settings.partitioner_ignore_keys,
+            is_round_robin=settings.partitioner == "round_robin",
+        )
+        self.nodes = Nodes(world.net, world.rng.uniform, node_settings(settings))
+        self.metadata = ClusterMetadata(self.nodes, world.rng.uniform, metadata_settings(settings))
+        self._is_sending = self._is_due = False
+        self._identity_wanted = trio.Event()
+        self._check_at, self._earlier = inf, trio.Event()
+        """The time of trio's clock at which a batch becomes due, and an event for an earlier time."""
+        self._leaders: dict[TopicPartition, Leader] = {}
+        self._leading: frozenset[int] = frozenset()
+        """The brokers that lead a partition."""
+        self._busy: frozenset[int] = frozenset()
+        """The brokers that have as many requests in flight as they may have, while batches are due for them."""
+        self.nodes.call_when_ready(self._node_changed)
+        self.nodes.call_when_lost(self._node_changed)
+        self.metadata.call_when_updated(self._cluster_changed)
+
+    # ---- calls of the faces
+
+    def wake(self) -> None:
+        """Let the shell check what is due. Call this when a batch was opened, or when a flush or a close began."""
+        if not self._busy or self._busy != self._leading:
+            self.send_due()
+
+    def topic(self, name: str, partition: int | None) -> TopicIntake | None:
+        """Return a topic that is known to have the partition, or None. Note that the topic is in use."""
+        self.metadata.use(name)
+        found = self.intake.topics.get(name)
+        if found is None:
+            self._update_intake(name)
+            found = self.intake.topics.get(name)
+        return found if found is not None and found.has(partition) else None
+
+    async def wait_topic(self, name: str, partition: int | None, deadline: float) -> TopicIntake:
+        """Wait until a topic is known to have the partition. `deadline` is a time of trio's clock.
+
+        Raise MetadataTimeout after the deadline, and ApiError if the broker refuses to describe the topic.
+        """
+        found = self.topic(name, partition)
+        with trio.move_on_at(deadline):
+            while found is None:
+                await self.metadata.wait_newer(self.metadata.request_update_for(name))
+                check_topic(self.metadata.cluster, name)
+                found = self.topic(name, partition)
+            return found
+        raise MetadataTimeout(missing(self.metadata.cluster, name, partition, self.settings))
+
+    async def wait_memory(self, size: int, deadline: float) -> int:
+        """Wait in line for the memory of a batch with one record of `size` bytes. Return the bytes.
+
+        Raise BufferExhausted after the deadline, and ProducerClosed if the producer is closed meanwhile.
+        """
+        arrived = trio.Event()
+        ticket = self.pool.stand_in_line(self.accumulator.memory_for(size), arrived.set)
+        self.wake()
+        try:
+            with trio.move_on_at(deadline):
+                await arrived.wait()
+        except BaseException:
+            self.pool.leave_line(ticket)
+            raise
+        if ticket.is_closed:
+            raise ProducerClosed("the producer was closed while a record waited for memory")
+        if not ticket.is_served:
+            self.pool.leave_line(ticket)
+            raise BufferExhausted(
+                f"no {ticket.size} bytes of buffer_memory={self.settings.buffer_memory} became free within "
+                f"max_block_ms={self.settings.max_block_ms}"
+            )
+        return ticket.got
+
+    @contextmanager
+    def flushing(self) -> Iterator[list[ProducerBatch]]:
+        """Send all batches at once while the block runs, and yield those whose outcome is still unknown."""
+        with self.lock:
+            self.accumulator.flushes += 1
+            batches = self.accumulator.incomplete()
+        self.wake()
+        try:
+            yield batches
+        finally:
+            with self.lock:
+                self.accumulator.flushes -= 1
+
+    def begin_close(self) -> None:
+        """Refuse further records, and send the rest at once."""
+        with self.lock:
+            self.accumulator.is_closing = True
+            self.pool.close()
+        self.wake()
+
+    def end_close(self) -> None:
+        """Fail all records whose outcome is still unknown."""
+        with self.lock:
+            self.sender.abort(
+                ProducerClosed("the producer was closed before the record was acknowledged"), unsent_only=False
+            )
+        self.nodes.close()
+
+    # ---- the task
+
+    async def run(self) -> None:
+        """Send batches until cancelled."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.world.net.run)
+            await nursery.start(self.nodes.run)
+            nursery.start_soon(self.metadata.run)
+            if self.sequences is not None:
+                nursery.start_soon(self._identify, self.sequences)
+            await self._run_timer()
+
+    async def _run_timer(self) -> None:
+        """Send what is due because time has passed."""
+        while True:
+            self._earlier = trio.Event()
+            with trio.move_on_at(self._check_at):
+                await self._earlier.wait()
+                continue
+            self._check_at = inf
+            self.send_due()
+
+    async def _identify(self, sequences: Sequences) -> None:
+        """Request a producer id whenever batches wait for one."""
+        while True:
+            self._identity_wanted = trio.Event()
+            await self._identity_wanted.wait()
+            try:
+                identity = await request_identity(self.nodes, self.settings, self.world.rng.uniform)
+            except ApiError as error:
+                log.error("all waiting records fail: %s", error)
+                with self.lock:
+                    self.sender.abort(error, unsent_only=False)
+            else:
+                with self.lock:
+                    sequences.set_identity(identity)
+            self.send_due()
+
+    def send_due(self) -> None:
+        """Send all requests that are due now. Call this after every event, in the thread of the trio loop."""
+        self._is_due = True
+        if self._is_sending:  # called by a request that failed at once
+            return
+        self._is_sending = True
+        try:
+            while self._is_due:
+                self._is_due = False
+                self._send_once()
+        finally:
+            self._is_sending = False
+
+    def _send_once(self) -> None:
+        now_ms = self.now_ms()
+        with self.lock:
+            if self.sequences is not None:
+                self.sequences.advance()
+                if self.sequences.needs_identity and self.accumulator.has_undrained:
+                    self._identity_wanted.set()
+            sends = self.sender.sends(self._leaders.get, self._topic_id, self.nodes.ready_or_connect, now_ms)
+        for topic in sends.leaderless:
+            self.metadata.use(topic)
+            self.metadata.request_update_for(topic)
+        for call in sends.calls:
+            self._start(call)
+        self._is_due = self._is_due or sends.has_more
+        self._busy = frozenset(sends.busy)
+        now = trio.current_time()
+        delays = (now + self.nodes.node(node).delay_s(now) for node in sends.busy)
+        check_at = min(sends.next_check_ms / 1000, *delays) if sends.busy else sends.next_check_ms / 1000
+        if check_at < self._check_at:
+            self._check_at = check_at
+            self._earlier.set()
+
+    def now_ms(self) -> float:
+        """Return the ms of trio's clock."""
+        return trio.current_time() * 1000
+
+    def _start(self, call: ProduceCall) -> None:
+        """Send a Produce request."""
+        request = call.request(
+            self.settings.acks_number, self.settings.request_timeout_ms, None, self.accumulator.encode
+        )
+        try:
+            version = self._version(call)
+            if self.settings.acks_number == 0:
+                self.nodes.send_nowait(call.node, request, version)
+                self._answered(call, None)
+                return
+            pending = self.nodes.ask_nowait(call.node, request, version)
+        except (Disconnected, UnsupportedVersion) as error:
+            self._failed(call, error)
+            return
+        pending.wake = partial(self._arrived, call, pending)
+
+    def _version(self, call: ProduceCall) -> int:
+        newest = self.nodes.node(call.node).connection().newest_version(ProduceRequest.key)
+        return newest if call.has_topic_ids else min(newest, TOPIC_ID_VERSION - 1)
+
+    def _arrived(self, call: ProduceCall, pending: PendingResponse[ProduceResponse]) -> None:
+        try:
+            response = pending.result()
+        except Disconnected as error:
+            self._failed(call, error)
+            return
+        self.nodes.throttle(call.node, response.throttle_time_ms)
+        hints = leader_hints(call, response)
+        if hints:
+            self.metadata.add_leaders(hints, endpoints(response))
+        self._answered(call, response)
+
+    def _answered(self, call: ProduceCall, response: ProduceResponse | None) -> None:
+        with self.lock:
+            stale = self.sender.answered(call, response, self.now_ms())
+        self._refresh(stale)
+
+    def _failed(self, call: ProduceCall, error: Exception) -> None:
+        code = ErrorCode.NETWORK_EXCEPTION
+        if isinstance(error, UnsupportedVersion):
+            code = ErrorCode.UNSUPPORTED_VERSION
+        elif isinstance(error, Silent):
+            code = ErrorCode.REQUEST_TIMED_OUT
+        with self.lock:
+            stale = self.sender.failed(call, code, str(error), self.now_ms())
+        self._refresh(stale)
+
+    def _refresh(self, stale: set[TopicPartition]) -> None:
+        if stale:
+            self.metadata.request_update()
+        self.send_due()
+
+    # ---- the cluster
+
+    def _topic_id(self, name: str) -> bytes:
+        topic = self.metadata.cluster.topics.get(name)
+        return NIL if topic is None else topic.topic_id
+
+    def _node_changed(self, node: int) -> None:
+        self.send_due()
+
+    def _cluster_changed(self, *_: object) -> None:
+        cluster = self.metadata.cluster
+        with self.lock:
+            for name in list(self.intake.topics):
+                self._update_intake(name)
+        self._leaders = {}
+        for topic in cluster.topics.values():
+            for each in topic.partitions:
+                partition = TopicPartition(topic.name, each.index)
+                leader = cluster.leader(partition)
+                if leader is not None:
+                    self._leaders[partition] = Leader(leader, each.leader_epoch)
+        self._leading = frozenset(leader.node for leader in self._leaders.values())
+        self.send_due()
+
+    def _update_intake(self, name: str) -> None:
+        topic = self.metadata.cluster.topics.get(name)
+        if topic is None or not topic.partitions:
+            self.intake.topics.pop(name, None)
+        else:
+            available = [each.index for each in topic.partitions if each.leader is not None]
+            self.intake.update(name, len(topic.partitions), available)
+
+
+def check_topic(cluster: Cluster, name: str) -> None:
+    """Raise ApiError if no later metadata will have the topic."""
+    topic = cluster.topics.get(name)
+    if topic is not None and topic.error in FATAL_TOPIC_ERRORS:
+        code = ErrorCode(topic.error)
+        raise ApiError(code, f"topic '{name}': {code.name}")
+
+
+def missing(cluster: Cluster, name: str, partition: int | None, settings: ProducerSettings) -> str:
+    """Return why a topic or partition is unknown after `max_block_ms`."""
+    waited = f"after max_block_ms={settings.max_block_ms}"
+    topic = cluster.topics.get(name)
+    if partition is not None and topic is not None and topic.partitions:
+        return f"topic '{name}' has {len(topic.partitions)} partitions and no partition {partition} {waited}"
+    if cluster.is_bootstrap:
+        servers = ", ".join(map(str, settings.addresses()))
+        return f"no broker of bootstrap_servers={servers} has answered {waited}"
+    return f"topic '{name}' is unknown to the cluster {waited}"
+
+
+def leader_hints(call: ProduceCall, response: ProduceResponse) -> dict[TopicPartition, LeaderHint]:
+    """Return the new leaders that a response reports (KIP-951)."""
+    return (
+        {
+            batch.partition: LeaderHint(answer.current_leader.leader_id, answer.current_leader.leader_epoch)
+            for batch, answer in call.answers(response)
+            if answer.error_code and answer.current_leader.leader_id >= 0
+        }
+        if response.node_endpoints
+        else {}
+    )
+
+
+def endpoints(response: ProduceResponse) -> list[ClusterBroker]:
+    """Return the brokers that a response describes."""
+    return [ClusterBroker(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints]
+
+
+def node_settings(settings: ProducerSettings) -> NodeSettings:
+    """Return the settings of the connections."""
+    return NodeSettings(
+        client_id=settings.client_id,
+        in_flight_max=settings.in_flight_max,
+        request_timeout_ms=settings.request_timeout_ms,
+        reconnect_backoff_ms=settings.reconnect_backoff_ms,
+        reconnect_backoff_ms_max=settings.reconnect_backoff_max_ms,
+        setup_timeout_ms=settings.socket_connection_setup_timeout_ms,
+        setup_timeout_ms_max=settings.socket_connection_setup_timeout_max_ms,
+        idle_ms_max=settings.connections_max_idle_ms,
+        response_bytes_max=settings.receive_message_max_bytes,
+    )
+
+
+def metadata_settings(settings: ProducerSettings) -> MetadataSettings:
+    """Return the settings of the metadata."""
+    return MetadataSettings(
+        bootstrap=tuple((host, port) for host, port in settings.addresses()),
+        age_ms_max=settings.metadata_max_age_ms,
+        idle_ms_max=settings.metadata_max_idle_ms,
+        retry_backoff_ms=settings.retry_backoff_ms,
+        retry_backoff_ms_max=settings.retry_backoff_max_ms,
+        rebootstraps=settings.metadata_recovery_strategy == "rebootstrap",
+        rebootstrap_trigger_ms=settings.metadata_recovery_rebootstrap_trigger_ms,
+    )
