@@ -1,7 +1,9 @@
 """The producer id, its epoch, and the sequence numbers of batches, so that retries write each record once (KIP-98).
 
 1. Batches of a partition carry consecutive sequence numbers, which wrap at 2^31. A batch keeps its number for retries.
-2. While a batch is sent again, no later batch of its partition is: they leave one by one in their order.
+2. While a batch is sent again, no later batch of its partition is: they leave one by one in their order. The first
+   batch of a partition is alone in flight, since a broker accepts any sequence number of a producer that it does not
+   know. Kafka's producer sends the following ones at once, and they can be written before it.
 3. A gap that no retry can close is left by a bump of the epoch (KIP-360): the batches of the partition that are still
    wanted are numbered from 0 again. The bump waits until no batch of the partition is on its way to a broker, since
    such a batch may still be written under its old number. Kafka's producer does not wait.
@@ -40,7 +42,7 @@ class ProducerIdentity(NamedTuple):
 class PartitionSequences:
     """The sequence numbers of one partition under one producer id and epoch."""
 
-    __slots__ = ("identity", "in_flight", "last_offset", "last_written", "next", "on_wire", "unresolved")
+    __slots__ = ("identity", "in_flight", "is_known", "last_offset", "last_written", "next", "on_wire", "unresolved")
 
     def __init__(self) -> None:
         self.identity = ProducerIdentity()
@@ -50,6 +52,8 @@ class PartitionSequences:
         """The sequence number of the last record that was acknowledged. 0 follows its first value."""
         self.last_offset = UNKNOWN_OFFSET
         """The highest offset that was acknowledged."""
+        self.is_known = False
+        """Whether a broker has acknowledged a batch with this producer id."""
         self.in_flight: list[ProducerBatch] = []
         """The batches with a sequence number and without an outcome, in the order of their numbers."""
         self.on_wire: set[ProducerBatch] = set()
@@ -59,6 +63,7 @@ class PartitionSequences:
 
     def restart(self, identity: ProducerIdentity) -> None:
         """Number all batches in flight from 0, under this identity."""
+        self.is_known = self.is_known and identity.producer_id == self.identity.producer_id
         self.identity, self.next, self.last_written, self.unresolved = identity, 0, SEQUENCE_MASK, None
         for batch in self.in_flight:
             self.number(batch, transactional=batch.state.transactional)
@@ -75,6 +80,7 @@ class PartitionSequences:
     def written(self, batch: ProducerBatch, base_offset: int) -> None:
         """Note that a batch was acknowledged."""
         if batch.state[:2] == self.identity:
+            self.is_known = True
             last = (batch.state.base_sequence + batch.count - 1) & SEQUENCE_MASK
             if (last - self.last_written) & SEQUENCE_MASK < 1 << 30:
                 self.last_written = last
@@ -148,8 +154,10 @@ class Sequences:
         partition = self._of(batch.partition)
         if batch.state.base_sequence >= 0:
             return not partition.in_flight or partition.in_flight[0] is batch
-        is_stale = partition.identity != self.identity
-        return partition.unresolved is None and not (is_stale and (partition.in_flight or partition.on_wire))
+        is_alone = not partition.in_flight and not partition.on_wire
+        return partition.unresolved is None and (
+            is_alone or (partition.is_known and partition.identity == self.identity)
+        )
 
     def drained(self, batch: ProducerBatch) -> None:
         """Assign sequence numbers to a batch that has none, and note that it is being sent."""

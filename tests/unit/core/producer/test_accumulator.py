@@ -127,7 +127,8 @@ class TestDue:
         append(records, A0)
         assert not records.due(LEADERS.get, 0).by_node
         if reason == "full":
-            append(records, A0), append(records, A0)
+            append(records, A0)
+            append(records, A0)
         elif reason == "closing":
             records.is_closing = True
         elif reason == "flush":
@@ -144,7 +145,8 @@ class TestDue:
 
     def test_topics_without_a_leader_are_named(self) -> None:
         records = accumulator()
-        append(records, A0), append(records, A1)
+        append(records, A0)
+        append(records, A1)
         due = records.due({A0: Leader(1, 5)}.get, 5)
         assert due == ({1: [A0]}, math.inf, {"a"})
 

@@ -205,7 +205,8 @@ class TestAnswers:
 
     def test_a_batch_without_an_answer_is_sent_again(self) -> None:
         setup = SenderSetup()
-        setup.append(A0), setup.append(B0)
+        setup.append(A0)
+        setup.append(B0)
         assert setup.answer(setup.call(), written(1)) == {B0}
         setup.now_ms = 100
         assert partitions(setup.sends().calls) == {1: [B0]}
@@ -220,7 +221,8 @@ class TestAnswers:
     def test_records_with_errors_of_their_own_are_told_apart(self) -> None:
         setup = SenderSetup()
         batch, _ = setup.append(A0)
-        setup.append(A0), setup.append(A0)
+        setup.append(A0)
+        setup.append(A0)
         answer = PartitionProduceResponse(0, ErrorCode.INVALID_RECORD, error_message="batch")
         answer.record_errors = [BatchIndexAndErrorMessage(1, "no key"), BatchIndexAndErrorMessage(2, None)]
         setup.answer(setup.call(), answer)
