@@ -8,3 +8,11 @@
 
 The package must not depend on the broker of this process.
 """
+
+from pykbroker.producer.delivery import ColumnsDelivery as ColumnsDelivery
+from pykbroker.producer.delivery import ColumnsResult as ColumnsResult
+from pykbroker.producer.delivery import Delivery as Delivery
+from pykbroker.producer.delivery import RecordMetadata as RecordMetadata
+from pykbroker.producer.delivery import RowsFailed as RowsFailed
+from pykbroker.producer.producer import Producer as Producer
+from pykbroker.producer.record import ProducerRecord as ProducerRecord

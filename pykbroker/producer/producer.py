@@ -47,15 +47,15 @@ class Producer:
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         assert self._nursery_manager is not None
         assert self._nursery is not None
         try:
             await self.aclose()
         finally:
             self._nursery.cancel_scope.cancel()
-            await self._nursery_manager.__aexit__(kind, error, trace)
-        return None
+            # The nursery does not get the error of the block, which it would wrap in a group.
+            await self._nursery_manager.__aexit__(None, None, None)
 
     # ---- records
 

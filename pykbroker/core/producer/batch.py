@@ -82,6 +82,7 @@ class ProducerBatch:
         "created_ms",
         "is_closed",
         "leader_epoch",
+        "may_be_written",
         "outcome",
         "partition",
         "reserved",
@@ -101,6 +102,8 @@ class ProducerBatch:
         self.leader_epoch = -1
         """The leader epoch of the partition at the last attempt."""
         self.is_closed = False
+        self.may_be_written = False
+        """Whether an earlier attempt ended without saying if the batch was written."""
         self.outcome: BatchOutcome | None = None
         self._values: list[Buffer | None] = []
         self._keys: list[Buffer | None] | None = None

@@ -28,6 +28,10 @@ from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode, error_code
 from wire.messages.produce import PartitionProduceResponse, ProduceResponse
 
+PERHAPS_WRITTEN = frozenset(
+    {ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
+)
+"""The errors of a batch that the leader may have written nevertheless."""
 OTHER_RECORD = "the record was not written, because its batch has invalid records"
 
 
@@ -147,11 +151,12 @@ class Sender:
         if self._sequencer is not None:
             self._sequencer.answered(batch)
         code = error_code(answer.error_code)
+        batch.may_be_written = batch.may_be_written or code in PERHAPS_WRITTEN
         if batch.outcome is not None:
             self._complete_late(batch, answer, code)
         elif code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._succeed(batch, answer, code)
-        elif code is ErrorCode.MESSAGE_TOO_LARGE and batch.count > 1:
+        elif code is ErrorCode.MESSAGE_TOO_LARGE and self._may_split(batch):
             self.accumulator.split(batch)
         elif self._may_retry(batch, answer, code, now_ms):
             settings = self.settings
@@ -165,6 +170,10 @@ class Sender:
             self._sequencer.succeeded(batch, answer)
         offset = -1 if code else answer.base_offset  # the offset of a duplicate is unknown
         self.accumulator.settle(batch, BatchOutcome(offset, answer.log_append_time_ms))
+
+    def _may_split(self, batch: ProducerBatch) -> bool:
+        """Whether the records can be sent in several batches, which would repeat records that are already written."""
+        return batch.count > 1 and not (batch.may_be_written and self._sequencer is not None)
 
     def _complete_late(self, batch: ProducerBatch, answer: PartitionProduceResponse, code: ErrorCode) -> None:
         """Learn from the answer to a batch that expired or was aborted in flight, and return its memory."""
