@@ -31,7 +31,7 @@ class OffsetStatistics(NamedTuple):
 
 
 class GroupStatistics(msgspec.Struct, frozen=True):
-    """A group with its number of members and its committed offsets."""
+    """A group with the number of its members, and its committed offsets."""
 
     group_id: str
     members: int

@@ -62,10 +62,10 @@ class Runtime:
             return refused(error)
 
     def ask_at(self, index: int, request: Any, verification: Verification | None = None) -> Call:
-        """Pass a request to the coordinator of one partition. `verification` allows its records to begin a transaction.
+        """Pass a request to the coordinator of one partition.
 
-        Raise ApiError NOT_COORDINATOR if this broker does not lead the partition, COORDINATOR_LOAD_IN_PROGRESS if it is
-        loading.
+        With `verification`, the records that the request writes may begin a transaction. Raise ApiError:
+        NOT_COORDINATOR if this broker does not lead the partition, COORDINATOR_LOAD_IN_PROGRESS while it is loading.
         """
         partition = self._led.get(index)
         if partition is None:

@@ -15,9 +15,9 @@ SECOND_NS = 1_000_000_000
 
 
 class ConnectionCredit:
-    """The number of open connections and the credit for new ones, of a broker or a listener.
+    """The open connections of a broker or a listener, and how many new ones its rate limit still allows: the credit.
 
-    `ticks` returns the ns of a monotonic clock.
+    `ticks` returns the time of a monotonic clock in ns.
     """
 
     def __init__(self, limits: ConnectionLimits, ticks: Callable[[], int]) -> None:

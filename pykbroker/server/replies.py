@@ -1,4 +1,4 @@
-"""The reply queue of a connection, which emits replies in request order, as buffers in `out`."""
+"""The reply queue of a connection. It appends the buffers of replies to its list `out`, in the order of requests."""
 
 from __future__ import annotations
 

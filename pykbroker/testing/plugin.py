@@ -1,4 +1,4 @@
-"""The pytest plugin, which pytest finds by its entry point."""
+"""The pytest plugin: fixtures that start a broker, and their options. pytest finds it by its entry point."""
 
 from __future__ import annotations
 

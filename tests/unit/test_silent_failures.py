@@ -227,8 +227,8 @@ async def check_rest(client: Client, away: list[int]) -> None:
             assert await offset_of(client, "t", index, -1, committed=False) == 1
 
 
-async def nothing(*_: object) -> dict[object, object]:
-    """Return no partitions, as if all of them were in the directory that the metadata names."""
+async def none_misplaced(*_: object) -> dict[object, object]:
+    """Return no misplaced partition, as if each one were in the log directory that the metadata assigns to it."""
     return {}
 
 
@@ -240,7 +240,7 @@ async def test_an_empty_mount_point_is_not_served_as_empty_partitions(
     one, other = tmp_path / "one", tmp_path / "other"
     with monkeypatch.context() as patch:
         if not assigned:
-            patch.setattr(Replicas, "misplaced", nothing)
+            patch.setattr(Replicas, "misplaced", none_misplaced)
         moved = await spread(one, other)
     unmounted = other.rename(tmp_path / "unmounted")
     for _life in range(3):

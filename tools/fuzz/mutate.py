@@ -1,4 +1,4 @@
-"""Mutations of requests: as trees of fields, which stay well-formed, and as bytes, which may not."""
+"""Mutations of requests. A mutation of the field tree stays well-formed; a mutation of the bytes may break it."""
 
 from __future__ import annotations
 

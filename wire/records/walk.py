@@ -17,14 +17,14 @@ _NULL = 1  # the encoding of length -1; encodings of negative lengths are odd
 
 
 class Walked(msgspec.Struct, gc=False):
-    """The result of a validation: the extremes of the timestamp deltas in ms, and the number of records without key."""
+    """The result of a validation: the lowest and highest timestamp delta in ms, and the records without key."""
 
     smallest: int
     largest: int
     keyless: int
 
     def note(self, delta: int) -> None:
-        """Update the extremes with a timestamp delta."""
+        """Update the lowest and highest timestamp delta."""
         if delta > self.largest:
             self.largest = delta
         if delta < self.smallest:
@@ -116,7 +116,7 @@ def _raw(data: bytes, pos: int) -> tuple[int, int]:
 
 
 def _note(data: bytes, pos: int, found: Walked) -> int:
-    """Update the extremes with the timestamp delta at `pos`, and return the position after it."""
+    """Update the lowest and highest timestamp delta with that at `pos`. Return the position after it."""
     delta, pos = read_varlong(data, pos)
     found.note(delta)
     return pos

@@ -18,7 +18,7 @@ TransactionDecision = tuple[Transaction | None, Reply]
 
 
 class TransactionContext(msgspec.Struct, frozen=True):
-    """The transactions after the last replayed record. The module `init_producer` explains `renewals`."""
+    """The state of all transactions, with the last record replayed. The module `init_producer` explains `renewals`."""
 
     transactions: Mapping[str, Transaction]
     renewals: dict[str, Renewal]

@@ -29,7 +29,7 @@ def fetched(records: bytes) -> FetchResponse:
     return FetchResponse(responses=[FetchableTopicResponse(topic="t", partitions=[PartitionData(records=records)])])
 
 
-def test_a_request_is_sent_at_once_with_client_id_version_and_a_new_correlation_id() -> None:
+def test_a_request_header_has_the_version_and_the_client_id_and_a_new_correlation_id() -> None:
     broker = FakeBroker()
     ask(broker, "a")
     ask(broker, "b")

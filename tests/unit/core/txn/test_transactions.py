@@ -293,7 +293,7 @@ def test_each_state_change_of_kafka_is_decided_in_the_same_way(kind: str, partit
 
 
 def step(known: Transaction, after: Transaction) -> Transaction:
-    """Return the record that we write after `known`, for the request after which Kafka wrote `after`."""
+    """Apply to `known` the request that made Kafka write the record `after`. Return the record of pykbroker."""
     now_ms, version = after.updated_ms, after.client_version
     if after.state is TransactionState.EMPTY:
         return known.renewed(known.producer_id, known.epoch + 1, after.timeout_ms, now_ms)
