@@ -81,7 +81,7 @@ class Front:
         `granted` is the memory that the caller has waited for.
         """
         topic, partition, key, value, headers, timestamp = row
-        found = self._shell.topic(topic, partition)
+        found = self._shell.topics.find(topic, partition)
         if found is None:
             return None
         now_ms = self._shell.now_ms()
@@ -95,7 +95,7 @@ class Front:
 
         Return None if metadata or memory is lacking.
         """
-        found = self._shell.topic(topic, partition)
+        found = self._shell.topics.find(topic, partition)
         if found is None:
             return None
         appended = self._intake.append_columns(found, partition, columns, start, self._shell.now_ms(), granted)

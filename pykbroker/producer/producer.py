@@ -94,6 +94,7 @@ class Producer:
         sent = self._front.try_send(topic, value, key, partition, headers, timestamp)
         delivery = sent if isinstance(sent, Delivery) else self._front.append(sent)
         if delivery is None:
+            self._shell.topics.use(topic)
             raise trio.WouldBlock
         return delivery
 
@@ -126,7 +127,7 @@ class Producer:
         """Return the partition of each group of rows, or None for any partition. The rows None stand for all rows."""
         if partition is not None or columns.keys is None:
             return [(partition, None)]
-        found = await self._shell.wait_topic(topic, None, self._deadline())
+        found = await self._shell.topics.wait(topic, None, self._deadline())
         return self._shell.intake.rows_by_partition(found, columns.keys).items()
 
     async def _append_columns(
@@ -135,7 +136,7 @@ class Producer:
         """Append all rows of `columns`, which are the given rows of the caller."""
         start = granted = 0
         try:
-            await self._shell.wait_topic(topic, partition, self._deadline())
+            await self._shell.topics.wait(topic, partition, self._deadline())
             while start < len(columns):
                 appended = self._front.append_columns(topic, partition, columns, start, granted)
                 granted = 0
@@ -154,7 +155,7 @@ class Producer:
     async def _append_waiting(self, row: Serialized) -> Delivery:
         """Append a record to a new batch, once metadata and memory are there."""
         deadline = self._deadline()
-        await self._shell.wait_topic(row[0], row[1], deadline)
+        await self._shell.topics.wait(row[0], row[1], deadline)
         delivery = self._front.append(row)
         if delivery is not None:
             await trio.lowlevel.checkpoint()
@@ -177,7 +178,7 @@ class Producer:
 
     async def partitions_for(self, topic: str) -> list[int]:
         """Return the partitions of a topic. Raise MetadataTimeout if they are unknown after `max_block_ms`."""
-        found = await self._shell.wait_topic(topic, None, self._deadline())
+        found = await self._shell.topics.wait(topic, None, self._deadline())
         return [each.partition for each in found.partitions]
 
     async def aclose(self, timeout_s: float = inf) -> None:

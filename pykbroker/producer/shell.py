@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from math import inf
@@ -11,31 +11,29 @@ from typing import Any
 
 import trio
 
-from pykbroker.client.cluster import Cluster, ClusterBroker, LeaderHint
+from pykbroker.client.cluster import ClusterBroker, LeaderHint
 from pykbroker.client.errors import Disconnected, Silent, UnsupportedVersion
 from pykbroker.client.metadata import ClusterMetadata, MetadataSettings
 from pykbroker.client.node import NodeSettings
 from pykbroker.client.nodes import Nodes
 from pykbroker.client.pending_response import PendingResponse
 from pykbroker.core.errors import ApiError
-from pykbroker.core.producer.accumulator import Leader, RecordAccumulator
+from pykbroker.core.producer.accumulator import RecordAccumulator
 from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.core.producer.buffer_pool import BufferPool
-from pykbroker.core.producer.errors import BufferExhausted, MetadataTimeout, ProducerClosed
-from pykbroker.core.producer.intake import Intake, TopicIntake
+from pykbroker.core.producer.errors import BufferExhausted, ProducerClosed
+from pykbroker.core.producer.intake import Intake
 from pykbroker.core.producer.produce_call import ProduceCall
 from pykbroker.core.producer.sender import Sender
 from pykbroker.core.producer.sequences import Sequences
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.producer.identity import request_identity
 from pykbroker.producer.settings import ProducerSettings
+from pykbroker.producer.topics import ProducerTopics
 from pykbroker.world.client_world import ClientWorld
-from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.produce import ProduceRequest, ProduceResponse
 
-FATAL_TOPIC_ERRORS = frozenset({ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
-"""The errors of a topic that no refresh of the metadata removes."""
 TOPIC_ID_VERSION = 13
 """The first version of Produce that names topics by their ids."""
 
@@ -43,10 +41,20 @@ log = logging.getLogger("pykbroker.producer")
 
 
 class ProducerShell:
-    """The parts of one producer, which its face shares. All but `run` and the metadata are used under `lock`."""
+    """The parts of one producer, which its face shares.
 
-    def __init__(self, settings: ProducerSettings, world: ClientWorld, lock: AbstractContextManager[Any]) -> None:
-        self.settings, self.world, self.lock = settings, world, lock
+    `pool`, `accumulator`, `sender`, `sequences` and `intake` are used under `lock`, all else in the trio thread. `hop`
+    lets the trio thread call a function soon. Without it, the face lives in the trio thread.
+    """
+
+    def __init__(
+        self,
+        settings: ProducerSettings,
+        world: ClientWorld,
+        lock: AbstractContextManager[Any],
+        hop: Callable[[Callable[[], None]], None] | None = None,
+    ) -> None:
+        self.settings, self.world, self.lock, self._hop = settings, world, lock, hop
         self.pool = BufferPool(settings.buffer_memory)
         self.sequences = Sequences() if settings.is_idempotent else None
         self.accumulator = RecordAccumulator(settings.batches(), self.pool, self.sequences)
@@ -60,48 +68,26 @@ class ProducerShell:
         )
         self.nodes = Nodes(world.net, world.rng.uniform, node_settings(settings))
         self.metadata = ClusterMetadata(self.nodes, world.rng.uniform, metadata_settings(settings))
+        self.topics = ProducerTopics(self.metadata, self.intake, settings, lock, self.send_due)
         self._is_sending = self._is_due = False
         self._identity_wanted = trio.Event()
         self._check_at, self._earlier = inf, trio.Event()
         """The time of trio's clock at which a batch becomes due, and an event for an earlier time."""
-        self._leaders: dict[TopicPartition, Leader] = {}
-        self._leading: frozenset[int] = frozenset()
-        """The brokers that lead a partition."""
         self._busy: frozenset[int] = frozenset()
         """The brokers that have as many requests in flight as they may have, while batches are due for them."""
         self.nodes.call_when_ready(self._node_changed)
         self.nodes.call_when_lost(self._node_changed)
-        self.metadata.call_when_updated(self._cluster_changed)
 
     # ---- calls of the faces
 
     def wake(self) -> None:
-        """Let the shell check what is due. Call this when a batch was opened, or when a flush or a close began."""
-        if not self._busy or self._busy != self._leading:
+        """Let the shell check what is due, from any thread. Call this when a batch was opened, or a flush begins."""
+        if self._busy and self._busy == self.topics.leading:
+            return  # the next answer makes the shell check
+        if self._hop is None:
             self.send_due()
-
-    def topic(self, name: str, partition: int | None) -> TopicIntake | None:
-        """Return a topic that is known to have the partition, or None. Note that the topic is in use."""
-        self.metadata.use(name)
-        found = self.intake.topics.get(name)
-        if found is None:
-            self._update_intake(name)
-            found = self.intake.topics.get(name)
-        return found if found is not None and found.has(partition) else None
-
-    async def wait_topic(self, name: str, partition: int | None, deadline: float) -> TopicIntake:
-        """Wait until a topic is known to have the partition. `deadline` is a time of trio's clock.
-
-        Raise MetadataTimeout after the deadline, and ApiError if the broker refuses to describe the topic.
-        """
-        found = self.topic(name, partition)
-        with trio.move_on_at(deadline):
-            while found is None:
-                await self.metadata.wait_newer(self.metadata.request_update_for(name))
-                check_topic(self.metadata.cluster, name)
-                found = self.topic(name, partition)
-            return found
-        raise MetadataTimeout(missing(self.metadata.cluster, name, partition, self.settings))
+        else:
+            self._hop(self.send_due)
 
     async def wait_memory(self, size: int, deadline: float) -> int:
         """Wait in line for the memory of a batch with one record of `size` bytes. Return the bytes.
@@ -132,7 +118,7 @@ class ProducerShell:
         """Send all batches at once while the block runs, and yield those whose outcome is still unknown."""
         with self.lock:
             self.accumulator.flushes += 1
-            batches = self.accumulator.incomplete()
+            batches = self.accumulator.incomplete.batches()
         self.wake()
         try:
             yield batches
@@ -153,6 +139,7 @@ class ProducerShell:
             self.sender.abort(
                 ProducerClosed("the producer was closed before the record was acknowledged"), unsent_only=False
             )
+        self._call_waiters()
         self.nodes.close()
 
     # ---- the task
@@ -188,6 +175,7 @@ class ProducerShell:
                 log.error("all waiting records fail: %s", error)
                 with self.lock:
                     self.sender.abort(error, unsent_only=False)
+                self._call_waiters()
             else:
                 with self.lock:
                     sequences.set_identity(identity)
@@ -213,7 +201,8 @@ class ProducerShell:
                 self.sequences.advance()
                 if self.sequences.needs_identity and self.accumulator.has_undrained:
                     self._identity_wanted.set()
-            sends = self.sender.sends(self._leaders.get, self._topic_id, self.nodes.ready_or_connect, now_ms)
+            sends = self.sender.sends(self.topics.leaders.get, self.topics.id_of, self.nodes.ready_or_connect, now_ms)
+        self._call_waiters()
         for topic in sends.leaderless:
             self.metadata.use(topic)
             self.metadata.request_update_for(topic)
@@ -223,17 +212,29 @@ class ProducerShell:
         self._busy = frozenset(sends.busy)
         now = trio.current_time()
         delays = (now + self.nodes.node(node).delay_s(now) for node in sends.busy)
-        check_at = min(sends.next_check_ms / 1000, *delays) if sends.busy else sends.next_check_ms / 1000
+        check_at = min([now + (sends.next_check_ms - now_ms) / 1000, *delays])
         if check_at < self._check_at:
             self._check_at = check_at
             self._earlier.set()
 
+    def _call_waiters(self) -> None:
+        """Call everybody who waits for a batch that is settled now, without the lock."""
+        with self.lock:
+            waiters = self.accumulator.incomplete.take_waiters()
+        for waiter in waiters:
+            try:
+                waiter()
+            except Exception:
+                log.exception("a callback failed")
+
     def now_ms(self) -> float:
-        """Return the ms of trio's clock."""
-        return trio.current_time() * 1000
+        """Return the ms of a monotonic clock, in any thread."""
+        return self.world.ticks_ns() / 1e6
 
     def _start(self, call: ProduceCall) -> None:
         """Send a Produce request."""
+        for topic in call.topics:
+            self.metadata.use(topic)
         request = call.request(
             self.settings.acks_number, self.settings.request_timeout_ms, None, self.accumulator.encode
         )
@@ -268,6 +269,7 @@ class ProducerShell:
     def _answered(self, call: ProduceCall, response: ProduceResponse | None) -> None:
         with self.lock:
             stale = self.sender.answered(call, response, self.now_ms())
+        self._call_waiters()
         self._refresh(stale)
 
     def _failed(self, call: ProduceCall, error: Exception) -> None:
@@ -278,6 +280,7 @@ class ProducerShell:
             code = ErrorCode.REQUEST_TIMED_OUT
         with self.lock:
             stale = self.sender.failed(call, code, str(error), self.now_ms())
+        self._call_waiters()
         self._refresh(stale)
 
     def _refresh(self, stale: set[TopicPartition]) -> None:
@@ -285,57 +288,8 @@ class ProducerShell:
             self.metadata.request_update()
         self.send_due()
 
-    # ---- the cluster
-
-    def _topic_id(self, name: str) -> bytes:
-        topic = self.metadata.cluster.topics.get(name)
-        return NIL if topic is None else topic.topic_id
-
-    def _node_changed(self, node: int) -> None:
+    def _node_changed(self, _node: int) -> None:
         self.send_due()
-
-    def _cluster_changed(self, *_: object) -> None:
-        cluster = self.metadata.cluster
-        with self.lock:
-            for name in list(self.intake.topics):
-                self._update_intake(name)
-        self._leaders = {}
-        for topic in cluster.topics.values():
-            for each in topic.partitions:
-                partition = TopicPartition(topic.name, each.index)
-                leader = cluster.leader(partition)
-                if leader is not None:
-                    self._leaders[partition] = Leader(leader, each.leader_epoch)
-        self._leading = frozenset(leader.node for leader in self._leaders.values())
-        self.send_due()
-
-    def _update_intake(self, name: str) -> None:
-        topic = self.metadata.cluster.topics.get(name)
-        if topic is None or not topic.partitions:
-            self.intake.topics.pop(name, None)
-        else:
-            available = [each.index for each in topic.partitions if each.leader is not None]
-            self.intake.update(name, len(topic.partitions), available)
-
-
-def check_topic(cluster: Cluster, name: str) -> None:
-    """Raise ApiError if no later metadata will have the topic."""
-    topic = cluster.topics.get(name)
-    if topic is not None and topic.error in FATAL_TOPIC_ERRORS:
-        code = ErrorCode(topic.error)
-        raise ApiError(code, f"topic '{name}': {code.name}")
-
-
-def missing(cluster: Cluster, name: str, partition: int | None, settings: ProducerSettings) -> str:
-    """Return why a topic or partition is unknown after `max_block_ms`."""
-    waited = f"after max_block_ms={settings.max_block_ms}"
-    topic = cluster.topics.get(name)
-    if partition is not None and topic is not None and topic.partitions:
-        return f"topic '{name}' has {len(topic.partitions)} partitions and no partition {partition} {waited}"
-    if cluster.is_bootstrap:
-        servers = ", ".join(map(str, settings.addresses()))
-        return f"no broker of bootstrap_servers={servers} has answered {waited}"
-    return f"topic '{name}' is unknown to the cluster {waited}"
 
 
 def leader_hints(call: ProduceCall, response: ProduceResponse) -> dict[TopicPartition, LeaderHint]:

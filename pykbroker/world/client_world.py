@@ -16,4 +16,6 @@ class ClientWorld(msgspec.Struct, frozen=True):
     net: Net
     wall_ms: Callable[[], int]
     """A function that returns milliseconds since 1970, for timestamps of records, never for deadlines."""
+    ticks_ns: Callable[[], int]
+    """A function that returns the nanoseconds of the monotonic clock that trio's clock follows."""
     rng: random.Random

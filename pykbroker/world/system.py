@@ -22,7 +22,7 @@ def wall_ms() -> int:
 
 def system_client_world() -> ClientWorld:
     """Return a client's seams to this machine."""
-    return ClientWorld(SystemNet(), wall_ms, random.SystemRandom())
+    return ClientWorld(SystemNet(), wall_ms, time.perf_counter_ns, random.SystemRandom())
 
 
 def system_world(data_dirs: Sequence[str], *, durable: bool = True) -> World:

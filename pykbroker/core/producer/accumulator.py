@@ -14,15 +14,15 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
 from typing import NamedTuple, Protocol
 
 import msgspec
 
-from pykbroker.core.producer.batch import BatchOutcome, ProducerBatch, record_bytes_max
+from pykbroker.core.producer.batch import ProducerBatch, record_bytes_max
 from pykbroker.core.producer.buffer_pool import BufferPool
 from pykbroker.core.producer.columns import Columns
 from pykbroker.core.producer.compression_ratio import CompressionRatio
+from pykbroker.core.producer.incomplete import IncompleteBatches
 from pykbroker.core.topic_partition import TopicPartition
 from wire.declare import Buffer
 from wire.records.batch import HEADER_BYTES
@@ -90,7 +90,7 @@ class RecordAccumulator:
         self.flushes = 0
         """The number of flushes in progress, including the end of a transaction."""
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
-        self._incomplete: dict[ProducerBatch, None] = {}
+        self.incomplete = IncompleteBatches(pool)
 
     # ---- records
 
@@ -178,7 +178,7 @@ class RecordAccumulator:
             queue = self._queues[partition] = deque()
         batch = ProducerBatch(partition, self._bytes_max(partition.topic), taken, now_ms)
         queue.append(batch)
-        self._incomplete[batch] = None
+        self.incomplete.add(batch)
         return batch
 
     def _bytes_max(self, topic: str) -> int:
@@ -268,7 +268,6 @@ class RecordAccumulator:
         self.ratios.reset(batch.partition.topic)
         bytes_max = self.settings.batch_bytes if batch.size > self.settings.batch_bytes else batch.size // 2
         parts = batch.split(bytes_max)
-        batch.when_settled(partial(self.release, batch))
         if self._sequencer is not None:
             self._sequencer.split(batch, parts)
         for part in reversed(parts):
@@ -289,10 +288,6 @@ class RecordAccumulator:
     def has_undrained(self) -> bool:
         """Whether a batch waits in a queue."""
         return bool(self._queues)
-
-    def incomplete(self) -> list[ProducerBatch]:
-        """Return the batches with records whose outcome is unknown, also batches in flight."""
-        return list(self._incomplete)
 
     def waiting(self, partition: TopicPartition) -> int:
         """Return the number of batches that wait for a partition."""
@@ -325,18 +320,6 @@ class RecordAccumulator:
                     del self._queues[partition]
                 removed += found
         return removed
-
-    def settle(self, batch: ProducerBatch, outcome: BatchOutcome) -> bool:
-        """Set the outcome of a batch, and return its memory. Return False if the batch already has an outcome."""
-        settled = batch.settle(outcome)
-        self.release(batch)
-        return settled
-
-    def release(self, batch: ProducerBatch) -> None:
-        """Return the memory of a batch, once."""
-        if batch in self._incomplete:
-            del self._incomplete[batch]
-            self.pool.give_back(batch.reserved)
 
 
 def precedes(first: ProducerBatch, second: ProducerBatch) -> bool:

@@ -84,6 +84,7 @@ class ProducerBatch:
         "leader_epoch",
         "may_be_written",
         "outcome",
+        "parent",
         "partition",
         "reserved",
         "retry_at_ms",
@@ -113,6 +114,8 @@ class ProducerBatch:
         self._timestamp, self._stamp_bytes = NO_TIMESTAMP - 1, 1
         """The timestamp of the last record, and the bytes of its encoded delta."""
         self._callbacks: list[Callable[[], None]] = []
+        self.parent: ProducerBatch | None = None
+        """The batch that was split into this one and others."""
         self._parts: list[tuple[int, ProducerBatch]] = []
         """The batches that this one was split into, with the index of their first record."""
         self._data: bytes | None = None
@@ -272,7 +275,7 @@ class ProducerBatch:
             part.bytes_max = bytes_max
         for _, part in self._parts:
             part.close()
-            part.when_settled(self._part_settled)
+            part.parent = self
         return [part for _, part in self._parts]
 
     def _part(self, start: int, bytes_max: int) -> ProducerBatch:
@@ -283,26 +286,24 @@ class ProducerBatch:
         self._parts.append((start, part))
         return part
 
-    def _part_settled(self) -> None:
-        if self.is_settled:
-            self._call_waiters()
-
     # ---- the outcome
 
     def settle(self, outcome: BatchOutcome) -> bool:
-        """Set the outcome and call all waiters. Return False if the batch already has an outcome."""
+        """Set the outcome. Return False if the batch already has one. The waiters are not called yet."""
         if self.outcome is not None:
             return False
         self.is_closed, self.outcome = True, outcome
-        self._call_waiters()
         return True
 
     def when_settled(self, callback: Callable[[], None]) -> None:
-        """Call back once the outcome of every record is known, which may be at once."""
-        if self.is_settled:
-            callback()
-        else:
-            self._callbacks.append(callback)
+        """Let `take_waiters` return this callback. The outcome of a record must still be unknown."""
+        assert not self.is_settled, "a settled batch calls nobody"
+        self._callbacks.append(callback)
+
+    def take_waiters(self) -> list[Callable[[], None]]:
+        """Return the callbacks that wait for this batch, and for a batch that it completes. Each is returned once."""
+        waiters, self._callbacks = (self._callbacks, []) if self.is_settled else ([], self._callbacks)
+        return waiters if self.parent is None else waiters + self.parent.take_waiters()
 
     def result_of(self, index: int) -> RecordResult:
         """Return the result of a record, once its outcome is known. Raise its error if it was not written."""
@@ -335,11 +336,6 @@ class ProducerBatch:
             except Exception as error:  # noqa: BLE001 - the caller gets the error of each record
                 errors[place] = error
         return offsets, errors
-
-    def _call_waiters(self) -> None:
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback()
 
 
 def headers_bytes_max(headers: Headers) -> int:

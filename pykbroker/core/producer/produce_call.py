@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.core.topic_partition import TopicPartition
@@ -30,6 +30,11 @@ class ProduceCall:
         self._topic_ids = {
             topic: topic_id_of(topic) for topic in dict.fromkeys(each.partition.topic for each in batches)
         }
+
+    @property
+    def topics(self) -> Collection[str]:
+        """Return the topics of the batches."""
+        return self._topic_ids.keys()
 
     @property
     def has_topic_ids(self) -> bool:

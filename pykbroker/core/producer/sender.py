@@ -169,7 +169,7 @@ class Sender:
         if self._sequencer is not None:
             self._sequencer.succeeded(batch, answer)
         offset = -1 if code else answer.base_offset  # the offset of a duplicate is unknown
-        self.accumulator.settle(batch, BatchOutcome(offset, answer.log_append_time_ms))
+        self.accumulator.incomplete.settle(batch, BatchOutcome(offset, answer.log_append_time_ms))
 
     def _may_split(self, batch: ProducerBatch) -> bool:
         """Whether the records can be sent in several batches, which would repeat records that are already written."""
@@ -179,7 +179,7 @@ class Sender:
         """Learn from the answer to a batch that expired or was aborted in flight, and return its memory."""
         if code is ErrorCode.NONE and self._sequencer is not None:
             self._sequencer.succeeded(batch, answer)
-        self.accumulator.release(batch)
+        self.accumulator.incomplete.release(batch)
 
     def _may_retry(
         self, batch: ProducerBatch, answer: PartitionProduceResponse, code: ErrorCode, now_ms: float
@@ -192,7 +192,7 @@ class Sender:
         # After the last retry, the batch may have been written: no later batch may then get its sequence numbers.
         adjust = batch.attempts < self.settings.retries
         outcome = BatchOutcome(error=ApiError(ErrorCode.INVALID_RECORD, OTHER_RECORD) if record_errors else error)
-        self.accumulator.settle(batch, outcome._replace(record_errors=record_errors))
+        self.accumulator.incomplete.settle(batch, outcome._replace(record_errors=record_errors))
         if self._sequencer is not None:
             self._sequencer.failed(batch, error, adjust=adjust)
 
@@ -206,9 +206,9 @@ class Sender:
 
     def _expire(self, now_ms: float) -> None:
         for batch in self.accumulator.expired(now_ms):
-            self.accumulator.settle(batch, BatchOutcome(error=self._expire_one(batch, now_ms)))
+            self.accumulator.incomplete.settle(batch, BatchOutcome(error=self._expire_one(batch, now_ms)))
         for batch in [each for each in self._in_flight if each.outcome is None and self._expiry_ms(each) <= now_ms]:
-            batch.settle(BatchOutcome(error=self._expire_one(batch, now_ms)))
+            self.accumulator.incomplete.settle_in_flight(batch, BatchOutcome(error=self._expire_one(batch, now_ms)))
 
     def _expire_one(self, batch: ProducerBatch, now_ms: float) -> ApiError:
         error = ApiError(
@@ -225,10 +225,10 @@ class Sender:
     def abort(self, error: Exception, *, unsent_only: bool) -> None:
         """Fail the queued batches that were never sent, or all batches, also in flight."""
         for batch in self.accumulator.remove(sequenced=not unsent_only):
-            self.accumulator.settle(batch, BatchOutcome(error=error))
+            self.accumulator.incomplete.settle(batch, BatchOutcome(error=error))
         if not unsent_only:
             for batch in self._in_flight:
-                batch.settle(BatchOutcome(error=error))
+                self.accumulator.incomplete.settle_in_flight(batch, BatchOutcome(error=error))
 
 
 def error_of(batch: ProducerBatch, answer: PartitionProduceResponse) -> ApiError:

@@ -40,7 +40,8 @@ class Producing:
     def producer(self, **settings: Any) -> AbstractAsyncContextManager[Producer]:
         """Return a producer, which `async with` opens."""
         given = {"bootstrap_servers": [f"{host}:{port}" for host, port in self.cluster.bootstrap], "linger_ms": 0}
-        return Producer(world=ClientWorld(self.net, lambda: TIME_MS, Random(5)), **given | settings)
+        world = ClientWorld(self.net, lambda: TIME_MS, lambda: int(trio.current_time() * 1e9), Random(5))
+        return Producer(world=world, **given | settings)
 
     def values(self, partition: int = 0, topic: str = "topic") -> list[bytes | None]:
         """Return the values in a partition."""

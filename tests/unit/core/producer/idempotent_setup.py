@@ -116,7 +116,7 @@ class IdempotentSetup:
         """Send everything that is left, without further faults."""
         for _ in range(10_000):
             self.send()
-            if not self.unhandled and not self.unanswered and not self.accumulator.incomplete():
+            if not self.unhandled and not self.unanswered and not self.accumulator.incomplete.batches():
                 return
             while self.unhandled:
                 self.handle()

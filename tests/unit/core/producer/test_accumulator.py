@@ -70,7 +70,7 @@ class TestAppend:
         assert records.append(A1, None, VALUE, (), 7, 0) is None
         ticket = records.pool.stand_in_line(records.memory_for(100), lambda: None)
         drain(records)
-        records.settle(first, BatchOutcome())
+        records.incomplete.settle(first, BatchOutcome())
         assert ticket.is_served
         appended = records.append(A1, None, VALUE, (), 7, 0, ticket.got)
         assert appended is not None
@@ -108,7 +108,7 @@ class TestAppend:
         assert 0 < end < 50
         granted = records.pool
         for batch in drain(records) + drain(records) + drain(records):
-            records.settle(batch, BatchOutcome())
+            records.incomplete.settle(batch, BatchOutcome())
         assert granted.available_bytes == 600
 
 
@@ -247,12 +247,12 @@ class TestEnds:
         assert len(parts) > 1
         assert all(part.size <= batch.size // 2 for part in parts)
         for part in parts:
-            assert records.incomplete()
+            assert records.incomplete.batches()
             assert records.pool.available_bytes == 2000 - BATCH_BYTES
             assert drain(records) == [part]
-            records.settle(part, BatchOutcome(base_offset=1))
+            records.incomplete.settle(part, BatchOutcome(base_offset=1))
         assert batch.is_settled
-        assert not records.incomplete()
+        assert not records.incomplete.batches()
         assert records.pool.available_bytes == 2000
         assert Batch.read(content).count == sum(part.count for part in parts)
 
@@ -310,18 +310,18 @@ class AnySchedule(RuleBasedStateMachine):
         else:
             found = records(Batch.read(batch.encode(Codec.NONE)), 1 << 20)
             self.written[batch.partition] += [each.value or b"" for each in found]
-            self.records.settle(batch, BatchOutcome(base_offset=0))
+            self.records.incomplete.settle(batch, BatchOutcome(base_offset=0))
 
     @invariant()
     def memory_is_bounded(self) -> None:
-        taken = sum(batch.reserved for batch in self.records.incomplete())
+        taken = sum(batch.reserved for batch in self.records.incomplete.batches())
         assert self.records.pool.available_bytes == 2000 - taken >= 0
 
     def teardown(self) -> None:
         while self.sent or self.records.has_undrained:
             self.send(1000) if not self.sent else self.answer("written")
         assert self.written == self.appended
-        assert not self.records.incomplete()
+        assert not self.records.incomplete.batches()
         assert self.records.pool.available_bytes == 2000
 
 

@@ -186,14 +186,15 @@ class TestOutcome:
         with pytest.raises(ValueError, match="record"):
             batch.result_of(1)
 
-    def test_waiters_are_called_once_in_their_order(self) -> None:
+    def test_waiters_are_returned_once_in_their_order(self) -> None:
         batch, called = batch_of((None, b"a", (), 5)), []
         batch.when_settled(lambda: called.append(1))
         batch.when_settled(lambda: called.append(2))
+        assert batch.take_waiters() == []
         batch.settle(BatchOutcome())
-        batch.settle(BatchOutcome())
-        batch.when_settled(lambda: called.append(3))
-        assert called == [1, 2, 3]
+        for waiter in batch.take_waiters() + batch.take_waiters():
+            waiter()
+        assert called == [1, 2]
 
 
 class TestSplit:
@@ -221,10 +222,12 @@ class TestSplit:
         for part in others[:-1]:
             part.settle(BatchOutcome(base_offset=200))
         assert not batch.is_settled
-        assert not called
+        assert others[0].take_waiters() == []
         others[-1].settle(BatchOutcome(error=OSError("refused")))
         assert batch.is_settled
-        assert called
+        for waiter in others[-1].take_waiters():
+            waiter()
+        assert called == [True]
         assert batch.result_of(0) == RecordResult(100, 0)
         assert batch.result_of(first.count) == RecordResult(200, first.count)
         with pytest.raises(OSError, match="refused"):
