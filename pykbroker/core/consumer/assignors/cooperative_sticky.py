@@ -1,0 +1,52 @@
+"""The cooperative-sticky assignor (KIP-429): sticky, but a partition that moves is unassigned for one rebalance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import pack, unpack_from
+
+from pykbroker.core.consumer.assignors.assignor import Assignments, RebalanceProtocol, ReplicaRacks
+from pykbroker.core.consumer.assignors.member import DEFAULT_GENERATION, MemberSubscription, Subscriptions
+from pykbroker.core.consumer.assignors.ownership import Claim
+from pykbroker.core.consumer.assignors.sticky_assignment import sticky_assignment
+from pykbroker.core.topic_partition import TopicPartition
+
+
+class CooperativeStickyAssignor:
+    """Kafka's CooperativeStickyAssignor. Its user data is the generation of the last assignment."""
+
+    name = "cooperative-sticky"
+    protocols = frozenset({RebalanceProtocol.COOPERATIVE, RebalanceProtocol.EAGER})
+
+    def __init__(self) -> None:
+        self._generation = DEFAULT_GENERATION
+
+    def user_data(self) -> bytes | None:
+        return pack(">i", self._generation)
+
+    def on_assignment(self, partitions: Iterable[TopicPartition], generation: int) -> None:
+        self._generation = generation
+
+    def assign(self, cluster: ReplicaRacks, subscriptions: Subscriptions) -> Assignments:
+        claims = {member: claim_of(subscription) for member, subscription in subscriptions.items()}
+        return without_transfers(sticky_assignment(cluster, subscriptions, claims), subscriptions)
+
+
+def claim_of(subscription: MemberSubscription) -> Claim:
+    """Return the owned partitions with the generation of the subscription, or of its user data before version 2."""
+    generation = subscription.generation
+    if generation < 0 and subscription.user_data is not None and len(subscription.user_data) >= 4:
+        (generation,) = unpack_from(">i", subscription.user_data)
+    return Claim(subscription.owned, generation)
+
+
+def without_transfers(assignments: Assignments, subscriptions: Subscriptions) -> Assignments:
+    """Return the assignments without the partitions that another member must revoke first."""
+    revoked = set[TopicPartition]()
+    for member, subscription in subscriptions.items():
+        revoked |= set(subscription.owned).difference(assignments[member])
+    found: Assignments = {}
+    for member, partitions in assignments.items():
+        owned = set(subscriptions[member].owned)
+        found[member] = [one for one in partitions if one in owned or one not in revoked]
+    return found
