@@ -52,11 +52,13 @@ def test_every_subscribed_partition_has_one_subscribed_owner(
 ) -> None:
     assignments = kind().assign(cluster, group)
     subscribed = frozenset[str]().union(*(one.topics for one in group.values()))
-    assert sorted(sum(assignments.values(), [])) == partitions_of(cluster, subscribed)
+    assert sorted(one for partitions in assignments.values() for one in partitions) == partitions_of(
+        cluster, subscribed
+    )
     assert assignments.keys() == group.keys()
     for member, partitions in assignments.items():
         assert {one.topic for one in partitions} <= group[member].topics
-    assert assignments == kind().assign(dict(reversed(cluster.items())), dict(reversed(group.items())))
+    assert assignments == kind().assign(dict(reversed([*cluster.items()])), dict(reversed([*group.items()])))
 
 
 @pytest.mark.parametrize("kind", [RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor])
