@@ -1,0 +1,1 @@
+"""Recorded assignments of Kafka's own assignors."""

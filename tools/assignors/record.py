@@ -54,6 +54,7 @@ def case(draw: random.Random) -> dict[str, Any]:
 
 
 def main() -> None:
+    """Write the cases with the assignments that Kafka returned."""
     draw = random.Random(SEED)
     cases = "\n".join(json.dumps(case(draw)) for _ in range(CASES))
     command = ["java", "-cp", f"{fetch()}/*", str(HERE / "AssignorCases.java")]

@@ -46,7 +46,7 @@ class Balancing:
         """Move partitions until no move to another candidate makes the assignment more even."""
         found = pools(candidates)
         # Every move lowers the sum of the squares of the members' loads, so this loop ends.
-        while any([self._balance_pool(members, set(partitions)) for members, partitions in found]):
+        while sum(self._balance_pool(members, set(partitions)) for members, partitions in found):
             pass
 
     def _balance_pool(self, members: Candidates, pool: set[TopicPartition]) -> bool:
