@@ -3,6 +3,7 @@
 1. The nodes share one state without replication: topics, leaders, coordinators. A test changes it, as elections would.
 2. A node may answer Metadata from an older state, lose its connections, stop, or give a scripted answer to a request.
 3. A node handles the requests of a connection one after the other, as Kafka does.
+4. Groups are decided by this broker's state machine of groups. A group may get another coordinator, which loads it.
 
-The package must not depend on the client that it tests, or on the broker of this process.
+The package must not depend on the client that it tests.
 """

@@ -8,6 +8,7 @@ from typing import Any
 
 import trio
 
+from pykbroker.sim.scripted.groups import ScriptedGroups
 from pykbroker.sim.scripted.node import NodeAnswer, ScriptedNode
 from pykbroker.sim.scripted.state import ScriptedState
 from pykbroker.world.net import Net
@@ -34,8 +35,10 @@ class ScriptedCluster:
     ) -> None:
         hosts = {node_id: f"node{node_id}" for node_id in range(1, node_count + 1)}
         self.state = ScriptedState(rng, {node_id: (host, PORT) for node_id, host in hosts.items()})
+        self.groups = ScriptedGroups(self.state, rng, nursery)
+        all_answers = {**self.groups.answers(), **(answers or {})}
         self.nodes = {
-            node_id: ScriptedNode(node_id, net_of(host), self.state, answers or {}, nursery)
+            node_id: ScriptedNode(node_id, net_of(host), self.state, all_answers, nursery)
             for node_id, host in hosts.items()
         }
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 import trio
+import trio.testing
 
 from pykbroker.client.cluster import ClusterBroker
 from pykbroker.client.errors import Disconnected
@@ -21,9 +23,13 @@ from pykbroker.sim.scripted.cluster import ScriptedCluster
 from pykbroker.sim.simulation import Simulation
 from tests.unit.client.loopback import LoopbackNet
 from wire.error_codes import ErrorCode
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.init_producer_id import InitProducerIdRequest
+from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -167,6 +173,7 @@ async def test_a_fetch_session_returns_only_changes_and_ends_with_its_node(autoj
     assert not (await rig.nodes.ask(1, again)).responses
     rig.cluster.nodes[1].stop()
     rig.cluster.nodes[1].start()
+    await trio.testing.wait_all_tasks_blocked(0.01)
     lost = rig.fetch_request(partition=False, session_id=opened.session_id, session_epoch=2, min_bytes=0)
     assert (await rig.nodes.ask(1, lost)).error_code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
 
@@ -196,6 +203,51 @@ async def test_a_recreated_topic_has_another_id_and_no_records(autojump_clock, r
     rig.state.recreate_topic("orders")
     assert (await rig.produce()).error_code == ErrorCode.UNKNOWN_TOPIC_ID
     assert rig.state.log(ORDERS).end_offset == 0
+
+
+async def test_a_group_outlives_the_move_of_its_coordinator(autojump_clock, rig: Rig) -> None:
+    async def commit(node_id: int, offset: int) -> int:
+        topic = OffsetCommitRequestTopic("orders", rig.topic_id, [OffsetCommitRequestPartition(0, offset)])
+        answer = await rig.nodes.ask(node_id, OffsetCommitRequest("g", -1, topics=[topic]))
+        return answer.topics[0].partitions[0].error_code
+
+    assert await commit(1, 5) == 0
+    assert await commit(2, 6) == ErrorCode.NOT_COORDINATOR
+    rig.cluster.groups.move("g", 2)
+    assert await commit(1, 7) == ErrorCode.NOT_COORDINATOR
+    asked = OffsetFetchRequestGroup("g", topics=None)
+    answer = await rig.nodes.ask(2, OffsetFetchRequest(groups=[asked]))
+    assert answer.groups[0].topics[0].partitions[0].committed_offset == 5
+
+
+async def test_a_member_that_waits_for_a_rebalance_learns_that_its_coordinator_moved(
+    autojump_clock, rig: Rig, nursery
+) -> None:
+    rig.cluster.groups.settings = msgspec.structs.replace(
+        rig.cluster.groups.settings, group_initial_rebalance_delay_ms=60_000
+    )
+    join = JoinGroupRequest(
+        "g", 10_000, 60_000, protocol_type="consumer", protocols=[JoinGroupRequestProtocol("range")]
+    )
+    first = await rig.nodes.ask(1, join)
+    assert first.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    join.member_id = first.member_id
+
+    async def move() -> None:
+        await trio.sleep(1)
+        rig.cluster.groups.move("g", 2)
+
+    nursery.start_soon(move)
+    assert (await rig.nodes.ask(1, join)).error_code == ErrorCode.NOT_COORDINATOR
+
+
+async def test_a_consumer_group_gets_its_partitions(autojump_clock, rig: Rig) -> None:
+    member = ConsumerGroupHeartbeatRequest(
+        "g", "member", 0, rebalance_timeout_ms=1000, subscribed_topic_names=["orders"], topic_partitions=[]
+    )
+    answer = await rig.nodes.ask(1, member)
+    assert answer.member_epoch > 0
+    assert [(each.topic_id, each.partitions) for each in answer.assignment.topic_partitions] == [(rig.topic_id, [0])]
 
 
 async def metadata_with_network_faults(simulation: Simulation) -> list[int]:
@@ -246,6 +298,6 @@ def test_metadata_survives_network_faults_in_a_simulation_that_is_reproducible(a
 async def test_a_node_that_stops_closes_its_connections(autojump_clock, rig: Rig) -> None:
     await rig.nodes.connection(1)
     rig.cluster.nodes[1].stop()
-    await trio.sleep(0.01)
+    await trio.testing.wait_all_tasks_blocked(0.01)
     with pytest.raises((Disconnected, OSError)):
         await rig.produce()
