@@ -9,6 +9,7 @@ from math import inf
 import msgspec
 import trio
 
+from pykbroker.client.admin import error_name
 from pykbroker.client.backoff import Backoff
 from pykbroker.client.cluster import Cluster, ClusterBroker, LeaderHint
 from pykbroker.client.errors import Disconnected, UnsupportedVersion
@@ -64,6 +65,8 @@ class ClusterMetadata:
         self._requested, self._updated = trio.Event(), trio.Event()
         self._attempts_began_at: float | None = None
         """The time of the first attempt since the last success, or None without one."""
+        self._reported_errors: dict[str, str] = {}
+        """The errors of topics that were logged last."""
         self._on_update: list[Callable[[Cluster, Cluster], None]] = []
         nodes.set_brokers(self.cluster.brokers)
         nodes.call_when_lost(self._node_lost)
@@ -239,12 +242,20 @@ class ClusterMetadata:
             self._schedule.request_full()
         if self._interest.new:  # topics that were added while the request was in flight
             self._schedule.new_topics_requested = True
+        self._report_errors(merged.cluster)
         for name in sorted(merged.recreated):
             logger.info("topic %s was recreated: its topic id has changed", name)
         self.version += 1
         self._replace(merged.cluster)
 
     # ---- internals
+
+    def _report_errors(self, cluster: Cluster) -> None:
+        """Log the errors of topics when they change, and not at each of the refreshes that they cause."""
+        errors = {name: error_name(topic.error) for name, topic in cluster.topics.items() if topic.error}
+        if errors and errors != self._reported_errors:
+            logger.warning("metadata: %s", ", ".join(f"topic {name}: {code}" for name, code in sorted(errors.items())))
+        self._reported_errors = errors
 
     def _request_new_topics(self) -> None:
         self._schedule.request_new_topics()

@@ -121,7 +121,8 @@ class Nodes:
     ) -> PendingResponse[R]:
         """Send a request on the open connection to a node, and return the pending response.
 
-        Raise Disconnected if no connection is open. `timeout_ms` is `request.timeout.ms` by default.
+        Raise Disconnected if no connection is open, and UnsupportedVersion if the broker lacks the API. `timeout_ms` is
+        `request.timeout.ms` by default.
         """
         limit_ms = self.settings.request_timeout_ms if timeout_ms is None else timeout_ms
         deadline = trio.current_time() + limit_ms / 1000

@@ -78,6 +78,14 @@ async def test_a_producer_lets_the_broker_create_topics_and_a_consumer_may_forbi
     assert not client.cluster.state.topics
 
 
+async def test_the_error_of_a_topic_is_logged_once(autojump_clock, client: Client, caplog) -> None:
+    metadata = await client.metadata(allow_auto_create=False)
+    metadata.use("orders")
+    await trio.sleep(60)
+    assert [record.getMessage() for record in caplog.records] == ["metadata: topic orders: UNKNOWN_TOPIC_OR_PARTITION"]
+    assert len(names(client)) > 10
+
+
 async def test_a_refresh_is_due_after_the_maximum_age(autojump_clock, client: Client) -> None:
     metadata = await client.metadata(age_ms_max=60_000)
     times = []
