@@ -11,6 +11,7 @@ import trio
 from pykbroker.sim.scripted.groups import ScriptedGroups
 from pykbroker.sim.scripted.node import NodeAnswer, ScriptedNode
 from pykbroker.sim.scripted.state import ScriptedState
+from pykbroker.sim.scripted.transactions import ScriptedTransactions
 from pykbroker.world.net import Net
 from wire.api import ApiKey
 from wire.declare import Response
@@ -36,7 +37,8 @@ class ScriptedCluster:
         hosts = {node_id: f"node{node_id}" for node_id in range(1, node_count + 1)}
         self.state = ScriptedState(rng, {node_id: (host, PORT) for node_id, host in hosts.items()})
         self.groups = ScriptedGroups(self.state, rng, nursery)
-        all_answers = {**self.groups.answers(), **(answers or {})}
+        self.transactions = ScriptedTransactions(self.state, self.groups, nursery)
+        all_answers = {**self.groups.answers(), **self.transactions.answers(), **(answers or {})}
         self.nodes = {
             node_id: ScriptedNode(node_id, net_of(host), self.state, all_answers, nursery)
             for node_id, host in hosts.items()

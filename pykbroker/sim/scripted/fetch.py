@@ -13,8 +13,8 @@ from pykbroker.sim.scripted.leadership import HINTED, log_of
 from wire.error_codes import ErrorCode
 from wire.header import RequestHeader
 from wire.messages.fetch import (
+    AbortedTransaction,
     EpochEndOffset,
-    FetchPartition,
     FetchRequest,
     FetchResponse,
     LeaderIdAndEpoch,
@@ -25,6 +25,7 @@ from wire.messages.fetch import (
 if TYPE_CHECKING:
     from pykbroker.sim.scripted.node import ScriptedNode
 
+READ_COMMITTED = 1
 BY_ID_VERSION_MIN = 13
 """The first version of Fetch that identifies topics by id."""
 
@@ -65,17 +66,18 @@ def _ends_wait(fetched: FetchedPartition) -> bool:
 
 def _read(node: ScriptedNode, wanted: SessionPartition, request: FetchRequest) -> PartitionData:
     partition = node.state.named(wanted.topic, wanted.topic_id, wanted.asked.partition)
-    return _fetch_partition(node, partition, wanted.topic_id, wanted.asked, request.rack_id)
+    return _fetch_partition(node, partition, wanted, request)
 
 
 def _fetch_partition(
-    node: ScriptedNode, partition: TopicPartition | None, topic_id: bytes, asked: FetchPartition, rack: str
+    node: ScriptedNode, partition: TopicPartition | None, wanted: SessionPartition, request: FetchRequest
 ) -> PartitionData:
     """Return the records of one partition, an error, or the preferred read replica of the client's rack (KIP-392)."""
+    asked, rack, committed = wanted.asked, request.rack_id, request.isolation_level == READ_COMMITTED
     try:
-        log = log_of(node, partition, topic_id, asked.current_leader_epoch, follower=bool(rack))
+        log = log_of(node, partition, wanted.topic_id, asked.current_leader_epoch, follower=bool(rack))
         leader, preferred = node.state.leader_and_epoch(partition)[0], node.state.preferred_replica(partition, rack)
-        place = (log.end_offset, log.end_offset, log.start_offset)
+        place = (log.end_offset, log.last_stable_offset, log.start_offset)
         if leader == node.node_id and preferred not in (-1, node.node_id):
             return PartitionData(asked.partition, 0, *place, preferred_read_replica=preferred)
         if asked.last_fetched_epoch >= 0:
@@ -85,8 +87,13 @@ def _fetch_partition(
                 return PartitionData(asked.partition, 0, *place, diverging_epoch=diverging)
         if not log.start_offset <= asked.fetch_offset <= log.end_offset:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        end_offset = log.last_stable_offset if committed else log.end_offset
+        found = log.read(asked.fetch_offset, end_offset, asked.partition_max_bytes)
+        aborted = [
+            AbortedTransaction(each.producer_id, each.first_offset) for each in log.aborted_since(asked.fetch_offset)
+        ]
         return PartitionData(
-            asked.partition, 0, *place, records=log.read(asked.fetch_offset, asked.partition_max_bytes)
+            asked.partition, 0, *place, aborted_transactions=aborted if committed else None, records=found
         )
     except ApiError as error:
         current = LeaderIdAndEpoch()

@@ -11,7 +11,6 @@ from pykbroker.core.fetch.session_cache import FetchSessionCache
 from pykbroker.sim.scripted.connection import ScriptedConnection
 from pykbroker.sim.scripted.fetch import answer_fetch
 from pykbroker.sim.scripted.offsets import answer_list_offsets, answer_offset_for_leader_epoch
-from pykbroker.sim.scripted.produce import answer_init_producer_id, answer_produce
 from pykbroker.sim.scripted.state import ScriptedState
 from pykbroker.world.net import Bound, Net, Peer, Pump, SocketOptions
 from wire.api import APIS, ApiKey
@@ -48,8 +47,6 @@ class ScriptedNode:
             ApiKey.API_VERSIONS: answer_api_versions,
             ApiKey.METADATA: answer_metadata,
             ApiKey.FIND_COORDINATOR: answer_find_coordinator,
-            ApiKey.INIT_PRODUCER_ID: answer_init_producer_id,
-            ApiKey.PRODUCE: answer_produce,
             ApiKey.FETCH: answer_fetch,
             ApiKey.LIST_OFFSETS: answer_list_offsets,
             ApiKey.OFFSET_FOR_LEADER_EPOCH: answer_offset_for_leader_epoch,

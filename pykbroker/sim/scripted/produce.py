@@ -1,14 +1,13 @@
-"""The answers of a scripted node to Produce and InitProducerId."""
+"""The answers of a scripted node to Produce."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.coordinator.admission import Admission
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.sim.scripted.leadership import HINTED, log_of
-from wire.header import RequestHeader
-from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from wire.messages.produce import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -23,12 +22,17 @@ if TYPE_CHECKING:
     from pykbroker.sim.scripted.node import ScriptedNode
 
 
-async def answer_produce(node: ScriptedNode, header: RequestHeader, request: ProduceRequest) -> ProduceResponse | None:
-    """Append the batches of a Produce request. With acks=0, return None."""
+def append_all(
+    node: ScriptedNode, request: ProduceRequest, admission: Admission | None = None
+) -> ProduceResponse | None:
+    """Append the batches of a Produce request. With acks=0, return None.
+
+    `admission` has the verifications of a transactional request.
+    """
     response = ProduceResponse()
     for topic in request.topic_data:
         answered = [
-            _produce(node, node.state.named(topic.name, topic.topic_id, each.index), topic.topic_id, each)
+            _produce(node, node.state.named(topic.name, topic.topic_id, each.index), topic.topic_id, each, admission)
             for each in topic.partition_data
         ]
         response.responses.append(TopicProduceResponse(topic.name, topic.topic_id, answered))
@@ -38,12 +42,21 @@ async def answer_produce(node: ScriptedNode, header: RequestHeader, request: Pro
 
 
 def _produce(
-    node: ScriptedNode, partition: TopicPartition | None, topic_id: bytes, data: PartitionProduceData
+    node: ScriptedNode,
+    partition: TopicPartition | None,
+    topic_id: bytes,
+    data: PartitionProduceData,
+    admission: Admission | None,
 ) -> PartitionProduceResponse:
     try:
         log = log_of(node, partition, topic_id)
         epoch = node.state.leader_epoch(partition)
-        base_offset = log.append(bytes(data.records or b""), epoch)
+        verification = None
+        if admission is not None and partition is not None:
+            if code := admission.refused.get(partition):
+                raise ApiError(code)
+            verification = admission.verifications.get(partition)
+        base_offset = log.append(bytes(data.records or b""), epoch, verification)
     except ApiError as error:
         leader = LeaderIdAndEpoch()
         if error.code in HINTED:
@@ -51,10 +64,3 @@ def _produce(
         message = error.message
         return PartitionProduceResponse(data.index, error.code, -1, error_message=message, current_leader=leader)
     return PartitionProduceResponse(data.index, 0, base_offset, log_start_offset=log.start_offset)
-
-
-async def answer_init_producer_id(
-    node: ScriptedNode, header: RequestHeader, request: InitProducerIdRequest
-) -> InitProducerIdResponse:
-    """Return a new producer id with epoch 0, for an idempotent producer without a transactional id."""
-    return InitProducerIdResponse(producer_id=node.state.new_producer_id())

@@ -57,7 +57,6 @@ class ScriptedState:
         self.changed = trio.Event()
         """An event that is set at the next change of a leader, a topic or a log."""
         self._logs: dict[tuple[bytes, int], ScriptedLog] = {}
-        self._producer_ids = 0
         self.features, self.features_epoch = {"transaction.version": 2}, 1
         """The finalized features with their levels, and their epoch."""
         self.auto_creates = True
@@ -115,11 +114,6 @@ class ScriptedState:
         """Wake the requests that wait for records."""
         changed, self.changed = self.changed, trio.Event()
         changed.set()
-
-    def new_producer_id(self) -> int:
-        """Return a producer id that no producer has."""
-        self._producer_ids += 1
-        return self._producer_ids
 
     def move_leader(self, partition: TopicPartition, leader: int) -> None:
         """Elect a leader, which begins a new leader epoch. The leader -1 leaves the partition without one."""

@@ -24,6 +24,7 @@ from pykbroker.sim.simulation import Simulation
 from tests.unit.client.loopback import LoopbackNet
 from wire.error_codes import ErrorCode
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from wire.messages.end_txn import EndTxnRequest
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from wire.messages.init_producer_id import InitProducerIdRequest
 from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -36,6 +37,11 @@ from wire.messages.offset_for_leader_epoch import (
     OffsetForLeaderTopic,
 )
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from wire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from wire.records.batch import batches
 from wire.records.builder import BatchBuilder
 from wire.records.record import records
@@ -58,10 +64,12 @@ class Rig:
         self.cluster, self.state, self.nodes = cluster, cluster.state, nodes
         self.topic_id = cluster.state.add_topic("orders").topic_id
 
-    async def produce(self, node_id: int = 1, *, acks: int = -1, **fields: Any) -> Any:
+    async def produce(
+        self, node_id: int = 1, *, acks: int = -1, transactional_id: str | None = None, **fields: Any
+    ) -> Any:
         """Produce a batch of one record, and return the answer of the partition."""
         data = PartitionProduceData(0, batch(**fields))
-        request = ProduceRequest(acks=acks, topic_data=[TopicProduceData("orders", self.topic_id, [data])])
+        request = ProduceRequest(transactional_id, acks, topic_data=[TopicProduceData("orders", self.topic_id, [data])])
         return (await self.nodes.ask(node_id, request)).responses[0].partition_responses[0]
 
     async def fetch(self, node_id: int = 1, offset: int = 0, **fields: Any) -> Any:
@@ -109,7 +117,7 @@ async def test_a_node_that_does_not_lead_a_partition_hints_at_the_leader(autojum
 
 async def test_a_repeated_sequence_is_a_duplicate_and_a_gap_is_out_of_order(autojump_clock, rig: Rig) -> None:
     producer_id = (await rig.nodes.ask(1, InitProducerIdRequest(transactional_id=None))).producer_id
-    place = {"producer_id": producer_id, "producer_epoch": 0}
+    place: dict[str, Any] = {"producer_id": producer_id, "producer_epoch": 0}
     assert (await rig.produce(base_sequence=0, **place)).base_offset == 0
     assert (await rig.produce(base_sequence=1, **place)).base_offset == 1
     assert (await rig.produce(base_sequence=0, **place)).base_offset == 0
@@ -248,6 +256,37 @@ async def test_a_consumer_group_gets_its_partitions(autojump_clock, rig: Rig) ->
     answer = await rig.nodes.ask(1, member)
     assert answer.member_epoch > 0
     assert [(each.topic_id, each.partitions) for each in answer.assignment.topic_partitions] == [(rig.topic_id, [0])]
+
+
+@pytest.mark.parametrize("commit", [True, False])
+async def test_a_transaction_outlives_the_move_of_its_coordinator(autojump_clock, rig: Rig, commit: bool) -> None:
+    init = InitProducerIdRequest("t", 60_000)
+    given = await rig.nodes.ask(1, init)
+    place = {"producer_id": given.producer_id, "producer_epoch": given.producer_epoch, "transactional": True}
+    assert (await rig.produce(base_sequence=0, transactional_id="t", **place)).error_code == 0
+    assert not (await rig.fetch(isolation_level=1)).records
+    topics = [TxnOffsetCommitRequestTopic("orders", [TxnOffsetCommitRequestPartition(0, 5)])]
+    offsets = TxnOffsetCommitRequest("t", "g", given.producer_id, given.producer_epoch, topics=topics)
+    assert (await rig.nodes.ask(1, offsets)).topics[0].partitions[0].error_code == 0
+
+    rig.cluster.transactions.move("t", 2)
+    end = EndTxnRequest("t", given.producer_id, given.producer_epoch, commit)
+    assert (await rig.nodes.ask(1, end)).error_code == ErrorCode.NOT_COORDINATOR
+    assert (await rig.nodes.ask(2, end)).error_code == 0
+    await trio.testing.wait_all_tasks_blocked(0.01)
+    found = await rig.fetch(isolation_level=1)
+    assert found.last_stable_offset == 2
+    assert [each.producer_id for each in found.aborted_transactions or []] == ([] if commit else [given.producer_id])
+    answer = await rig.nodes.ask(1, OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)]))
+    assert bool(answer.groups[0].topics) is commit
+
+
+async def test_a_producer_that_another_instance_replaced_is_fenced(autojump_clock, rig: Rig) -> None:
+    first, second = [await rig.nodes.ask(1, InitProducerIdRequest("t", 60_000)) for _ in range(2)]
+    assert second.producer_epoch > first.producer_epoch
+    place = {"producer_id": first.producer_id, "producer_epoch": first.producer_epoch, "transactional": True}
+    assert (await rig.produce(base_sequence=0, transactional_id="t", **place)).error_code
+    assert rig.state.log(ORDERS).end_offset == 0
 
 
 async def metadata_with_network_faults(simulation: Simulation) -> list[int]:
