@@ -26,7 +26,7 @@ class Front:
         self._shell, self._intake, self._wall_ms = shell, shell.intake, shell.world.wall_ms
         self._key_serializer, self._value_serializer = settings.key_serializer, settings.value_serializer
         self._interceptors = Interceptors(settings.interceptors)
-        self._sends_plain = not (self._interceptors or self._key_serializer or self._value_serializer)
+        self.sends_plain = not (self._interceptors or self._key_serializer or self._value_serializer)
         """Whether neither an interceptor nor a serializer sees records."""
 
     def try_send(
@@ -42,17 +42,18 @@ class Front:
 
         Raise TypeError for a key, value or header that is not bytes after serialization.
         """
-        if key is None and partition is None and type(value) is bytes and not headers and self._sends_plain:
+        if key is None and partition is None and type(value) is bytes and not headers and self.sends_plain:
             found = self._intake.topics.get(topic)
             if found is not None and (batch := found.batch) is not None:
                 index = batch.try_append(None, value, (), self._wall_ms() if timestamp is None else timestamp)
                 if index is not None:
                     return Delivery(batch, index)
-        return self._try_send_any(ProducerRecord(topic, value, key, partition, headers, timestamp))
+        record = ProducerRecord(topic, value, key, partition, headers, timestamp)
+        return self.try_send_serialized(record if self.sends_plain else self.serialized(record))
 
-    def _try_send_any(self, record: ProducerRecord) -> Delivery | Serialized:
-        """Append any record, as `try_send` does for records that have a value only."""
-        topic, value, key, partition, headers, timestamp = record if self._sends_plain else self._serialized(record)
+    def try_send_serialized(self, record: ProducerRecord) -> Delivery | Serialized:
+        """Append any record as `try_send` does, after interceptors and serializers."""
+        topic, value, key, partition, headers, timestamp = record
         row = (
             topic,
             partition,
@@ -65,8 +66,8 @@ class Front:
         appended = None if found is None else self._intake.try_append(found, *row[1:])
         return row if appended is None else self._delivery(*appended)
 
-    def _serialized(self, record: ProducerRecord) -> ProducerRecord:
-        """Return a record after interceptors and serializers."""
+    def serialized(self, record: ProducerRecord) -> ProducerRecord:
+        """Return a record after interceptors and serializers, whose code belongs to the user. This needs no lock."""
         if self._interceptors:
             record = self._interceptors.on_send(record)
         key, value = self._key_serializer, self._value_serializer

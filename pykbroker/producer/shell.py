@@ -20,7 +20,7 @@ from pykbroker.client.pending_response import PendingResponse
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.accumulator import RecordAccumulator
 from pykbroker.core.producer.batch import ProducerBatch
-from pykbroker.core.producer.buffer_pool import BufferPool
+from pykbroker.core.producer.buffer_pool import BufferPool, MemoryTicket
 from pykbroker.core.producer.errors import BufferExhausted, ProducerClosed
 from pykbroker.core.producer.intake import Intake
 from pykbroker.core.producer.produce_call import ProduceCall
@@ -95,14 +95,23 @@ class ProducerShell:
         Raise BufferExhausted after the deadline, and ProducerClosed if the producer is closed meanwhile.
         """
         arrived = trio.Event()
-        ticket = self.pool.stand_in_line(self.accumulator.memory_for(size), arrived.set)
-        self.wake()
+        ticket = self.stand_in_line(size, arrived.set)
         try:
             with trio.move_on_at(deadline):
                 await arrived.wait()
         except BaseException:
             self.pool.leave_line(ticket)
             raise
+        return self.granted(ticket)
+
+    def stand_in_line(self, size: int, on_served: Callable[[], None]) -> MemoryTicket:
+        """Return a place in the line for the memory of a batch with one record of `size` bytes, under the lock."""
+        ticket = self.pool.stand_in_line(self.accumulator.memory_for(size), on_served)
+        self.wake()
+        return ticket
+
+    def granted(self, ticket: MemoryTicket) -> int:
+        """Return the bytes of a ticket after the wait, under the lock. The errors are those of `wait_memory`."""
         if ticket.is_closed:
             raise ProducerClosed("the producer was closed while a record waited for memory")
         if not ticket.is_served:
