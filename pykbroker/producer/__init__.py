@@ -9,6 +9,7 @@
 The package must not depend on the broker of this process.
 """
 
+from pykbroker.producer.async_producer import AsyncProducer as AsyncProducer
 from pykbroker.producer.delivery import ColumnsDelivery as ColumnsDelivery
 from pykbroker.producer.delivery import ColumnsResult as ColumnsResult
 from pykbroker.producer.delivery import Delivery as Delivery

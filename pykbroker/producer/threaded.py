@@ -132,6 +132,10 @@ class ThreadedProducer:
         """Return the time of the monotonic clock in s after which a call must not wait any more."""
         return time.monotonic() + self.settings.max_block_ms / 1000
 
+    def left_s(self, deadline: float) -> float:
+        """Return the seconds until a deadline, at least 0."""
+        return max(0.0, deadline - time.monotonic())
+
     def wait_topic(self, name: str, partition: int | None, deadline: float) -> None:
         """Wait until a topic is known to have the partition."""
         if self.shell.topics.find(name, partition) is None:
@@ -149,7 +153,7 @@ class ThreadedProducer:
         with self.lock:
             ticket = self.shell.stand_in_line(size, served.set)
         try:
-            served.wait(max(0.0, deadline - time.monotonic()))
+            served.wait(self.left_s(deadline))
         except BaseException:
             with self.lock:
                 self.shell.pool.leave_line(ticket)
@@ -179,8 +183,7 @@ class ThreadedProducer:
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         with self.shell.flushing() as batches:
             return all(
-                self.wait_settled(batch, None if deadline is None else max(0.0, deadline - time.monotonic()))
-                for batch in batches
+                self.wait_settled(batch, None if deadline is None else self.left_s(deadline)) for batch in batches
             )
 
     def partitions_for(self, topic: str) -> list[int]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pykbroker.core.errors import ApiError
+
 
 class RecordTooLarge(ValueError):
     """The error of a record that can never be sent with the producer's settings."""
@@ -13,6 +15,10 @@ class ProducerClosed(RuntimeError):
 
 class UnknownPartition(ValueError):
     """The error of a record for a partition that its topic lacks."""
+
+
+class DeliveryExpired(ApiError):
+    """The error of a record that no broker acknowledged within `delivery.timeout.ms`. It may be written."""
 
 
 class BufferExhausted(TimeoutError):

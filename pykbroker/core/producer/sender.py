@@ -23,6 +23,8 @@ from pykbroker.core.backoff import Uniform, delay_ms
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.accumulator import LeaderOf, RecordAccumulator, Sequencer
 from pykbroker.core.producer.batch import BatchOutcome, ProducerBatch
+from pykbroker.core.producer.counters import ProducerCounters
+from pykbroker.core.producer.errors import DeliveryExpired
 from pykbroker.core.producer.produce_call import ProduceCall, TopicIdOf
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode, error_code
@@ -90,6 +92,7 @@ class Sender:
         sequencer: DeliverySequencer | None = None,
     ) -> None:
         self.accumulator, self.settings, self._uniform, self._sequencer = accumulator, settings, uniform, sequencer
+        self.counters = ProducerCounters()
         self._in_flight: dict[ProducerBatch, None] = {}
 
     @property
@@ -119,6 +122,7 @@ class Sender:
         return Sends(calls, min(due.next_check_ms, expiry_ms), due.leaderless, has_more, busy)
 
     def _call(self, node: int, batches: list[ProducerBatch], topic_id_of: TopicIdOf) -> ProduceCall:
+        self.counters.requests += 1
         self._in_flight.update(dict.fromkeys(batches))
         if self.settings.keeps_order_by_muting:
             self.accumulator.muted.update(batch.partition for batch in batches)
@@ -157,10 +161,12 @@ class Sender:
         elif code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
             self._succeed(batch, answer, code)
         elif code is ErrorCode.MESSAGE_TOO_LARGE and self._may_split(batch):
+            self.counters.batch_split += 1
             self.accumulator.split(batch)
         elif self._may_retry(batch, answer, code, now_ms):
             settings = self.settings
             delay = delay_ms(batch.attempts, settings.retry_backoff_ms, settings.retry_backoff_ms_max, self._uniform)
+            self.counters.record_retry += batch.count
             self.accumulator.requeue(batch, now_ms + delay)
         else:
             self._fail(batch, error_of(batch, answer), record_errors(answer))
@@ -168,6 +174,8 @@ class Sender:
     def _succeed(self, batch: ProducerBatch, answer: PartitionProduceResponse, code: ErrorCode) -> None:
         if self._sequencer is not None:
             self._sequencer.succeeded(batch, answer)
+        self.counters.record_send += batch.count
+        self.counters.bytes_sent += batch.encoded_bytes
         offset = -1 if code else answer.base_offset  # the offset of a duplicate is unknown
         self.accumulator.incomplete.settle(batch, BatchOutcome(offset, answer.log_append_time_ms))
 
@@ -191,6 +199,7 @@ class Sender:
     def _fail(self, batch: ProducerBatch, error: ApiError, record_errors: dict[int, Exception]) -> None:
         # After the last retry, the batch may have been written: no later batch may then get its sequence numbers.
         adjust = batch.attempts < self.settings.retries
+        self.counters.record_error += batch.count
         outcome = BatchOutcome(error=ApiError(ErrorCode.INVALID_RECORD, OTHER_RECORD) if record_errors else error)
         self.accumulator.incomplete.settle(batch, outcome._replace(record_errors=record_errors))
         if self._sequencer is not None:
@@ -211,7 +220,8 @@ class Sender:
             self.accumulator.incomplete.settle_in_flight(batch, BatchOutcome(error=self._expire_one(batch, now_ms)))
 
     def _expire_one(self, batch: ProducerBatch, now_ms: float) -> ApiError:
-        error = ApiError(
+        self.counters.record_error += batch.count
+        error = DeliveryExpired(
             ErrorCode.REQUEST_TIMED_OUT,
             f"{batch.count} records for {batch.partition} expired: {now_ms - batch.created_ms:.0f} ms have passed "
             "since their batch was opened, and no broker has acknowledged it (delivery.timeout.ms)",

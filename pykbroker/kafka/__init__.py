@@ -1,0 +1,10 @@
+"""The drop-in for kafka-python 3: replace `from kafka` by `from pykbroker.kafka`.
+
+1. Names, arguments, defaults and errors are those of kafka-python. Where kafka-python is installed, the errors here are
+   subclasses of its errors, so that existing `except` clauses catch them.
+2. Arguments for TLS, SASL and proxies other than their defaults are refused with a sentence.
+"""
+
+from pykbroker.kafka.producer import KafkaProducer as KafkaProducer
+from pykbroker.kafka.structs import OffsetAndMetadata as OffsetAndMetadata
+from pykbroker.kafka.structs import TopicPartition as TopicPartition

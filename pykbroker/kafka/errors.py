@@ -1,0 +1,138 @@
+"""The errors of kafka-python, under its names. They subclass those of kafka-python where it is installed.
+
+The class of a broker's error code is an attribute of this module too, such as `NotLeaderForPartitionError`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.producer.errors import (
+    BufferExhausted,
+    DeliveryExpired,
+    MetadataTimeout,
+    ProducerClosed,
+    RecordTooLarge,
+    UnknownPartition,
+)
+from wire.error_codes import ErrorCode
+
+THEIRS: ModuleType | None = import_module("kafka.errors") if find_spec("kafka") else None
+
+UNLIKE_KAFKA = {
+    ErrorCode.UNKNOWN_SERVER_ERROR: "UnknownError",
+    ErrorCode.CORRUPT_MESSAGE: "CorruptRecordError",
+    ErrorCode.INVALID_FETCH_SIZE: "InvalidFetchRequestError",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "NotLeaderForPartitionError",
+    ErrorCode.MESSAGE_TOO_LARGE: "MessageSizeTooLargeError",
+    ErrorCode.NETWORK_EXCEPTION: "NetworkExceptionError",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "InvalidTopicError",
+    ErrorCode.INVALID_REPLICA_ASSIGNMENT: "InvalidReplicationAssignmentError",
+    ErrorCode.INVALID_CONFIG: "InvalidConfigurationError",
+}
+"""The names of kafka-python that differ from Kafka's name of the error code."""
+
+
+def theirs(name: str) -> tuple[type[Exception], ...]:
+    """Return the class of kafka-python as a further base class, if it exists."""
+    found = getattr(THEIRS, name, None)
+    return () if found is None else (found,)
+
+
+class KafkaError(*(theirs("KafkaError") or (Exception,))):  # type: ignore[misc]
+    """The base class of all errors."""
+
+    retriable = False
+    invalid_metadata = False
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}: {Exception.__str__(self)}" if self.args else type(self).__name__
+
+
+class RetriableError(KafkaError, *theirs("RetriableError")):  # type: ignore[misc]
+    """The base class of errors after which the same call may succeed."""
+
+    retriable = True
+
+
+class InvalidMetadataError(RetriableError, *theirs("InvalidMetadataError")):  # type: ignore[misc]
+    """The base class of errors after which the metadata is refreshed."""
+
+    invalid_metadata = True
+
+
+class BrokerResponseError(KafkaError, *theirs("BrokerResponseError")):  # type: ignore[misc]
+    """The base class of errors that a broker has answered. `errno` is Kafka's error code."""
+
+    errno: int | None = None
+
+    def __str__(self) -> str:
+        return f"[Error {self.errno}] {super().__str__()}"
+
+
+class IllegalStateError(KafkaError, *theirs("IllegalStateError")):  # type: ignore[misc]
+    """The error of a call that the state of the client does not allow, for example after `close`."""
+
+
+class IllegalArgumentError(KafkaError, *theirs("IllegalArgumentError")):  # type: ignore[misc]
+    """The error of an argument that is not allowed."""
+
+
+class KafkaConfigurationError(KafkaError, *theirs("KafkaConfigurationError")):  # type: ignore[misc]
+    """The error of a configuration that is not allowed."""
+
+
+class KafkaTimeoutError(RetriableError, *theirs("KafkaTimeoutError")):  # type: ignore[misc]
+    """The error of a call or a record whose time is over."""
+
+
+def name_of(code: ErrorCode) -> str:
+    """Return the name that kafka-python has for an error code."""
+    if code in UNLIKE_KAFKA:
+        return UNLIKE_KAFKA[code]
+    name = "".join(part.capitalize() for part in code.name.split("_"))
+    return name if name.endswith("Error") else f"{name}Error"
+
+
+def _class_of(code: ErrorCode) -> type[BrokerResponseError]:
+    bases: list[Any] = [BrokerResponseError]
+    if code.invalid_metadata:
+        bases = [BrokerResponseError, InvalidMetadataError]
+    elif code.retriable:
+        bases = [BrokerResponseError, RetriableError]
+    doc = f"The broker answered {code.name}."
+    return type(name_of(code), (*bases, *theirs(name_of(code))), {"errno": int(code), "__doc__": doc})
+
+
+BY_CODE = {code: _class_of(code) for code in ErrorCode if code}
+BY_NAME = {found.__name__: found for found in BY_CODE.values()}
+
+
+def __getattr__(name: str) -> type[BrokerResponseError]:
+    if name in BY_NAME:
+        return BY_NAME[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def for_code(code: int) -> type[BrokerResponseError]:
+    """Return the class of an error code. A code that is unknown here has the class UnknownError."""
+    found = next((each for each in BY_CODE if each == code), ErrorCode.UNKNOWN_SERVER_ERROR)
+    return BY_CODE[found]
+
+
+def as_kafka(error: BaseException) -> BaseException:
+    """Return the error of kafka-python that stands for one of our own. Other errors are returned as they are."""
+    text = str(error)
+    if isinstance(error, BufferExhausted | MetadataTimeout | DeliveryExpired):
+        return KafkaTimeoutError(text)
+    if isinstance(error, ApiError):
+        return for_code(error.code)(text)
+    if isinstance(error, RecordTooLarge):
+        return BY_CODE[ErrorCode.MESSAGE_TOO_LARGE](text)
+    if isinstance(error, ProducerClosed):
+        return IllegalStateError(text)
+    return ValueError(text) if isinstance(error, UnknownPartition) else error

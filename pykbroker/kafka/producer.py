@@ -1,0 +1,199 @@
+"""KafkaProducer, with kafka-python's arguments, methods and errors."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import weakref
+from collections.abc import Callable, Collection, Mapping
+from threading import TIMEOUT_MAX
+from types import TracebackType
+from typing import Any, Self
+
+from pykbroker.client.cluster import Cluster
+from pykbroker.client.settings import InvalidSetting
+from pykbroker.core.producer.errors import RecordTooLarge, UnknownPartition
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.kafka.errors import IllegalStateError, KafkaConfigurationError, KafkaTimeoutError, as_kafka
+from pykbroker.kafka.future import FutureRecordMetadata
+from pykbroker.kafka.settings import PRODUCER_DEFAULTS, producer_configs, producer_settings_of
+from pykbroker.producer.delivery import Delivery
+from pykbroker.producer.settings import producer_settings
+from pykbroker.producer.threaded import ThreadedProducer
+
+client_numbers = itertools.count(1)
+
+
+class KafkaProducer:
+    """A producer that any number of threads may use, as kafka-python's.
+
+    One background thread sends, on trio. `send` appends in the caller's thread and returns a future. ValueError or
+    KafkaConfigurationError is raised for an argument that is unknown or not allowed.
+    """
+
+    DEFAULT_CONFIG: Mapping[str, Any] = PRODUCER_DEFAULTS
+
+    def __init__(self, **configs: Any) -> None:
+        self.config = producer_configs(configs)
+        if self.config["client_id"] is None:
+            self.config["client_id"] = f"pykbroker-producer-{next(client_numbers)}"
+        try:
+            settings = producer_settings(producer_settings_of(self.config, configs))
+        except InvalidSetting as error:
+            raise KafkaConfigurationError(str(error)) from error
+        self._serialize_key = serializer_of(self.config["key_serializer"])
+        self._serialize_value = serializer_of(self.config["value_serializer"])
+        self._producer = ThreadedProducer(str(self.config["client_id"]), settings)
+        self._finalizer = weakref.finalize(self, self._producer.close, 0)
+        atexit.register(self._finalizer)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        headers: list[tuple[str, bytes]] | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+    ) -> FutureRecordMetadata:
+        """Append a record and return its future. Wait up to `max_block_ms` for metadata and memory.
+
+        Raise KafkaTimeoutError after that time, TypeError or ValueError for a record that cannot be sent,
+        MessageSizeTooLargeError for one that is too large, and IllegalStateError after `close`.
+        """
+        if self._producer.is_closed:
+            raise IllegalStateError("KafkaProducer already closed!")
+        if value is None and key is None:
+            raise ValueError("Need at least one: key or value")
+        headers = [] if headers is None else headers
+        if headers:
+            check_headers(headers)
+        key_bytes, value_bytes = self._serialize_key(topic, headers, key), self._serialize_value(topic, headers, value)
+        producer = self._producer
+        sizes = (
+            -1 if key_bytes is None else len(key_bytes),
+            -1 if value_bytes is None else len(value_bytes),
+            sum(len(name.encode()) + len(content) for name, content in headers) if headers else -1,
+        )
+        try:
+            if partition is None and self.config["partitioner"] is not None:
+                partition = self._partition(topic, key, key_bytes, value, value_bytes)
+            sent = producer.try_send(topic, value_bytes, key_bytes, partition, headers, timestamp_ms)
+            delivery = sent if isinstance(sent, Delivery) else producer.append_waiting(sent)
+        except (TypeError, ValueError, RecordTooLarge, UnknownPartition) as error:
+            raise as_kafka(error) from error
+        except Exception as error:
+            failure = as_kafka(error)
+            if isinstance(failure, KafkaTimeoutError | IllegalStateError) or failure is error:
+                raise failure from error
+            return FutureRecordMetadata(producer, None, sizes, failure)
+        return FutureRecordMetadata(producer, delivery, sizes)
+
+    def _partition(self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None) -> int:
+        """Return the partition that the user's partitioner selects."""
+        producer = self._producer
+        producer.wait_topic(topic, None, producer.deadline())
+        chosen = self.config["partitioner"].partition(
+            topic, key, key_bytes, value, value_bytes, PartitionerView(producer.shell.metadata.cluster)
+        )
+        if chosen is None:
+            raise ValueError(f"Partitioner did not assign a partition for topic {topic}!")
+        return int(chosen)
+
+    def flush(self, timeout: float | None = None) -> None:
+        """Send all records at once, and wait for their outcomes. Raise KafkaTimeoutError after `timeout` seconds."""
+        if not self._producer.is_closed and not self._producer.flush(timeout):
+            raise KafkaTimeoutError(f"Failed to flush buffered records within {timeout} secs")
+
+    def close(self, timeout: float | None = None) -> None:
+        """Send all records and close the producer. Records that remain after `timeout` seconds fail."""
+        if timeout is not None and not 0 <= timeout <= TIMEOUT_MAX:
+            raise ValueError(f"Invalid timeout: {timeout}")
+        self._finalizer.detach()
+        self._producer.close(timeout)
+        for name in ("key_serializer", "value_serializer"):
+            close = getattr(self.config[name], "close", None)
+            if close is not None:
+                close()
+
+    def partitions_for(self, topic: str) -> set[int]:
+        """Return the partitions of a topic. Raise KafkaTimeoutError if they are unknown after `max_block_ms`."""
+        try:
+            return set(self._producer.partitions_for(topic))
+        except Exception as error:
+            raise as_kafka(error) from error
+
+    def bootstrap_connected(self) -> bool:
+        """Whether a broker has described the cluster."""
+        return not self._producer.shell.metadata.cluster.is_bootstrap
+
+    def metrics(self, raw: bool = False) -> dict[str, dict[str, float]]:
+        """Return totals and gauges under Kafka's names, in the group `producer-metrics`."""
+        shell = self._producer.shell
+        counters = shell.sender.counters
+        return {
+            "producer-metrics": {
+                "record-send-total": counters.record_send,
+                "record-error-total": counters.record_error,
+                "record-retry-total": counters.record_retry,
+                "batch-split-total": counters.batch_split,
+                "request-total": counters.requests,
+                "outgoing-byte-total": counters.bytes_sent,
+                "buffer-total-bytes": shell.pool.bytes_max,
+                "buffer-available-bytes": shell.pool.available_bytes,
+                "waiting-threads": shell.pool.waiting,
+            }
+        }
+
+
+class PartitionerView:
+    """The part of kafka-python's cluster metadata that partitioners use."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    def topics(self) -> Collection[str]:
+        """Return the names of the known topics."""
+        return self._cluster.topics.keys()
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Return the partitions of a topic, or None if it is unknown."""
+        found = self._cluster.topics.get(topic)
+        return None if found is None else {each.index for each in found.partitions}
+
+    def available_partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Return the partitions of a topic that have a leader, or None if the topic is unknown."""
+        found = self._cluster.topics.get(topic)
+        return None if found is None else {each.index for each in found.partitions if each.leader is not None}
+
+    def leader_for_partition(self, partition: TopicPartition) -> int | None:
+        """Return the node id of a partition's leader."""
+        return self._cluster.leader(partition)
+
+
+def serializer_of(serializer: Any) -> Callable[[str, Any, Any], Any]:
+    """Return a function of topic, headers and content. A plain callable gets the content, as in kafka-python."""
+    if serializer is None:
+        return lambda _topic, _headers, content: content
+    if hasattr(serializer, "serialize"):
+        return serializer.serialize  # type: ignore[no-any-return]
+    return lambda _topic, _headers, content: serializer(content)
+
+
+def check_headers(headers: Any) -> None:
+    """Raise TypeError unless the headers are a list of pairs of text and bytes."""
+    if not isinstance(headers, list):
+        raise TypeError("headers must be list-type")
+    if not all(
+        isinstance(each, tuple) and len(each) == 2 and isinstance(each[0], str) and isinstance(each[1], bytes)
+        for each in headers
+    ):
+        raise TypeError("All headers items must be (str, bytes) tuples")

@@ -1,0 +1,29 @@
+"""The named tuples of kafka-python."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pykbroker.core.topic_partition import TopicPartition as TopicPartition
+
+
+class OffsetAndMetadata(NamedTuple):
+    """A committed offset. `leader_epoch` is -1 if it is unknown."""
+
+    offset: int | None = None
+    metadata: str = ""
+    leader_epoch: int = -1
+
+
+class RecordMetadata(NamedTuple):
+    """The place of a record that was acknowledged. Sizes are in bytes, or -1 for a part that the record lacks."""
+
+    topic: str
+    partition: int
+    topic_partition: TopicPartition
+    offset: int
+    timestamp: int
+    checksum: None
+    serialized_key_size: int
+    serialized_value_size: int
+    serialized_header_size: int

@@ -1,0 +1,206 @@
+"""The producer for asyncio, with the names of aiokafka."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Generator, Iterable, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from pykbroker.core.producer.batch import ProducerBatch, record_bytes_max
+from pykbroker.producer.delivery import ColumnsDelivery, ColumnsResult, Delivery, RecordMetadata
+from pykbroker.producer.front import Serialized
+from pykbroker.producer.settings import producer_settings
+from pykbroker.producer.threaded import ThreadedProducer
+from pykbroker.world.client_world import ClientWorld
+from wire.records.record import Headers
+
+AIOKAFKA_NAMES = {"max_batch_size": "batch_size"}
+client_numbers = itertools.count(1)
+
+
+class AsyncDelivery:
+    """A record that was handed to the producer. Awaiting it returns its RecordMetadata, or raises its error."""
+
+    __slots__ = ("_delivery", "_producer")
+
+    def __init__(self, producer: ThreadedProducer, delivery: Delivery) -> None:
+        self._producer, self._delivery = producer, delivery
+
+    def done(self) -> bool:
+        """Whether the record is written or has failed."""
+        return self._delivery.is_done
+
+    def result(self) -> RecordMetadata:
+        """Return the place where the record was written, once `done` is true. Raise its error otherwise."""
+        return self._delivery.result()
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        yield from wait_settled(self._producer, self._delivery.batch).__await__()
+        return self._delivery.result()
+
+
+class AsyncColumnsDelivery:
+    """All rows of columns. Awaiting it returns a ColumnsResult, or raises RowsFailed."""
+
+    def __init__(self, producer: ThreadedProducer, delivery: ColumnsDelivery) -> None:
+        self._producer, self._delivery = producer, delivery
+
+    def __await__(self) -> Generator[Any, None, ColumnsResult]:
+        for batch, _, _ in self._delivery.parts:
+            yield from wait_settled(self._producer, batch).__await__()
+        return self._delivery.result()
+
+
+class AsyncProducer:
+    """A producer for asyncio. The settings have Kafka's names; aiokafka's `max_batch_size` is `batch_size`.
+
+    A background thread sends, on trio. Records are appended in the thread of the event loop. Use it with `async with`,
+    or call `start` first and `stop` at the end.
+    """
+
+    def __init__(self, *, world: ClientWorld | None = None, **settings: Any) -> None:
+        named = {AIOKAFKA_NAMES.get(name, name): value for name, value in settings.items()}
+        named.setdefault("client_id", f"pykbroker-producer-{next(client_numbers)}")
+        self._settings, self._world = producer_settings(named), world
+        self._started: ThreadedProducer | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Start the background thread. A second call does nothing."""
+        if self._started is None:
+            self._started = ThreadedProducer(self._settings.client_id, self._settings, self._world)
+
+    async def stop(self, timeout: float | None = None) -> None:
+        """Send all records and close the producer. Records that remain after `timeout` seconds fail."""
+        producer = self._running
+        await asyncio.to_thread(producer.close, timeout)
+
+    @property
+    def _running(self) -> ThreadedProducer:
+        if self._started is None:
+            raise RuntimeError("the producer is not started: use `async with`, or await start() first")
+        return self._started
+
+    # ---- records
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Iterable[tuple[str, bytes | None]] | None = None,
+    ) -> AsyncDelivery:
+        """Append a record and return its delivery, which may be awaited or dropped. Errors are those of `Producer`.
+
+        Wait up to `max_block_ms` for metadata and memory. The event loop gets a turn when a batch is opened.
+        """
+        producer = self._running
+        sent = producer.try_send(topic, value, key, partition, headers or (), timestamp_ms)
+        if not isinstance(sent, Delivery):
+            sent = await self._append_waiting(producer, sent)
+        elif not sent.index:
+            await asyncio.sleep(0)
+        return AsyncDelivery(producer, sent)
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: Any = None,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Iterable[tuple[str, bytes | None]] | None = None,
+    ) -> RecordMetadata:
+        """Send a record and wait until it is written. Raise its error."""
+        return await (await self.send(topic, value, key, partition, timestamp_ms, headers))
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Sequence[bytes | None],
+        keys: Sequence[bytes | None] | None = None,
+        headers: Sequence[Headers] | None = None,
+        timestamps: Sequence[int] | None = None,
+        partition: int | None = None,
+    ) -> AsyncColumnsDelivery:
+        """Append records from columns, as `Producer.send_many` does, in a thread that may wait for memory."""
+        producer = self._running
+        delivery = await asyncio.to_thread(producer.send_many, topic, values, keys, headers, timestamps, partition)
+        return AsyncColumnsDelivery(producer, delivery)
+
+    async def _append_waiting(self, producer: ThreadedProducer, row: Serialized) -> Delivery:
+        """Append a record once metadata and memory are there, without blocking the event loop."""
+        deadline = producer.deadline()
+        if producer.shell.topics.find(row[0], row[1]) is None:
+            await asyncio.to_thread(producer.wait_topic, row[0], row[1], deadline)
+        delivery = producer.try_append(row)
+        while delivery is None:
+            granted = await self._wait_memory(producer, record_bytes_max(row[2], row[3], row[4]), deadline)
+            delivery = producer.try_append(row, granted)
+        return delivery
+
+    async def _wait_memory(self, producer: ThreadedProducer, size: int, deadline: float) -> int:
+        served = ThreadsafeEvent()
+        with producer.lock:
+            ticket = producer.shell.stand_in_line(size, served.set)
+        try:
+            await served.wait(producer.left_s(deadline))
+        except BaseException:
+            with producer.lock:
+                producer.shell.pool.leave_line(ticket)
+            raise
+        with producer.lock:
+            return producer.shell.granted(ticket)
+
+    # ---- all records
+
+    async def flush(self) -> None:
+        """Send all records at once, and wait until the outcome of each is known."""
+        producer = self._running
+        with producer.shell.flushing() as batches:
+            for batch in batches:
+                await wait_settled(producer, batch)
+
+    async def partitions_for(self, topic: str) -> set[int]:
+        """Return the partitions of a topic. Raise MetadataTimeout if they are unknown after `max_block_ms`."""
+        return set(await asyncio.to_thread(self._running.partitions_for, topic))
+
+
+class ThreadsafeEvent:
+    """An asyncio event that any thread may set."""
+
+    def __init__(self) -> None:
+        self._loop, self._event = asyncio.get_running_loop(), asyncio.Event()
+
+    def set(self) -> None:
+        """Set the event soon. Do nothing if the event loop is closed."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._event.set)
+
+    async def wait(self, timeout_s: float | None = None) -> None:
+        """Wait until the event is set, or for the time-out."""
+        try:
+            await asyncio.wait_for(self._event.wait(), timeout_s)
+        except TimeoutError:
+            return
+
+
+async def wait_settled(producer: ThreadedProducer, batch: ProducerBatch) -> None:
+    """Wait until the outcome of a batch is known."""
+    if batch.is_settled:
+        return
+    settled = ThreadsafeEvent()
+    if producer.call_when_settled(batch, settled.set):
+        await settled.wait()
