@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Self
 
 from pykbroker.kafka.errors import KafkaTimeoutError, as_kafka
-from pykbroker.kafka.structs import RecordMetadata
+from pykbroker.kafka.structs import KafkaRecordMetadata
 from pykbroker.producer.delivery import Delivery
 from pykbroker.producer.threaded import ThreadedProducer
 
@@ -35,7 +35,7 @@ class FutureRecordMetadata:
         return self._delivery is None or self._delivery.is_done
 
     @property
-    def value(self) -> RecordMetadata | None:
+    def value(self) -> KafkaRecordMetadata | None:
         """Return the metadata of a record that is written, otherwise None."""
         return self._outcome()[0] if self.is_done else None
 
@@ -56,7 +56,7 @@ class FutureRecordMetadata:
         """Whether the record has failed with an error after which another `send` may succeed."""
         return bool(getattr(self.exception, "retriable", False))
 
-    def get(self, timeout: float | None = None) -> RecordMetadata:
+    def get(self, timeout: float | None = None) -> KafkaRecordMetadata:
         """Wait for the outcome, at most `timeout` seconds. Raise the record's error, or KafkaTimeoutError."""
         delivery = self._delivery
         if delivery is not None and not self._producer.wait_settled(delivery.batch, timeout):
@@ -95,7 +95,7 @@ class FutureRecordMetadata:
         except Exception:
             log.exception("Error processing %s", "errback" if on_error else "callback")
 
-    def _outcome(self) -> tuple[RecordMetadata | None, BaseException | None]:
+    def _outcome(self) -> tuple[KafkaRecordMetadata | None, BaseException | None]:
         if self._delivery is None:
             return None, self._error
         partition = self._delivery.batch.partition
@@ -103,4 +103,4 @@ class FutureRecordMetadata:
             _, _, offset, timestamp = self._delivery.result()
         except Exception as error:  # noqa: BLE001 - the caller gets the record's error
             return None, as_kafka(error)
-        return RecordMetadata(*partition, partition, offset, timestamp, None, *self._sizes), None
+        return KafkaRecordMetadata(*partition, partition, offset, timestamp, None, *self._sizes), None

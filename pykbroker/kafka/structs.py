@@ -15,7 +15,7 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch: int = -1
 
 
-class RecordMetadata(NamedTuple):
+class KafkaRecordMetadata(NamedTuple):
     """The place of a record that was acknowledged. Sizes are in bytes, or -1 for a part that the record lacks."""
 
     topic: str

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.group_scenarios import SOON
+from tests.interop.kafka_cluster import KafkaCluster
 from tools import kafka_jars
 from tools.broker_process import PYKBROKER, BrokerProcess
 
@@ -69,6 +70,14 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
     """
     other = os.environ.get("PYKBROKER_TEST_BOOTSTRAP")
     return other or request.getfixturevalue("shared_broker").address
+
+
+@pytest.fixture(scope="session")
+def kafka_nodes(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
+    """Yield three nodes of Apache Kafka, for all tests of our own client."""
+    cluster = KafkaCluster(tmp_path_factory.mktemp("kafka"), kafka_jars)
+    yield cluster
+    cluster.stop()
 
 
 @cache

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 import trio
@@ -66,18 +65,10 @@ async def running(bootstrap: tuple[tuple[str, int], ...]) -> AsyncIterator[Clien
         nursery.cancel_scope.cancel()
 
 
-@pytest.fixture(scope="module")
-def kafka(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
-    """Return three nodes of Apache Kafka."""
-    cluster = KafkaCluster(tmp_path_factory.mktemp("kafka"), kafka_jars)
-    yield cluster
-    cluster.stop()
-
-
 @pytest.fixture(params=["pykbroker", "kafka"])
 def addresses(request: pytest.FixtureRequest) -> tuple[tuple[str, int], ...]:
     if request.param == "kafka":
-        return request.getfixturevalue("kafka").bootstrap
+        return request.getfixturevalue("kafka_nodes").bootstrap
     host, _, port = request.getfixturevalue("shared_broker").address.rpartition(":")
     return ((host, int(port)),)
 
@@ -138,9 +129,9 @@ async def test_coordinators_of_groups_and_transactions_are_found(addresses: tupl
         assert transaction in client.metadata.cluster.brokers
 
 
-async def test_leaders_and_coordinators_move_when_a_node_of_kafka_is_killed(kafka: KafkaCluster) -> None:
+async def test_leaders_and_coordinators_move_when_a_node_of_kafka_is_killed(kafka_nodes: KafkaCluster) -> None:
     topic = unique("moving")
-    async with running(kafka.bootstrap) as client:
+    async with running(kafka_nodes.bootstrap) as client:
         await (await client.admin()).create_topic(topic, 3, 3, {})
         leaders = await client.leaders(topic, 3)
         with trio.fail_after(RECOVERY_S_MAX):
@@ -148,7 +139,7 @@ async def test_leaders_and_coordinators_move_when_a_node_of_kafka_is_killed(kafk
         await client.nodes.connection(coordinator)
         assert coordinator in leaders
         epochs = [client.metadata.cluster.epoch(TopicPartition(topic, index)) for index in range(3)]
-        kafka.kill(coordinator)
+        kafka_nodes.kill(coordinator)
         moved = await client.leaders(topic, 3, without=coordinator)
         for index, (old, new) in enumerate(zip(leaders, moved, strict=True)):
             newer = client.metadata.cluster.epoch(TopicPartition(topic, index)) > epochs[index]
@@ -158,5 +149,5 @@ async def test_leaders_and_coordinators_move_when_a_node_of_kafka_is_killed(kafk
                 client.coordinators.forget(CoordinatorType.GROUP, "moving")
                 await client.metadata.wait_newer(client.metadata.request_update())
         assert found != coordinator
-    kafka.start(coordinator)
-    kafka.wait_serving(coordinator)
+    kafka_nodes.start(coordinator)
+    kafka_nodes.wait_serving(coordinator)
