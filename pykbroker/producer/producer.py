@@ -72,7 +72,7 @@ class Producer:
         """Append a record and return its delivery, which may be awaited for the record's metadata, or dropped.
 
         `timestamp` is in ms since 1970, by default the time of the call. Wait up to `max_block_ms` for the topic's
-        metadata and for memory. The call is a checkpoint when a batch is opened, not for each record.
+        metadata and for memory. The call is a checkpoint when it opens a batch while others wait for their answer.
 
         Raise TypeError for a key or value that is not bytes after serialization. Raise RecordTooLarge for a record that
         can never be sent, MetadataTimeout or BufferExhausted after `max_block_ms`, and ProducerClosed.
@@ -154,12 +154,14 @@ class Producer:
 
     async def _append_waiting(self, row: Serialized) -> Delivery:
         """Append a record to a new batch, once metadata and memory are there."""
+        delivery = self._front.append(row)
+        if delivery is not None:
+            if len(self._shell.accumulator.incomplete) > 1:
+                await trio.lowlevel.checkpoint()
+            return delivery
         deadline = self._deadline()
         await self._shell.topics.wait(row[0], row[1], deadline)
         delivery = self._front.append(row)
-        if delivery is not None:
-            await trio.lowlevel.checkpoint()
-            return delivery
         while delivery is None:
             granted = await self._shell.wait_memory(record_bytes_max(row[2], row[3], row[4]), deadline)
             delivery = self._front.append(row, granted)

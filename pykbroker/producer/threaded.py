@@ -21,6 +21,7 @@ from pykbroker.producer.shell import ProducerShell
 from pykbroker.world.background import BackgroundLoop
 from pykbroker.world.client_world import ClientWorld
 from pykbroker.world.system import system_client_world
+from pykbroker.world.yielding_lock import YieldingLock
 from wire.records.record import Headers
 
 
@@ -31,7 +32,7 @@ class ThreadedProducer:
     """
 
     def __init__(self, name: str, settings: ProducerSettings, world: ClientWorld | None = None) -> None:
-        self.settings, self.lock = settings, threading.RLock()
+        self.settings, self.lock = settings, YieldingLock()
         self.shell = ProducerShell(settings, world or system_client_world(), self.lock, self._hop)
         self.front = Front(self.shell)
         self.loop = BackgroundLoop(name, self.shell.run)
@@ -56,8 +57,11 @@ class ThreadedProducer:
         self.loop.check()
         front = self.front
         if front.sends_plain:
-            with self.lock:
+            self.lock.acquire()
+            try:
                 sent = front.try_send(topic, value, key, partition, headers, timestamp)
+            finally:
+                self.lock.release()
         else:
             record = front.serialized(ProducerRecord(topic, value, key, partition, headers, timestamp))
             with self.lock:

@@ -1,0 +1,294 @@
+"""Our producer beside kafka-python, aiokafka and confluent-kafka, against one broker: rate and CPU time of the client.
+
+    .venv/bin/python -m tools.bench.producers [--runs 5] [--server HOST:PORT] [--only NAME,...]
+
+Every client sends 100-byte records with acks=all and linger 5 ms to a topic of one partition, in a process of its own.
+The clients are measured in turn, and the table has the median of all runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import aiokafka
+import confluent_kafka
+import kafka
+import trio
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from pykbroker.kafka import KafkaProducer
+from pykbroker.producer import AsyncProducer, Producer
+from tools.broker_process import BrokerProcess
+
+VALUE = bytes(100)
+UNLIKE = [bytes(60 + number * 7919 % 81) for number in range(1000)]
+KEYS = [b"key-%04d" % number for number in range(1000)]
+LARGE_BATCH = {"batch_size": 1_000_000, "max_request_size": 2_000_000}
+"""The batch size that librdkafka has by default."""
+AWAITED = 2000
+
+Measured = dict[str, float]
+
+
+def timed(count: int, work: Callable[[], Any]) -> Measured:
+    """Return the rate in 1,000 records per second, and the CPU seconds of this process for a million records."""
+    begun, cpu = time.perf_counter(), time.process_time()
+    work()
+    seconds, used = time.perf_counter() - begun, time.process_time() - cpu
+    return {"rate": count / seconds / 1000, "cpu": used / count * 1e6}
+
+
+async def timed_async(count: int, work: Callable[[], Awaitable[Any]]) -> Measured:
+    """Return what `timed` returns, for an async function."""
+    begun, cpu = time.perf_counter(), time.process_time()
+    await work()
+    seconds, used = time.perf_counter() - begun, time.process_time() - cpu
+    return {"rate": count / seconds / 1000, "cpu": used / count * 1e6}
+
+
+def kafka_python(server: str, topic: str, threads: int = 1, make: Any = None, count: int = 50_000) -> Measured:
+    """Send from threads through kafka-python's interface."""
+    producer = (make or kafka.KafkaProducer)(bootstrap_servers=server, linger_ms=5)
+    producer.send(topic, VALUE).get(30)
+
+    def send() -> None:
+        for _ in range(count // threads):
+            producer.send(topic, VALUE)
+
+    def run() -> None:
+        workers = [threading.Thread(target=send) for _ in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        producer.flush()
+
+    found = timed(count, run)
+    producer.close()
+    return found
+
+
+def ours_in_threads(server: str, topic: str, threads: int = 1) -> Measured:
+    """Send from threads through our drop-in."""
+    return kafka_python(server, topic, threads, KafkaProducer, 200_000)
+
+
+def with_aiokafka(server: str, topic: str, make: Any = aiokafka.AIOKafkaProducer, count: int = 100_000) -> Measured:
+    """Send on asyncio through aiokafka's interface."""
+
+    async def main() -> Measured:
+        producer = make(bootstrap_servers=server, acks="all", linger_ms=5, **extra)
+        await producer.start()
+        await producer.send_and_wait(topic, VALUE)
+
+        async def run() -> None:
+            for _ in range(count):
+                await producer.send(topic, VALUE)
+            await producer.flush()
+
+        found = await timed_async(count, run)
+        await producer.stop()
+        return found
+
+    extra: dict[str, Any] = {} if make is AsyncProducer else {"enable_idempotence": True}
+    return asyncio.run(main())
+
+
+def aiokafka_lz4(server: str, topic: str) -> Measured:
+    """Send on asyncio through aiokafka, with lz4."""
+    return with_aiokafka(
+        server, topic, lambda **settings: aiokafka.AIOKafkaProducer(compression_type="lz4", **settings)
+    )
+
+
+def aiokafka_awaited(server: str, topic: str) -> Measured:
+    """Send one record at a time through aiokafka, each after the answer to the one before."""
+
+    async def main() -> Measured:
+        producer = aiokafka.AIOKafkaProducer(bootstrap_servers=server, acks="all")
+        await producer.start()
+        latencies = []
+        for _ in range(AWAITED):
+            begun = time.perf_counter()
+            await producer.send_and_wait(topic, VALUE)
+            latencies.append(time.perf_counter() - begun)
+        await producer.stop()
+        return percentiles(latencies)
+
+    return asyncio.run(main())
+
+
+def percentiles(latencies: list[float]) -> Measured:
+    """Return the median and the 99th percentile in ms, after a tenth of warming up."""
+    kept = sorted(latencies[len(latencies) // 10 :])
+    return {"p50": kept[len(kept) // 2] * 1000, "p99": kept[len(kept) * 99 // 100] * 1000}
+
+
+def confluent(server: str, topic: str, count: int = 1_000_000, values: list[bytes] | None = None) -> Measured:
+    """Send through librdkafka, with a call for each record."""
+    producer = confluent_kafka.Producer(
+        {
+            "bootstrap.servers": server,
+            "acks": "all",
+            "enable.idempotence": True,
+            "linger.ms": 5,
+            "queue.buffering.max.messages": 1_000_000,
+        }
+    )
+    values = values or [VALUE]
+
+    def run() -> None:
+        for number in range(count):
+            while True:
+                try:
+                    producer.produce(topic, values[number % len(values)])
+                    break
+                except BufferError:
+                    producer.poll(0.05)
+            if not number % 1000:
+                producer.poll(0)
+        producer.flush()
+
+    return timed(count, run)
+
+
+def on_trio(work: Callable[[Producer, str], Awaitable[Measured]], **settings: Any) -> Callable[[str, str], Measured]:
+    """Return a measurement of our producer on trio."""
+
+    def measure(server: str, topic: str) -> Measured:
+        async def main() -> Measured:
+            async with Producer(bootstrap_servers=server, **settings) as producer:
+                await (await producer.send(topic, VALUE))
+                return await work(producer, topic)
+
+        return trio.run(main)
+
+    return measure
+
+
+async def send(producer: Producer, topic: str, count: int = 300_000) -> Measured:
+    """Send records one by one."""
+
+    async def run() -> None:
+        for _ in range(count):
+            await producer.send(topic, VALUE)
+        await producer.flush()
+
+    return await timed_async(count, run)
+
+
+async def send_awaited(producer: Producer, topic: str) -> Measured:
+    """Send one record at a time, each after the answer to the one before."""
+    latencies = []
+    for _ in range(AWAITED):
+        begun = time.perf_counter()
+        await (await producer.send(topic, VALUE))
+        latencies.append(time.perf_counter() - begun)
+    return percentiles(latencies)
+
+
+def send_columns(
+    values: list[bytes], keys: list[bytes] | None = None
+) -> Callable[[Producer, str], Awaitable[Measured]]:
+    """Return a measurement of columns of a million rows."""
+
+    async def measure(producer: Producer, topic: str) -> Measured:
+        rows = values * (1_000_000 // len(values))
+        key_rows = None if keys is None else keys * (len(rows) // len(keys))
+
+        async def run() -> None:
+            await (await producer.send_many(topic, rows, key_rows))
+
+        return await timed_async(len(rows), run)
+
+    return measure
+
+
+CLIENTS: dict[str, Callable[[str, str], Measured]] = {
+    "kafka-python": kafka_python,
+    "aiokafka": with_aiokafka,
+    "confluent-kafka": confluent,
+    "confluent-kafka, unlike sizes": lambda server, topic: confluent(server, topic, values=UNLIKE),
+    "aiokafka, lz4": aiokafka_lz4,
+    "aiokafka, awaited": aiokafka_awaited,
+    "send": on_trio(send),
+    "send, batch.size 1 MB": on_trio(send, **LARGE_BATCH),
+    "send, lz4": on_trio(send, compression_type="lz4"),
+    "send, awaited": on_trio(send_awaited, linger_ms=0),
+    "AsyncProducer": lambda server, topic: with_aiokafka(server, topic, AsyncProducer, 200_000),
+    "KafkaProducer": ours_in_threads,
+    "KafkaProducer, 4 threads": lambda server, topic: ours_in_threads(server, topic, 4),
+    "send_many": on_trio(send_columns([VALUE]), **LARGE_BATCH),
+    "send_many, batch.size 16 KiB": on_trio(send_columns([VALUE])),
+    "send_many, unlike sizes": on_trio(send_columns(UNLIKE), **LARGE_BATCH),
+    "send_many, keys": on_trio(send_columns([VALUE] * len(KEYS), KEYS), **LARGE_BATCH),
+}
+
+
+def measure(name: str, server: str) -> Measured:
+    """Measure one client in a process of its own, with a topic of its own."""
+    topic = f"producers-{uuid.uuid4().hex[:8]}"
+    admin = AdminClient({"bootstrap.servers": server})
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
+    command = [sys.executable, "-m", "tools.bench.producers", "--one", name, "--server", server, "--topic", topic]
+    output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
+    admin.delete_topics([topic])[topic].result()
+    found: Measured = json.loads(output.splitlines()[-1])
+    return found
+
+
+def table(names: list[str], server: str, runs: int) -> None:
+    """Measure all clients in turn, and print the medians."""
+    found: dict[str, list[Measured]] = {name: [] for name in names}
+    for _ in range(runs):
+        for name in names:
+            found[name].append(measure(name, server))
+            print(name, found[name][-1], file=sys.stderr)
+    print("| client | k msg/s | client CPU s/M | p50 ms | p99 ms |\n|---|---|---|---|---|")
+    for name, each in found.items():
+        cells = [
+            f"{statistics.median(one[column] for one in each):.{digits}f}" if column in each[0] else ""
+            for column, digits in (("rate", 0), ("cpu", 2), ("p50", 2), ("p99", 2))
+        ]
+        print(f"| {name} | {' | '.join(cells)} |")
+
+
+def main() -> None:
+    """Measure one client, or all of them."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--server")
+    parser.add_argument("--only", default=",".join(CLIENTS), help="names, separated by ';'")
+    parser.add_argument("--one")
+    parser.add_argument("--topic")
+    arguments = parser.parse_args()
+    if arguments.one:
+        print(json.dumps(CLIENTS[arguments.one](arguments.server, arguments.topic)))
+        return
+    names = [name for name in CLIENTS if name in arguments.only.split(";")] or list(CLIENTS)
+    if arguments.server:
+        table(names, arguments.server, arguments.runs)
+        return
+    with tempfile.TemporaryDirectory() as scratch:
+        broker = BrokerProcess(Path(scratch), "--data-dir", f"{scratch}/data")
+        broker.start()
+        try:
+            table(names, broker.address, arguments.runs)
+        finally:
+            broker.kill()
+
+
+if __name__ == "__main__":
+    main()
