@@ -70,9 +70,9 @@ class RecordCursor:
             pos, end = _bounds(data, self.pos)
             timestamp_delta, pos = read_varlong(data, pos + 1) if data[pos + 1] else (0, pos + 2)
             offset_delta, pos = read_varint(data, pos)
-            key, pos = _bytes(data, pos)
-            value, pos = _bytes(data, pos)
-            headers, pos = _headers(data, pos) if data[pos] else ((), pos + 1)
+            key, pos = read_field(data, pos)
+            value, pos = read_field(data, pos)
+            headers, pos = read_headers(data, pos) if data[pos] else ((), pos + 1)
         except IndexError:
             raise DecodeError(f"records cut off at {len(data)} bytes") from None
         if pos != end or not 0 <= offset_delta <= self.last_offset_delta:
@@ -145,7 +145,7 @@ def _bounds(data: bytes, pos: int) -> tuple[int, int]:
     return pos, end
 
 
-def _bytes(data: bytes, pos: int) -> tuple[bytes | None, int]:
+def read_field(data: bytes, pos: int) -> tuple[bytes | None, int]:
     """Return the nullable field at `pos` and its end. The caller checks that the end is within the record."""
     byte = data[pos]
     if byte < 0x80 and not byte & 1:
@@ -158,14 +158,15 @@ def _bytes(data: bytes, pos: int) -> tuple[bytes | None, int]:
     return data[pos : pos + size], pos + size
 
 
-def _headers(data: bytes, pos: int) -> tuple[Headers, int]:
+def read_headers(data: bytes, pos: int) -> tuple[Headers, int]:
+    """Return the headers at `pos`, which begin with their count, and their end."""
     count, pos = read_varint(data, pos)
     if not 0 <= count <= REQUEST_ELEMENTS_MAX:
         raise DecodeError(f"{count} headers")
     headers = []
     for _ in range(count):
-        key, pos = _bytes(data, pos)
-        value, pos = _bytes(data, pos)
+        key, pos = read_field(data, pos)
+        value, pos = read_field(data, pos)
         if key is None:
             raise DecodeError("header without a key")
         headers.append((str(key, "utf-8", "replace"), value))

@@ -16,13 +16,15 @@ PLACES_MAX = 64
 
 A record with many headers has more. Such records are validated as fast one by one.
 """
-_PERIOD = 1 << 13  # this many consecutive deltas differ only in the two lowest bytes of their varints
-_SMALL = 1 << 6
+PERIOD = 1 << 13
+"""The number of consecutive offset deltas that differ only in the two lowest bytes of their varints."""
+SMALL = 1 << 6
+"""The first offset delta whose varint has two bytes."""
 _EVEN, _MORE = bytes(range(0, 256, 2)), bytes(range(128, 256))
 _ONLY = bytes(range(0, 128, 2))
-_LOW = bytes(range(128, 256, 2)) * (_PERIOD // _SMALL)
-_HIGH = b"".join(bytes([value]) * _SMALL for value in range(128))
-_MIDDLE = b"".join(bytes([value]) * _SMALL for value in range(128, 256))
+_LOW = bytes(range(128, 256, 2)) * (PERIOD // SMALL)
+_HIGH = b"".join(bytes([value]) * SMALL for value in range(128))
+_MIDDLE = b"".join(bytes([value]) * SMALL for value in range(128, 256))
 
 
 class Run(NamedTuple):
@@ -38,7 +40,7 @@ def run_at(data: bytes, pos: int, size: int, index: int, records_max: int) -> Ru
 
     The record has `size` bytes and offset delta `index`.
     """
-    border = _SMALL if index < _SMALL else (index | _PERIOD - 1) + 1
+    border = SMALL if index < SMALL else (index | PERIOD - 1) + 1
     records = min(records_max, border - index, (len(data) - pos) // size)
     if records < RUN_RECORDS_MIN:
         return None
@@ -53,7 +55,7 @@ def run_at(data: bytes, pos: int, size: int, index: int, records_max: int) -> Ru
             if records < RUN_RECORDS_MIN:
                 return None
     end = pos + records * size
-    if [data[pos + place : end : size] for place in offsets] != _offset_columns(index, records):
+    if [data[pos + place : end : size] for place in offsets] != offset_columns(index, records):
         return None
     columns = [data[pos + place : end : size] for place in stamps]
     if all(column == column[:1] * records for column in columns):
@@ -82,15 +84,21 @@ def _places(record: bytes) -> tuple[list[int], range, range]:
     return fixed, range(start + 1, stamp_end), range(stamp_end, offset_end)
 
 
-def _offset_columns(index: int, records: int) -> list[bytes]:
+def is_varint_columns(columns: list[bytes]) -> bool:
+    """Whether the columns have whole varints: all bytes but the last of each have their top bit set."""
+    *others, last = columns
+    return last.isascii() and not any(column.translate(None, _MORE) for column in others)
+
+
+def offset_columns(index: int, records: int) -> list[bytes]:
     """Return the varints of the offset deltas from `index` on as columns.
 
     The first column has the first byte of each varint, the second column the second bytes, etc.
     """
-    at = slice(index % _PERIOD, index % _PERIOD + records)
-    if index < _SMALL:
+    at = slice(index % PERIOD, index % PERIOD + records)
+    if index < SMALL:
         return [_ONLY[at]]
-    if index < _PERIOD:
+    if index < PERIOD:
         return [_LOW[at], _HIGH[at]]
     return [_LOW[at], _MIDDLE[at], *(bytes([byte]) * records for byte in varint(index)[2:])]
 
@@ -100,8 +108,7 @@ def _deltas(columns: list[bytes]) -> list[int]:
 
     Return an empty list if the lengths of the varints differ.
     """
-    *others, last = columns
-    if not last.isascii() or any(column.translate(None, _MORE) for column in others):
+    if not is_varint_columns(columns):
         return []
     if columns[0].translate(None, _EVEN):
         extremes = list(set(zip(*columns, strict=True)))
