@@ -1,0 +1,192 @@
+"""The fetched records that the user has not taken yet, and the handling of errors of single partitions.
+
+1. Records are returned only from the position on. A response to an older position is dropped.
+2. An error is raised only if no records precede it in the same poll; otherwise the next poll raises it.
+3. Records of a paused partition wait in the buffer until it is resumed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pykbroker.core.consumer.errors import ConsumerError, OffsetsOutOfRange, TopicsUnauthorized, UnreadableRecords
+from pykbroker.core.consumer.fetched import CompletedFetch
+from pykbroker.core.consumer.offset_reset import NO_RESET
+from pykbroker.core.consumer.partition_state import AssignedPartition, FetchState
+from pykbroker.core.consumer.records import FetchedColumns
+from pykbroker.core.consumer.subscription import ConsumerSubscription
+from pykbroker.core.errors import ApiError
+from pykbroker.core.topic_partition import TopicPartition
+from wire.error_codes import ErrorCode
+from wire.messages.fetch import PartitionData
+
+_STALE_METADATA = {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.REPLICA_NOT_AVAILABLE,
+    ErrorCode.KAFKA_STORAGE_ERROR,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.OFFSET_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+}
+_IGNORED = {ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.UNKNOWN_SERVER_ERROR}
+"""The errors after which the partition is simply fetched again."""
+
+
+class Collected(NamedTuple):
+    """The records of one poll, and whether a position moved, which control batches alone may also cause."""
+
+    parts: list[FetchedColumns]
+    has_progress: bool
+
+
+class FetchBuffer:
+    """The completed fetches of a consumer, in the order of their arrival."""
+
+    def __init__(self, subscription: ConsumerSubscription, replica_ms_max: float) -> None:
+        self._subscription, self._replica_ms_max = subscription, replica_ms_max
+        self._waiting: deque[CompletedFetch] = deque()
+        self._current: CompletedFetch | None = None
+        self._is_metadata_stale = False
+
+    @property
+    def partitions(self) -> set[TopicPartition]:
+        """Return the partitions with buffered responses."""
+        found = {each.partition for each in self._waiting}
+        if self._current is not None and not self._current.is_drained:
+            found.add(self._current.partition)
+        return found
+
+    def add(self, completed: CompletedFetch) -> None:
+        """Append the response for a partition."""
+        self._waiting.append(completed)
+
+    def note_stale(self) -> None:
+        """Have metadata refreshed."""
+        self._is_metadata_stale = True
+
+    def take_stale(self) -> bool:
+        """Whether metadata has to be refreshed since the last call, because of an error of a partition."""
+        found, self._is_metadata_stale = self._is_metadata_stale, False
+        return found
+
+    def collect(self, records_max: int, now_ms: float) -> Collected:
+        """Return up to `records_max` records, and move the positions behind them."""
+        found: list[FetchedColumns] = []
+        paused: list[CompletedFetch] = []
+        has_progress = False
+        try:
+            while records_max > 0:
+                current = self._next(now_ms, may_drop=not found)
+                if current is None:
+                    break
+                state = self._subscription.get(current.partition)
+                if state is not None and state.is_paused:
+                    paused.append(current)
+                    self._current = None
+                    continue
+                before = state.position if state is not None else None
+                for part in self._take(current, records_max):
+                    found.append(part)
+                    records_max -= len(part)
+                has_progress = has_progress or (state is not None and state.position != before)
+        except (ConsumerError, ApiError):
+            if not found:
+                raise
+        finally:
+            self._waiting.extend(paused)
+        return Collected(found, has_progress)
+
+    def _next(self, now_ms: float, *, may_drop: bool) -> CompletedFetch | None:
+        """Return the response to take records from, or None if there is none.
+
+        Raise the error of a response. If `may_drop` is true, a response without records is then dropped.
+        """
+        while self._current is None or self._current.is_drained:
+            if not self._waiting:
+                return None
+            completed = self._waiting[0]
+            is_usable = completed.is_checked
+            if not is_usable:
+                try:
+                    is_usable = self._check(completed, now_ms)
+                except (ConsumerError, ApiError):
+                    if may_drop and not completed.records_bytes:
+                        self._waiting.popleft()
+                    raise
+            self._waiting.popleft()
+            self._current = completed if is_usable else None
+        return self._current
+
+    def _take(self, completed: CompletedFetch, records_max: int) -> Iterator[FetchedColumns]:
+        """Yield records that are next in line, and move the position behind each part. Drop other records."""
+        state = self._subscription.get(completed.partition)
+        position = None if state is None else state.position
+        is_fetchable = self._subscription.is_fetchable(completed.partition)
+        if state is None or position is None or not is_fetchable or position.offset != completed.next_offset:
+            completed.drain()
+        else:
+            try:
+                for part in completed.take(records_max):
+                    state.advance(completed.next_offset, completed.last_epoch)
+                    yield part
+            finally:
+                if completed.next_offset > position.offset:
+                    state.advance(completed.next_offset, completed.last_epoch)
+        if completed.is_drained and completed.bytes_read:
+            self._subscription.move_to_end(completed.partition)
+
+    def _check(self, completed: CompletedFetch, now_ms: float) -> bool:
+        """Whether the records of a response are used. Handle its error code."""
+        partition, data = completed.partition, completed.data
+        state = self._subscription.get(partition)
+        if state is None or state.state is not FetchState.FETCHING:
+            return False
+        if data.error_code:
+            self._subscription.move_to_end(partition)
+            self._handle_error(completed, state, data.error_code)
+            return False
+        if state.position is None or state.position.offset != completed.next_offset:
+            return False
+        _update_offsets(state, data)
+        if data.preferred_read_replica >= 0:
+            state.prefer_replica(data.preferred_read_replica, now_ms + self._replica_ms_max)
+        completed.is_checked = True
+        return True
+
+    def _handle_error(self, completed: CompletedFetch, state: AssignedPartition, code: int) -> None:
+        """Handle the error of a partition. Raise it if the user has to act."""
+        partition, offset = completed.partition, completed.next_offset
+        if code in _STALE_METADATA:
+            self._is_metadata_stale = True
+            state.clear_replica()
+        elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            # A replica may lag behind, so the leader is asked before the position is given up.
+            if not state.clear_replica() and state.position is not None and state.position.offset == offset:
+                self._reset(partition, state)
+        elif code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+            raise TopicsUnauthorized([partition.topic])
+        elif code == ErrorCode.CORRUPT_MESSAGE:
+            raise UnreadableRecords(partition, offset, "the broker found it corrupt")
+        elif code not in _IGNORED:
+            raise ApiError(ErrorCode(code), f"Unexpected error while fetching {partition} at offset {offset}")
+
+    def _reset(self, partition: TopicPartition, state: AssignedPartition) -> None:
+        if self._subscription.reset == NO_RESET:
+            assert state.position is not None, "only a position is out of range"
+            message = f"Fetch position {state.position.offset} is out of range for partition {partition}"
+            raise OffsetsOutOfRange({partition: state.position.offset}, message)
+        state.request_reset(self._subscription.reset)
+
+
+def _update_offsets(state: AssignedPartition, data: PartitionData) -> None:
+    """Note the offsets of the log that a response has."""
+    if data.high_watermark >= 0:
+        state.high_watermark = data.high_watermark
+    if data.log_start_offset >= 0:
+        state.log_start_offset = data.log_start_offset
+    if data.last_stable_offset >= 0:
+        state.last_stable_offset = data.last_stable_offset

@@ -1,0 +1,40 @@
+"""Positions in a partition, and the leader at which they are valid."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pykbroker.core.topic_partition import TopicPartition
+
+NO_EPOCH = -1
+
+
+class PartitionLeader(NamedTuple):
+    """The leader of a partition, or None if it has none, and its leader epoch, or -1 if it is unknown."""
+
+    node: int | None
+    epoch: int = NO_EPOCH
+
+
+NO_LEADER = PartitionLeader(None)
+PartitionLeaderOf = Callable[[TopicPartition], PartitionLeader]
+
+
+class FetchPosition(NamedTuple):
+    """The offset of the next record, the leader epoch of the record before it, and the leader to fetch from.
+
+    The epoch is -1 if it is unknown. Such a position cannot be validated (KIP-320).
+    """
+
+    offset: int
+    epoch: int = NO_EPOCH
+    leader: PartitionLeader = NO_LEADER
+
+
+class CommittedOffset(NamedTuple):
+    """An offset of a group: that of the next record, the leader epoch of the record before it or -1, and a text."""
+
+    offset: int
+    epoch: int = NO_EPOCH
+    metadata: str = ""

@@ -1,0 +1,60 @@
+"""Records for the user: columns of one batch, and objects made from them."""
+
+from __future__ import annotations
+
+from itertools import repeat
+
+import msgspec
+
+from pykbroker.core.topic_partition import TopicPartition
+from wire.records.column_reader import Columns
+from wire.records.record import Headers
+
+CREATE_TIME, LOG_APPEND_TIME = 0, 1
+
+
+class ConsumerRecord(msgspec.Struct, gc=False):
+    """A record with its place in the log. The timestamp is in ms since 1970, `timestamp_type` 0 or 1 as in Kafka.
+
+    `leader_epoch` is -1 if it is unknown.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    leader_epoch: int
+
+
+class FetchedColumns(msgspec.Struct, gc=False):
+    """The records of one batch, or a part of them, as columns. `leader_epoch` is -1 if it is unknown."""
+
+    partition: TopicPartition
+    columns: Columns
+    timestamp_type: int
+    leader_epoch: int
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    def records(self) -> list[ConsumerRecord]:
+        """Return the records as objects. The loop over the records runs in C."""
+        columns, (topic, index) = self.columns, self.partition
+        return list(
+            map(
+                ConsumerRecord,
+                repeat(topic),
+                repeat(index),
+                columns.offsets,
+                columns.timestamps,
+                repeat(self.timestamp_type),
+                columns.keys,
+                columns.values,
+                repeat(()) if columns.headers is None else columns.headers,
+                repeat(self.leader_epoch),
+            )
+        )
