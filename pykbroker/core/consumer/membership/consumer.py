@@ -106,8 +106,8 @@ class ConsumerMembership:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
-        is_back = self.state is MembershipState.STALE and not self._tasks
-        if is_back or (self.state is MembershipState.UNSUBSCRIBED and self._subscription.is_from_group):
+        is_out = self.state in (MembershipState.STALE, MembershipState.UNSUBSCRIBED)
+        if is_out and not self._tasks and self._subscription.is_from_group:
             self._join()
 
     def step(self) -> MemberStep | None:
@@ -119,21 +119,22 @@ class ConsumerMembership:
         return self._step
 
     def answer(self, value: Any) -> None:
-        """Continue after a step, with its result. The answer to a step of an abandoned task is ignored."""
-        if self._step is not None:
-            self._advance(value)
+        """Continue after a step, with its result."""
+        self._advance(value)
 
     def leave(self, mode: LeaveMode) -> None:
-        """Let the next steps give away the partitions, and the next heartbeat leave the group."""
+        """Let the next steps give away the partitions, and the next heartbeat leave the group.
+
+        A step that is being carried out is still to be answered.
+        """
         self._leave_mode = mode
         if self.state in _LEAVING:
             return
-        self._tasks.clear()
-        self._step = None
         if self.state in _ABSENT:
             if self.state is MembershipState.FENCED:
                 self.state = MembershipState.UNSUBSCRIBED
-            self._clear()
+            if not self._tasks:
+                self._clear()
             return
         self.state = MembershipState.PREPARE_LEAVING
         self._tasks.append(self._release())
@@ -222,9 +223,6 @@ class ConsumerMembership:
     def _fence(self) -> None:
         """Lose the partitions and join again, unless the member is leaving anyway."""
         if self.state in _LEAVING:
-            self._tasks.clear()
-            self._step = None
-            self._clear()
             self.state = MembershipState.UNSUBSCRIBED
         elif self.state is not MembershipState.UNSUBSCRIBED:
             self.state, self.epoch = MembershipState.FENCED, JOIN_EPOCH
@@ -264,8 +262,8 @@ class ConsumerMembership:
             event = RebalanceEvent.REVOKED if self.epoch > 0 else RebalanceEvent.LOST
             self._subscription.mark_revoking(owned)
             yield listener_call(event, owned)
+        self._clear()
         if self.state is MembershipState.PREPARE_LEAVING:
-            self._clear()
             self._start_leaving()
 
     def _lose(self) -> MemberSteps:
@@ -318,6 +316,8 @@ class ConsumerMembership:
                 return
         if revoked:
             is_done = yield listener_call(RebalanceEvent.REVOKED, revoked)
+            if is_done:
+                subscription.assign_from_group(sorted(owned & assigned))
             if not is_done or self._is_overtaken(joins):
                 return
         subscription.assign_from_group(sorted(assigned), awaiting=added)

@@ -12,6 +12,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from tests.unit.core.consumer.membership.transcript import ConsumerTranscript
 from wire.error_codes import ErrorCode
+from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
@@ -227,9 +228,12 @@ def test_a_member_that_is_fenced_while_it_leaves_has_left() -> None:
     request = member.member.heartbeat(member.now)
     assert request is not None
     member.member.leave(LeaveMode.DEFAULT)
-    member.member._fence()
+    fenced = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.FENCED_MEMBER_EPOCH)
+    member.member.heartbeat_answered(request, fenced, member.now)
     assert member.member.state is MembershipState.UNSUBSCRIBED
-    assert member.run() == []
+    assert member.run() == ["revoked a-0 a-1"]
+    assert member.subscription.partitions == []
+    assert member.heartbeat(after_ms=60_000.0) == "nothing"
 
 
 def test_a_member_that_left_joins_again_with_a_new_subscription() -> None:
