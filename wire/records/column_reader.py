@@ -13,7 +13,7 @@ from wire.records.keyless_run import keyless_run_at
 from wire.records.record import Headers, content, read_field, read_headers
 from wire.records.zigzag import read_varint, read_varlong
 
-_RUN_FIRST, _RUN_GROWTH, _PAUSE_FIRST, _PAUSE_MAX = 64, 16, 32, 4096
+_RUN_FIRST, _RUN_GROWTH, _PAUSE_FIRST, _PAUSE_MAX = 256, 16, 32, 4096
 
 
 class Columns(msgspec.Struct, gc=False):
