@@ -10,16 +10,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
 from pykbroker.core.backoff import Uniform
-from pykbroker.core.consumer.membership.payloads import decode_assignment, decode_subscription, encode_subscription
+from pykbroker.core.consumer.assignors.assignor import Assignor, RebalanceProtocol, ReplicaRacks
+from pykbroker.core.consumer.assignors.member import MemberSubscription
+from pykbroker.core.consumer.assignors.protocol import (
+    decode_assignment,
+    decode_subscription,
+    encode_assignment,
+    encode_subscription,
+)
 from pykbroker.core.consumer.membership.steps import (
-    AssignPartitions,
     CommitOffsets,
     LeaveMode,
+    LoadTopics,
     MemberSettings,
     MemberStep,
     MemberSteps,
@@ -45,9 +52,6 @@ _RESETS = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}
 _RETRIED = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, *_NO_COORDINATOR}
 _AT_ONCE = {ErrorCode.MEMBER_ID_REQUIRED, ErrorCode.REBALANCE_IN_PROGRESS, *_RESETS}
 """The errors after which the member joins again without a backoff."""
-
-UserData = Callable[[str], bytes | None]
-"""A function that returns the user data of an assignor, by its name."""
 
 
 class JoinState(Enum):
@@ -77,21 +81,25 @@ class ClassicMembership:
         self,
         settings: MemberSettings,
         subscription: ConsumerSubscription,
-        user_data: UserData,
+        assignors: Sequence[Assignor],
         uniform: Uniform,
         now_ms: float,
     ) -> None:
+        """Start outside the group. The first assignor is preferred.
+
+        The member is cooperative if all assignors are. Raise ValueError if they have no rebalance protocol in common.
+        """
         self.state, self.generation = JoinState.UNJOINED, NO_GENERATION
         self.needs_coordinator = False
-        self._settings, self._subscription, self._user_data = settings, subscription, user_data
+        self._settings, self._subscription, self._assignors = settings, subscription, assignors
+        self._is_cooperative = _protocol(assignors) is RebalanceProtocol.COOPERATIVE
         self._timers = MemberTimers(settings, uniform, now_ms)
         self._now_ms = now_ms
         self._running: MemberSteps | None = None
         self._step: MemberStep | None = None
         self._needs_join, self._is_prepared, self._reason = True, False, ""
         self._joined_topics: frozenset[str] | None = None
-        self._snapshot: object = None
-        self._assigned_snapshot: object = None
+        self._assigned_topics: ReplicaRacks = {}
         self._is_leader = False
         self._heartbeat: HeartbeatRequest | None = None
         self._failure: ApiError | None = None
@@ -136,10 +144,9 @@ class ClassicMembership:
         """Note that the coordinator does not know the generation any more, as a commit found out."""
         self._reset(reason, drops_member_id=drops_member_id)
 
-    def note_metadata(self, snapshot: object) -> None:
-        """Note the partitions of all topics of the group. The leader joins again if they differ from its assignment."""
-        self._snapshot = snapshot
-        if self._is_leader and self.state is JoinState.STABLE and snapshot != self._assigned_snapshot:
+    def note_metadata(self, topics: ReplicaRacks) -> None:
+        """Note newer metadata of the group's topics. The leader joins again if its assignment is based on other."""
+        if self._is_leader and self.state is JoinState.STABLE and topics != self._assigned_topics:
             self.request_rejoin("cached metadata has changed")
 
     # ---- the background task
@@ -247,14 +254,14 @@ class ClassicMembership:
         subscription = self._subscription
         owned = subscription.partitions
         if self._settings.commits:
-            if not self._settings.is_cooperative:
+            if not self._is_cooperative:
                 subscription.mark_revoking(owned)
             yield CommitOffsets()
         if self.generation.number == -1 or not self.generation.member_id:
             if owned:
                 yield listener_call(RebalanceEvent.LOST, owned)
                 subscription.assign_from_group(())
-        elif not self._settings.is_cooperative:
+        elif not self._is_cooperative:
             yield listener_call(RebalanceEvent.REVOKED, owned)
             subscription.assign_from_group(())
         else:
@@ -268,11 +275,11 @@ class ClassicMembership:
         settings, subscription = self._settings, self._subscription
         self._joined_topics = subscription.topics
         number, member_id, _ = self.generation
+        owned = tuple(subscription.partitions)
         protocols = []
-        for name in settings.protocols:
-            data = self._user_data(name)
-            metadata = encode_subscription(subscription.topics, subscription.partitions, number, settings.rack, data)
-            protocols.append(JoinGroupRequestProtocol(name, metadata))
+        for assignor in self._assignors:
+            mine = MemberSubscription(subscription.topics, assignor.user_data(), owned, number, settings.rack)
+            protocols.append(JoinGroupRequestProtocol(assignor.name, encode_subscription(mine)))
         return JoinGroupRequest(
             group_id=settings.group_id,
             session_timeout_ms=settings.session_timeout_ms,
@@ -296,13 +303,18 @@ class ClassicMembership:
 
     def _lead(self, joined: JoinGroupResponse, sync: SyncGroupRequest) -> MemberSteps:
         """Assign the partitions as the leader. A static leader that returns may find its group unchanged (KIP-814)."""
-        members = {member.member_id: decode_subscription(member.metadata) for member in joined.members}
+        members = {
+            member.member_id: decode_subscription(member.metadata, member.group_instance_id)
+            for member in joined.members
+        }
         self._subscription.group_topics = frozenset(topic for each in members.values() for topic in each.topics)
-        instance_ids = {member.member_id: member.group_instance_id for member in joined.members}
+        self._assigned_topics = yield LoadTopics(self._subscription.group_topics)
         if not joined.skip_assignment:
-            assignments = yield AssignPartitions(joined.protocol_name or "", members, instance_ids)
-            sync.assignments = [SyncGroupRequestAssignment(*assigned) for assigned in assignments.items()]
-        self._assigned_snapshot = self._snapshot
+            assigned = _assignor(self._assignors, joined.protocol_name).assign(self._assigned_topics, members)
+            sync.assignments = [
+                SyncGroupRequestAssignment(member_id, encode_assignment(partitions))
+                for member_id, partitions in assigned.items()
+            ]
 
     def _sync_request(self) -> SyncGroupRequest:
         number, member_id, protocol = self.generation
@@ -337,11 +349,12 @@ class ClassicMembership:
             return
         owned = set(subscription.partitions)
         revoked, added = owned.difference(assigned), set(assigned) - owned
-        if self._settings.is_cooperative and revoked:
+        if self._is_cooperative and revoked:
             yield listener_call(RebalanceEvent.REVOKED, revoked)
             self.request_rejoin("need to revoke partitions and re-join")
         if subscription.update_matched(subscription.topics | {partition.topic for partition in assigned}):
             self._joined_topics = subscription.topics
+        _assignor(self._assignors, self.generation.protocol).on_assignment(assigned, self.generation.number)
         subscription.assign_from_group(sorted(assigned))
         yield listener_call(RebalanceEvent.ASSIGNED, added)
 
@@ -377,3 +390,21 @@ class ClassicMembership:
 
 def _fenced(settings: MemberSettings) -> str:
     return f"another member has joined group {settings.group_id} as {settings.instance_id}"
+
+
+def _protocol(assignors: Sequence[Assignor]) -> RebalanceProtocol:
+    """Return the newest rebalance protocol that all assignors support."""
+    common = frozenset(RebalanceProtocol).intersection(*(assignor.protocols for assignor in assignors))
+    if not common:
+        names = ", ".join(assignor.name for assignor in assignors)
+        raise ValueError(f"partition.assignment.strategy: {names} have no rebalance protocol in common")
+    return max(common)
+
+
+def _assignor(assignors: Sequence[Assignor], name: str | None) -> Assignor:
+    """Return the assignor that the coordinator chose."""
+    for assignor in assignors:
+        if assignor.name == name:
+            return assignor
+    text = f"the coordinator chose the assignor {name}, which this member did not offer"
+    raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -10,14 +10,10 @@ import msgspec
 
 from pykbroker.core.topic_partition import TopicPartition
 from wire.declare import Request
-from wire.stored.consumer_protocol import ConsumerProtocolSubscription
 
 
 class MemberSettings(msgspec.Struct, frozen=True):
-    """The settings of a member, with Kafka's defaults. Times are in ms.
-
-    `protocols` are the names of the assignors of a classic member, the preferred one first.
-    """
+    """The settings of a member, with Kafka's defaults. Times are in ms."""
 
     group_id: str
     instance_id: str | None = None
@@ -30,8 +26,6 @@ class MemberSettings(msgspec.Struct, frozen=True):
     rack: str | None = None
     commits: bool = True
     """Whether `enable.auto.commit` is true, so that offsets are committed before partitions are given away."""
-    protocols: tuple[str, ...] = ()
-    is_cooperative: bool = False
     server_assignor: str | None = None
 
 
@@ -69,18 +63,16 @@ class SendToCoordinator(NamedTuple):
     timeout_ms: float
 
 
-class AssignPartitions(NamedTuple):
-    """A step of a classic group's leader: assign partitions to members with the assignor `protocol`.
+class LoadTopics(NamedTuple):
+    """A step of a classic group's leader: refresh the metadata of the topics of all members.
 
-    The answer has the assignment of each member as bytes. The topics of all members need fresh metadata before.
+    The answer has the racks of their partitions' replicas, as assignors need them.
     """
 
-    protocol: str
-    members: Mapping[str, ConsumerProtocolSubscription]
-    instance_ids: Mapping[str, str | None]
+    topics: frozenset[str]
 
 
-MemberStep = CallListener | CommitOffsets | SendToCoordinator | AssignPartitions
+MemberStep = CallListener | CommitOffsets | SendToCoordinator | LoadTopics
 MemberSteps = Generator[MemberStep, Any, None]
 
 

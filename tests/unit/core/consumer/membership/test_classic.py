@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from pykbroker.core.consumer.membership.classic import JoinState
-from pykbroker.core.consumer.membership.payloads import decode_subscription, encode_assignment, encode_subscription
-from pykbroker.core.consumer.membership.steps import LeaveMode
+from pykbroker.core.consumer.assignors.member import MemberSubscription
+from pykbroker.core.consumer.assignors.protocol import decode_subscription, encode_subscription
+from pykbroker.core.consumer.membership.classic import ClassicMembership, JoinState
+from pykbroker.core.consumer.membership.steps import LeaveMode, MemberSettings
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
-from tests.unit.core.consumer.membership.transcript import ClassicTranscript
+from tests.unit.core.consumer.membership.transcript import ClassicTranscript, ScriptedAssignor
 from wire.error_codes import ErrorCode
 from wire.messages.sync_group import SyncGroupResponse
+
+
+class OnlyCooperative(ScriptedAssignor):
+    name = "only-cooperative"
+
+
+def subscription(*topics: str) -> bytes:
+    return encode_subscription(MemberSubscription(frozenset(topics)))
 
 
 def test_a_new_member_joins_with_the_required_member_id_and_gets_its_assignment() -> None:
@@ -30,22 +39,20 @@ def test_a_new_member_joins_with_the_required_member_id_and_gets_its_assignment(
 
 def test_the_leader_assigns_the_partitions_of_all_members() -> None:
     member = ClassicTranscript("a")
-    member.joined(1, "m1", "m1", ("m1", encode_subscription(["a"], ())), ("m2", encode_subscription(["b"], ())))
-    member.assigns = {"m1": b"x", "m2": b"y"}
+    member.joined(1, "m1", "m1", ("m1", subscription("a")), ("m2", subscription("b")))
     member.synced("a-0")
-    assert member.poll() == ["commit", "join - because -", "assign range to m1 m2", "sync m1@1 for 2", "assigned a-0"]
+    assert member.poll() == ["commit", "join - because -", "assign a b to m1 m2", "sync m1@1 for 2", "assigned a-0"]
     assert member.subscription.group_topics == {"a", "b"}
 
 
 def test_the_leader_joins_again_when_the_partitions_of_the_group_change() -> None:
     member = ClassicTranscript("a")
-    member.member.note_metadata({"a": 1})
-    member.joined(1, "m1", "m1", ("m1", encode_subscription(["a"], ())))
+    member.joined(1, "m1", "m1", ("m1", subscription("a")))
     member.synced("a-0")
     member.poll()
-    member.member.note_metadata({"a": 1})
+    member.member.note_metadata({"a": [frozenset()]})
     assert member.poll() == []
-    member.member.note_metadata({"a": 2})
+    member.member.note_metadata({"a": [frozenset(), frozenset()]})
     assert "join m1 because cached metadata has changed" in member.settle(2, "a-0")
 
 
@@ -100,8 +107,7 @@ def test_a_join_names_the_owned_partitions_and_the_generation() -> None:
     request = member.member._join_request()
     [protocol] = request.protocols
     found = decode_subscription(protocol.metadata)
-    assert (found.topics, found.generation_id, found.rack_id) == (["a"], 1, "r1")
-    assert [(each.topic, each.partitions) for each in found.owned_partitions] == [("a", [0])]
+    assert found == MemberSubscription(frozenset({"a"}), None, (TopicPartition("a", 0),), 1, "r1")
     assert (protocol.name, request.protocol_type, request.session_timeout_ms) == ("range", "consumer", 45_000)
 
 
@@ -274,9 +280,22 @@ def test_partitions_are_lost_if_a_member_leaves_during_a_rebalance() -> None:
     assert member.leave() == ["lost a-0"]
 
 
-def test_an_assignment_is_encoded_as_it_is_decoded() -> None:
-    member = ClassicTranscript("a", "b")
-    assert encode_assignment([TopicPartition("b", 1), TopicPartition("a", 0)]) == encode_assignment(
-        [TopicPartition("a", 0), TopicPartition("b", 1)]
-    )
-    assert member.settle(1, "b-1", "a-0", "a-2")[-1] == "assigned a-0 a-2 b-1"
+def test_assignors_without_a_common_rebalance_protocol_are_refused() -> None:
+    member = ClassicTranscript("a")
+    with pytest.raises(ValueError, match=r"partition\.assignment\.strategy: range, only-cooperative have no"):
+        ClassicMembership(
+            MemberSettings("g"),
+            member.subscription,
+            [ScriptedAssignor([], is_cooperative=False), OnlyCooperative([], is_cooperative=True)],
+            lambda a, b: 1.0,
+            0.0,
+        )
+
+
+def test_an_assignor_that_the_member_did_not_offer_is_an_error() -> None:
+    member = ClassicTranscript("a")
+    member.joined(1)
+    member.joins[0].protocol_name = "other"
+    member.synced("a-0")
+    with pytest.raises(ApiError, match="chose the assignor other"):
+        member.poll()

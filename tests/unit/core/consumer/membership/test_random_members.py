@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from random import Random
 from typing import Any
 
 import pytest
 
+from pykbroker.core.consumer.assignors.cooperative_sticky import CooperativeStickyAssignor
+from pykbroker.core.consumer.assignors.sticky import StickyAssignor
 from pykbroker.core.consumer.membership.classic import ClassicMembership
 from pykbroker.core.consumer.membership.consumer import ConsumerMembership
-from pykbroker.core.consumer.membership.payloads import encode_assignment
 from pykbroker.core.consumer.membership.steps import (
-    AssignPartitions,
     CallListener,
     LeaveMode,
+    LoadTopics,
     MemberSettings,
     RebalanceEvent,
     SendToCoordinator,
@@ -29,9 +29,10 @@ from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from wire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-from wire.stored.consumer_protocol import ConsumerProtocolSubscription
 
-PARTITIONS = [TopicPartition("t", index) for index in range(4)] + [TopicPartition("u", index) for index in range(2)]
+COUNTS = {"t": 4, "u": 2}
+PARTITIONS = [TopicPartition(topic, index) for topic, count in COUNTS.items() for index in range(count)]
+ASSIGNORS: dict[str, type[Any]] = {"eager": StickyAssignor, "cooperative": CooperativeStickyAssignor}
 STEP_MS = 500.0
 VERSIONS: dict[type, tuple[int, type]] = {
     JoinGroupRequest: (9, JoinGroupResponse),
@@ -39,23 +40,6 @@ VERSIONS: dict[type, tuple[int, type]] = {
     HeartbeatRequest: (4, HeartbeatResponse),
     LeaveGroupRequest: (5, LeaveGroupResponse),
 }
-
-
-def assigned(members: Mapping[str, ConsumerProtocolSubscription], *, is_cooperative: bool) -> dict[str, bytes]:
-    """Assign in turn. A cooperative assignor withholds partitions that another member still owns."""
-    names = sorted(members)
-    result: dict[str, list[TopicPartition]] = {name: [] for name in names}
-    owners = {
-        TopicPartition(each.topic, index): name
-        for name, subscription in members.items()
-        for each in subscription.owned_partitions
-        for index in each.partitions
-    }
-    for number, partition in enumerate(PARTITIONS):
-        name = names[number % len(names)]
-        if not is_cooperative or owners.get(partition, name) == name:
-            result[name].append(partition)
-    return {name: encode_assignment(partitions) for name, partitions in result.items()}
 
 
 class World:
@@ -107,12 +91,7 @@ class Member:
         self.subscription = ConsumerSubscription(EARLIEST)
         self.subscription.subscribe(["t", "u"])
         settings = MemberSettings(
-            "g",
-            session_timeout_ms=10_000,
-            poll_interval_ms_max=60_000,
-            protocols=("turns",),
-            is_cooperative=world.kind == "cooperative",
-            commits=world.draw.random() < 0.5,
+            "g", session_timeout_ms=10_000, poll_interval_ms_max=60_000, commits=world.draw.random() < 0.5
         )
         now = world.group.now_ms
         self.classic: ClassicMembership | None = None
@@ -122,7 +101,7 @@ class Member:
                 settings, self.subscription, name, lambda each: each[:1].decode(), self.uniform, now
             )
         else:
-            self.classic = ClassicMembership(settings, self.subscription, lambda each: None, self.uniform, now)
+            self.classic = ClassicMembership(settings, self.subscription, [ASSIGNORS[world.kind]()], self.uniform, now)
         self.token: object | None = None
 
     def uniform(self, low: float, high: float) -> float:
@@ -171,8 +150,8 @@ class Member:
     def carry_out(self, step: Any) -> Any:
         if isinstance(step, CallListener):
             self.world.heard(self.name, step)
-        if isinstance(step, AssignPartitions):
-            return assigned(step.members, is_cooperative=self.world.kind == "cooperative")
+        if isinstance(step, LoadTopics):
+            return {topic: [frozenset()] * COUNTS[topic] for topic in step.topics}
         return True
 
     def send(self, request: Any) -> Any:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pykbroker.core.consumer.assignors.assignor import RebalanceProtocol
+from pykbroker.core.consumer.assignors.protocol import encode_assignment
 from pykbroker.core.consumer.membership.classic import ClassicMembership
 from pykbroker.core.consumer.membership.consumer import ConsumerMembership
-from pykbroker.core.consumer.membership.payloads import encode_assignment
 from pykbroker.core.consumer.membership.steps import (
-    AssignPartitions,
     CallListener,
     CommitOffsets,
     LeaveMode,
+    LoadTopics,
     MemberSettings,
     SendToCoordinator,
 )
@@ -36,19 +37,40 @@ def topic_id(topic: str) -> bytes:
     return topic.encode().ljust(16, b"\0")
 
 
-class ClassicTranscript:
-    """A classic member. `join`, `sync` and `assigns` are the next answers of the coordinator and of the assignor."""
+class ScriptedAssignor:
+    """An assignor that notes its calls in the transcript, and gives no member anything."""
 
-    def __init__(self, *topics: str, **settings: Any) -> None:
+    name = "range"
+
+    def __init__(self, lines: list[str], *, is_cooperative: bool) -> None:
+        self.protocols = frozenset({RebalanceProtocol.COOPERATIVE if is_cooperative else RebalanceProtocol.EAGER})
+        self.lines = lines
+
+    def user_data(self) -> bytes | None:
+        return None
+
+    def assign(self, cluster: Any, subscriptions: Any) -> dict[str, list[TopicPartition]]:
+        self.lines.append(f"assign {' '.join(sorted(cluster))} to {' '.join(sorted(subscriptions))}")
+        return {name: [] for name in subscriptions}
+
+    def on_assignment(self, partitions: Any, generation: int) -> None:
+        pass
+
+
+class ClassicTranscript:
+    """A classic member. `joins` and `syncs` are the next answers of the coordinator."""
+
+    def __init__(self, *topics: str, is_cooperative: bool = False, **settings: Any) -> None:
         self.now = 0.0
         self.lines: list[str] = []
         self.subscription = ConsumerSubscription(EARLIEST)
         self.subscription.subscribe(topics)
-        self.settings = MemberSettings("g", protocols=("range",), **settings)
-        self.member = ClassicMembership(self.settings, self.subscription, lambda name: None, lambda a, b: 1.0, 0.0)
+        assignor = ScriptedAssignor(self.lines, is_cooperative=is_cooperative)
+        self.member = ClassicMembership(
+            MemberSettings("g", **settings), self.subscription, [assignor], lambda a, b: 1.0, 0.0
+        )
         self.joins: list[JoinGroupResponse | None] = []
         self.syncs: list[SyncGroupResponse | None] = []
-        self.assigns: dict[str, bytes] = {}
         self.during_sync: Any = None
 
     def poll(self) -> list[str]:
@@ -76,9 +98,8 @@ class ClassicTranscript:
             case CallListener(event, partitions):
                 self.lines.append(" ".join([event.name.lower(), *map(str, partitions)]))
                 return True
-            case AssignPartitions(protocol, members, _):
-                self.lines.append(f"assign {protocol} to {' '.join(sorted(members))}")
-                return self.assigns
+            case LoadTopics(topics):
+                return {topic: [frozenset()] for topic in topics}
             case SendToCoordinator(JoinGroupRequest() as join):
                 self.lines.append(f"join {join.member_id or '-'} because {join.reason or '-'}")
                 return self.joins.pop(0)
