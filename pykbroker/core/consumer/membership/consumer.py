@@ -110,22 +110,22 @@ class ConsumerMembership:
         if is_out and not self._tasks and self._subscription.is_from_group:
             self._join()
 
-    def step(self) -> MemberStep | None:
-        """Return the next step, or None if there is nothing to do."""
+    def step(self, now_ms: float) -> MemberStep | None:
+        """Return the next step, or None if there is nothing to do. The signature is that of a classic member."""
         if not self._tasks and self.state is MembershipState.RECONCILING and self._current != self._target:
             self._tasks.append(self._reconcile())
         while self._step is None and self._tasks:
             self._advance(None)
         return self._step
 
-    def answer(self, value: Any) -> None:
+    def answer(self, value: Any, now_ms: float) -> None:
         """Continue after a step, with its result."""
         self._advance(value)
 
-    def leave(self, mode: LeaveMode) -> None:
+    def leave(self, mode: LeaveMode, reason: str, now_ms: float) -> None:
         """Let the next steps give away the partitions, and the next heartbeat leave the group.
 
-        A step that is being carried out is still to be answered.
+        A step that is being carried out is still to be answered. The protocol has no field for the reason.
         """
         self._leave_mode = mode
         if self.state in _LEAVING:

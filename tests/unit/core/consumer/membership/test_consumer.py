@@ -69,9 +69,9 @@ def test_new_partitions_are_fetched_only_after_the_listener_returned() -> None:
     member = ConsumerTranscript("a", commits=False)
     member.poll()
     member.heartbeat(1, {"a": {0}})
-    assert member.member.step() is not None
+    assert member.member.step(member.now) is not None
     assert member.subscription[A0].awaits_listener
-    member.member.answer(True)
+    member.member.answer(True, member.now)
     assert not member.subscription[A0].awaits_listener
 
 
@@ -128,9 +128,9 @@ def test_a_fenced_member_loses_its_partitions_and_joins_again(code: ErrorCode) -
 def test_a_reconciliation_is_abandoned_if_the_member_is_fenced_meanwhile() -> None:
     member = stable()
     member.heartbeat(2, {"a": {1}, "b": {0}}, after_ms=5000.0)
-    assert member.member.step() is not None
+    assert member.member.step(member.now) is not None
     member.heartbeat(2, code=ErrorCode.FENCED_MEMBER_EPOCH, after_ms=5000.0)
-    member.member.answer(None)
+    member.member.answer(None, member.now)
     assert member.poll() == ["lost a-0 a-1"]
     assert member.member.state is MembershipState.JOINING
 
@@ -227,7 +227,7 @@ def test_a_member_that_is_fenced_while_it_leaves_has_left() -> None:
     member.now += 5000.0
     request = member.member.heartbeat(member.now)
     assert request is not None
-    member.member.leave(LeaveMode.DEFAULT)
+    member.member.leave(LeaveMode.DEFAULT, "test", member.now)
     fenced = ConsumerGroupHeartbeatResponse(error_code=ErrorCode.FENCED_MEMBER_EPOCH)
     member.member.heartbeat_answered(request, fenced, member.now)
     assert member.member.state is MembershipState.UNSUBSCRIBED

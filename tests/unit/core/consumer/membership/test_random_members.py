@@ -132,9 +132,9 @@ class Member:
     def run_consumer(self, member: ConsumerMembership) -> None:
         group = self.world.group
         member.poll(group.now_ms)
-        while (step := member.step()) is not None and self.world.draw.random() < 0.8:
+        while (step := member.step(group.now_ms)) is not None and self.world.draw.random() < 0.8:
             self.carry_out(step)
-            member.answer(True)
+            member.answer(True, group.now_ms)
         self.beat(member)
 
     def beat(self, member: ConsumerMembership) -> None:
@@ -179,10 +179,10 @@ class Member:
                 sends = isinstance(step, SendToCoordinator)
                 self.classic.answer(self.send(step.request) if sends else self.carry_out(step), now)
         elif self.consumer is not None:
-            self.consumer.leave(LeaveMode.DEFAULT)
-            while (last := self.consumer.step()) is not None:
+            self.consumer.leave(LeaveMode.DEFAULT, "test", now)
+            while (last := self.consumer.step(now)) is not None:
                 self.carry_out(last)
-                self.consumer.answer(True)
+                self.consumer.answer(True, now)
             self.beat(self.consumer)
 
 

@@ -175,20 +175,20 @@ class ConsumerTranscript:
 
     def run(self) -> list[str]:
         lines = []
-        while (step := self.member.step()) is not None:
+        while (step := self.member.step(self.now)) is not None:
             if isinstance(step, CommitOffsets):
                 lines.append("commit")
-                self.member.answer(None)
+                self.member.answer(None, self.now)
             else:
                 assert isinstance(step, CallListener)
                 lines.append(" ".join([step.event.name.lower(), *map(str, step.partitions)]))
-                self.member.answer(not self.listener_fails)
+                self.member.answer(not self.listener_fails, self.now)
                 if self.listener_fails:
                     break
         return lines
 
     def leave(self, mode: LeaveMode = LeaveMode.DEFAULT) -> list[str]:
-        self.member.leave(mode)
+        self.member.leave(mode, "test", self.now)
         return self.run()
 
     def heartbeat(
