@@ -403,3 +403,13 @@ def test_a_request_has_the_settings_of_fetching() -> None:
     assert (request.isolation_level, request.rack_id, request.replica_id) == (1, "r1", -1)
     partition = request.topics[0].partitions[0]
     assert (partition.partition_max_bytes, partition.current_leader_epoch) == (8, 3)
+
+
+def test_an_abort_marker_hides_only_the_transaction_before_it() -> None:
+    reader = Reader([A], FetchSettings(is_committed=True))
+    log = reader.broker.logs[A]
+    for commit in (False, True, False):
+        log.append(1, producer=1)
+        log.append(1)
+        log.finish(1, commit=commit)
+    assert reader.values() == [b"1", b"3", b"4", b"7"]
