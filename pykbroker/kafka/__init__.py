@@ -6,5 +6,6 @@
 """
 
 from pykbroker.kafka.producer import KafkaProducer as KafkaProducer
+from pykbroker.kafka.structs import ConsumerGroupMetadata as ConsumerGroupMetadata
 from pykbroker.kafka.structs import OffsetAndMetadata as OffsetAndMetadata
 from pykbroker.kafka.structs import TopicPartition as TopicPartition

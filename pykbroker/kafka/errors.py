@@ -14,9 +14,12 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.errors import (
     BufferExhausted,
     DeliveryExpired,
+    IllegalCall,
     MetadataTimeout,
     ProducerClosed,
     RecordTooLarge,
+    TransactionAborted,
+    TransactionTimeout,
     UnknownPartition,
 )
 from wire.error_codes import ErrorCode
@@ -86,6 +89,10 @@ class KafkaConfigurationError(KafkaError, *theirs("KafkaConfigurationError")):  
     """The error of a configuration that is not allowed."""
 
 
+class TransactionAbortedError(KafkaError, *theirs("TransactionAbortedError")):  # type: ignore[misc]
+    """The error of a record that was not sent before its transaction was aborted."""
+
+
 class KafkaTimeoutError(RetriableError, *theirs("KafkaTimeoutError")):  # type: ignore[misc]
     """The error of a call or a record whose time is over."""
 
@@ -127,12 +134,14 @@ def for_code(code: int) -> type[BrokerResponseError]:
 def as_kafka(error: BaseException) -> BaseException:
     """Return the error of kafka-python that stands for one of our own. Other errors are returned as they are."""
     text = str(error)
-    if isinstance(error, BufferExhausted | MetadataTimeout | DeliveryExpired):
+    if isinstance(error, BufferExhausted | MetadataTimeout | DeliveryExpired | TransactionTimeout):
         return KafkaTimeoutError(text)
+    if isinstance(error, TransactionAborted):
+        return TransactionAbortedError(text)
     if isinstance(error, ApiError):
         return for_code(error.code)(text)
     if isinstance(error, RecordTooLarge):
         return BY_CODE[ErrorCode.MESSAGE_TOO_LARGE](text)
-    if isinstance(error, ProducerClosed):
+    if isinstance(error, ProducerClosed | IllegalCall):
         return IllegalStateError(text)
     return ValueError(text) if isinstance(error, UnknownPartition) else error

@@ -8,15 +8,19 @@ import weakref
 from collections.abc import Callable, Collection, Mapping
 from threading import TIMEOUT_MAX
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from pykbroker.client.cluster import Cluster
 from pykbroker.client.settings import InvalidSetting
+from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.producer.errors import RecordTooLarge, UnknownPartition
+from pykbroker.core.producer.transactions.manager import TransactionManager
+from pykbroker.core.producer.transactions.result import CallResult
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.kafka.errors import IllegalStateError, KafkaConfigurationError, KafkaTimeoutError, as_kafka
 from pykbroker.kafka.future import FutureRecordMetadata
 from pykbroker.kafka.settings import PRODUCER_DEFAULTS, producer_configs, producer_settings_of
+from pykbroker.kafka.structs import ConsumerGroupMetadata
 from pykbroker.producer.delivery import Delivery
 from pykbroker.producer.settings import producer_settings
 from pykbroker.producer.threaded import ThreadedProducer
@@ -89,8 +93,10 @@ class KafkaProducer:
             sent = producer.try_send(topic, value_bytes, key_bytes, partition, headers, timestamp_ms)
             delivery = sent if isinstance(sent, Delivery) else producer.append_waiting(sent)
         except (TypeError, ValueError, RecordTooLarge, UnknownPartition) as error:
+            producer.failed(error)
             raise as_kafka(error) from error
         except Exception as error:
+            producer.failed(error)
             failure = as_kafka(error)
             if isinstance(failure, KafkaTimeoutError | IllegalStateError) or failure is error:
                 raise failure from error
@@ -107,6 +113,54 @@ class KafkaProducer:
         if chosen is None:
             raise ValueError(f"Partitioner did not assign a partition for topic {topic}!")
         return int(chosen)
+
+    # ---- transactions
+
+    def init_transactions(self) -> None:
+        """Get the producer id of `transactional_id`, and fence earlier producers with it. Call this once, at first.
+
+        This and all calls for transactions raise IllegalStateError in the wrong order, KafkaTimeoutError after
+        `max_block_ms`, and the broker's error if the transaction or the producer has failed.
+        """
+        self._call(TransactionManager.init)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction. All records that are sent before its end are part of it."""
+        try:
+            self._producer.begin_transaction()
+        except Exception as error:
+            raise as_kafka(error) from error
+
+    def send_offsets_to_transaction(
+        self, offsets: Mapping[tuple[str, int], Any], group_metadata: ConsumerGroupMetadata | str
+    ) -> None:
+        """Commit offsets of a consumer group with the transaction (KIP-447).
+
+        `offsets` maps partitions to OffsetAndMetadata. A group id instead of the metadata does not fence old members.
+        """
+        given = ConsumerGroupMetadata(group_metadata) if isinstance(group_metadata, str) else group_metadata
+        member = CommittingMember(given.group_id or "", given.member_id, given.generation_id, given.group_instance_id)
+        committed = {
+            TopicPartition(*partition): CommittedOffset(each.offset, getattr(each, "leader_epoch", -1), each.metadata)
+            for partition, each in offsets.items()
+        }
+        self._call(lambda manager: manager.send_offsets(committed, member))
+
+    def commit_transaction(self) -> None:
+        """Send all records of the transaction and commit it. Raise the error if a record failed."""
+        self._call(TransactionManager.commit)
+
+    def abort_transaction(self) -> None:
+        """Abort the transaction. Records that were never sent fail with TransactionAbortedError."""
+        self._call(TransactionManager.abort)
+
+    def _call(self, call: Callable[[TransactionManager], CallResult]) -> None:
+        try:
+            self._producer.call(call)
+        except Exception as error:
+            raise as_kafka(error) from error
+
+    # ---- all records
 
     def flush(self, timeout: float | None = None) -> None:
         """Send all records at once, and wait for their outcomes. Raise KafkaTimeoutError after `timeout` seconds."""
@@ -152,6 +206,15 @@ class KafkaProducer:
                 "waiting-threads": shell.pool.waiting,
             }
         }
+
+
+class CommittingMember(NamedTuple):
+    """The consumer whose offsets are committed, as the transaction manager takes it."""
+
+    group_id: str
+    member_id: str
+    epoch: int
+    instance_id: str | None
 
 
 class PartitionerView:

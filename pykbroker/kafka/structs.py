@@ -15,6 +15,16 @@ class OffsetAndMetadata(NamedTuple):
     leader_epoch: int = -1
 
 
+class ConsumerGroupMetadata(NamedTuple):
+    """A consumer's membership in its group, which fences offsets of members that have left (KIP-447)."""
+
+    group_id: str | None = None
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+    state: str = "<unjoined>"
+
+
 class KafkaRecordMetadata(NamedTuple):
     """The place of a record that was acknowledged. Sizes are in bytes, or -1 for a part that the record lacks."""
 

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 
 from pykbroker.core.producer.batch import ProducerBatch, record_bytes_max
+from pykbroker.core.producer.errors import IllegalCall, TransactionError
+from pykbroker.core.producer.transactions.calls import GroupMember, OffsetToCommit
+from pykbroker.core.producer.transactions.manager import TransactionManager
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.producer.delivery import ColumnsDelivery, ColumnsResult, Delivery, RecordMetadata
 from pykbroker.producer.front import Serialized
 from pykbroker.producer.settings import producer_settings
@@ -76,9 +81,14 @@ class AsyncProducer:
         await self.stop()
 
     async def start(self) -> None:
-        """Start the background thread. A second call does nothing."""
+        """Start the background thread, and get the producer id of `transactional_id` if there is one, as aiokafka does.
+
+        A second call does nothing.
+        """
         if self._started is None:
             self._started = ThreadedProducer(self._settings.client_id, self._settings, self._world)
+            if self._settings.transactional_id is not None:
+                await asyncio.to_thread(self._started.call, TransactionManager.init)
 
     async def stop(self, timeout: float | None = None) -> None:
         """Send all records and close the producer. Records that remain after `timeout` seconds fail."""
@@ -107,11 +117,15 @@ class AsyncProducer:
         Wait up to `max_block_ms` for metadata and memory. The event loop gets a turn when a batch is opened.
         """
         producer = self._running
-        sent = producer.try_send(topic, value, key, partition, headers or (), timestamp_ms)
-        if not isinstance(sent, Delivery):
-            sent = await self._append_waiting(producer, sent)
-        elif not sent.index:
-            await asyncio.sleep(0)
+        try:
+            sent = producer.try_send(topic, value, key, partition, headers or (), timestamp_ms)
+            if not isinstance(sent, Delivery):
+                sent = await self._append_waiting(producer, sent)
+            elif not sent.index:
+                await asyncio.sleep(0)
+        except Exception as error:
+            producer.failed(error)
+            raise
         return AsyncDelivery(producer, sent)
 
     async def send_and_wait(
@@ -163,6 +177,38 @@ class AsyncProducer:
             raise
         with producer.lock:
             return producer.shell.granted(ticket)
+
+    # ---- transactions
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction. Errors are those of `Producer`."""
+        await asyncio.to_thread(self._running.begin_transaction)
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, OffsetToCommit], member: GroupMember
+    ) -> None:
+        """Commit the offsets of a consumer group with the transaction."""
+        await asyncio.to_thread(self._running.call, lambda manager: manager.send_offsets(offsets, member))
+
+    async def commit_transaction(self) -> None:
+        """Send all records of the transaction and commit it. Raise the error if a record failed."""
+        await asyncio.to_thread(self._running.call, TransactionManager.commit)
+
+    async def abort_transaction(self) -> None:
+        """Abort the transaction. Records that were never sent fail with TransactionAborted."""
+        await asyncio.to_thread(self._running.call, TransactionManager.abort)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Begin a transaction, and commit it at the end of the block. Abort it if the block or the commit fails."""
+        await self.begin_transaction()
+        try:
+            yield
+            await self.commit_transaction()
+        except BaseException:
+            with suppress(TransactionError, IllegalCall):
+                await self.abort_transaction()
+            raise
 
     # ---- all records
 

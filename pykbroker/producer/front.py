@@ -24,6 +24,7 @@ class Front:
     def __init__(self, shell: ProducerShell) -> None:
         settings = shell.settings
         self._shell, self._intake, self._wall_ms = shell, shell.intake, shell.world.wall_ms
+        self._transactions = shell.transactions
         self._key_serializer, self._value_serializer = settings.key_serializer, settings.value_serializer
         self._interceptors = Interceptors(settings.interceptors)
         self.sends_plain = not (self._interceptors or self._key_serializer or self._value_serializer)
@@ -45,6 +46,8 @@ class Front:
         if key is None and partition is None and type(value) is bytes and not headers and self.sends_plain:
             found = self._intake.topics.get(topic)
             if found is not None and (batch := found.batch) is not None:
+                if self._transactions is not None and not self._transactions.is_open:
+                    self._transactions.check_send()
                 index = batch.try_append(None, value, (), self._wall_ms() if timestamp is None else timestamp)
                 if index is not None:
                     return Delivery(batch, index)
@@ -62,6 +65,7 @@ class Front:
             headers_of(headers) if headers else (),
             self._wall_ms() if timestamp is None else timestamp,
         )
+        self._check_transaction()
         found = self._intake.topics.get(topic)
         appended = None if found is None else self._intake.try_append(found, *row[1:])
         return row if appended is None else self._delivery(*appended)
@@ -81,6 +85,7 @@ class Front:
 
         `granted` is the memory that the caller has waited for.
         """
+        self._check_transaction()
         topic, partition, key, value, headers, timestamp = row
         found = self._shell.topics.find(topic, partition)
         if found is None:
@@ -96,12 +101,13 @@ class Front:
 
         Return None if metadata or memory is lacking.
         """
+        self._check_transaction()
         found = self._shell.topics.find(topic, partition)
         if found is None:
             return None
         appended = self._intake.append_columns(found, partition, columns, start, self._shell.now_ms(), granted)
         if appended is not None and not appended[1]:
-            self._shell.wake()
+            self._opened(appended[0])
         return appended
 
     def columns(
@@ -125,10 +131,25 @@ class Front:
     def _delivery(self, batch: ProducerBatch, index: int) -> Delivery:
         delivery = Delivery(batch, index)
         if not index:
-            self._shell.wake()
+            self._opened(batch)
         if self._interceptors:
             batch.when_settled(partial(self._acknowledge, delivery))
         return delivery
+
+    def _check_transaction(self) -> None:
+        """Raise IllegalCall or TransactionError if no transaction is open, and one is needed."""
+        if self._transactions is not None and not self._transactions.is_open:
+            self._transactions.check_send()
+
+    def _opened(self, batch: ProducerBatch) -> None:
+        if self._transactions is not None:
+            self._transactions.add_partition(batch.partition)
+        self._shell.wake()
+
+    def failed(self, error: Exception) -> None:
+        """Note that a record was not appended. An open transaction can then only be aborted."""
+        if self._transactions is not None:
+            self._transactions.send_failed(error)
 
     def _acknowledge(self, delivery: Delivery) -> None:
         metadata: RecordMetadata | None = None

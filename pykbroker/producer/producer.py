@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
 from math import inf
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +12,16 @@ import trio
 
 from pykbroker.core.producer.batch import record_bytes_max
 from pykbroker.core.producer.columns import Columns
-from pykbroker.core.producer.errors import BufferExhausted, MetadataTimeout, ProducerClosed
+from pykbroker.core.producer.errors import (
+    BufferExhausted,
+    IllegalCall,
+    MetadataTimeout,
+    ProducerClosed,
+    TransactionError,
+)
+from pykbroker.core.producer.transactions.calls import GroupMember, OffsetToCommit
+from pykbroker.core.producer.transactions.manager import TransactionManager
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.producer.delivery import ColumnsDelivery, Delivery, wait_settled
 from pykbroker.producer.front import Front, Serialized
 from pykbroker.producer.settings import producer_settings
@@ -77,8 +86,12 @@ class Producer:
         Raise TypeError for a key or value that is not bytes after serialization. Raise RecordTooLarge for a record that
         can never be sent, MetadataTimeout or BufferExhausted after `max_block_ms`, and ProducerClosed.
         """
-        sent = self._front.try_send(topic, value, key, partition, headers, timestamp)
-        return sent if type(sent) is Delivery else await self._append_waiting(sent)  # type: ignore[arg-type]
+        try:
+            sent = self._front.try_send(topic, value, key, partition, headers, timestamp)
+            return sent if type(sent) is Delivery else await self._append_waiting(sent)  # type: ignore[arg-type]
+        except Exception as error:
+            self._front.failed(error)
+            raise
 
     def send_nowait(
         self,
@@ -170,6 +183,47 @@ class Producer:
     def _deadline(self) -> float:
         return trio.current_time() + self._settings.max_block_ms / 1000
 
+    # ---- transactions
+
+    async def init_transactions(self) -> None:
+        """Get the producer id of `transactional_id`, and fence earlier producers with it. Call this once, at first.
+
+        This and all calls for transactions raise IllegalCall in the wrong order, TransactionError if the transaction or
+        the producer has failed, and TransactionTimeout after `max_block_ms`.
+        """
+        await self._shell.transacting.call(TransactionManager.init)
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction. All records that are sent before its end are part of it."""
+        await self._shell.transacting.call_now(TransactionManager.begin)
+
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[TopicPartition, OffsetToCommit], member: GroupMember
+    ) -> None:
+        """Commit the offsets of a consumer group with the transaction, for exactly-once copies (KIP-447)."""
+        await self._shell.transacting.call(lambda manager: manager.send_offsets(offsets, member))
+
+    async def commit_transaction(self) -> None:
+        """Send all records of the transaction and commit it. Raise the error if a record failed."""
+        await self._shell.transacting.call(TransactionManager.commit)
+
+    async def abort_transaction(self) -> None:
+        """Abort the transaction. Records that were never sent fail with TransactionAborted."""
+        await self._shell.transacting.call(TransactionManager.abort)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Begin a transaction, and commit it at the end of the block. Abort it if the block or the commit fails."""
+        await self.begin_transaction()
+        try:
+            yield
+            await self.commit_transaction()
+        except BaseException:
+            deadline = trio.current_time() + self._settings.max_block_ms / 1000
+            with trio.CancelScope(shield=True, deadline=deadline), suppress(TransactionError, IllegalCall):
+                await self.abort_transaction()
+            raise
+
     # ---- all records
 
     async def flush(self) -> None:
@@ -189,6 +243,7 @@ class Producer:
         try:
             with trio.move_on_after(timeout_s):
                 await self.flush()
+                await self._shell.abort_open()
         finally:
             self._shell.end_close()
             self._front.close()

@@ -125,8 +125,6 @@ def producer_settings(given: Mapping[str, Any]) -> ProducerSettings:
     """Return the settings of a producer. Raise InvalidSetting for a name, value or combination that is not allowed."""
     found = settings(ProducerSettings, given)
     found.check()
-    if found.transactional_id is not None:
-        raise InvalidSetting("transactional_id is not supported: this producer has no transactions yet")
     return found
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import trio
 
 from pykbroker.client.cluster import ClusterBroker, LeaderHint
+from pykbroker.client.coordinators import Coordinators
 from pykbroker.client.errors import Disconnected, Silent, UnsupportedVersion
 from pykbroker.client.metadata import ClusterMetadata, MetadataSettings
 from pykbroker.client.node import NodeSettings
@@ -21,15 +22,17 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.accumulator import RecordAccumulator
 from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.core.producer.buffer_pool import BufferPool, MemoryTicket
-from pykbroker.core.producer.errors import BufferExhausted, ProducerClosed
+from pykbroker.core.producer.errors import BufferExhausted, IllegalCall, ProducerClosed
 from pykbroker.core.producer.intake import Intake
 from pykbroker.core.producer.produce_call import ProduceCall
 from pykbroker.core.producer.sender import Sender
 from pykbroker.core.producer.sequences import Sequences
+from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.producer.identity import request_identity
 from pykbroker.producer.settings import ProducerSettings
 from pykbroker.producer.topics import ProducerTopics
+from pykbroker.producer.transactor import Transactor
 from pykbroker.world.client_world import ClientWorld
 from wire.error_codes import ErrorCode
 from wire.messages.produce import ProduceRequest, ProduceResponse
@@ -56,7 +59,13 @@ class ProducerShell:
     ) -> None:
         self.settings, self.world, self.lock, self._hop = settings, world, lock, hop
         self.pool = BufferPool(settings.buffer_memory)
+        self.transactions: TransactionManager | None = None
         self.sequences = Sequences() if settings.is_idempotent else None
+        if settings.transactional_id is not None:
+            self.transactions = TransactionManager(
+                settings.transactional_id, settings.transaction_timeout_ms, settings.retry_backoff_ms
+            )
+            self.sequences = self.transactions.sequences
         self.accumulator = RecordAccumulator(settings.batches(), self.pool, self.sequences)
         self.sender = Sender(self.accumulator, settings.sending(), world.rng.uniform, self.sequences)
         self.intake = Intake(
@@ -68,6 +77,20 @@ class ProducerShell:
         )
         self.nodes = Nodes(world.net, world.rng.uniform, node_settings(settings))
         self.metadata = ClusterMetadata(self.nodes, world.rng.uniform, metadata_settings(settings))
+        self.transactor: Transactor | None = None
+        if self.transactions is not None:
+            coordinators = Coordinators(
+                self.nodes, world.rng.uniform, settings.retry_backoff_ms, settings.retry_backoff_max_ms
+            )
+            self.transactor = Transactor(
+                self.transactions,
+                self.nodes,
+                coordinators,
+                lock,
+                (self.now_ms, settings.max_block_ms),
+                self._has_incomplete,
+                self.send_due,
+            )
         self.topics = ProducerTopics(self.metadata, self.intake, settings, lock, self.send_due)
         self._is_sending = self._is_due = False
         self._identity_wanted = trio.Event()
@@ -135,6 +158,18 @@ class ProducerShell:
             with self.lock:
                 self.accumulator.flushes -= 1
 
+    @property
+    def transacting(self) -> Transactor:
+        """Return the transactor. Raise IllegalCall without a transactional id."""
+        if self.transactor is None:
+            raise IllegalCall("this producer has no transactions: set transactional_id")
+        return self.transactor
+
+    async def abort_open(self) -> None:
+        """Abort the transaction that is open when the producer is closed."""
+        if self.transactor is not None:
+            await self.transactor.abort_open()
+
     def begin_close(self) -> None:
         """Refuse further records, and send the rest at once."""
         with self.lock:
@@ -159,7 +194,9 @@ class ProducerShell:
             nursery.start_soon(self.world.net.run)
             await nursery.start(self.nodes.run)
             nursery.start_soon(self.metadata.run)
-            if self.sequences is not None:
+            if self.transactor is not None:
+                nursery.start_soon(self.transactor.run)
+            elif self.sequences is not None:
                 nursery.start_soon(self._identify, self.sequences)
             await self._run_timer()
 
@@ -206,6 +243,8 @@ class ProducerShell:
     def _send_once(self) -> None:
         now_ms = self.now_ms()
         with self.lock:
+            if self.transactor is not None:
+                self.transactor.follow(self.accumulator, self.sender)
             if self.sequences is not None:
                 self.sequences.advance()
                 if self.sequences.needs_identity and self.accumulator.has_undrained:
@@ -221,10 +260,15 @@ class ProducerShell:
         self._busy = frozenset(sends.busy)
         now = trio.current_time()
         delays = (now + self.nodes.node(node).delay_s(now) for node in sends.busy)
+        if self.transactor is not None:
+            self.transactor.wake()
         check_at = min([now + (sends.next_check_ms - now_ms) / 1000, *delays])
         if check_at < self._check_at:
             self._check_at = check_at
             self._earlier.set()
+
+    def _has_incomplete(self) -> bool:
+        return len(self.accumulator.incomplete) > 0 or self.sender.has_in_flight
 
     def _call_waiters(self) -> None:
         """Call everybody who waits for a batch that is settled now, without the lock."""
@@ -245,7 +289,10 @@ class ProducerShell:
         for topic in call.topics:
             self.metadata.use(topic)
         request = call.request(
-            self.settings.acks_number, self.settings.request_timeout_ms, None, self.accumulator.encode
+            self.settings.acks_number,
+            self.settings.request_timeout_ms,
+            self.settings.transactional_id,
+            self.accumulator.encode,
         )
         try:
             version = self._version(call)
@@ -261,7 +308,10 @@ class ProducerShell:
 
     def _version(self, call: ProduceCall) -> int:
         newest = self.nodes.node(call.node).connection().newest_version(ProduceRequest.key)
-        return newest if call.has_topic_ids else min(newest, TOPIC_ID_VERSION - 1)
+        limits = [newest] if call.has_topic_ids else [newest, TOPIC_ID_VERSION - 1]
+        if self.transactions is not None and self.transactions.produce_version_max is not None:
+            limits.append(self.transactions.produce_version_max)
+        return min(limits)
 
     def _arrived(self, call: ProduceCall, pending: PendingResponse[ProduceResponse]) -> None:
         try:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from math import inf
 from typing import Any
 
 import trio
@@ -13,6 +14,8 @@ import trio
 from pykbroker.core.producer.batch import ProducerBatch, record_bytes_max
 from pykbroker.core.producer.columns import Columns
 from pykbroker.core.producer.errors import BufferExhausted, MetadataTimeout, ProducerClosed
+from pykbroker.core.producer.transactions.manager import TransactionManager
+from pykbroker.core.producer.transactions.result import CallResult
 from pykbroker.producer.delivery import ColumnsDelivery, Delivery
 from pykbroker.producer.front import Front, Serialized
 from pykbroker.producer.record import ProducerRecord
@@ -130,6 +133,23 @@ class ThreadedProducer:
                 raise
             delivery.fail(error, range(start, len(columns)) if rows is None else rows[start:])
 
+    # ---- transactions
+
+    def call(self, call: Callable[[TransactionManager], CallResult]) -> None:
+        """Make a call of the transaction protocol, and wait for its result as `Transactor.call` does."""
+        self._check_open()
+        self.loop.call(self.shell.transacting.call, call)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction."""
+        self._check_open()
+        self.loop.call(self.shell.transacting.call_now, TransactionManager.begin)
+
+    def failed(self, error: Exception) -> None:
+        """Note that a record was not appended. An open transaction can then only be aborted."""
+        with self.lock:
+            self.front.failed(error)
+
     # ---- waiting
 
     def deadline(self) -> float:
@@ -212,18 +232,20 @@ class ThreadedProducer:
             if timeout_s != 0 and not self.loop.is_current_thread:
                 self.flush(timeout_s)
         finally:
-            self._end_close()
+            self._end_close(timeout_s)
             self.front.close()
 
-    def _end_close(self) -> None:
+    def _end_close(self, timeout_s: float | None) -> None:
         with suppress(trio.RunFinishedError):
             if self.loop.is_current_thread:
                 self.shell.end_close()
             else:
-                self.loop.call(self._end_close_in_loop)
+                self.loop.call(self._end_close_in_loop, timeout_s)
         self.loop.stop()
 
-    async def _end_close_in_loop(self) -> None:
+    async def _end_close_in_loop(self, timeout_s: float | None) -> None:
+        with trio.move_on_after(inf if timeout_s is None else timeout_s):
+            await self.shell.abort_open()
         self.shell.end_close()
 
     def _check_open(self) -> None:

@@ -87,8 +87,10 @@ class RecordAccumulator:
         self.muted: set[TopicPartition] = set()
         """The partitions of which nothing is sent, because one batch in flight at a time keeps their order."""
         self.is_closing = False
+        self.is_completing = False
+        """Whether a transaction is being committed or aborted."""
         self.flushes = 0
-        """The number of flushes in progress, including the end of a transaction."""
+        """The number of flushes in progress."""
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
         self.incomplete = IncompleteBatches(pool)
 
@@ -191,7 +193,7 @@ class RecordAccumulator:
         """Return the partitions that have a batch to send."""
         by_node: dict[int, list[TopicPartition]] = {}
         next_check_ms, leaderless = math.inf, set()
-        at_once = bool(self.is_closing or self.flushes or self.pool.waiting)
+        at_once = bool(self.is_closing or self.flushes or self.is_completing or self.pool.waiting)
         for partition, queue in self._queues.items():
             leader = leaders(partition)
             if leader is None:

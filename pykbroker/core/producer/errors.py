@@ -33,6 +33,10 @@ class MetadataTimeout(TimeoutError):
     """The error of a record whose topic or partition was still unknown after `max.block.ms`."""
 
 
+class TransactionTimeout(TimeoutError):
+    """The error of a call whose result is still unknown after `max.block.ms`. The same call may be repeated."""
+
+
 class IllegalCall(RuntimeError):
     """The error of a call that is not possible in the current state of the producer's transaction. Nothing changes."""
 

@@ -69,7 +69,6 @@ def test_idempotence_limits_the_requests_in_flight(in_flight: int) -> None:
         ({"delivery_timeout_ms": 30_004}, "delivery_timeout_ms=30004 is less than linger_ms + request_timeout_ms"),
         ({"compression_level": 3}, "compression_level has no meaning for compression_type=None"),
         ({"compression_type": "lz5"}, "use 'none', 'gzip', 'snappy', 'lz4', 'zstd'"),
-        ({"transactional_id": "t"}, "transactional_id is not supported"),
         ({"transactional_id": ""}, "transactional_id='' is not allowed"),
         ({"buffer_memory": 0}, "buffer_memory=0 is not allowed: expected `int` >= 1"),
     ],

@@ -1,0 +1,143 @@
+"""The task that sends the requests of a transaction manager to the coordinators, one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
+from math import inf
+from typing import Any
+
+import trio
+
+from pykbroker.client.coordinators import Coordinators, CoordinatorType
+from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.client.nodes import Nodes
+from pykbroker.core.errors import ApiError
+from pykbroker.core.producer.accumulator import RecordAccumulator
+from pykbroker.core.producer.errors import TransactionError, TransactionTimeout
+from pykbroker.core.producer.sender import Sender
+from pykbroker.core.producer.transactions.calls import CoordinatorCall
+from pykbroker.core.producer.transactions.manager import TransactionManager
+from pykbroker.core.producer.transactions.result import CallResult
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+
+
+class Transactor:
+    """The link between a transaction manager and the network. The manager is used under the lock.
+
+    `has_incomplete` returns whether the outcome of a batch is unknown. `send_due` is called after each event.
+    """
+
+    def __init__(
+        self,
+        manager: TransactionManager,
+        nodes: Nodes,
+        coordinators: Coordinators,
+        lock: AbstractContextManager[Any],
+        clock: tuple[Callable[[], float], float],
+        has_incomplete: Callable[[], bool],
+        send_due: Callable[[], None],
+    ) -> None:
+        self.manager, self._nodes, self._coordinators, self._lock = manager, nodes, coordinators, lock
+        self._now_ms, self._max_block_ms = clock
+        self._has_incomplete, self._send_due = has_incomplete, send_due
+        self._woken = trio.Event()
+
+    def wake(self) -> None:
+        """Check whether a request is due. Call this in the trio thread after every event."""
+        self._woken.set()
+
+    def follow(self, accumulator: RecordAccumulator, sender: Sender) -> None:
+        """Fail the batches that the transaction gives up, and send the others at once when it ends, under the lock."""
+        accumulator.is_completing = self.manager.is_completing
+        abort = self.manager.batch_abort
+        if abort is not None:
+            sender.abort(abort.error, unsent_only=abort.unsent_only)
+
+    async def call(self, call: Callable[[TransactionManager], CallResult]) -> None:
+        """Make a call of the transaction protocol, and wait up to `max_block_ms` for its result.
+
+        Raise IllegalCall, TransactionError, or TransactionTimeout, after which the same call may be repeated.
+        """
+        with self._lock:
+            result = call(self.manager)
+        self._send_due()
+        done = trio.Event()
+        with self._lock:
+            result.when_done(done.set)
+        with trio.move_on_after(self._max_block_ms / 1000):
+            await done.wait()
+        if not result.is_done:
+            raise TransactionTimeout(
+                f"{result.call.value} has no result after max_block_ms={self._max_block_ms}: call it again"
+            )
+        with self._lock:
+            result.acknowledge()
+
+    async def call_now(self, call: Callable[[TransactionManager], None]) -> None:
+        """Make a call of the transaction protocol that needs no answer."""
+        await trio.lowlevel.checkpoint()
+        with self._lock:
+            call(self.manager)
+
+    async def abort_open(self) -> None:
+        """Abort the transaction that is open when the producer is closed."""
+        if self.manager.has_transaction and not self.manager.is_completing:
+            with suppress(TransactionError, TransactionTimeout):
+                await self.call(TransactionManager.abort)
+
+    # ---- the task
+
+    async def run(self) -> None:
+        """Send requests until cancelled."""
+        while True:
+            self._woken = trio.Event()
+            call, wait_ms = self._next()
+            if call is None:
+                with trio.move_on_after(wait_ms / 1000):
+                    await self._woken.wait()
+                continue
+            await self._send(call)
+            self._send_due()
+
+    def _next(self) -> tuple[CoordinatorCall | None, float]:
+        """Return the request to send now, or else the ms until the next one is due."""
+        now_ms, requests = self._now_ms(), self.manager.requests
+        with self._lock:
+            has_incomplete = self._has_incomplete()
+            call = requests.next_call(now_ms, has_incomplete=has_incomplete)
+            due_ms = inf if call is not None else requests.next_check_ms(has_incomplete=has_incomplete)
+        return call, max(0.0, due_ms - now_ms)
+
+    async def _send(self, call: CoordinatorCall) -> None:
+        kind, requests = CoordinatorType(call.coordinator.value), self.manager.requests
+        try:
+            response = await self._ask(call, kind)
+        except UnsupportedVersion as error:
+            with self._lock:
+                requests.refused(call, ApiError(ErrorCode.UNSUPPORTED_VERSION, str(error)))
+        except ApiError as error:
+            with self._lock:
+                requests.refused(call, error)
+        except (OSError, Disconnected):
+            self._coordinators.forget(kind, call.key)
+            with self._lock:
+                requests.disconnected(call, self._now_ms())
+        else:
+            with self._lock:
+                is_moved = requests.received(call, response, self._now_ms())
+            if is_moved:
+                self._coordinators.forget(kind, call.key)
+
+    async def _ask(self, call: CoordinatorCall, kind: CoordinatorType) -> Any:
+        """Send a request to its coordinator and return the response."""
+        node = await self._coordinators.find(kind, call.key)
+        connection = await self._nodes.connection(node)
+        if kind is CoordinatorType.TRANSACTION:
+            with self._lock:
+                self.manager.update_features(connection.features_epoch, connection.features)
+                self.manager.coordinator_ready(connection.newest_version(ApiKey.INIT_PRODUCER_ID))
+        request = call.request()
+        version = min(connection.newest_version(request.key), call.version_max)
+        return await self._nodes.ask(node, request, version)
