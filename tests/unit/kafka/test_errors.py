@@ -1,0 +1,68 @@
+"""The errors of the drop-in: kafka-python's names and classes, for Kafka's codes and for our own errors."""
+
+from __future__ import annotations
+
+import kafka.errors as theirs
+import pytest
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.producer.errors import (
+    BufferExhausted,
+    DeliveryExpired,
+    IllegalCall,
+    MetadataTimeout,
+    ProducerClosed,
+    RecordTooLarge,
+    TransactionAborted,
+    TransactionTimeout,
+    UnknownPartition,
+)
+from pykbroker.kafka import errors
+from wire.error_codes import ErrorCode
+
+
+@pytest.mark.parametrize("code", [code for code in ErrorCode if code and int(code) in theirs.kafka_errors])
+def test_the_class_of_a_code_is_a_subclass_of_kafka_pythons(code: ErrorCode) -> None:
+    ours, other = errors.for_code(code), theirs.kafka_errors[int(code)]
+    assert issubclass(ours, other)
+    assert issubclass(ours, errors.BrokerResponseError)
+    assert ours.__name__ == other.__name__
+    assert getattr(errors, ours.__name__) is ours
+    assert (ours.errno, ours.retriable) == (int(code), code.retriable)
+
+
+def test_a_code_that_kafka_python_lacks_has_a_class() -> None:
+    assert errors.for_code(ErrorCode.REBOOTSTRAP_REQUIRED).errno == 129
+    assert errors.for_code(9999).__name__ == "UnknownError"
+
+
+def test_an_unknown_name_is_no_attribute() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'NoSuchError'"):
+        _ = errors.NoSuchError
+
+
+@pytest.mark.parametrize(
+    ("ours", "expected"),
+    [
+        (BufferExhausted("b"), theirs.KafkaTimeoutError),
+        (MetadataTimeout("m"), theirs.KafkaTimeoutError),
+        (TransactionTimeout("t"), theirs.KafkaTimeoutError),
+        (DeliveryExpired(ErrorCode.REQUEST_TIMED_OUT, "d"), theirs.KafkaTimeoutError),
+        (ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, "n"), theirs.NotEnoughReplicasError),
+        (RecordTooLarge("r"), theirs.MessageSizeTooLargeError),
+        (ProducerClosed("c"), theirs.IllegalStateError),
+        (IllegalCall("i"), theirs.IllegalStateError),
+        (TransactionAborted("a"), theirs.TransactionAbortedError),
+        (UnknownPartition("u"), ValueError),
+        (LookupError("l"), LookupError),
+    ],
+)
+def test_our_errors_become_those_of_kafka_python(ours: Exception, expected: type[Exception]) -> None:
+    found = errors.as_kafka(ours)
+    assert isinstance(found, expected)
+    assert str(ours).split(":")[0] in str(found)
+
+
+def test_the_text_is_that_of_kafka_python() -> None:
+    assert str(errors.for_code(6)("gone")) == str(theirs.NotLeaderForPartitionError("gone"))
+    assert str(errors.KafkaTimeoutError("late")) == str(theirs.KafkaTimeoutError("late"))
