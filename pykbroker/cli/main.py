@@ -15,6 +15,7 @@ COMMANDS = {
         "start",
         "wait",
         "topics",
+        "produce",
         "configs",
         "transactions",
         "producers",

@@ -16,7 +16,7 @@ from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Producer
-from kafka import KafkaProducer
+from kafka import KafkaConsumer, KafkaProducer
 
 from tools.broker_process import BrokerProcess
 
@@ -306,3 +306,68 @@ def test_the_pytest_fixture_is_available_to_a_project(tmp_path: Path) -> None:
     ]
     ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=SECONDS_MAX)
     assert "3 passed" in ended.stdout, ended.stdout + ended.stderr
+
+
+def produced(broker: BrokerProcess, topic: str, lines: bytes, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run `pykbroker produce` with these lines as its standard input."""
+    command = [sys.executable, "-m", "pykbroker", "produce", topic, "-b", broker.address, *map(str, words)]
+    done = subprocess.run(command, input=lines, capture_output=True, timeout=SECONDS_MAX)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def consumed(broker: BrokerProcess, topic: str, count: int) -> list[Any]:
+    """Return so many records of a topic, by partition and offset."""
+    consumer = KafkaConsumer(topic, bootstrap_servers=broker.address, auto_offset_reset="earliest")
+    found = [next(consumer) for _ in range(count)]
+    consumer.close()
+    return sorted(found, key=lambda record: (record.partition, record.offset))
+
+
+def test_lines_of_the_standard_input_are_produced(shared_broker):
+    done = produced(shared_broker, "lines", b"first\r\n\nlast", "--codec", "lz4")
+    assert (done.returncode, done.stderr) == (0, "3 records were written to 'lines'.\n")
+    assert [record.value for record in consumed(shared_broker, "lines", 3)] == [b"first", b"", b"last"]
+
+
+def test_files_with_keys_are_produced_to_a_partition(shared_broker, tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / name).write_text(f"{name}=1\nplain {name}\n")
+    run("topics", "create", "keyed", "--partitions", 3, "-b", shared_broker.address)
+    files = (tmp_path / "a", tmp_path / "b")
+    done = produced(shared_broker, "keyed", b"", *files, "--key-delimiter", "=", "--partition", 2)
+    assert done.returncode == 0, done.stderr
+    found = consumed(shared_broker, "keyed", 4)
+    assert {record.partition for record in found} == {2}
+    assert [(record.key, record.value) for record in found] == [
+        (b"a", b"1"),
+        (None, b"plain a"),
+        (b"b", b"1"),
+        (None, b"plain b"),
+    ]
+
+
+def test_json_lines_are_produced_up_to_the_first_that_is_no_record(shared_broker):
+    lines = b'{"key": "k", "value": {"x": 1}, "headers": {"h": "1"}, "timestamp": 7}\n{"value": null, "key": "k"}\nno\n'
+    done = produced(shared_broker, "json", lines, "--json")
+    assert done.returncode == 1
+    assert "line 3 of <stdin>: no JSON" in done.stderr
+    assert "(2 records were written before)" in done.stderr
+    first, second = consumed(shared_broker, "json", 2)
+    assert (first.key, first.value, first.headers, first.timestamp) == (b"k", b'{"x":1}', [("h", b"1")], 7)
+    assert (second.key, second.value) == (b"k", None)
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "text"),
+    [
+        (("--partition", 9, "-X", "max.block.ms=300"), 1, "has 1 partitions and no partition 9 after max_block_ms=300"),
+        (("-X", "lingr.ms=1"), 1, "there is no setting 'lingr_ms': do you mean 'linger_ms'?"),
+        (("-X", "linger"), 2, "-X 'linger' is no NAME=VALUE"),
+        (("--json", "--key-delimiter", "="), 2, "leave out --key-delimiter and --partition"),
+        (("--key-delimiter", ""), 2, "--key-delimiter must not be empty"),
+        (("no-such-file",), 2, "No such file or directory"),
+    ],
+)
+def test_records_that_cannot_be_produced_are_an_error_with_a_remedy(shared_broker, words, status, text):
+    done = produced(shared_broker, "refused", b"line\n", *words)
+    assert (done.returncode, text in done.stderr) == (status, True), done.stderr

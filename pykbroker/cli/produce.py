@@ -1,0 +1,176 @@
+"""The command `pykbroker produce`, which sends the lines of files or of the standard input as records."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from pykbroker.cli.ask import bootstrap_option, named
+from pykbroker.core.address import Address
+
+if TYPE_CHECKING:
+    from pykbroker.producer import Delivery, Producer
+
+CODECS, ACKS = ("none", "gzip", "snappy", "lz4", "zstd"), ("all", "1", "0")
+LINES_AT_ONCE = 20_000
+PROGRESS_S = 1
+BATCH_BYTES = 1_000_000
+
+
+@click.command()
+@click.argument("topic")
+@click.argument("files", nargs=-1, type=click.File("rb"))
+@bootstrap_option
+@click.option("--json", "is_json", is_flag=True, help="Read a JSON object from each line: key, value, headers, ...")
+@click.option("--key-delimiter", metavar="TEXT", help="Split each line into key and value at the first TEXT.")
+@click.option("--partition", type=click.IntRange(min=0), help="The partition of all records.")
+@click.option("--codec", type=click.Choice(CODECS), default="none", show_default=True, help="The compression.")
+@click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True, help="The replicas that confirm.")
+@click.option("-X", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the producer; may be repeated.")
+def produce(
+    topic: str,
+    files: Sequence[IO[bytes]],
+    bootstrap: Sequence[Address],
+    is_json: bool,
+    key_delimiter: str | None,
+    partition: int | None,
+    codec: str,
+    acks: str,
+    settings: Sequence[str],
+) -> None:
+    """Send each line of FILES, or of the standard input, to TOPIC.
+
+    An empty line is a record with an empty value. The records before a line that is no record are sent.
+    """
+    import trio
+
+    if is_json and (key_delimiter is not None or partition is not None):
+        raise click.UsageError("--json has key and partition in each line: leave out --key-delimiter and --partition")
+    if key_delimiter == "":
+        raise click.UsageError("--key-delimiter must not be empty")
+    logging.getLogger("pykbroker").addHandler(logging.NullHandler())  # the command itself reports failures
+    given: dict[str, Any] = {
+        "bootstrap_servers": named(bootstrap),
+        "client_id": "pykbroker-cli",
+        "batch_size": BATCH_BYTES,
+        "max_request_size": 2 * BATCH_BYTES,
+        "max_block_ms": 30_000,
+        "compression_type": codec,
+        "acks": acks,
+        **dict(map(setting, settings)),
+    }
+    sources = files or [sys.stdin.buffer]
+    sending = Sending(topic, partition, None if key_delimiter is None else key_delimiter.encode(), is_json)
+    failing_as_sentence(sending, lambda: trio.run(sending.run, given, sources))
+
+
+def setting(text: str) -> tuple[str, str]:
+    """Return name and value of NAME=VALUE."""
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise click.UsageError(f"-X {text!r} is no NAME=VALUE, such as -X linger.ms=20")
+    return name, value
+
+
+def failing_as_sentence(sending: Sending, run: Callable[[], Any]) -> None:
+    """Run a function. click.ClickException: the failure, and how many records were sent."""
+    from pykbroker.cli.failures import leaves
+    from pykbroker.cli.record_lines import InvalidLine
+
+    try:
+        run()
+    except Exception as error:
+        reasons = list(leaves(error))
+        if not all(isinstance(each, (*expected(), InvalidLine, ValueError, OSError)) for each in reasons):
+            raise
+        text = "; ".join(dict.fromkeys(map(str, reasons)))
+        raise click.ClickException(f"{text} ({sending.written} records were written before)") from None
+
+
+def expected() -> tuple[type[Exception], ...]:
+    """Return the classes of failures that the user can correct."""
+    from pykbroker.core.errors import ApiError
+    from pykbroker.producer import RowsFailed
+
+    return ApiError, RowsFailed, TimeoutError
+
+
+class Sending:
+    """The state of one run of the command."""
+
+    def __init__(self, topic: str, partition: int | None, delimiter: bytes | None, is_json: bool) -> None:
+        self._topic, self._partition, self._delimiter, self._is_json = topic, partition, delimiter, is_json
+        self.written = 0
+        self._shown_at = time.monotonic()
+
+    async def run(self, settings: dict[str, Any], sources: Sequence[IO[bytes]]) -> None:
+        """Send all lines."""
+        from pykbroker.producer import Producer
+
+        async with Producer(**settings) as producer:
+            for source in sources:
+                for first, lines in chunks(source):
+                    await self._send(producer, getattr(source, "name", "stdin"), first, lines)
+        self._show(done=True)
+
+    async def _send(self, producer: Producer, name: str, first: int, lines: list[bytes]) -> None:
+        from pykbroker.cli.record_lines import keyed_columns
+
+        if self._is_json:
+            for delivery in await self._send_json(producer, name, first, lines):
+                await delivery
+        elif self._delimiter is None:
+            await (await producer.send_many(self._topic, lines, partition=self._partition))
+        else:
+            keys, values = keyed_columns(lines, self._delimiter)
+            await (await producer.send_many(self._topic, values, keys, partition=self._partition))
+        self.written += len(lines)
+        self._show()
+
+    async def _send_json(self, producer: Producer, name: str, first: int, lines: list[bytes]) -> list[Delivery]:
+        from pykbroker.cli.record_lines import InvalidLine, json_record
+
+        deliveries: list[Delivery] = []
+        for number, line in enumerate(lines, first):
+            try:
+                record = json_record(line)
+            except InvalidLine as error:
+                for delivery in deliveries:
+                    await delivery
+                self.written += len(deliveries)
+                raise InvalidLine(f"line {number} of {name}: {error}") from None
+            deliveries.append(
+                await producer.send(
+                    self._topic,
+                    record.value,
+                    record.key,
+                    partition=record.partition,
+                    headers=record.headers,
+                    timestamp=record.timestamp,
+                )
+            )
+        return deliveries
+
+    def _show(self, *, done: bool = False) -> None:
+        """Print the number of records on stderr, each second on a terminal and once at the end."""
+        now = time.monotonic()
+        if done:
+            click.echo(f"{self.written} records were written to '{self._topic}'.", err=True)
+        elif sys.stderr.isatty() and now - self._shown_at > PROGRESS_S:
+            self._shown_at = now
+            click.echo(f"{self.written} records\r", err=True, nl=False)
+
+
+def chunks(source: IO[bytes]) -> Iterator[tuple[int, list[bytes]]]:
+    """Yield lines without their ends, with the number of the first one. A terminal gives one line at a time."""
+    at_once = 1 if source.isatty() else LINES_AT_ONCE
+    number = 1
+    while lines := list(islice(source, at_once)):
+        yield number, [line.removesuffix(b"\n").removesuffix(b"\r") for line in lines]
+        number += len(lines)
