@@ -107,10 +107,13 @@ class ProducerShell:
         """Let the shell check what is due, from any thread. Call this when a batch was opened, or a flush begins."""
         if self._busy and self._busy == self.topics.leading:
             return  # the next answer makes the shell check
-        if self._hop is None:
-            self.send_due()
-        else:
+        if self._hop is not None:
             self._hop(self.send_due)
+        elif self.settings.linger_ms or len(self.accumulator.incomplete) <= 1:
+            self.send_due()
+        else:  # without linger, the records that are appended before the next pass of the loop share a batch
+            self._check_at = -inf
+            self._earlier.set()
 
     async def wait_memory(self, size: int, deadline: float) -> int:
         """Wait in line for the memory of a batch with one record of `size` bytes. Return the bytes.
