@@ -41,6 +41,8 @@ def ask(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[None]]) 
 
     try:
         trio.run(converse, bootstrap, work)
+    except BrokenPipeError:
+        raise  # the reader of the output has gone, as in `pykbroker topics list | head -1`
     except OSError as error:
         raise click.ClickException(
             f"no broker answers on {named(bootstrap)} ({error}): start one, or choose another with --bootstrap"

@@ -120,16 +120,19 @@ class Sending:
         self._show(done=True)
 
     async def _send(self, producer: Producer, name: str, first: int, lines: list[bytes]) -> None:
-        from pykbroker.cli.record_lines import keyed_columns
+        from pykbroker.cli.record_lines import InvalidLine, keyed_columns
+        from pykbroker.core.producer.errors import RecordTooLarge
 
         if self._is_json:
             for delivery in await self._send_json(producer, name, first, lines):
                 await delivery
-        elif self._delimiter is None:
-            await (await producer.send_many(self._topic, lines, partition=self._partition))
         else:
-            keys, values = keyed_columns(lines, self._delimiter)
-            await (await producer.send_many(self._topic, values, keys, partition=self._partition))
+            keys, values = (None, lines) if self._delimiter is None else keyed_columns(lines, self._delimiter)
+            try:
+                await (await producer.send_many(self._topic, values, keys, partition=self._partition))
+            except RecordTooLarge:
+                number = first + max(range(len(lines)), key=lambda row: len(lines[row]))
+                raise InvalidLine(f"line {number} of {name} is longer than max_request_size permits") from None
         self.written += len(lines)
         self._show()
 

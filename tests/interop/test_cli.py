@@ -308,6 +308,15 @@ def test_the_pytest_fixture_is_available_to_a_project(tmp_path: Path) -> None:
     assert "3 passed" in ended.stdout, ended.stdout + ended.stderr
 
 
+def test_a_reader_that_leaves_early_is_no_failure_of_the_broker(shared_broker):
+    command = [sys.executable, "-m", "pykbroker", "configs", "describe", "broker", "1", "-b", shared_broker.address]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    _, errors = process.communicate(timeout=SECONDS_MAX)
+    assert (process.returncode, errors) == (1, b"")
+
+
 def produced(broker: BrokerProcess, topic: str, lines: bytes, *words: object) -> subprocess.CompletedProcess[str]:
     """Run `pykbroker produce` with these lines as its standard input."""
     command = [sys.executable, "-m", "pykbroker", "produce", topic, "-b", broker.address, *map(str, words)]
@@ -355,6 +364,12 @@ def test_json_lines_are_produced_up_to_the_first_that_is_no_record(shared_broker
     first, second = consumed(shared_broker, "json", 2)
     assert (first.key, first.value, first.headers, first.timestamp) == (b"k", b'{"x":1}', [("h", b"1")], 7)
     assert (second.key, second.value) == (b"k", None)
+
+
+def test_the_line_that_is_too_long_is_named(shared_broker):
+    done = produced(shared_broker, "long", b"short\n" + b"x" * 3_000_000)
+    assert done.returncode == 1
+    assert "line 2 of <stdin> is longer than max_request_size permits" in done.stderr
 
 
 @pytest.mark.parametrize(
