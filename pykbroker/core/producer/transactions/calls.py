@@ -94,6 +94,10 @@ class CoordinatorCall(ABC):
     reactions: Reactions
     coordinator: ClassVar = CoordinatorKind.TRANSACTION
     version_max: int = VERSION_MAX
+    begins_transaction: ClassVar = False
+    """Whether the request begins the transaction at its coordinator."""
+    may_be_handled = False
+    """Whether the request was lost after it had been sent."""
     due_ms: float = float("-inf")
     """The time before which the request is not sent."""
 
@@ -143,6 +147,7 @@ class AddPartitionsCall(CoordinatorCall):
 
     priority = 1
     reactions = reactions.ADD_PARTITIONS
+    begins_transaction = True
     version_max = ADD_PARTITIONS_MAX
 
     def __init__(self, key: str, identity: ProducerIdentity) -> None:
@@ -169,9 +174,11 @@ class AddOffsetsCall(CoordinatorCall):
 
     priority = 1
     reactions = reactions.ADD_OFFSETS
+    begins_transaction = True
 
     def __init__(self, key: str, identity: ProducerIdentity, then: TxnOffsetCommitCall) -> None:
         super().__init__(key, then.result)
+        self.result: CallResult
         self.identity, self.then = identity, then
 
     def request(self) -> AddOffsetsToTxnRequest:

@@ -100,6 +100,7 @@ class CoordinatorRequests:
     def disconnected(self, call: CoordinatorCall, now_ms: float) -> None:
         """Repeat a request that was lost with its connection."""
         self._in_flight = None
+        call.may_be_handled = True
         self._retry(call, now_ms + self._retry_ms)
 
     def refused(self, call: CoordinatorCall, error: ApiError) -> None:
@@ -132,9 +133,17 @@ class CoordinatorRequests:
         error = self._status.error
         if error is not None:
             call.complete(error)
-        else:
+        if error is None or self._survives(call, error):
             call.due_ms = due_ms
             self.add(call)
+
+    def _survives(self, call: CoordinatorCall, error: TransactionError) -> bool:
+        """Whether a request is repeated even after an error.
+
+        A lost request may have begun the transaction. Only its repetition shows whether EndTxn must be sent. Without
+        EndTxn, a later InitProducerId would abort that transaction, and fence this producer. Kafka's producer drops it.
+        """
+        return call.begins_transaction and call.may_be_handled and not error.is_fatal
 
     def _fail(self, call: CoordinatorCall, found: Reaction, code: ErrorCode, text: str) -> None:
         """Fail a call after an error that no retry removes."""
@@ -153,7 +162,8 @@ class CoordinatorRequests:
 
     def _fail_waiting(self, error: TransactionError) -> None:
         """Fail the calls that wait to be sent. After a fatal error, also fail the call in flight."""
-        waiting, self._queue = self._queue, []
+        waiting = self._queue
+        self._queue = [call for call in waiting if self._survives(call, error)]
         for call in waiting:
             call.complete(error)
         if error.is_fatal:
@@ -176,7 +186,8 @@ class CoordinatorRequests:
 
     def _offsets_added(self, call: AddOffsetsCall, _: object) -> None:
         self._status.is_started = True
-        self._retry(call.then, -math.inf)
+        if not call.result.is_done:
+            self._retry(call.then, -math.inf)
 
     def _offsets_committed(self, call: TxnOffsetCommitCall, _: object) -> None:
         call.complete()
