@@ -121,7 +121,10 @@ def abortable_error(code: ErrorCode, message: str, cause: Exception | None = Non
 
 def fatal_error(code: ErrorCode, message: str, cause: Exception | None = None) -> TransactionError:
     """Return the error of a producer that can do nothing any more."""
-    category = ErrorCategory.INVALID_CONFIGURATION if code in INVALID_CONFIGURATION else None
-    error = CLASSES.get(code, TransactionError)(code, message, category or ErrorCategory.APPLICATION_RECOVERABLE)
+    category = ErrorCategory.APPLICATION_RECOVERABLE
+    if code in INVALID_CONFIGURATION:
+        category = ErrorCategory.INVALID_CONFIGURATION
+    kind = TransactionError if code is ErrorCode.TRANSACTION_ABORTABLE else CLASSES.get(code, TransactionError)
+    error = kind(code, message, category)
     error.__cause__ = cause
     return error

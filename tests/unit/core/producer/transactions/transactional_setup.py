@@ -124,7 +124,7 @@ class CoordinatorOfLogs:
     """The broker's transaction coordinator, which answers requests and writes markers into logs."""
 
     def __init__(self, version: int, logs: dict[TopicPartition, TransactionalLog]) -> None:
-        self.harness, self.logs, self.version = TransactionsHarness(version), logs, version
+        self.harness, self.logs = TransactionsHarness(version), logs
         self.adds = version >= 2
         """Whether the requests of the producer add their partitions to the transaction."""
 
@@ -280,7 +280,7 @@ class TransactionalSetup:
             self.sent += self.unhandled[-1][1].items()
         return [call.batches for call in sends.calls]
 
-    def handle_produce(self, code: ErrorCode | None = None) -> None:
+    def handle_produce(self, code: ErrorCode | None = None, log_start_offset: int = 0) -> None:
         """Let the broker handle the oldest Produce request. With an error code, it writes nothing."""
         call, data = self.unhandled.popleft()
         topics = [
@@ -289,7 +289,7 @@ class TransactionalSetup:
                 partition_responses=[
                     self.logs[each].append(batch, self.coordinator, each)
                     if code is None
-                    else PartitionProduceResponse(each.partition, code, -1, log_start_offset=0)
+                    else PartitionProduceResponse(each.partition, code, -1, log_start_offset=log_start_offset)
                 ],
             )
             for each, batch in data.items()
