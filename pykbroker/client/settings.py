@@ -32,7 +32,6 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     bootstrap_servers: str | Sequence[str]
     client_id: str = "pykbroker"
-    client_rack: str = ""
     request_timeout_ms: Ms = 30_000
     metadata_max_age_ms: Ms = 300_000
     metadata_recovery_strategy: Literal["none", "rebootstrap"] = "rebootstrap"

@@ -40,7 +40,6 @@ class ProducerSettings(ClientSettings, frozen=True, kw_only=True, forbid_unknown
     partitioner: Literal["sticky", "round_robin"] | None = None
     partitioner_ignore_keys: bool = False
     partitioner_adaptive_partitioning_enable: bool = True
-    partitioner_availability_timeout_ms: Ms = 0
     transactional_id: Annotated[str, Meta(min_length=1)] | None = None
     transaction_timeout_ms: Ms = 60_000
     key_serializer: Any = None

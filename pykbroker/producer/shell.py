@@ -74,6 +74,7 @@ class ProducerShell:
             world.rng.randrange,
             ignores_keys=settings.partitioner_ignore_keys,
             is_round_robin=settings.partitioner == "round_robin",
+            is_adaptive=settings.partitioner_adaptive_partitioning_enable,
         )
         self.nodes = Nodes(world.net, world.rng.uniform, node_settings(settings))
         self.metadata = ClusterMetadata(self.nodes, world.rng.uniform, metadata_settings(settings))
@@ -395,6 +396,7 @@ def metadata_settings(settings: ProducerSettings) -> MetadataSettings:
         idle_ms_max=settings.metadata_max_idle_ms,
         retry_backoff_ms=settings.retry_backoff_ms,
         retry_backoff_ms_max=settings.retry_backoff_max_ms,
+        allow_auto_create=settings.allow_auto_create_topics,
         rebootstraps=settings.metadata_recovery_strategy == "rebootstrap",
         rebootstrap_trigger_ms=settings.metadata_recovery_rebootstrap_trigger_ms,
     )

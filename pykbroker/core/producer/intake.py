@@ -16,12 +16,17 @@ from wire.records.record import Headers
 
 
 class TopicIntake:
-    """The partitions of one topic, and the one that the next record without a key goes to."""
+    """The partitions of one topic, and the one that the next record without a key goes to.
 
-    __slots__ = ("_available", "_placed", "_sticky", "batch", "name", "partitions")
+    If `waiting` returns the number of batches that wait for a partition, those with few are preferred (KIP-794).
+    """
 
-    def __init__(self, name: str, sticky: StickyPartition | None) -> None:
-        self.name, self._sticky = name, sticky
+    __slots__ = ("_available", "_placed", "_sticky", "_waiting", "batch", "name", "partitions")
+
+    def __init__(
+        self, name: str, sticky: StickyPartition | None, waiting: Callable[[TopicPartition], int] | None
+    ) -> None:
+        self.name, self._sticky, self._waiting = name, sticky, waiting
         self._placed = 0
         """The number of records that were placed in turn, without a sticky partition."""
         self.batch: ProducerBatch | None = None
@@ -50,6 +55,9 @@ class TopicIntake:
             self._sticky.appended(batch.size if batch.is_closed else batch.bytes_max)
             batch.close()
             self.batch = None
+            if self._waiting is not None:
+                waiting = {index: self._waiting(self.partitions[index]) for index in self._available}
+                self._sticky.weigh(waiting, len(self.partitions))
         return self._sticky.current(len(self.partitions), self._available)
 
     def appended_to(self, batch: ProducerBatch) -> None:
@@ -58,16 +66,6 @@ class TopicIntake:
             self._placed += 1
         else:
             self.batch = batch
-
-    def weigh(self, accumulator: RecordAccumulator, is_available: Callable[[TopicPartition], bool]) -> None:
-        """Prefer partitions for which few batches wait (KIP-794)."""
-        if self._sticky is not None:
-            waiting = {
-                partition.partition: accumulator.waiting(partition)
-                for partition in self.partitions
-                if is_available(partition)
-            }
-            self._sticky.weigh(waiting, len(self.partitions))
 
 
 class Intake:
@@ -84,9 +82,10 @@ class Intake:
         *,
         ignores_keys: bool = False,
         is_round_robin: bool = False,
+        is_adaptive: bool = True,
     ) -> None:
         self._accumulator, self._request_bytes_max, self._draw = accumulator, request_bytes_max, draw
-        self._ignores_keys, self._is_round_robin = ignores_keys, is_round_robin
+        self._ignores_keys, self._is_round_robin, self._is_adaptive = ignores_keys, is_round_robin, is_adaptive
         self.topics: dict[str, TopicIntake] = {}
         """The topics that have received a record."""
 
@@ -95,7 +94,8 @@ class Intake:
         found = self.topics.get(topic)
         if found is None:
             sticky = StickyPartition(self._accumulator.settings.batch_bytes, self._draw)
-            found = self.topics[topic] = TopicIntake(topic, None if self._is_round_robin else sticky)
+            waiting = self._accumulator.waiting if self._is_adaptive else None
+            found = self.topics[topic] = TopicIntake(topic, None if self._is_round_robin else sticky, waiting)
         found.update(partitions, available)
         return found
 

@@ -250,6 +250,18 @@ class TestWaiting:
             assert (await (await producer.send("later", b"a"))).offset == 0
             assert producing.elapsed() > 3
 
+    @pytest.mark.parametrize("creates", [True, False])
+    async def test_a_topic_is_created_unless_the_producer_forbids_it(
+        self, autojump_clock, producing: Producing, creates: bool
+    ) -> None:
+        producing.state.auto_creates = True
+        async with producing.producer(allow_auto_create_topics=creates, max_block_ms=500) as producer:
+            if creates:
+                assert (await (await producer.send("new", b"a"))).offset == 0
+            else:
+                with pytest.raises(MetadataTimeout):
+                    await producer.send("new", b"a")
+
     async def test_an_unknown_topic_is_refused_after_max_block(self, autojump_clock, producing: Producing) -> None:
         async with producing.producer(max_block_ms=500) as producer:
             with pytest.raises(MetadataTimeout, match="topic 'no' is unknown to the cluster after max_block_ms=500"):

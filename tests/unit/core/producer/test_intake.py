@@ -120,9 +120,10 @@ def test_rows_are_grouped_by_their_keys() -> None:
     assert 0 in rows[partition_of_key(b"a", 4)]
 
 
-def test_a_partition_with_few_waiting_batches_is_preferred() -> None:
-    intake, topic = intake_of(memory=1 << 20)
-    for _ in range(300):
+@pytest.mark.parametrize("adaptive", [True, False])
+def test_a_partition_with_few_waiting_batches_is_preferred(adaptive: bool) -> None:
+    intake, topic = intake_of(memory=1 << 20, is_adaptive=adaptive)
+    for _ in range(2000):
         placed(intake, topic, partition=0)
-    topic.weigh(intake._accumulator, lambda _: True)
-    assert Counter(placed(intake, topic) for _ in range(900))[0] < 100
+    share = Counter(placed(intake, topic) for _ in range(900))[0]
+    assert (share < 60) is adaptive, "a quarter of 900 is 225"
