@@ -383,7 +383,7 @@ def node_settings(settings: ProducerSettings) -> NodeSettings:
         reconnect_backoff_ms_max=settings.reconnect_backoff_max_ms,
         setup_timeout_ms=settings.socket_connection_setup_timeout_ms,
         setup_timeout_ms_max=settings.socket_connection_setup_timeout_max_ms,
-        idle_ms_max=settings.connections_max_idle_ms,
+        idle_ms_max=inf if settings.connections_max_idle_ms < 0 else settings.connections_max_idle_ms,
         response_bytes_max=settings.receive_message_max_bytes,
     )
 

@@ -406,6 +406,18 @@ class TestFaults:
                 await delivery
             assert (await (await producer.send("topic", b"b", partition=0))).offset == 0
 
+    @pytest.mark.parametrize(("idle_ms", "attempts"), [(-1, 0), (1000, 1)])
+    async def test_an_idle_connection_is_closed_after_its_time(
+        self, autojump_clock, producing: Producing, idle_ms: int, attempts: int
+    ) -> None:
+        async with producing.producer(connections_max_idle_ms=idle_ms, metadata_max_age_ms=10_000_000) as producer:
+            await (await producer.send("topic", b"a", partition=0))
+            before = len(producing.net.attempts)
+            await trio.sleep(100)
+            await (await producer.send("topic", b"b", partition=0))
+            assert (len(producing.net.attempts) > before) is bool(attempts)
+        assert producing.values() == [b"a", b"b"]
+
     async def test_a_recreated_topic_gets_later_records(self, autojump_clock, producing: Producing) -> None:
         async with producing.producer() as producer:
             await (await producer.send("topic", b"a", partition=0))
