@@ -191,19 +191,18 @@ class KafkaProducer:
 
     def metrics(self, raw: bool = False) -> dict[str, dict[str, float]]:
         """Return totals and gauges under Kafka's names, in the group `producer-metrics`."""
-        shell = self._producer.shell
-        counters = shell.sender.counters
+        found = self._producer.shell.statistics()
         return {
             "producer-metrics": {
-                "record-send-total": counters.record_send,
-                "record-error-total": counters.record_error,
-                "record-retry-total": counters.record_retry,
-                "batch-split-total": counters.batch_split,
-                "request-total": counters.requests,
-                "outgoing-byte-total": counters.bytes_sent,
-                "buffer-total-bytes": shell.pool.bytes_max,
-                "buffer-available-bytes": shell.pool.available_bytes,
-                "waiting-threads": shell.pool.waiting,
+                "record-send-total": found.records_sent,
+                "record-error-total": found.records_failed,
+                "record-retry-total": found.records_retried,
+                "batch-split-total": found.batches_split,
+                "request-total": found.requests,
+                "outgoing-byte-total": found.bytes_sent,
+                "buffer-total-bytes": found.buffer_bytes,
+                "buffer-available-bytes": found.buffer_available_bytes,
+                "waiting-threads": found.waiting,
             }
         }
 

@@ -17,6 +17,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.producer.delivery import ColumnsDelivery, ColumnsResult, Delivery, RecordMetadata
 from pykbroker.producer.front import Serialized
 from pykbroker.producer.settings import producer_settings
+from pykbroker.producer.statistics import ProducerStatistics
 from pykbroker.producer.threaded import ThreadedProducer
 from pykbroker.world.client_world import ClientWorld
 from wire.records.record import Headers
@@ -218,6 +219,10 @@ class AsyncProducer:
         with producer.shell.flushing() as batches:
             for batch in batches:
                 await wait_settled(producer, batch)
+
+    def statistics(self) -> ProducerStatistics:
+        """Return a snapshot of what the producer has done, and of its memory."""
+        return self._running.shell.statistics()
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Return the partitions of a topic. Raise MetadataTimeout if they are unknown after `max_block_ms`."""

@@ -26,6 +26,7 @@ from pykbroker.producer.delivery import ColumnsDelivery, Delivery, wait_settled
 from pykbroker.producer.front import Front, Serialized
 from pykbroker.producer.settings import producer_settings
 from pykbroker.producer.shell import ProducerShell
+from pykbroker.producer.statistics import ProducerStatistics
 from pykbroker.world.client_world import ClientWorld
 from pykbroker.world.system import system_client_world
 from wire.records.record import Headers
@@ -236,6 +237,10 @@ class Producer:
         """Return the partitions of a topic. Raise MetadataTimeout if they are unknown after `max_block_ms`."""
         found = await self._shell.topics.wait(topic, None, self._deadline())
         return [each.partition for each in found.partitions]
+
+    def statistics(self) -> ProducerStatistics:
+        """Return a snapshot of what the producer has done, and of its memory."""
+        return self._shell.statistics()
 
     async def aclose(self, timeout_s: float = inf) -> None:
         """Accept no further records, and send all records. After `timeout_s`, fail those that remain."""

@@ -31,6 +31,7 @@ from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.producer.identity import request_identity
 from pykbroker.producer.settings import ProducerSettings
+from pykbroker.producer.statistics import ProducerStatistics
 from pykbroker.producer.topics import ProducerTopics
 from pykbroker.producer.transactor import Transactor
 from pykbroker.world.client_world import ClientWorld
@@ -99,8 +100,8 @@ class ProducerShell:
         """The time of trio's clock at which a batch becomes due, and an event for an earlier time."""
         self._busy: frozenset[int] = frozenset()
         """The brokers that have as many requests in flight as they may have, while batches are due for them."""
-        self.nodes.call_when_ready(self._node_changed)
-        self.nodes.call_when_lost(self._node_changed)
+        self.nodes.call_when_ready(lambda _: self.send_due())
+        self.nodes.call_when_lost(lambda _: self.send_due())
 
     # ---- calls of the faces
 
@@ -161,6 +162,22 @@ class ProducerShell:
         finally:
             with self.lock:
                 self.accumulator.flushes -= 1
+
+    def statistics(self) -> ProducerStatistics:
+        """Return a snapshot of the counters and of the memory."""
+        with self.lock:
+            counters, pool = self.sender.counters, self.pool
+            return ProducerStatistics(
+                records_sent=counters.record_send,
+                records_failed=counters.record_error,
+                records_retried=counters.record_retry,
+                batches_split=counters.batch_split,
+                requests=counters.requests,
+                bytes_sent=counters.bytes_sent,
+                buffer_bytes=pool.bytes_max,
+                buffer_available_bytes=pool.available_bytes,
+                waiting=pool.waiting,
+            )
 
     @property
     def transacting(self) -> Transactor:
@@ -349,9 +366,6 @@ class ProducerShell:
     def _refresh(self, stale: set[TopicPartition]) -> None:
         if stale:
             self.metadata.request_update()
-        self.send_due()
-
-    def _node_changed(self, _node: int) -> None:
         self.send_due()
 
 

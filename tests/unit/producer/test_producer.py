@@ -384,6 +384,22 @@ class TestFaults:
                 await delivery
             assert (await (await producer.send("topic", b"b", partition=0))).offset == 0
 
+    async def test_statistics_count_what_happened(self, autojump_clock, producing: Producing) -> None:
+        async with producing.producer(buffer_memory=1 << 20, enable_idempotence=False) as producer:
+            await producer.partitions_for("topic")
+            refuse(producing, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NONE, ErrorCode.INVALID_TIMESTAMP)
+            for count in (3, 2):
+                deliveries = [await producer.send("topic", b"%d" % number, partition=0) for number in range(count)]
+                await producer.flush()
+            with pytest.raises(ApiError):
+                deliveries[0].result()
+            found = producer.statistics()
+        assert (found.records_sent + found.records_failed, found.waiting) == (5, 0)
+        assert found.records_failed > 0
+        assert found.records_retried > 0
+        assert found.requests >= 3
+        assert (found.buffer_bytes, found.buffer_available_bytes) == (1 << 20, 1 << 20)
+
     async def test_a_batch_that_is_too_large_is_split(self, autojump_clock, producing: Producing) -> None:
         async with producing.producer(linger_ms=50) as producer:
             refuse(producing, ErrorCode.MESSAGE_TOO_LARGE)
