@@ -1,0 +1,120 @@
+"""The committed offsets of a group: reading, committing and deleting them without being a member."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from pykbroker.client.connection import BrokerConnection
+from pykbroker.client.group_coordinators import GroupCoordinators, is_retriable, refusal
+from pykbroker.core.errors import ApiError
+from pykbroker.core.topic_partition import TopicPartition
+from wire.api import ApiKey
+from wire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from wire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from wire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+GROUPS_VERSION = 8
+"""The first version of OffsetFetch with several groups."""
+NAMES_VERSION_LAST = 9
+"""The last version of OffsetFetch and OffsetCommit with names of topics instead of ids."""
+
+PartitionErrors = dict[TopicPartition, ApiError | None]
+"""The outcome for each partition: None, or why the coordinator has refused."""
+
+
+async def committed_offsets(coordinators: GroupCoordinators, group: str) -> dict[TopicPartition, int]:
+    """Return the committed offsets of a group. A group that does not exist has none.
+
+    Raise ApiError if the coordinator refuses. A partition that it refuses has no offset.
+    """
+
+    async def fetch(connection: BrokerConnection, groups: list[str]) -> dict[str, dict[TopicPartition, int] | ApiError]:
+        version = min(connection.newest_version(ApiKey.OFFSET_FETCH), NAMES_VERSION_LAST)
+        topics: Sequence[OffsetFetchResponseTopic | OffsetFetchResponseTopics]
+        if version >= GROUPS_VERSION:
+            asked = [OffsetFetchRequestGroup(group, topics=None)]
+            (found,) = (await connection.ask(OffsetFetchRequest(groups=asked), version)).groups
+            topics, error_code = found.topics, found.error_code
+        else:
+            answer = await connection.ask(OffsetFetchRequest(group_id=group, topics=None), version)
+            topics, error_code = answer.topics, answer.error_code
+        if error_code:
+            return {group: refusal(group, error_code)}
+        return {
+            group: {
+                TopicPartition(topic.name, part.partition_index): part.committed_offset
+                for topic in topics
+                for part in topic.partitions
+                if part.committed_offset >= 0 and not part.error_code
+            }
+        }
+
+    found = (await coordinators.ask([group], fetch))[group]
+    if isinstance(found, ApiError):
+        raise found
+    return found
+
+
+async def commit_offsets(
+    coordinators: GroupCoordinators, group: str, offsets: Mapping[TopicPartition, int]
+) -> PartitionErrors:
+    """Commit offsets for a group without members. Return the outcome for each partition."""
+    by_topic = defaultdict[str, list[OffsetCommitRequestPartition]](list)
+    for (topic, index), offset in offsets.items():
+        by_topic[topic].append(OffsetCommitRequestPartition(index, offset))
+    request = OffsetCommitRequest(
+        group, topics=[OffsetCommitRequestTopic(name, partitions=parts) for name, parts in by_topic.items()]
+    )
+
+    async def commit(connection: BrokerConnection, groups: list[str]) -> dict[str, PartitionErrors | ApiError]:
+        version = min(connection.newest_version(ApiKey.OFFSET_COMMIT), NAMES_VERSION_LAST)
+        answer = await connection.ask(request, version)
+        codes = {
+            TopicPartition(topic.name, part.partition_index): part.error_code
+            for topic in answer.topics
+            for part in topic.partitions
+        }
+        return {group: outcome(group, codes)}
+
+    return of_all(offsets, (await coordinators.ask([group], commit))[group])
+
+
+async def delete_offsets(
+    coordinators: GroupCoordinators, group: str, partitions: Iterable[TopicPartition]
+) -> PartitionErrors:
+    """Delete committed offsets of a group in topics without subscription. Return the outcome for each partition."""
+    partitions = list(partitions)
+    by_topic = defaultdict[str, list[OffsetDeleteRequestPartition]](list)
+    for topic, index in partitions:
+        by_topic[topic].append(OffsetDeleteRequestPartition(index))
+    request = OffsetDeleteRequest(group, [OffsetDeleteRequestTopic(*each) for each in by_topic.items()])
+
+    async def delete(connection: BrokerConnection, groups: list[str]) -> dict[str, PartitionErrors | ApiError]:
+        answer = await connection.ask(request)
+        if answer.error_code:
+            return {group: refusal(group, answer.error_code)}
+        codes = {
+            TopicPartition(topic.name, part.partition_index): part.error_code
+            for topic in answer.topics
+            for part in topic.partitions
+        }
+        return {group: outcome(group, codes)}
+
+    return of_all(partitions, (await coordinators.ask([group], delete))[group])
+
+
+def outcome(group: str, codes: Mapping[TopicPartition, int]) -> PartitionErrors | ApiError:
+    """Return the outcome for each partition, or one error if the coordinator moves or loads."""
+    errors = {partition: refusal(group, code) if code else None for partition, code in codes.items()}
+    return next((error for error in errors.values() if error and is_retriable(error)), errors)
+
+
+def of_all(partitions: Iterable[TopicPartition], found: PartitionErrors | ApiError) -> PartitionErrors:
+    """Return the outcome for each partition, which is that of the whole request if this was refused."""
+    return dict.fromkeys(partitions, found) if isinstance(found, ApiError) else found
