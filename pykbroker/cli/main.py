@@ -17,6 +17,7 @@ COMMANDS = {
         "topics",
         "produce",
         "configs",
+        "groups",
         "transactions",
         "producers",
         "features",
