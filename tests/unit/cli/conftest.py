@@ -8,9 +8,15 @@ import pytest
 
 from pykbroker.testing.running import running_broker
 
+CONFIGS = {
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.num.partitions": 1,
+    "group.initial.rebalance.delay.ms": 0,
+}
+
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[str]:
     """Return the address of a broker that the tests of one file share."""
-    with running_broker(configs={"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}) as run:
+    with running_broker(configs=CONFIGS) as run:
         yield run.bootstrap

@@ -12,6 +12,8 @@ from click.testing import CliRunner
 
 from pykbroker.cli.main import pykbroker as command
 from pykbroker.client.admin import Admin
+from pykbroker.core.topic_partition import TopicPartition
+from tests.unit.cli.group_requests import commit, join_classic
 from tests.unit.cli.requests import begin_transaction, prepare, produce
 from wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -32,12 +34,17 @@ COMMANDS = {
     "producers describe": "producers describe orders",
     "features describe": "features describe",
     "quotas describe": "quotas describe",
+    "groups list": "groups list",
+    "groups describe": "groups describe idle",
+    "groups describe --members": "groups describe busy --members",
+    "groups describe --state": "groups describe busy --state",
+    "groups reset": "groups reset idle --all-topics --to-earliest --dry-run",
 }
 
 
 @pytest.fixture(scope="module")
 def busy_broker(broker: str) -> str:
-    """Return the address of a broker with a topic, a producer, a transaction and a quota."""
+    """Return the address of a broker with a topic, a producer, a transaction, a quota and two groups."""
 
     async def prepared(admin: Admin) -> None:
         await admin.create_topic("orders", 1, -1, {})
@@ -45,6 +52,8 @@ def busy_broker(broker: str) -> str:
         await begin_transaction(admin, "open", "orders", [0])
         quota = AlterClientQuotasRequestEntryData([EntityData("user", "alice")], [OpData("producer_byte_rate", 1.0)])
         await admin.connection.ask(AlterClientQuotasRequest([quota]))
+        await commit(admin, "idle", {TopicPartition("orders", 0): 1})
+        await join_classic(admin, "busy", [TopicPartition("orders", 0)])
 
     prepare(broker, prepared)
     return broker
