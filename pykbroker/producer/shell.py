@@ -271,6 +271,7 @@ class ProducerShell:
                 if self.sequences.needs_identity and self.accumulator.has_undrained:
                     self._identity_wanted.set()
             sends = self.sender.sends(self.topics.leaders.get, self.topics.id_of, self.nodes.ready_or_connect, now_ms)
+            self._busy = frozenset(sends.busy)  # under the lock, so that no thread takes an earlier value for this one
         self._call_waiters()
         for topic in sends.leaderless:
             self.metadata.use(topic)
@@ -278,7 +279,6 @@ class ProducerShell:
         for call in sends.calls:
             self._start(call)
         self._is_due = self._is_due or sends.has_more
-        self._busy = frozenset(sends.busy)
         now = trio.current_time()
         delays = (now + self.nodes.node(node).delay_s(now) for node in sends.busy)
         if self.transactor is not None:

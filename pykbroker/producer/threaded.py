@@ -157,8 +157,8 @@ class ThreadedProducer:
         return time.monotonic() + self.settings.max_block_ms / 1000
 
     def left_s(self, deadline: float) -> float:
-        """Return the seconds until a deadline, at least 0."""
-        return max(0.0, deadline - time.monotonic())
+        """Return the seconds until a deadline, from 0 to the longest wait that `threading` permits (292 years)."""
+        return min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)
 
     def wait_topic(self, name: str, partition: int | None, deadline: float) -> None:
         """Wait until a topic is known to have the partition."""

@@ -236,9 +236,16 @@ class Sender:
         """Fail the queued batches that were never sent, or all batches, also in flight."""
         for batch in self.accumulator.remove(sequenced=not unsent_only):
             self.accumulator.incomplete.settle(batch, BatchOutcome(error=error))
+            self._abandon(batch)
         if not unsent_only:
             for batch in self._in_flight:
                 self.accumulator.incomplete.settle_in_flight(batch, BatchOutcome(error=error))
+                self._abandon(batch)
+
+    def _abandon(self, batch: ProducerBatch) -> None:
+        """Let the sequencer resolve a batch that may have been written. Later batches would wait for it otherwise."""
+        if self._sequencer is not None and batch.state.base_sequence >= 0:
+            self._sequencer.expired(batch)
 
 
 def error_of(batch: ProducerBatch, answer: PartitionProduceResponse) -> ApiError:

@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
+from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.batch import BatchState, ProducerBatch
 from pykbroker.core.producer.sequences import EPOCH_MAX, ProducerIdentity, Sequences
 from pykbroker.core.topic_partition import TopicPartition
@@ -218,6 +219,19 @@ def test_an_exhausted_epoch_is_replaced_by_a_new_producer_id() -> None:
     setup.answer()
     setup.finish()
     assert batch.state == BatchState(8, EPOCH_MAX, 0)
+    setup.check()
+
+
+def test_records_after_an_abort_are_sent_although_aborted_batches_had_sequence_numbers() -> None:
+    setup = known(IdempotentSetup())
+    sent_batches(setup, 2)
+    setup.handle(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    setup.answer()
+    setup.sender.abort(ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "refused"), unsent_only=False)
+    setup.append(A, size=90)
+    setup.disconnect()
+    setup.finish()
+    assert setup.logs[A].values[-1] == setup.sent[A][-1][0]
     setup.check()
 
 
