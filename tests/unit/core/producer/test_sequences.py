@@ -225,6 +225,8 @@ def test_an_exhausted_epoch_is_replaced_by_a_new_producer_id() -> None:
 def test_records_after_an_abort_are_sent_although_aborted_batches_had_sequence_numbers() -> None:
     setup = known(IdempotentSetup())
     sent_batches(setup, 2)
+    setup.handle()
+    setup.answer()
     setup.handle(ErrorCode.NOT_LEADER_OR_FOLLOWER)
     setup.answer()
     setup.sender.abort(ApiError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "refused"), unsent_only=False)
