@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from math import inf
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 from msgspec import Meta
 
+from pykbroker.client.metadata import MetadataSettings
+from pykbroker.client.node import NodeSettings
 from pykbroker.core.address import Address, parse_address
 
 DEFAULT_PORT = 9092
@@ -98,3 +101,32 @@ def choices(hint: Any) -> list[Any]:
     if get_origin(hint) is Literal:
         return list(get_args(hint))
     return [value for part in get_args(hint) for value in choices(part)]
+
+
+def node_settings(settings: ClientSettings, in_flight_max: int) -> NodeSettings:
+    """Return the settings of the connections. `in_flight_max` is the limit of requests in flight to a broker."""
+    return NodeSettings(
+        client_id=settings.client_id,
+        in_flight_max=in_flight_max,
+        request_timeout_ms=settings.request_timeout_ms,
+        reconnect_backoff_ms=settings.reconnect_backoff_ms,
+        reconnect_backoff_ms_max=settings.reconnect_backoff_max_ms,
+        setup_timeout_ms=settings.socket_connection_setup_timeout_ms,
+        setup_timeout_ms_max=settings.socket_connection_setup_timeout_max_ms,
+        idle_ms_max=inf if settings.connections_max_idle_ms < 0 else settings.connections_max_idle_ms,
+        response_bytes_max=settings.receive_message_max_bytes,
+    )
+
+
+def metadata_settings(settings: ClientSettings, idle_ms_max: float = inf) -> MetadataSettings:
+    """Return the settings of the metadata. A topic that is not used for `idle_ms_max` is dropped from it."""
+    return MetadataSettings(
+        bootstrap=tuple((host, port) for host, port in settings.addresses()),
+        age_ms_max=settings.metadata_max_age_ms,
+        idle_ms_max=idle_ms_max,
+        retry_backoff_ms=settings.retry_backoff_ms,
+        retry_backoff_ms_max=settings.retry_backoff_max_ms,
+        allow_auto_create=settings.allow_auto_create_topics,
+        rebootstraps=settings.metadata_recovery_strategy == "rebootstrap",
+        rebootstrap_trigger_ms=settings.metadata_recovery_rebootstrap_trigger_ms,
+    )

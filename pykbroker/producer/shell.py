@@ -14,10 +14,10 @@ import trio
 from pykbroker.client.cluster import ClusterBroker, LeaderHint
 from pykbroker.client.coordinators import Coordinators
 from pykbroker.client.errors import Disconnected, Silent, UnsupportedVersion
-from pykbroker.client.metadata import ClusterMetadata, MetadataSettings
-from pykbroker.client.node import NodeSettings
+from pykbroker.client.metadata import ClusterMetadata
 from pykbroker.client.nodes import Nodes
 from pykbroker.client.pending_response import PendingResponse
+from pykbroker.client.settings import metadata_settings, node_settings
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.accumulator import RecordAccumulator
 from pykbroker.core.producer.batch import ProducerBatch
@@ -77,8 +77,10 @@ class ProducerShell:
             is_round_robin=settings.partitioner == "round_robin",
             is_adaptive=settings.partitioner_adaptive_partitioning_enable,
         )
-        self.nodes = Nodes(world.net, world.rng.uniform, node_settings(settings))
-        self.metadata = ClusterMetadata(self.nodes, world.rng.uniform, metadata_settings(settings))
+        self.nodes = Nodes(world.net, world.rng.uniform, node_settings(settings, settings.in_flight_max))
+        self.metadata = ClusterMetadata(
+            self.nodes, world.rng.uniform, metadata_settings(settings, settings.metadata_max_idle_ms)
+        )
         self.transactor: Transactor | None = None
         if self.transactions is not None:
             coordinators = Coordinators(
@@ -385,32 +387,3 @@ def leader_hints(call: ProduceCall, response: ProduceResponse) -> dict[TopicPart
 def endpoints(response: ProduceResponse) -> list[ClusterBroker]:
     """Return the brokers that a response describes."""
     return [ClusterBroker(each.node_id, each.host, each.port, each.rack) for each in response.node_endpoints]
-
-
-def node_settings(settings: ProducerSettings) -> NodeSettings:
-    """Return the settings of the connections."""
-    return NodeSettings(
-        client_id=settings.client_id,
-        in_flight_max=settings.in_flight_max,
-        request_timeout_ms=settings.request_timeout_ms,
-        reconnect_backoff_ms=settings.reconnect_backoff_ms,
-        reconnect_backoff_ms_max=settings.reconnect_backoff_max_ms,
-        setup_timeout_ms=settings.socket_connection_setup_timeout_ms,
-        setup_timeout_ms_max=settings.socket_connection_setup_timeout_max_ms,
-        idle_ms_max=inf if settings.connections_max_idle_ms < 0 else settings.connections_max_idle_ms,
-        response_bytes_max=settings.receive_message_max_bytes,
-    )
-
-
-def metadata_settings(settings: ProducerSettings) -> MetadataSettings:
-    """Return the settings of the metadata."""
-    return MetadataSettings(
-        bootstrap=tuple((host, port) for host, port in settings.addresses()),
-        age_ms_max=settings.metadata_max_age_ms,
-        idle_ms_max=settings.metadata_max_idle_ms,
-        retry_backoff_ms=settings.retry_backoff_ms,
-        retry_backoff_ms_max=settings.retry_backoff_max_ms,
-        allow_auto_create=settings.allow_auto_create_topics,
-        rebootstraps=settings.metadata_recovery_strategy == "rebootstrap",
-        rebootstrap_trigger_ms=settings.metadata_recovery_rebootstrap_trigger_ms,
-    )
