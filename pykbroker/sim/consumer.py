@@ -33,7 +33,7 @@ class NotServed(Again):
     """An error for a partition that cannot be read now."""
 
 
-class Consumer:
+class SimConsumer:
     """A consumer that reads the partitions `places` from their start, with read_committed if `committed` is true."""
 
     def __init__(

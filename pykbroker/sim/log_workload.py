@@ -9,7 +9,7 @@ import trio
 
 from pykbroker.sim.checkers import check
 from pykbroker.sim.client import SimConnection
-from pykbroker.sim.consumer import Consumer, NotServed, read_all
+from pykbroker.sim.consumer import NotServed, SimConsumer, read_all
 from pykbroker.sim.history import History, Place, PollResult
 from pykbroker.sim.producer import SimProducer
 from pykbroker.sim.stage import Stage
@@ -47,7 +47,7 @@ class LogWorkload:
             for number, (idempotent, acks) in enumerate(islice(cycle(KINDS_OF_PRODUCER), producers))
         ]
         self._consumers = [
-            Consumer(f"c{number}", stage.dialer(f"c{number}"), self._history, list(PLACES))
+            SimConsumer(f"c{number}", stage.dialer(f"c{number}"), self._history, list(PLACES))
             for number in range(consumers)
         ]
 

@@ -44,7 +44,7 @@ _RETRY = {
 }
 _REPLACED = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}
 _STALE = "the member epoch has changed since the commit was sent; poll again, and then commit again"
-_REMOVED = (
+REMOVED = (
     "the group has removed the member, so its partitions may belong to another member by now; poll again to rejoin"
 )
 
@@ -162,7 +162,7 @@ def _failed_commit(number: int) -> CommitResult:
     code = ErrorCode(number)
     if code in _REPLACED:
         is_unknown = code is ErrorCode.UNKNOWN_MEMBER_ID
-        return CommitResult(CommitFailed(_REMOVED), code, is_removed=True, drops_member_id=is_unknown)
+        return CommitResult(CommitFailed(REMOVED), code, is_removed=True, drops_member_id=is_unknown)
     if code is ErrorCode.STALE_MEMBER_EPOCH:
         return CommitResult(CommitFailed(_STALE), code)
     is_retriable = code in _RETRY

@@ -14,6 +14,14 @@ class ConsumerError(Exception):
     """An error of the consumer that a retry alone does not resolve."""
 
 
+class ConsumerClosed(RuntimeError):
+    """The error of a call on a consumer that is closed."""
+
+
+class ConsumerTimeout(TimeoutError):
+    """The error of a call that was not done within `default.api.timeout.ms`. It may be repeated."""
+
+
 class NoOffsetForPartition(ConsumerError):
     """The error of partitions without a committed offset and without a reset policy."""
 

@@ -73,8 +73,11 @@ class FetchBuffer:
         found, self._is_metadata_stale = self._is_metadata_stale, False
         return found
 
-    def collect(self, records_max: int, now_ms: float) -> Collected:
-        """Return up to `records_max` records, and move the positions behind them."""
+    def collect(self, records_max: int, now_ms: float, *, cuts_batch: bool = True) -> Collected:
+        """Return up to `records_max` records, and move the positions behind them.
+
+        If `cuts_batch` is false, the last batch is returned whole, which may be more records.
+        """
         found: list[FetchedColumns] = []
         paused: list[CompletedFetch] = []
         has_progress = False
@@ -89,7 +92,7 @@ class FetchBuffer:
                     self._current = None
                     continue
                 before = state.position if state is not None else None
-                for part in self._take(current, records_max):
+                for part in self._take(current, records_max, cuts_batch=cuts_batch):
                     found.append(part)
                     records_max -= len(part)
                 has_progress = has_progress or (state is not None and state.position != before)
@@ -121,7 +124,7 @@ class FetchBuffer:
             self._current = completed if is_usable else None
         return self._current
 
-    def _take(self, completed: CompletedFetch, records_max: int) -> Iterator[FetchedColumns]:
+    def _take(self, completed: CompletedFetch, records_max: int, *, cuts_batch: bool) -> Iterator[FetchedColumns]:
         """Yield records that are next in line, and move the position behind each part. Drop other records."""
         state = self._subscription.get(completed.partition)
         position = None if state is None else state.position
@@ -130,7 +133,7 @@ class FetchBuffer:
             completed.drain()
         else:
             try:
-                for part in completed.take(records_max):
+                for part in completed.take(records_max, cuts_batch=cuts_batch):
                     state.advance(completed.next_offset, completed.last_epoch)
                     yield part
             finally:

@@ -72,8 +72,10 @@ class CompletedFetch:
         """Drop the records that were not taken."""
         self.is_drained, self._columns, self._batch = True, None, None
 
-    def take(self, records_max: int) -> Iterator[FetchedColumns]:
+    def take(self, records_max: int, *, cuts_batch: bool = True) -> Iterator[FetchedColumns]:
         """Yield the next records, up to `records_max`, as columns of each batch.
+
+        If `cuts_batch` is false, the last batch is yielded whole, which may be more records.
 
         Raise UnreadableRecords if the next batch cannot be read. The position then stays where it is, and every further
         call raises the same error.
@@ -84,7 +86,7 @@ class CompletedFetch:
             if self._columns is None:
                 self._next_batch()
                 continue
-            found = self._take_columns(records_max)
+            found = self._take_columns(records_max if cuts_batch else CONTENT_BYTES_MAX)
             records_max -= len(found)
             yield found
 

@@ -41,6 +41,31 @@ class FetchedColumns(msgspec.Struct, gc=False):
     def __len__(self) -> int:
         return len(self.columns)
 
+    @property
+    def offsets(self) -> list[int]:
+        """Return the offsets. They may have gaps."""
+        return self.columns.offsets
+
+    @property
+    def timestamps(self) -> list[int]:
+        """Return the timestamps, in ms since 1970."""
+        return self.columns.timestamps
+
+    @property
+    def keys(self) -> list[bytes | None]:
+        """Return the keys, None for records without a key."""
+        return self.columns.keys
+
+    @property
+    def values(self) -> list[bytes | None]:
+        """Return the values, None for tombstones."""
+        return self.columns.values
+
+    @property
+    def headers(self) -> list[Headers] | None:
+        """Return the headers, or None if no record has headers."""
+        return self.columns.headers
+
     def records(self) -> list[ConsumerRecord]:
         """Return the records as objects. The loop over the records runs in C."""
         columns, (topic, index) = self.columns, self.partition

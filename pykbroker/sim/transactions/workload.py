@@ -8,7 +8,7 @@ import trio
 
 from pykbroker.sim.checkers import check
 from pykbroker.sim.client import GROUP, Again, SimConnection
-from pykbroker.sim.consumer import Consumer, end_offset
+from pykbroker.sim.consumer import SimConsumer, end_offset
 from pykbroker.sim.groups.classic_member import ClassicSimMember
 from pykbroker.sim.groups.offset_client import OffsetClient
 from pykbroker.sim.groups.offsets import fetch_offsets
@@ -66,7 +66,7 @@ class TransactionWorkload:
             for rival, version in enumerate(versions)
         ]
         self._readers = [
-            Consumer(
+            SimConsumer(
                 f"committed-{number}",
                 stage.dialer(f"committed-{number}"),
                 history.committed,
@@ -75,7 +75,7 @@ class TransactionWorkload:
             )
             for number in range(2)
         ]
-        self._readers.append(Consumer("reader", stage.dialer("reader"), history.logs, [*INPUTS, *WRITTEN]))
+        self._readers.append(SimConsumer("reader", stage.dialer("reader"), history.logs, [*INPUTS, *WRITTEN]))
         self._accountant = OffsetClient(
             "accountant", ACCOUNTS, stage.dialers("accountant"), history.groups, LEDGERS, stable=True
         )

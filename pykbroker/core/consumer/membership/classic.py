@@ -12,17 +12,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from pykbroker.core.backoff import Uniform
 from pykbroker.core.consumer.assignors.assignor import Assignor, RebalanceProtocol, ReplicaRacks
-from pykbroker.core.consumer.assignors.member import MemberSubscription
-from pykbroker.core.consumer.assignors.protocol import (
-    decode_assignment,
-    decode_subscription,
-    encode_assignment,
-    encode_subscription,
+from pykbroker.core.consumer.assignors.protocol import decode_assignment, decode_subscription, encode_assignment
+from pykbroker.core.consumer.commits import REMOVED, CommitIdentity, CommitResult
+from pykbroker.core.consumer.errors import CommitFailed
+from pykbroker.core.consumer.membership.generation import NO_GENERATION, MemberGeneration
+from pykbroker.core.consumer.membership.group_requests import (
+    heartbeat_request,
+    join_request,
+    leave_request,
+    sync_request,
 )
+from pykbroker.core.consumer.membership.running_steps import RunningSteps
 from pykbroker.core.consumer.membership.steps import (
     CommitOffsets,
     LeaveMode,
@@ -39,14 +43,12 @@ from pykbroker.core.consumer.subscription import ConsumerSubscription
 from pykbroker.core.errors import ApiError
 from wire.error_codes import ErrorCode
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
-from wire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from wire.messages.join_group import JoinGroupResponse
+from wire.messages.leave_group import LeaveGroupRequest
 from wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 
-PROTOCOL_TYPE = "consumer"
 JOIN_LAPSE_MS = 5000
 """The time that a response to JoinGroup may take after the rebalance timeout."""
-REASON_CHARS_MAX = 255
 _NO_COORDINATOR = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 _RESETS = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION}
 _RETRIED = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, *_NO_COORDINATOR}
@@ -61,17 +63,6 @@ class JoinState(Enum):
     PREPARING_REBALANCE = "preparing rebalance"
     COMPLETING_REBALANCE = "completing rebalance"
     STABLE = "stable"
-
-
-class MemberGeneration(NamedTuple):
-    """The generation of a member: its number or -1, the member id or an empty string, and the chosen assignor."""
-
-    number: int = -1
-    member_id: str = ""
-    protocol: str | None = None
-
-
-NO_GENERATION = MemberGeneration()
 
 
 class ClassicMembership:
@@ -95,14 +86,45 @@ class ClassicMembership:
         self._is_cooperative = _protocol(assignors) is RebalanceProtocol.COOPERATIVE
         self._timers = MemberTimers(settings, uniform, now_ms)
         self._now_ms = now_ms
-        self._running: MemberSteps | None = None
-        self._step: MemberStep | None = None
+        self.steps = RunningSteps()
         self._needs_join, self._is_prepared, self._reason = True, False, ""
         self._joined_topics: frozenset[str] | None = None
         self._assigned_topics: ReplicaRacks = {}
         self._is_leader = False
         self._heartbeat: HeartbeatRequest | None = None
         self._failure: ApiError | None = None
+
+    # ---- the member as others see it
+
+    def identity(self) -> CommitIdentity:
+        """Return the identity for commits.
+
+        Raise CommitFailed outside the group, and ApiError with REBALANCE_IN_PROGRESS while the member joins.
+        """
+        if self.state is JoinState.UNJOINED:
+            raise CommitFailed(REMOVED)
+        if self.state is not JoinState.STABLE:
+            text = "the group is rebalancing; poll again, and then commit again"
+            raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS, text)
+        number, member_id, _ = self.generation
+        return CommitIdentity(self._settings.group_id, member_id, number, self._settings.instance_id)
+
+    def commit_failed(self, result: CommitResult) -> None:
+        """Join again if a commit found out that the group has removed the member, or is rebalancing."""
+        if result.is_removed:
+            self._reset(f"encountered {result.code.name} from a commit", drops_member_id=result.drops_member_id)
+        else:
+            self.request_rejoin(f"encountered {result.code.name} from a commit")
+
+    @property
+    def step_at_ms(self) -> float:
+        """Return the time at which the next step may begin, or infinity if that does not depend on time."""
+        return self._timers.retry_at_ms if self._needs_join and self.steps.is_idle else math.inf
+
+    @property
+    def has_left(self) -> bool:
+        """Whether all steps are done, after `leave`."""
+        return self.steps.is_idle
 
     # ---- the user's task
 
@@ -116,33 +138,26 @@ class ClassicMembership:
     def step(self, now_ms: float) -> MemberStep | None:
         """Return the next step of a rebalance, or None if there is nothing to do."""
         self._now_ms = now_ms
-        if self._running is None and self._is_join_due(now_ms):
-            self._running = self._rebalance()
-            self._advance(None)
-        return self._step
+        if self.steps.is_idle and self._is_join_due(now_ms):
+            self.steps.add(self._rebalance())
+        return self.steps.next()
 
     def answer(self, value: Any, now_ms: float) -> None:
         """Continue after a step, with its result. Raise the error of a rebalance that the user has to handle."""
         self._now_ms = now_ms
-        if self._step is not None:
-            self._advance(value)
+        self.steps.answer(value)
 
     def leave(self, mode: LeaveMode, reason: str, now_ms: float) -> None:
         """Let the next steps leave the group, as after `unsubscribe` and `close`."""
         self._now_ms = now_ms
-        if self._running is not None:
-            self._running.close()
-        self._running = self._leave(mode, reason)
-        self._advance(None)
+        self.steps.clear()
+        self.steps.add(self._leave(mode, reason))
+        self.steps.next()
 
     def request_rejoin(self, reason: str) -> None:
         """Join again with the next step."""
         if not self._needs_join:
             self._needs_join, self._reason = True, reason
-
-    def removed(self, *, drops_member_id: bool, reason: str) -> None:
-        """Note that the coordinator does not know the generation any more, as a commit found out."""
-        self._reset(reason, drops_member_id=drops_member_id)
 
     def note_metadata(self, topics: ReplicaRacks) -> None:
         """Note newer metadata of the group's topics. The leader joins again if its assignment is based on other."""
@@ -174,8 +189,7 @@ class ClassicMembership:
             timers.succeeded(now_ms)
             return None
         timers.sent(now_ms)
-        number, member_id, _ = self.generation
-        self._heartbeat = HeartbeatRequest(self._settings.group_id, number, member_id, self._settings.instance_id)
+        self._heartbeat = heartbeat_request(self._settings, self.generation)
         return self._heartbeat
 
     def heartbeat_answered(self, request: HeartbeatRequest, response: HeartbeatResponse | None, now_ms: float) -> None:
@@ -209,17 +223,6 @@ class ClassicMembership:
             self.request_rejoin("subscription has changed")
         return self._needs_join and now_ms >= self._timers.retry_at_ms
 
-    def _advance(self, value: Any) -> None:
-        assert self._running is not None, "only a step is answered"
-        self._step = None
-        try:
-            self._step = self._running.send(value)
-        except StopIteration:
-            self._running = None
-        except ApiError:
-            self._running = None
-            raise
-
     def _rebalance(self) -> MemberSteps:
         """Join the group, and take the assignment."""
         if not self._is_prepared:
@@ -228,14 +231,16 @@ class ClassicMembership:
         self.state, sent = JoinState.PREPARING_REBALANCE, self.generation
         settings = self._settings
         timeout_ms = max(settings.request_timeout_ms, settings.poll_interval_ms_max + JOIN_LAPSE_MS)
-        joined: JoinGroupResponse | None = yield SendToCoordinator(self._join_request(), timeout_ms)
+        request = join_request(settings, self._subscription, self.generation, self._assignors, self._reason)
+        self._joined_topics = self._subscription.topics
+        joined: JoinGroupResponse | None = yield SendToCoordinator(request, timeout_ms)
         if joined is None or joined.error_code or self.state is not JoinState.PREPARING_REBALANCE:
             self._join_failed(joined, sent)
             return
         self.state = JoinState.COMPLETING_REBALANCE
         self.generation = MemberGeneration(joined.generation_id, joined.member_id, joined.protocol_name)
         self._timers.restart(self._now_ms)
-        sync = self._sync_request()
+        sync = sync_request(settings, self.generation)
         self._is_leader = joined.leader == joined.member_id
         if self._is_leader:
             yield from self._lead(joined, sync)
@@ -271,26 +276,6 @@ class ClassicMembership:
                 subscription.assign_from_group(each for each in owned if each not in revoked)
         self._is_leader, subscription.group_topics = False, frozenset()
 
-    def _join_request(self) -> JoinGroupRequest:
-        settings, subscription = self._settings, self._subscription
-        self._joined_topics = subscription.topics
-        number, member_id, _ = self.generation
-        owned = tuple(subscription.partitions)
-        protocols = []
-        for assignor in self._assignors:
-            mine = MemberSubscription(subscription.topics, assignor.user_data(), owned, number, settings.rack)
-            protocols.append(JoinGroupRequestProtocol(assignor.name, encode_subscription(mine)))
-        return JoinGroupRequest(
-            group_id=settings.group_id,
-            session_timeout_ms=settings.session_timeout_ms,
-            rebalance_timeout_ms=settings.poll_interval_ms_max,
-            member_id=member_id,
-            group_instance_id=settings.instance_id,
-            protocol_type=PROTOCOL_TYPE,
-            protocols=protocols,
-            reason=self._reason[:REASON_CHARS_MAX],
-        )
-
     def _join_failed(self, response: JoinGroupResponse | None, sent: MemberGeneration) -> None:
         code = ErrorCode.NETWORK_EXCEPTION if response is None else ErrorCode(response.error_code)
         if response is not None and code is ErrorCode.MEMBER_ID_REQUIRED:
@@ -315,12 +300,6 @@ class ClassicMembership:
                 SyncGroupRequestAssignment(member_id, encode_assignment(partitions))
                 for member_id, partitions in assigned.items()
             ]
-
-    def _sync_request(self) -> SyncGroupRequest:
-        number, member_id, protocol = self.generation
-        return SyncGroupRequest(
-            self._settings.group_id, number, member_id, self._settings.instance_id, PROTOCOL_TYPE, protocol, []
-        )
 
     def _sync_failed(self, response: SyncGroupResponse | None, sent: MemberGeneration) -> None:
         code = ErrorCode.NETWORK_EXCEPTION if response is None else ErrorCode(response.error_code)
@@ -375,11 +354,10 @@ class ClassicMembership:
     def _leave_request(self, mode: LeaveMode, reason: str) -> LeaveGroupRequest | None:
         """Return the request to leave, or None if the member stays, or has not joined."""
         is_default = mode is LeaveMode.DEFAULT and self._settings.instance_id is None
-        member_id = self.generation.member_id
-        if self.state is JoinState.UNJOINED or not member_id or not (mode is LeaveMode.LEAVE or is_default):
+        has_joined = self.state is not JoinState.UNJOINED and self.generation.member_id
+        if not has_joined or not (mode is LeaveMode.LEAVE or is_default):
             return None
-        identity = MemberIdentity(member_id, None, reason[:REASON_CHARS_MAX])
-        return LeaveGroupRequest(self._settings.group_id, member_id, [identity])
+        return leave_request(self._settings, self.generation, reason)
 
     def _reset(self, reason: str, *, drops_member_id: bool) -> None:
         """Forget the generation, so that partitions are lost, and join again."""

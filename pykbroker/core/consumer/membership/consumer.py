@@ -11,13 +11,15 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
 from pykbroker.core.backoff import Uniform
+from pykbroker.core.consumer.commits import REMOVED, CommitIdentity
+from pykbroker.core.consumer.errors import CommitFailed
 from pykbroker.core.consumer.membership.heartbeat_fields import HeartbeatFields, TopicIdPartitions
+from pykbroker.core.consumer.membership.running_steps import RunningSteps
 from pykbroker.core.consumer.membership.steps import (
     CommitOffsets,
     LeaveMode,
@@ -90,13 +92,30 @@ class ConsumerMembership:
         self._timers = MemberTimers(settings, uniform, now_ms)
         self._names: dict[bytes, str] = {}
         self._target = self._current = NOTHING
-        self._tasks: deque[MemberSteps] = deque()
-        self._step: MemberStep | None = None
+        self.steps = RunningSteps()
         self._in_flight: ConsumerGroupHeartbeatRequest | None = None
         self._joins = 0
         self._is_expired = False
         self._leave_mode = LeaveMode.DEFAULT
         self._failure: Exception | None = None
+
+    # ---- the member as others see it
+
+    def identity(self) -> CommitIdentity:
+        """Return the identity for commits. Raise CommitFailed outside the group."""
+        if self.epoch <= 0:
+            raise CommitFailed(REMOVED)
+        return CommitIdentity(self._settings.group_id, self.member_id, self.epoch, self._settings.instance_id)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether all steps are done, after `leave`."""
+        return self.state in _ABSENT and self.steps.is_idle
+
+    @property
+    def assigned_topic_ids(self) -> frozenset[bytes]:
+        """Return the topic ids of the target assignment, whose names the member has to know."""
+        return frozenset(self._target[1])
 
     # ---- the user's task
 
@@ -107,20 +126,18 @@ class ConsumerMembership:
             failure, self._failure = self._failure, None
             raise failure
         is_out = self.state in (MembershipState.STALE, MembershipState.UNSUBSCRIBED)
-        if is_out and not self._tasks and self._subscription.is_from_group:
+        if is_out and self.steps.is_idle and self._subscription.is_from_group:
             self._join()
 
     def step(self, now_ms: float) -> MemberStep | None:
         """Return the next step, or None if there is nothing to do. The signature is that of a classic member."""
-        if not self._tasks and self.state is MembershipState.RECONCILING and self._current != self._target:
-            self._tasks.append(self._reconcile())
-        while self._step is None and self._tasks:
-            self._advance(None)
-        return self._step
+        if self.steps.is_idle and self.state is MembershipState.RECONCILING and self._current != self._target:
+            self.steps.add(self._reconcile())
+        return self.steps.next()
 
     def answer(self, value: Any, now_ms: float) -> None:
         """Continue after a step, with its result."""
-        self._advance(value)
+        self.steps.answer(value)
 
     def leave(self, mode: LeaveMode, reason: str, now_ms: float) -> None:
         """Let the next steps give away the partitions, and the next heartbeat leave the group.
@@ -133,11 +150,11 @@ class ConsumerMembership:
         if self.state in _ABSENT:
             if self.state is MembershipState.FENCED:
                 self.state = MembershipState.UNSUBSCRIBED
-            if not self._tasks:
+            if self.steps.is_idle:
                 self._clear()
             return
         self.state = MembershipState.PREPARE_LEAVING
-        self._tasks.append(self._release())
+        self.steps.add(self._release())
 
     def leave_skipped(self) -> None:
         """Leave without a request, since the coordinator is unknown. The session then times out."""
@@ -165,7 +182,9 @@ class ConsumerMembership:
         if now_ms >= timers.poll_by_ms and self.state not in _LEAVING:
             self._is_expired = True
             self._start_leaving()
-        if self.state is MembershipState.LEAVING and self._remains:
+        # a static member always sends a request to leave, and so keeps its partitions
+        remains = self._leave_mode is LeaveMode.REMAIN and self._settings.instance_id is None
+        if self.state is MembershipState.LEAVING and remains:
             self.state = MembershipState.UNSUBSCRIBED
             return None
         timers.sent(now_ms)
@@ -226,14 +245,14 @@ class ConsumerMembership:
             self.state = MembershipState.UNSUBSCRIBED
         elif self.state is not MembershipState.UNSUBSCRIBED:
             self.state, self.epoch = MembershipState.FENCED, JOIN_EPOCH
-            self._tasks.append(self._lose())
+            self.steps.add(self._lose())
 
     def _fail(self, error: ApiError) -> None:
         """Lose the partitions, and stay out of the group."""
         was_leaving = self.state in _LEAVING or self.state is MembershipState.UNSUBSCRIBED
         self.state, self._failure = MembershipState.FATAL, error
         if not was_leaving:
-            self._tasks.append(self._lose())
+            self.steps.add(self._lose())
 
     def _start_leaving(self) -> None:
         is_static = self._settings.instance_id is not None and self._leave_mode is not LeaveMode.LEAVE
@@ -241,17 +260,12 @@ class ConsumerMembership:
         self._current = NOTHING
         self._timers.retry_at_ms = 0.0
 
-    @property
-    def _remains(self) -> bool:
-        """Whether the member sends no request to leave. A static member always does, and so keeps its partitions."""
-        return self._leave_mode is LeaveMode.REMAIN and self._settings.instance_id is None
-
     def _left(self) -> None:
         self._in_flight = None
         self._fields.forget()
         if self._is_expired:
             self.state = MembershipState.STALE
-            self._tasks.append(self._lose())
+            self.steps.add(self._lose())
         else:
             self.state = MembershipState.UNSUBSCRIBED
 
@@ -342,10 +356,3 @@ class ConsumerMembership:
             else:
                 self._names[topic_id], found[topic_id] = name, indexes
         return found
-
-    def _advance(self, value: Any) -> None:
-        self._step = None
-        try:
-            self._step = self._tasks[0].send(value)
-        except StopIteration:
-            self._tasks.popleft()

@@ -6,12 +6,14 @@ import pytest
 
 from pykbroker.core.consumer.assignors.member import MemberSubscription
 from pykbroker.core.consumer.assignors.protocol import decode_subscription, encode_subscription
+from pykbroker.core.consumer.commits import CommitResult
 from pykbroker.core.consumer.membership.classic import ClassicMembership, JoinState
-from pykbroker.core.consumer.membership.steps import LeaveMode, MemberSettings
+from pykbroker.core.consumer.membership.steps import LeaveMode, MemberSettings, SendToCoordinator
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from tests.unit.core.consumer.membership.transcript import ClassicTranscript, ScriptedAssignor
 from wire.error_codes import ErrorCode
+from wire.messages.join_group import JoinGroupRequest
 from wire.messages.sync_group import SyncGroupResponse
 
 
@@ -102,9 +104,13 @@ def test_a_cooperative_member_gives_away_topics_that_it_no_longer_subscribes_to(
 
 
 def test_a_join_names_the_owned_partitions_and_the_generation() -> None:
-    member = ClassicTranscript("a", is_cooperative=True, rack="r1")
+    member = ClassicTranscript("a", is_cooperative=True, rack="r1", commits=False)
     member.settle(1, "a-0")
-    request = member.member._join_request()
+    member.member.request_rejoin("test")
+    step = member.member.step(member.now)
+    assert isinstance(step, SendToCoordinator)
+    request = step.request
+    assert isinstance(request, JoinGroupRequest)
     [protocol] = request.protocols
     found = decode_subscription(protocol.metadata)
     assert found == MemberSubscription(frozenset({"a"}), None, (TopicPartition("a", 0),), 1, "r1")
@@ -276,7 +282,8 @@ def test_a_member_leaves_when_it_is_closed_unless_it_is_static(
 def test_partitions_are_lost_if_a_member_leaves_during_a_rebalance() -> None:
     member = ClassicTranscript("a", is_cooperative=True)
     member.settle(1, "a-0")
-    member.member.removed(drops_member_id=True, reason="test")
+    removed = CommitResult(code=ErrorCode.UNKNOWN_MEMBER_ID, is_removed=True, drops_member_id=True)
+    member.member.commit_failed(removed)
     assert member.leave() == ["lost a-0"]
 
 

@@ -175,7 +175,7 @@ class Member:
         if self.classic is not None:
             self.token = None
             self.classic.leave(LeaveMode.DEFAULT, "test", now)
-            while (step := self.classic._step) is not None:
+            while (step := self.classic.steps.pending) is not None:
                 sends = isinstance(step, SendToCoordinator)
                 self.classic.answer(self.send(step.request) if sends else self.carry_out(step), now)
         elif self.consumer is not None:

@@ -87,7 +87,7 @@ class ClassicTranscript:
     def leave(self, mode: LeaveMode = LeaveMode.DEFAULT) -> list[str]:
         self.lines.clear()
         self.member.leave(mode, "the consumer is being closed", self.now)
-        while (step := self.member._step) is not None:
+        while (step := self.member.steps.pending) is not None:
             self.member.answer(self._carry_out(step), self.now)
         return list(self.lines)
 
