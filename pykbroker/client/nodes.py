@@ -183,6 +183,11 @@ class Nodes:
         for node_id in list(self._nodes):
             self.disconnect(node_id, reason)
 
+    @property
+    def is_running(self) -> bool:
+        """Whether `run` is running, so that nodes can be connected."""
+        return self._nursery is not None
+
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Open connections, and close those that are idle or whose requests time out, until cancelled."""
         async with trio.open_nursery() as nursery:

@@ -15,6 +15,7 @@ import pytest
 
 from tests.interop.group_scenarios import SOON
 from tests.interop.kafka_cluster import KafkaCluster
+from tests.interop.target import Target
 from tools import kafka_jars
 from tools.broker_process import PYKBROKER, BrokerProcess
 
@@ -78,6 +79,15 @@ def kafka_nodes(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> I
     cluster = KafkaCluster(tmp_path_factory.mktemp("kafka"), kafka_jars)
     yield cluster
     cluster.stop()
+
+
+@pytest.fixture(params=["pykbroker", "kafka"])
+def target(request: pytest.FixtureRequest) -> Target:
+    """Return a cluster of each kind."""
+    if request.param == "kafka":
+        nodes: KafkaCluster = request.getfixturevalue("kafka_nodes")
+        return Target(",".join(f"{host}:{port}" for host, port in nodes.bootstrap), 3)
+    return Target(request.getfixturevalue("shared_broker").address, 1)
 
 
 @cache

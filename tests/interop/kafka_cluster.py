@@ -24,6 +24,8 @@ broker.session.timeout.ms=3000
 offsets.topic.num.partitions=3
 transaction.state.log.num.partitions=3
 group.initial.rebalance.delay.ms=0
+group.consumer.min.heartbeat.interval.ms=100
+group.consumer.heartbeat.interval.ms=200
 num.io.threads=2
 num.network.threads=1
 """

@@ -4,62 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import kafka
 import pytest
 import trio
-from kafka.admin import NewTopic
 
 from pykbroker.kafka import KafkaProducer
 from pykbroker.producer import AsyncProducer, Producer
 from tests.interop.kafka_cluster import KafkaCluster
+from tests.interop.target import Target
 from tools.broker_process import BrokerProcess
 
 pytestmark = pytest.mark.timeout(180)
-RECORDS, PARTITIONS = 3000, 3
-
-
-class Target:
-    """A cluster to send to, and what is in its topics."""
-
-    def __init__(self, servers: str, replicas: int) -> None:
-        self.servers, self._replicas = servers, replicas
-
-    def topic(self, **configs: str) -> str:
-        """Create a topic of three partitions."""
-        name = f"producer-{uuid.uuid4().hex[:8]}"
-        admin = kafka.KafkaAdminClient(bootstrap_servers=self.servers)
-        admin.create_topics([NewTopic(name, PARTITIONS, self._replicas, topic_configs=configs)])
-        admin.close()
-        return name
-
-    def records(self, topic: str, count: int) -> list[Any]:
-        """Return all records of a topic, of which there are at least `count`, in the order of their partitions."""
-        consumer = kafka.KafkaConsumer(
-            bootstrap_servers=self.servers, auto_offset_reset="earliest", consumer_timeout_ms=60_000
-        )
-        partitions = [kafka.TopicPartition(topic, index) for index in range(PARTITIONS)]
-        consumer.assign(partitions)
-        ends = consumer.end_offsets(partitions)
-        assert sum(ends.values()) >= count
-        found: list[Any] = []
-        while any(consumer.position(each) < end for each, end in ends.items()):
-            for batch in consumer.poll(timeout_ms=1000).values():
-                found += batch
-        consumer.close()
-        return sorted(found, key=lambda record: (record.partition, record.offset))
-
-
-@pytest.fixture(params=["pykbroker", "kafka"])
-def target(request: pytest.FixtureRequest) -> Target:
-    """Return a cluster of each kind."""
-    if request.param == "kafka":
-        nodes: KafkaCluster = request.getfixturevalue("kafka_nodes")
-        return Target(",".join(f"{host}:{port}" for host, port in nodes.bootstrap), 3)
-    return Target(request.getfixturevalue("shared_broker").address, 1)
+RECORDS = 3000
 
 
 def row(number: int) -> tuple[bytes, bytes | None, list[tuple[str, bytes]], int]:

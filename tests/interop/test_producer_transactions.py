@@ -16,10 +16,11 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.errors import IllegalCall, TransactionAborted, TransactionError
 from pykbroker.kafka import ConsumerGroupMetadata, KafkaProducer, OffsetAndMetadata
 from pykbroker.producer import AsyncProducer, Producer
-from tests.interop.test_producer import Restarts, Target, restarts, target
+from tests.interop.target import Target
+from tests.interop.test_producer import Restarts, restarts
 
 pytestmark = pytest.mark.timeout(180)
-__all__ = ["restarts", "target"]
+__all__ = ["restarts"]
 
 
 def new_id() -> str:

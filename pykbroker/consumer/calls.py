@@ -1,0 +1,182 @@
+"""The calls of a consumer that return neither records nor calls of the listener. The faces share them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from typing import Any, TypeVar
+
+import trio
+
+from pykbroker.consumer.settings import CONSUMER_PROTOCOL
+from pykbroker.consumer.shell import ConsumerShell
+from pykbroker.core.consumer.commits import CommitIdentity
+from pykbroker.core.consumer.errors import ConsumerTimeout
+from pykbroker.core.consumer.offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
+from pykbroker.core.consumer.offsets import TimedOffset
+from pykbroker.core.consumer.position import NO_EPOCH, CommittedOffset, FetchPosition
+from pykbroker.core.errors import ApiError
+from pykbroker.core.topic_partition import TopicPartition
+from wire.error_codes import ErrorCode
+
+T = TypeVar("T")
+
+
+class ConsumerCalls:
+    """The subscription, the positions, the commits and the look-ups of one consumer."""
+
+    def __init__(self, shell: ConsumerShell) -> None:
+        self._shell, self._settings = shell, shell.settings
+        self._listener: Any = None
+
+    # ---- the subscription
+
+    def subscribe(self, topics: Iterable[str], listener: Any = None) -> None:
+        """Subscribe to topics instead of those before. The group assigns partitions during the next polls.
+
+        `listener` is a RebalanceListener. Raise SubscriptionConflict after `assign` or a pattern, until `unsubscribe`.
+        """
+        if isinstance(topics, str):
+            raise TypeError(f"topics must be a list of names, not the text {topics!r}")
+        shell = self._shell
+        shell.check_open()
+        shell.subscription.subscribe(topics)
+        self._subscribed(listener)
+
+    def subscribe_pattern(self, pattern: str | re.Pattern[str], listener: Any = None) -> None:
+        """Subscribe to all topics whose whole name matches a regular expression, also those that are created later."""
+        self._shell.check_open()
+        fullmatch = re.compile(pattern).fullmatch
+        self._shell.topics.subscribe_pattern(lambda name: fullmatch(name) is not None)
+        self._subscribed(listener)
+
+    def subscribe_server_pattern(self, pattern: str, listener: Any = None) -> None:
+        """Subscribe with a regular expression of RE2/J, which the coordinator evaluates (KIP-848)."""
+        self._shell.check_open()
+        if self._settings.group_protocol != CONSUMER_PROTOCOL or self._settings.group_id is None:
+            text = "a pattern for the coordinator needs group_protocol='consumer'"
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, text)
+        self._shell.subscription.subscribe_server_pattern(pattern)
+        self._subscribed(listener)
+
+    def _subscribed(self, listener: Any) -> None:
+        self._listener = listener
+        self._shell.topics.follow()
+        self._shell.metadata_changed()
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        """Read exactly these partitions, without the group's assignment. Raise SubscriptionConflict if subscribed."""
+        shell = self._shell
+        shell.check_open()
+        shell.unread.keep_only(partitions)
+        shell.subscription.assign(partitions)
+        shell.topics.follow()
+        shell.advance()
+
+    @property
+    def subscription(self) -> frozenset[str]:
+        """Return the subscribed topics."""
+        return self._shell.subscription.topics
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """Return the assigned partitions."""
+        return frozenset(self._shell.subscription.partitions)
+
+    # ---- positions
+
+    def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = NO_EPOCH) -> None:
+        """Continue at an offset. With the leader epoch of the record before it, a truncated log is noticed (KIP-320).
+
+        Raise SubscriptionConflict for a partition that is not assigned.
+        """
+        if offset < 0:
+            raise ValueError(f"{partition}: the offset {offset} is negative")
+        leader = self._shell.topics.leader_of(partition)
+        self._shell.unread.drop([partition])
+        self._shell.subscription[partition].seek_unvalidated(FetchPosition(offset, leader_epoch, leader))
+        self._shell.advance()
+
+    def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """Continue at the start of the log, which is looked up later. By default, all assigned partitions move."""
+        self._shell.reset(partitions or self._shell.subscription.partitions, EARLIEST)
+
+    def seek_to_end(self, partitions: Collection[TopicPartition] = ()) -> None:
+        """Continue at the end of the log, which is looked up later. By default, all assigned partitions move."""
+        self._shell.reset(partitions or self._shell.subscription.partitions, LATEST)
+
+    async def position(self, partition: TopicPartition) -> int:
+        """Return the offset of the next record. Raise ConsumerTimeout if it is unknown for `default_api_timeout_ms`."""
+        unread = self._shell.unread.first(partition)
+        return (await self._limited(self._shell.known_position, partition)).offset if unread is None else unread
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return no records of these partitions until `resume`."""
+        self._shell.pause(partitions, is_paused=True)
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return records of these partitions again."""
+        self._shell.pause(partitions, is_paused=False)
+
+    # ---- the group
+
+    async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
+        """Commit offsets, by default the positions behind the records that were returned.
+
+        Raise CommitFailed if the group has removed this consumer, ApiError, or ConsumerTimeout after
+        `default_api_timeout_ms`.
+        """
+        await self._limited(self._commit, offsets)
+
+    async def _commit(self, offsets: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
+        found = self._shell.consumed() if offsets is None else offsets
+        await self._shell.offset_commits().commit(found)
+
+    async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset | None]:
+        """Return the committed offsets of the group, None where there is none."""
+        return await self._limited(self._shell.offset_commits().committed, partitions)
+
+    def group_member(self) -> CommitIdentity:
+        """Return this consumer for `Producer.send_offsets_to_transaction`, which fences earlier members (KIP-447)."""
+        return self._shell.identity()
+
+    # ---- look-ups
+
+    async def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the first offsets of logs."""
+        return await self._ends(partitions, EARLIEST_TIMESTAMP)
+
+    async def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offsets of the next records: high watermarks, or for read_committed last stable offsets."""
+        return await self._ends(partitions, LATEST_TIMESTAMP)
+
+    async def _ends(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
+        found = await self.offsets_for_times(dict.fromkeys(partitions, timestamp))
+        return {partition: 0 if each is None else each.offset for partition, each in found.items()}
+
+    async def offsets_for_times(
+        self, timestamps: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, TimedOffset | None]:
+        """Return the first offsets whose records have at least these timestamps, in ms since 1970.
+
+        None stands for a timestamp after the last record.
+        """
+        return await self._limited(self._shell.lookups.offsets, timestamps)
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """Return the partitions of a topic, none if it does not exist."""
+        creates = self._settings.allow_auto_create_topics
+        found = await self._limited(lambda: self._shell.lookups.topics([topic], creates=creates))
+        return sorted(each.partition_index for topic_ in found for each in topic_.partitions)
+
+    async def topics(self) -> set[str]:
+        """Return the names of all topics, without the internal ones."""
+        found = await self._limited(self._shell.lookups.topics, None)
+        return {each.name for each in found if each.name and not each.is_internal}
+
+    async def _limited(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Return the result of a call, or raise ConsumerTimeout after `default_api_timeout_ms`."""
+        limit_ms = self._settings.default_api_timeout_ms
+        with trio.move_on_after(limit_ms / 1000):
+            return await function(*args)
+        raise ConsumerTimeout(f"no answer within default_api_timeout_ms={limit_ms}: call it again")

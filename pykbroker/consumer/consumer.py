@@ -1,0 +1,172 @@
+"""The consumer for trio."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AbstractAsyncContextManager
+from inspect import isawaitable
+from math import inf
+from types import TracebackType
+from typing import Any, Self
+
+import trio
+
+from pykbroker.consumer.calls import ConsumerCalls
+from pykbroker.consumer.deserializing import Deserializers
+from pykbroker.consumer.listener import call_listener
+from pykbroker.consumer.poller import ConsumerPoller
+from pykbroker.consumer.settings import consumer_settings
+from pykbroker.consumer.shell import ConsumerShell
+from pykbroker.core.consumer.errors import ConsumerError
+from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
+from pykbroker.core.consumer.records import ConsumerRecord, FetchedColumns
+from pykbroker.core.errors import ApiError
+from pykbroker.world.client_world import ClientWorld
+from pykbroker.world.system import system_client_world
+
+CLOSE_S_MAX = 30.0
+"""The longest time that closing takes by default, as in Kafka."""
+CANCELLED_CLOSE_S_MAX = 1.0
+"""The longest time to leave a group after the block of the consumer was cancelled."""
+COLUMNS_ENOUGH = 10_000
+"""The records after which a poll for columns returns no further batch."""
+log = logging.getLogger("pykbroker.consumer")
+
+
+class Consumer(ConsumerCalls):
+    """A consumer for trio, which fetches while its `async with` block runs.
+
+    `topics` are subscribed to at once. The settings have Kafka's names with underscores, such as `bootstrap_servers`,
+    `group_id` or `auto_offset_reset`. InvalidSetting is raised for a setting that is unknown or not allowed. Without a
+    `group_id`, a subscription has all partitions of its topics.
+
+    At the end of the block, the positions are committed if `enable_auto_commit` is true, and the consumer leaves its
+    group. After an error in the block nothing is committed, since the last records may not be processed.
+    """
+
+    def __init__(self, *topics: str, world: ClientWorld | None = None, **settings: Any) -> None:
+        super().__init__(ConsumerShell(consumer_settings(settings), world or system_client_world()))
+        self._poller = ConsumerPoller(self._shell)
+        self._deserializers = Deserializers(
+            self._settings.key_deserializer, self._settings.value_deserializer, self.seek
+        )
+        self._nursery_manager: AbstractAsyncContextManager[trio.Nursery] | None = None
+        self._nursery: trio.Nursery | None = None
+        if topics:
+            self.subscribe(topics)
+
+    async def __aenter__(self) -> Self:
+        self._nursery_manager = trio.open_nursery()
+        self._nursery = await self._nursery_manager.__aenter__()
+        await self._nursery.start(self._shell.run)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._nursery_manager is not None
+        assert self._nursery is not None
+        try:
+            if isinstance(error, trio.Cancelled):
+                with trio.CancelScope(shield=True):
+                    await self._close(CANCELLED_CLOSE_S_MAX, commits=False)
+            else:
+                await self._close(CLOSE_S_MAX, commits=error is None)
+        finally:
+            self._nursery.cancel_scope.cancel()
+            # The nursery does not get the error of the block, which it would wrap in a group.
+            await self._nursery_manager.__aexit__(None, None, None)
+
+    # ---- the subscription
+
+    async def unsubscribe(self) -> None:
+        """Leave the group, and read nothing."""
+        while (step := await self._poller.unsubscribe()) is not None:
+            await self._call_listener(step)
+
+    # ---- records
+
+    async def poll(self, timeout_s: float = inf, records_max: int | None = None) -> list[ConsumerRecord]:
+        """Return the next records, at most `records_max` (by default `max_poll_records`), or none after the time-out.
+
+        The list may be empty earlier, when a position has moved over records that are not for the user. Raise
+        ConsumerError or ApiError for an error that the user has to handle; the next call continues. An error that the
+        rebalance listener raises is raised here.
+        """
+        records_max = self._records_max(records_max, self._settings.max_poll_records)
+        unread = self._shell.unread
+        if unread.records:
+            return unread.take(records_max)
+        parts = await self._poll(timeout_s, records_max, cuts_batch=True)
+        found: list[ConsumerRecord] = self._shell.interceptors.on_consume(self._deserializers.records(parts))
+        return found
+
+    async def poll_columns(self, timeout_s: float = inf, records_max: int | None = None) -> list[FetchedColumns]:
+        """Return the next records as columns, one item for each batch, as `poll` does.
+
+        Without `records_max`, all batches are whole: more are returned until there are 10,000 records. Keys and values
+        are bytes: no deserializer and no interceptor sees them.
+        """
+        limit = self._records_max(records_max, COLUMNS_ENOUGH)
+        return await self._poll(timeout_s, limit, cuts_batch=records_max is not None)
+
+    async def _poll(self, timeout_s: float, records_max: int, *, cuts_batch: bool) -> list[FetchedColumns]:
+        deadline = trio.current_time() + timeout_s
+        while True:
+            found = await self._poller.poll(deadline, records_max, cuts_batch=cuts_batch)
+            if not isinstance(found, CallListener):
+                return found
+            await self._call_listener(found)
+
+    def _records_max(self, given: int | None, default: int) -> int:
+        if given is None:
+            return default
+        if given < 1:
+            raise ValueError(f"records_max={given} must be at least 1")
+        return given
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        """Return the next record, without an end. A record counts as processed once the next one is requested."""
+        records = self._shell.unread.records
+        while not records:
+            # `poll` may replace the queue
+            found = await self.poll()
+            records = self._shell.unread.records
+            records.extend(found)
+        record: ConsumerRecord = records.popleft()
+        return record
+
+    async def _call_listener(self, step: CallListener) -> None:
+        is_done = False
+        try:
+            result = call_listener(self._listener, step)
+            if isawaitable(result):
+                await result
+            is_done = True
+        finally:
+            self._poller.listener_called(step, is_done=is_done)
+
+    # ---- the end
+
+    async def aclose(self, timeout_s: float = CLOSE_S_MAX, leave: LeaveMode = LeaveMode.DEFAULT) -> None:
+        """Commit the positions if `enable_auto_commit` is true, and leave the group, within `timeout_s`."""
+        await self._close(timeout_s, commits=True, leave=leave)
+
+    async def _close(self, timeout_s: float, *, commits: bool, leave: LeaveMode = LeaveMode.DEFAULT) -> None:
+        shell = self._shell
+        if shell.is_closed:
+            return
+        try:
+            with trio.move_on_after(timeout_s):
+                if commits and self._settings.commits:
+                    try:
+                        await self._commit()
+                    except (ConsumerError, ApiError) as error:
+                        log.warning("group %s: the last commit failed: %s", self._settings.group_id, error)
+                while (step := await self._poller.leave(leave, "the consumer is being closed")) is not None:
+                    await self._call_listener(step)
+        finally:
+            shell.close_links()

@@ -1,0 +1,70 @@
+"""Deserializers: they turn the bytes of keys and values into objects for the user."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pykbroker.core.consumer.errors import ConsumerError
+from pykbroker.core.consumer.records import ConsumerRecord, FetchedColumns
+from pykbroker.core.topic_partition import TopicPartition
+
+Deserializer = Callable[[bytes], Any]
+"""A function of the bytes of a key or a value. It is not called for None."""
+
+
+class RecordNotDeserialized(ConsumerError):
+    """The error of a record whose deserializer raised an error, which is `__cause__`. Seek past it to continue."""
+
+    def __init__(self, partition: TopicPartition, offset: int, part: str) -> None:
+        super().__init__(
+            f"the {part} of the record at offset {offset} of {partition} cannot be deserialized; seek past it"
+        )
+        self.partition, self.offset = partition, offset
+
+
+class Deserializers:
+    """The deserializers of a consumer. `rewind` moves a partition back to an offset whose record was not returned."""
+
+    def __init__(
+        self, key: Deserializer | None, value: Deserializer | None, rewind: Callable[[TopicPartition, int], None]
+    ) -> None:
+        self._parts = [(name, each) for name, each in (("key", key), ("value", value)) if each is not None]
+        self._rewind = rewind
+
+    def records(self, fetched: Sequence[FetchedColumns]) -> list[ConsumerRecord]:
+        """Return the records as objects.
+
+        After a record that cannot be deserialized, no record of its partition is returned. If there is no other record,
+        raise RecordNotDeserialized.
+        """
+        if not self._parts:
+            return [record for each in fetched for record in each.records()]
+        found: list[ConsumerRecord] = []
+        failures: dict[TopicPartition, RecordNotDeserialized] = {}
+        for columns in fetched:
+            for record in columns.records():  # a deserializer is called for each record
+                if columns.partition in failures:
+                    break
+                try:
+                    self._deserialize(record)
+                except RecordNotDeserialized as error:
+                    failures[columns.partition] = error
+                    self._rewind(columns.partition, record.offset)
+                else:
+                    found.append(record)
+        if not found:
+            for failure in failures.values():
+                raise failure
+        return found
+
+    def _deserialize(self, record: ConsumerRecord) -> None:
+        for name, deserialize in self._parts:
+            data = getattr(record, name)
+            if data is None:
+                continue
+            try:
+                setattr(record, name, deserialize(data))
+            except Exception as error:
+                partition = TopicPartition(record.topic, record.partition)
+                raise RecordNotDeserialized(partition, record.offset, name) from error

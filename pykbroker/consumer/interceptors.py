@@ -1,0 +1,47 @@
+"""The chain of interceptors, which see records before the user and offsets after a commit (KIP-42)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+log = logging.getLogger("pykbroker.consumer")
+
+
+class ConsumerInterceptors:
+    """Interceptors in their order. An interceptor that raises is logged and skipped.
+
+    An interceptor may have the methods `on_consume(records)`, which returns the records for the user,
+    `on_commit(offsets)` and `close()`.
+    """
+
+    def __init__(self, interceptors: Sequence[Any]) -> None:
+        self._interceptors = interceptors
+
+    def on_consume(self, records: Any) -> Any:
+        """Return the records that the last interceptor returned."""
+        for each in self._having("on_consume"):
+            try:
+                records = each.on_consume(records)
+            except Exception:
+                log.exception("interceptor %r failed in on_consume, and is skipped", each)
+        return records
+
+    def on_commit(self, offsets: Any) -> None:
+        """Pass the offsets of a successful commit to all interceptors."""
+        self._call("on_commit", offsets)
+
+    def close(self) -> None:
+        """Close all interceptors."""
+        self._call("close")
+
+    def _call(self, method: str, *args: Any) -> None:
+        for each in self._having(method):
+            try:
+                getattr(each, method)(*args)
+            except Exception:
+                log.exception("interceptor %r failed in %s, and is skipped", each, method)
+
+    def _having(self, method: str) -> list[Any]:
+        return [each for each in self._interceptors if hasattr(each, method)]

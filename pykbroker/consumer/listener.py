@@ -1,0 +1,32 @@
+"""The rebalance listener of a user, and its calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykbroker.core.consumer.membership.steps import CallListener, RebalanceEvent
+
+
+class RebalanceListener:
+    """A listener that does nothing, as a base class. All partitions are lists of TopicPartition.
+
+    A listener needs only the methods that it uses. On trio and asyncio, they may be async functions.
+    """
+
+    def on_partitions_assigned(self, partitions: Any) -> Any:
+        """Handle partitions that the consumer now has, for example by a seek. No record of them was returned yet."""
+
+    def on_partitions_revoked(self, partitions: Any) -> Any:
+        """Handle partitions that the consumer gives up, for example by a commit."""
+
+    def on_partitions_lost(self, partitions: Any) -> Any:
+        """Handle partitions that the consumer has lost, so that a commit would fail. By default, as if revoked."""
+        return self.on_partitions_revoked(partitions)
+
+
+def call_listener(listener: Any, step: CallListener) -> Any:
+    """Call a listener, and return what it returned. A listener without `on_partitions_lost` hears of revoked ones."""
+    method = getattr(listener, step.event.value, None)
+    if method is None and step.event is RebalanceEvent.LOST:
+        method = getattr(listener, RebalanceEvent.REVOKED.value, None)
+    return None if method is None else method(list(step.partitions))

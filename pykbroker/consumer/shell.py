@@ -1,0 +1,279 @@
+"""The shell of a consumer: its parts on trio, and what runs in the background."""
+
+from __future__ import annotations
+
+import logging
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Collection, Iterable
+from uuid import UUID
+
+import trio
+
+from pykbroker.client.coordinators import Coordinators
+from pykbroker.client.metadata import ClusterMetadata
+from pykbroker.client.nodes import Nodes
+from pykbroker.client.settings import metadata_settings, node_settings
+from pykbroker.consumer.commits import OffsetCommits
+from pykbroker.consumer.coordinator_link import CoordinatorLink
+from pykbroker.consumer.fetcher import Fetcher
+from pykbroker.consumer.interceptors import ConsumerInterceptors
+from pykbroker.consumer.member import MemberTasks
+from pykbroker.consumer.offset_lookups import OffsetLookups
+from pykbroker.consumer.positions import CommittedOffsets, PositionUpdates
+from pykbroker.consumer.settings import CONSUMER_PROTOCOL, ConsumerSettings
+from pykbroker.consumer.topics import ConsumerTopics
+from pykbroker.consumer.unread import UnreadRecords
+from pykbroker.core.consumer.commits import CommitIdentity, consumed
+from pykbroker.core.consumer.errors import ConsumerClosed, NoOffsetForPartition
+from pykbroker.core.consumer.fetching import ConsumerFetches
+from pykbroker.core.consumer.membership.classic import ClassicMembership
+from pykbroker.core.consumer.membership.consumer import ConsumerMembership
+from pykbroker.core.consumer.offset_reset import ResetStrategy
+from pykbroker.core.consumer.position import CommittedOffset, FetchPosition
+from pykbroker.core.consumer.subscription import ConsumerSubscription
+from pykbroker.core.errors import ApiError
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.world.client_world import ClientWorld
+from wire.error_codes import ErrorCode
+
+IN_FLIGHT_MAX = 100
+"""The requests in flight to a broker, as in Kafka's consumer."""
+RETRY_MS_MIN = 10
+"""The shortest time after which the shell tries again what it could not send."""
+
+log = logging.getLogger("pykbroker.consumer")
+
+
+class ConsumerShell:
+    """The parts of one consumer, and what runs in the background. Everything runs in the trio thread."""
+
+    def __init__(self, settings: ConsumerSettings, world: ClientWorld) -> None:
+        self.settings, self.world = settings, world
+        uniform = world.rng.uniform
+        self.subscription, self.unread = ConsumerSubscription(settings.reset), UnreadRecords()
+        self.interceptors = ConsumerInterceptors(settings.interceptors)
+        self.nodes = Nodes(world.net, uniform, node_settings(settings, IN_FLIGHT_MAX))
+        self.metadata = ClusterMetadata(self.nodes, uniform, metadata_settings(settings))
+        self.topics = ConsumerTopics(
+            self.metadata,
+            self.nodes,
+            self.subscription,
+            self._failed,
+            self.metadata_changed,
+            excludes_internal=settings.exclude_internal_topics,
+        )
+        links = (self.nodes, self.metadata, self.topics)
+        self.fetches = ConsumerFetches(self.subscription, settings.fetching())
+        self._fetcher = Fetcher(self.fetches, self.nodes, self.metadata, self.topics, self.changed)
+        self.lookups = OffsetLookups(links, settings.lookups(), uniform, settings.retry_backoff_max_ms)
+        self.commits: OffsetCommits | None = None
+        self.member: MemberTasks | None = None
+        if settings.group_id is not None:
+            self._join_group(settings.group_id)
+        self._positions = PositionUpdates(
+            self.subscription,
+            settings.lookups(),
+            links,
+            world,
+            self._load_committed if settings.group_id is not None else None,
+            self._failed,
+            self.changed,
+        )
+        self._nursery: trio.Nursery | None = None
+        self._failure: Exception | None = None
+        self.waiting = trio.lowlevel.ParkingLot()
+        """The calls of the user that wait for something to change."""
+        self._retry = trio.Event()
+        self._is_advancing = self._is_due = self.is_closed = False
+        self.nodes.call_when_ready(lambda _: self.advance())
+        self.nodes.call_when_lost(lambda _: self.advance())
+
+    def _join_group(self, group_id: str) -> None:
+        """Make the parts that only a consumer in a group has."""
+        settings, uniform = self.settings, self.world.rng.uniform
+        coordinators = Coordinators(
+            self.nodes, uniform, settings.retry_backoff_ms, settings.retry_backoff_max_ms, separate_connections=True
+        )
+        link = CoordinatorLink(group_id, self.nodes, coordinators)
+        membership: ClassicMembership | ConsumerMembership
+        if settings.group_protocol == CONSUMER_PROTOCOL:
+            member_id = urlsafe_b64encode(UUID(int=self.world.rng.getrandbits(128), version=4).bytes).decode()[:22]
+            membership = ConsumerMembership(
+                settings.membership(), self.subscription, member_id, self.topics.name_of, uniform, self.now_ms()
+            )
+        else:
+            membership = ClassicMembership(
+                settings.membership(), self.subscription, settings.assignors(), uniform, self.now_ms()
+            )
+        member = MemberTasks(
+            membership, self.subscription, link, (self.metadata, self.topics), self.now_ms, self._failed, self.changed
+        )
+        self.member = member
+        self.commits = OffsetCommits(
+            link, settings, self.identity, member.commit_failed, self.topics.id_of, uniform, self.interceptors.on_commit
+        )
+
+    def now_ms(self) -> float:
+        """Return the ms of a monotonic clock."""
+        return self.world.ticks_ns() / 1e6
+
+    # ---- the group
+
+    def identity(self) -> CommitIdentity:
+        """Return the identity for commits. Raise the errors of the membership, or ApiError without a group."""
+        if self.settings.group_id is None:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID, "this consumer has no group: set group_id")
+        if self.member is None or not self.subscription.is_from_group:
+            return CommitIdentity(self.settings.group_id)
+        return self.member.identity()
+
+    def offset_commits(self) -> OffsetCommits:
+        """Return the commits. Raise ApiError without a group."""
+        if self.commits is None:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID, "this consumer has no group to commit to: set group_id")
+        return self.commits
+
+    async def _load_committed(self, partitions: Collection[TopicPartition]) -> CommittedOffsets:
+        return await self.offset_commits().committed(partitions)
+
+    def consumed(self) -> dict[TopicPartition, CommittedOffset]:
+        """Return the offsets that a commit without offsets commits: those of the records that the user has not read."""
+        return self.unread.offsets(consumed(self.subscription))
+
+    # ---- the end
+
+    def close_links(self) -> None:
+        """Close the fetch sessions. The caller then cancels `run`."""
+        self.is_closed = True
+        self._fetcher.close()
+        self.interceptors.close()
+        self.waiting.unpark_all()
+
+    def check_open(self) -> None:
+        """Raise ConsumerClosed after the end."""
+        if self.is_closed:
+            raise ConsumerClosed("the consumer is closed")
+
+    # ---- the background
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Fetch, look up positions and send heartbeats until cancelled."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.world.net.run)
+                await nursery.start(self.nodes.run)
+                nursery.start_soon(self.metadata.run)
+                if self.member is not None:
+                    await nursery.start(self.member.run)
+                self._nursery = nursery
+                task_status.started()
+                self.changed()
+                await self._run_retries()
+        finally:
+            self._nursery, self.is_closed = None, True
+            self.waiting.unpark_all()
+
+    async def _run_retries(self) -> None:
+        """Try again after a backoff what could not be sent."""
+        while True:
+            await self._retry.wait()
+            self._retry = trio.Event()
+            await trio.sleep(max(RETRY_MS_MIN, self.settings.retry_backoff_ms) / 1000)
+            self.advance()
+
+    def advance(self) -> None:
+        """Send all requests that are due now. Call this after every event."""
+        self._is_due = True
+        if self._is_advancing or self._nursery is None or self.is_closed or not self.nodes.is_running:
+            return
+        self._is_advancing = True
+        try:
+            while self._is_due:
+                self._is_due = False
+                self._send_due(self._nursery)
+        finally:
+            self._is_advancing = False
+
+    def _send_due(self, nursery: trio.Nursery) -> None:
+        # a listener, or a user who handles an error, may seek: nothing is looked up before
+        if self._failure is None and not (self.member is not None and self.member.awaits_user):
+            self._positions.send_due(nursery)
+        is_sent = self._fetcher.send_due(self.now_ms())
+        if not is_sent or not self._positions.is_complete:
+            self._retry.set()
+
+    def changed(self) -> None:
+        """Send what is due, and let waiting calls look again."""
+        self.advance()
+        self.waiting.unpark_all()
+
+    def metadata_changed(self) -> None:
+        """Compare the assignment with newer metadata, or with a new subscription."""
+        subscription = self.subscription
+        if self.member is not None:
+            self.member.note_metadata()
+        elif subscription.is_from_group:
+            self._assign_all()
+        self.changed()
+
+    def _assign_all(self) -> None:
+        """Assign all partitions of the subscribed topics to a consumer without a group."""
+        subscription, topics = self.subscription, self.topics.cluster.topics
+        found = {
+            TopicPartition(name, each.index)
+            for name in subscription.topics
+            if name in topics
+            for each in topics[name].partitions
+        }
+        kept = {each for each in subscription.partitions if each.topic in subscription.topics}
+        if found | kept != set(subscription.partitions):
+            subscription.assign_from_group(sorted(found | kept))
+
+    def _failed(self, error: Exception) -> None:
+        """Let the user's next call raise an error, unless it raises an earlier one."""
+        if self._failure is None:
+            self._failure = error
+        self.waiting.unpark_all()
+
+    def raise_failure(self) -> None:
+        """Raise the error that the user has to handle, if there is one."""
+        failure, self._failure = self._failure, None
+        if failure is None:
+            return
+        if isinstance(failure, NoOffsetForPartition) and not any(map(self._lacks_position, failure.partitions)):
+            return  # the user has sought meanwhile
+        raise failure
+
+    def _lacks_position(self, partition: TopicPartition) -> bool:
+        state = self.subscription.get(partition)
+        return state is not None and state.position is None
+
+    # ---- the calls of the user
+
+    def start(self, task: Callable[..., object], *args: object) -> None:
+        """Start a task in the background."""
+        assert self._nursery is not None, "the consumer runs while its user calls it"
+        self._nursery.start_soon(task, *args)  # type: ignore[arg-type]
+
+    async def known_position(self, partition: TopicPartition) -> FetchPosition:
+        """Return a position, once it is known. The caller sets the deadline."""
+        while True:
+            self.raise_failure()
+            position = self.subscription[partition].position
+            if position is not None:
+                return position
+            self.advance()
+            await self.waiting.park()
+
+    def reset(self, partitions: Collection[TopicPartition], strategy: ResetStrategy) -> None:
+        """Move to where a strategy says. The offset is looked up in the background."""
+        for partition in partitions:
+            self.subscription[partition].request_reset(strategy)
+        self.unread.drop(partitions)
+        self.advance()
+
+    def pause(self, partitions: Iterable[TopicPartition], *, is_paused: bool) -> None:
+        """Stop or continue the return of records of partitions, without a rebalance."""
+        for partition in partitions:
+            self.subscription[partition].is_paused = is_paused
+        self.advance()
