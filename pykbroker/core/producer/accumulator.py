@@ -167,7 +167,9 @@ class RecordAccumulator:
     ) -> ProducerBatch | None:
         """Return a batch with memory for a record of `size` bytes. Return None if the pool lacks the memory."""
         taken = granted or self.memory_for(size)
-        if not granted and not self.pool.try_take(taken):
+        if granted:
+            self.pool.redeem(granted)
+        elif not self.pool.try_take(taken):
             return None
         queue = self._queues.get(partition)
         if queue is not None:

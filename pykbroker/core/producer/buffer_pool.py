@@ -65,11 +65,20 @@ class BufferPool:
         return ticket
 
     def leave_line(self, ticket: MemoryTicket) -> None:
-        """Give up a place, served or not, and return its bytes. The next in line gets them."""
-        if not ticket.is_served and not ticket.is_closed:
+        """Give up a place, served or not, and return its bytes, which the next in line gets.
+
+        A second call does nothing.
+        """
+        if ticket in self._line:
             self._line.remove(ticket)
         self.give_back(ticket.got)
         ticket.got = 0
+
+    def redeem(self, size: int) -> None:
+        """Use the bytes of a ticket. If the pool was closed meanwhile, return them and raise ProducerClosed."""
+        if self._is_closed:
+            self.give_back(size)
+            self._check(size)
 
     def give_back(self, size: int) -> None:
         """Return bytes, which serves those in line."""

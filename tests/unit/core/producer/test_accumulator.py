@@ -13,6 +13,7 @@ from pykbroker.core.producer.accumulator import BatchSettings, Leader, RecordAcc
 from pykbroker.core.producer.batch import BatchOutcome, BatchState, ProducerBatch
 from pykbroker.core.producer.buffer_pool import BufferPool
 from pykbroker.core.producer.columns import Columns
+from pykbroker.core.producer.errors import ProducerClosed
 from pykbroker.core.topic_partition import TopicPartition
 from wire.records.batch import Batch
 from wire.records.compression import Codec
@@ -83,6 +84,14 @@ class TestAppend:
         appended = records.append(A0, None, VALUE, (), 7, 0, ticket.got)
         assert appended == (first, 1)
         assert records.pool.available_bytes == MEMORY_BYTES - BATCH_BYTES
+
+    def test_memory_that_was_granted_before_the_pool_was_closed_goes_back(self) -> None:
+        records = accumulator()
+        ticket = records.pool.stand_in_line(BATCH_BYTES, lambda: None)
+        records.pool.close()
+        with pytest.raises(ProducerClosed):
+            records.append(A0, None, VALUE, (), 7, 0, ticket.got)
+        assert records.pool.available_bytes == MEMORY_BYTES
 
     def test_a_compressible_batch_grows_beyond_its_first_memory(self) -> None:
         records = accumulator(memory=10_000, codec=Codec.GZIP)

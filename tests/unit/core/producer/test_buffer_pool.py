@@ -66,6 +66,14 @@ def test_a_served_ticket_that_is_not_used_returns_its_bytes() -> None:
     assert pool.available_bytes == BYTES_MAX
 
 
+def test_a_caller_that_leaves_the_line_twice_returns_its_bytes_once() -> None:
+    pool = BufferPool(100)
+    ticket = pool.stand_in_line(60, ignore)
+    pool.leave_line(ticket)
+    pool.leave_line(ticket)
+    assert pool.available_bytes == 100
+
+
 def test_closing_ends_every_wait_and_refuses_further_requests() -> None:
     pool, woken = BufferPool(BYTES_MAX), []
     assert pool.try_take(50)
