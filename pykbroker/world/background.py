@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import trio
@@ -12,14 +14,21 @@ import trio
 T = TypeVar("T")
 
 
+class LoopEnded(RuntimeError):
+    """The error of a call to a background loop that has ended or failed before the call had a result."""
+
+
 class BackgroundLoop:
     """A daemon thread that runs `main` on trio until it is stopped.
 
-    The thread does not survive a fork: every call in a child process raises RuntimeError.
+    The thread does not survive a fork: every call in a child process raises RuntimeError. `ended` is called in the
+    thread after the end of the loop, with the error of `main` if it has failed.
     """
 
-    def __init__(self, name: str, main: Callable[[], Awaitable[Any]]) -> None:
-        self._name, self._main = name, main
+    def __init__(
+        self, name: str, main: Callable[[], Awaitable[Any]], ended: Callable[[BaseException | None], None] | None = None
+    ) -> None:
+        self._name, self._main, self._ended = name, main, ended
         self._process = os.getpid()
         self._token: trio.lowlevel.TrioToken | None = None
         self._scope = trio.CancelScope()
@@ -33,14 +42,18 @@ class BackgroundLoop:
         self._started.wait()
 
     def check(self) -> None:
-        """Raise RuntimeError in a process that was forked after the start, or if the loop has failed."""
+        """Raise RuntimeError in a process that was forked after the start, and LoopEnded if the loop has failed."""
+        self.check_process()
+        if self._failure is not None:
+            raise self._end_error()
+
+    def check_process(self) -> None:
+        """Raise RuntimeError in a process that was forked after the start."""
         if os.getpid() != self._process:
             raise RuntimeError(
                 f"{self._name} was made in process {self._process}, and a fork does not copy its thread: make another "
                 "one in the child process"
             )
-        if self._failure is not None:
-            raise RuntimeError(f"{self._name} has failed: {self._failure!r}") from self._failure
 
     @property
     def is_current_thread(self) -> bool:
@@ -56,16 +69,57 @@ class BackgroundLoop:
             self.check()
 
     def call(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Run an async function in the loop, and return its result. Raise trio.RunFinishedError after the end."""
-        self.check()
+        """Run an async function in the loop, and return its result. Raise LoopEnded if the loop ends before."""
         if self.is_current_thread:
             raise RuntimeError(f"a callback of {self._name} must not wait: hand the work to another thread")
-        return trio.from_thread.run(function, *args, trio_token=self._token)
+        future = self.submit(function, *args)
+        try:
+            return future.result()
+        finally:
+            future.cancel()
+
+    def submit(self, function: Callable[..., Awaitable[T]], *args: Any) -> Future[T]:
+        """Start an async function in the loop, and return its future. Cancelling the future cancels the function."""
+        self.check()
+        assert self._token is not None, "the loop is not started"
+        future: Future[T] = Future()
+        try:
+            self._token.run_sync_soon(self._spawn, future, function, args)
+        except trio.RunFinishedError:
+            future.set_exception(self._end_error())
+        return future
+
+    def _spawn(self, future: Future[T], function: Callable[..., Awaitable[T]], args: tuple[Any, ...]) -> None:
+        try:
+            trio.lowlevel.spawn_system_task(self._fulfil, future, function, args)
+        except RuntimeError:  # the loop is ending
+            settle(future, error=self._end_error())
+
+    async def _fulfil(self, future: Future[T], function: Callable[..., Awaitable[T]], args: tuple[Any, ...]) -> None:
+        """Set the result of a future, whose cancellation cancels the function."""
+        scope = trio.CancelScope()
+        future.add_done_callback(lambda _: self.call_soon(scope.cancel) if future.cancelled() else None)
+        try:
+            with scope:
+                settle(future, await function(*args))
+        except trio.Cancelled:
+            settle(future, error=self._end_error())
+            raise
+        except BaseException as error:  # noqa: BLE001 - the caller gets the error
+            settle(future, error=error)
+
+    def _end_error(self) -> LoopEnded:
+        if self._failure is None:
+            return LoopEnded(f"{self._name} has ended")
+        error = LoopEnded(f"{self._name} has failed: {self._failure!r}")
+        error.__cause__ = self._failure
+        return error
 
     def stop(self) -> None:
-        """Cancel `main` and wait for the end of the thread. A second call does nothing."""
+        """Cancel `main` and wait for the end of the thread. A second call does nothing, nor one after a failure."""
         if os.getpid() == self._process and self._thread.is_alive():
-            self.call_soon(self._scope.cancel)
+            with suppress(LoopEnded):
+                self.call_soon(self._scope.cancel)
             if not self.is_current_thread:
                 self._thread.join()
 
@@ -73,12 +127,29 @@ class BackgroundLoop:
         try:
             trio.run(self._run_main)
         except BaseException as error:  # noqa: BLE001 - the next call raises it
-            self._failure = error
+            self._failure = self._failure or error
         finally:
             self._started.set()
+            if self._ended is not None:
+                self._ended(self._failure)
 
     async def _run_main(self) -> None:
         self._token = trio.lowlevel.current_trio_token()
-        with self._scope:
-            self._started.set()
-            await self._main()
+        try:
+            with self._scope:
+                self._started.set()
+                await self._main()
+        except BaseException as error:
+            self._failure = error  # calls that are cancelled now get it
+            raise
+
+
+def settle(future: Future[Any], result: Any = None, error: BaseException | None = None) -> None:
+    """Set the result or the error of a future, unless it was cancelled."""
+    try:
+        if error is None:
+            future.set_result(result)
+        else:
+            future.set_exception(error)
+    except InvalidStateError:
+        return
