@@ -93,10 +93,10 @@ class KafkaProducer:
             sent = producer.try_send(topic, value_bytes, key_bytes, partition, headers, timestamp_ms)
             delivery = sent if isinstance(sent, Delivery) else producer.append_waiting(sent)
         except (TypeError, ValueError, RecordTooLarge, UnknownPartition) as error:
-            producer.failed(error)
+            producer.front.failed(error)
             raise as_kafka(error) from error
         except Exception as error:
-            producer.failed(error)
+            producer.front.failed(error)
             failure = as_kafka(error)
             if isinstance(failure, KafkaTimeoutError | IllegalStateError) or failure is error:
                 raise failure from error

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Generator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from pykbroker.core.producer.batch import ProducerBatch, record_bytes_max
+from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.core.producer.errors import IllegalCall, TransactionError
 from pykbroker.core.producer.transactions.calls import GroupMember, OffsetToCommit
 from pykbroker.core.producer.transactions.manager import TransactionManager
+from pykbroker.core.producer.transactions.result import CallResult
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.producer.appending import MemoryWait, TopicWait, Wait, append_columns, append_row, run_async
 from pykbroker.producer.delivery import ColumnsDelivery, ColumnsResult, Delivery, RecordMetadata
-from pykbroker.producer.front import Serialized
 from pykbroker.producer.settings import producer_settings
 from pykbroker.producer.statistics import ProducerStatistics
-from pykbroker.producer.threaded import ThreadedProducer
+from pykbroker.producer.threaded import ThreadedProducer, left_s
 from pykbroker.world.client_world import ClientWorld
 from wire.records.record import Headers
 
+T = TypeVar("T")
 AIOKAFKA_NAMES = {"max_batch_size": "batch_size"}
 client_numbers = itertools.count(1)
 
@@ -87,14 +90,28 @@ class AsyncProducer:
         A second call does nothing.
         """
         if self._started is None:
-            self._started = ThreadedProducer(self._settings.client_id, self._settings, self._world)
+            producer = self._started = ThreadedProducer(self._settings.client_id, self._settings, self._world)
             if self._settings.transactional_id is not None:
-                await asyncio.to_thread(self._started.call, TransactionManager.init)
+                try:
+                    await self._call(TransactionManager.init)
+                except BaseException:
+                    self._started = None
+                    producer.close(0)
+                    raise
 
     async def stop(self, timeout: float | None = None) -> None:
-        """Send all records and close the producer. Records that remain after `timeout` seconds fail."""
+        """Send all records and close the producer. Records that remain after `timeout` seconds fail.
+
+        If the call is cancelled, they fail at once.
+        """
         producer = self._running
-        await asyncio.to_thread(producer.close, timeout)
+        closing = asyncio.create_task(asyncio.to_thread(producer.close, timeout))
+        try:
+            await asyncio.shield(closing)
+        except asyncio.CancelledError:
+            producer.end_soon()
+            await closing
+            raise
 
     @property
     def _running(self) -> ThreadedProducer:
@@ -121,11 +138,11 @@ class AsyncProducer:
         try:
             sent = producer.try_send(topic, value, key, partition, headers or (), timestamp_ms)
             if not isinstance(sent, Delivery):
-                sent = await self._append_waiting(producer, sent)
+                sent = await run_async(append_row(producer.front, sent), partial(self._wait, producer.deadline()))
             elif not sent.index:
                 await asyncio.sleep(0)
         except Exception as error:
-            producer.failed(error)
+            producer.front.failed(error)
             raise
         return AsyncDelivery(producer, sent)
 
@@ -150,28 +167,39 @@ class AsyncProducer:
         timestamps: Sequence[int] | None = None,
         partition: int | None = None,
     ) -> AsyncColumnsDelivery:
-        """Append records from columns, as `Producer.send_many` does, in a thread that may wait for memory."""
+        """Append records from columns, as `Producer.send_many` does. Errors are the same."""
         producer = self._running
-        delivery = await asyncio.to_thread(producer.send_many, topic, values, keys, headers, timestamps, partition)
+        producer.loop.check()
+        columns = producer.front.columns(values, keys, headers, timestamps)
+        delivery = await run_async(append_columns(producer.front, topic, columns, partition), partial(self._wait, None))
         return AsyncColumnsDelivery(producer, delivery)
 
-    async def _append_waiting(self, producer: ThreadedProducer, row: Serialized) -> Delivery:
-        """Append a record once metadata and memory are there, without blocking the event loop."""
-        deadline = producer.deadline()
-        if producer.shell.topics.find(row[0], row[1]) is None:
-            await asyncio.to_thread(producer.wait_topic, row[0], row[1], deadline)
-        delivery = producer.try_append(row)
-        while delivery is None:
-            granted = await self._wait_memory(producer, record_bytes_max(row[2], row[3], row[4]), deadline)
-            delivery = producer.try_append(row, granted)
-        return delivery
+    async def _wait(self, deadline: float | None, wait: Wait) -> int:
+        """Wait for a topic or for memory, or let other tasks run. Return the bytes of memory.
+
+        Without a deadline, the wait takes up to `max_block_ms`.
+        """
+        producer = self._running
+        deadline = producer.deadline() if deadline is None else deadline
+        if isinstance(wait, MemoryWait):
+            return await self._wait_memory(producer, wait.size, deadline)
+        if isinstance(wait, TopicWait):
+            await self._ask(producer.find_topic, wait.topic, wait.partition, left_s(deadline))
+        else:
+            await asyncio.sleep(0)
+        return 0
 
     async def _wait_memory(self, producer: ThreadedProducer, size: int, deadline: float) -> int:
-        served = ThreadsafeEvent()
+        event = ThreadsafeEvent()
+
+        def served() -> None:
+            if not event.set():  # nobody waits any more
+                producer.shell.pool.leave_line(ticket)
+
         with producer.lock:
-            ticket = producer.shell.stand_in_line(size, served.set)
+            ticket = producer.shell.stand_in_line(size, served)
         try:
-            await served.wait(producer.left_s(deadline))
+            await event.wait(left_s(deadline))
         except BaseException:
             with producer.lock:
                 producer.shell.pool.leave_line(ticket)
@@ -179,25 +207,35 @@ class AsyncProducer:
         with producer.lock:
             return producer.shell.granted(ticket)
 
+    async def _ask(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Run a function in the background thread, and return its result. A cancellation cancels the function."""
+        producer = self._running
+        producer.check_open()
+        with producer.ending_with_producer():
+            return await asyncio.wrap_future(producer.loop.submit(function, *args))
+
+    async def _call(self, call: Callable[[TransactionManager], CallResult]) -> None:
+        await self._ask(self._running.shell.transacting.call, call)
+
     # ---- transactions
 
     async def begin_transaction(self) -> None:
         """Begin a transaction. Errors are those of `Producer`."""
-        await asyncio.to_thread(self._running.begin_transaction)
+        await self._ask(self._running.shell.transacting.call_now, TransactionManager.begin)
 
     async def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, OffsetToCommit], member: GroupMember
     ) -> None:
         """Commit the offsets of a consumer group with the transaction."""
-        await asyncio.to_thread(self._running.call, lambda manager: manager.send_offsets(offsets, member))
+        await self._call(lambda manager: manager.send_offsets(offsets, member))
 
     async def commit_transaction(self) -> None:
         """Send all records of the transaction and commit it. Raise the error if a record failed."""
-        await asyncio.to_thread(self._running.call, TransactionManager.commit)
+        await self._call(TransactionManager.commit)
 
     async def abort_transaction(self) -> None:
         """Abort the transaction. Records that were never sent fail with TransactionAborted."""
-        await asyncio.to_thread(self._running.call, TransactionManager.abort)
+        await self._call(TransactionManager.abort)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
@@ -226,7 +264,10 @@ class AsyncProducer:
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Return the partitions of a topic. Raise MetadataTimeout if they are unknown after `max_block_ms`."""
-        return set(await asyncio.to_thread(self._running.partitions_for, topic))
+        producer = self._running
+        while (found := producer.front.find(topic, None)) is None:
+            await self._wait(None, TopicWait(topic, None))
+        return set(range(len(found.partitions)))
 
 
 class ThreadsafeEvent:
@@ -235,10 +276,13 @@ class ThreadsafeEvent:
     def __init__(self) -> None:
         self._loop, self._event = asyncio.get_running_loop(), asyncio.Event()
 
-    def set(self) -> None:
-        """Set the event soon. Do nothing if the event loop is closed."""
-        if not self._loop.is_closed():
+    def set(self) -> bool:
+        """Set the event soon. Return False if the event loop is closed."""
+        try:
             self._loop.call_soon_threadsafe(self._event.set)
+        except RuntimeError:
+            return False
+        return True
 
     async def wait(self, timeout_s: float | None = None) -> None:
         """Wait until the event is set, or for the time-out."""

@@ -79,7 +79,7 @@ class ColumnsDelivery:
     """The delivery of all rows of columns. Awaiting it returns a ColumnsResult, or raises RowsFailed."""
 
     def __init__(self, topic: str, rows: int) -> None:
-        self._topic, self._rows = topic, rows
+        self.topic, self._rows = topic, rows
         self.parts: list[tuple[ProducerBatch, int, Sequence[int]]] = []
         """The batches with the index of their first record, and the rows of the caller that they took."""
         self._errors: dict[int, Exception] = {}
@@ -99,7 +99,7 @@ class ColumnsDelivery:
 
     def result(self) -> ColumnsResult:
         """Return where the rows were written, once `is_done` is true. Raise RowsFailed if some rows failed."""
-        result = ColumnsResult(self._topic, [-1] * self._rows, [-1] * self._rows)
+        result = ColumnsResult(self.topic, [-1] * self._rows, [-1] * self._rows)
         errors = dict(self._errors)
         for batch, index, rows in self.parts:
             written, failed = batch.offsets(index, len(rows))

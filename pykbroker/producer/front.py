@@ -8,6 +8,7 @@ from typing import Any
 
 from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.core.producer.columns import Columns
+from pykbroker.core.producer.intake import TopicIntake
 from pykbroker.producer.delivery import Delivery, RecordMetadata
 from pykbroker.producer.interceptors import Interceptors
 from pykbroker.producer.record import ProducerRecord, headers_of, serialized, to_bytes
@@ -19,7 +20,7 @@ Serialized = tuple[str, int | None, bytes | None, bytes | None, Headers, int]
 
 
 class Front:
-    """The way of a record into a batch. Methods that append are called under the lock of the shell."""
+    """The way of a record into a batch. `try_send` and `try_send_serialized` are called under the lock of the shell."""
 
     def __init__(self, shell: ProducerShell) -> None:
         settings = shell.settings
@@ -83,32 +84,55 @@ class Front:
     def append(self, row: Serialized, granted: int = 0) -> Delivery | None:
         """Append a record to an open batch or a new one. Return None if metadata or memory is lacking.
 
-        `granted` is the memory that the caller has waited for.
+        `granted` is the memory that the caller has waited for. It goes back to the pool if it is not used.
         """
-        self._check_transaction()
         topic, partition, key, value, headers, timestamp = row
-        found = self._shell.topics.find(topic, partition)
-        if found is None:
-            return None
-        now_ms = self._shell.now_ms()
-        appended = self._intake.append(found, partition, key, value, headers, timestamp, now_ms, granted)
-        return None if appended is None else self._delivery(*appended)
+        with self._shell.lock:
+            found = self._checked(topic, partition, granted)
+            if found is None:
+                return None
+            now_ms = self._shell.now_ms()
+            appended = self._intake.append(found, partition, key, value, headers, timestamp, now_ms, granted)
+            return None if appended is None else self._delivery(*appended)
 
     def append_columns(
         self, topic: str, partition: int | None, columns: Columns, start: int, granted: int = 0
     ) -> tuple[ProducerBatch, int, int] | None:
         """Append rows from `start` on to one batch. Return the batch, the first row's index there, and the next row.
 
-        Return None if metadata or memory is lacking.
+        Return None if metadata or memory is lacking. `granted` is that of `append`.
         """
-        self._check_transaction()
-        found = self._shell.topics.find(topic, partition)
-        if found is None:
-            return None
-        appended = self._intake.append_columns(found, partition, columns, start, self._shell.now_ms(), granted)
-        if appended is not None and not appended[1]:
-            self._opened(appended[0])
-        return appended
+        with self._shell.lock:
+            found = self._checked(topic, partition, granted)
+            if found is None:
+                return None
+            appended = self._intake.append_columns(found, partition, columns, start, self._shell.now_ms(), granted)
+            if appended is not None and not appended[1]:
+                self._opened(appended[0])
+            return appended
+
+    def _checked(self, topic: str, partition: int | None, granted: int) -> TopicIntake | None:
+        """Return the topic if it is known and the transaction permits an append. Otherwise return the memory."""
+        found = None
+        try:
+            self._check_transaction()
+            found = self._shell.topics.find(topic, partition)
+            return found
+        finally:
+            if found is None:
+                self._shell.pool.give_back(granted)
+
+    def find(self, topic: str, partition: int | None) -> TopicIntake | None:
+        """Return a topic that is known to have the partition, or None. The partition None stands for any."""
+        return self._shell.topics.find(topic, partition)
+
+    def groups(
+        self, topic: TopicIntake, columns: Columns, partition: int | None
+    ) -> Iterable[tuple[int | None, Sequence[int] | None]]:
+        """Return the partition of each group of rows, or None for any partition. The rows None stand for all rows."""
+        if partition is not None or columns.keys is None:
+            return [(partition, None)]
+        return self._intake.rows_by_partition(topic, columns.keys).items()
 
     def columns(
         self,
@@ -149,7 +173,8 @@ class Front:
     def failed(self, error: Exception) -> None:
         """Note that a record was not appended. An open transaction can then only be aborted."""
         if self._transactions is not None:
-            self._transactions.send_failed(error)
+            with self._shell.lock:
+                self._transactions.send_failed(error)
 
     def _acknowledge(self, delivery: Delivery) -> None:
         metadata: RecordMetadata | None = None

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress
+from functools import partial
 from math import inf
 from types import TracebackType
 from typing import Any, Self
 
 import trio
 
-from pykbroker.core.producer.batch import record_bytes_max
-from pykbroker.core.producer.columns import Columns
-from pykbroker.core.producer.errors import (
-    BufferExhausted,
-    IllegalCall,
-    MetadataTimeout,
-    ProducerClosed,
-    TransactionError,
-)
+from pykbroker.core.producer.errors import IllegalCall, TransactionError
 from pykbroker.core.producer.transactions.calls import GroupMember, OffsetToCommit
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.producer.appending import MemoryWait, TopicWait, Wait, append_columns, append_row, run_async
 from pykbroker.producer.delivery import ColumnsDelivery, Delivery, wait_settled
 from pykbroker.producer.front import Front, Serialized
 from pykbroker.producer.settings import producer_settings
@@ -130,56 +124,42 @@ class Producer:
         Raise MetadataTimeout or BufferExhausted if no row was appended.
         """
         columns = self._front.columns(values, keys, headers, timestamps)
-        delivery = ColumnsDelivery(topic, len(columns))
-        for chosen, rows in await self._groups(topic, columns, partition):
-            await self._append_columns(topic, chosen, columns if rows is None else columns.take(rows), rows, delivery)
-        return delivery
-
-    async def _groups(
-        self, topic: str, columns: Columns, partition: int | None
-    ) -> Iterable[tuple[int | None, Sequence[int] | None]]:
-        """Return the partition of each group of rows, or None for any partition. The rows None stand for all rows."""
-        if partition is not None or columns.keys is None:
-            return [(partition, None)]
-        found = await self._shell.topics.wait(topic, None, self._deadline())
-        return self._shell.intake.rows_by_partition(found, columns.keys).items()
-
-    async def _append_columns(
-        self, topic: str, partition: int | None, columns: Columns, rows: Sequence[int] | None, delivery: ColumnsDelivery
-    ) -> None:
-        """Append all rows of `columns`, which are the given rows of the caller."""
-        start = granted = 0
-        try:
-            await self._shell.topics.wait(topic, partition, self._deadline())
-            while start < len(columns):
-                appended = self._front.append_columns(topic, partition, columns, start, granted)
-                granted = 0
-                if appended is None:
-                    granted = await self._shell.wait_memory(columns.record_bytes_max(start), self._deadline())
-                    continue
-                batch, index, end = appended
-                delivery.add(batch, index, range(start, end) if rows is None else rows[start:end])
-                start = end
-                await trio.lowlevel.checkpoint()
-        except (MetadataTimeout, BufferExhausted, ProducerClosed) as error:
-            if not delivery.parts:
-                raise
-            delivery.fail(error, range(start, len(columns)) if rows is None else rows[start:])
+        return await run_async(append_columns(self._front, topic, columns, partition), partial(self._wait, None))
 
     async def _append_waiting(self, row: Serialized) -> Delivery:
         """Append a record to a new batch, once metadata and memory are there."""
         delivery = self._front.append(row)
-        if delivery is not None:
-            if len(self._shell.accumulator.incomplete) > 1:
-                await trio.lowlevel.checkpoint()
-            return delivery
-        deadline = self._deadline()
-        await self._shell.topics.wait(row[0], row[1], deadline)
-        delivery = self._front.append(row)
-        while delivery is None:
-            granted = await self._shell.wait_memory(record_bytes_max(row[2], row[3], row[4]), deadline)
-            delivery = self._front.append(row, granted)
+        if delivery is None:
+            return await run_async(append_row(self._front, row), partial(self._wait, self._deadline()))
+        if len(self._shell.accumulator.incomplete) > 1:
+            await trio.lowlevel.checkpoint()
         return delivery
+
+    async def _wait(self, deadline: float | None, wait: Wait) -> int:
+        """Wait for a topic or for memory, or let other tasks run. Return the bytes of memory.
+
+        Without a deadline, the wait takes up to `max_block_ms`.
+        """
+        deadline = self._deadline() if deadline is None else deadline
+        if isinstance(wait, MemoryWait):
+            return await self._wait_memory(wait.size, deadline)
+        if isinstance(wait, TopicWait):
+            await self._shell.topics.wait(wait.topic, wait.partition, deadline)
+        else:
+            await trio.lowlevel.checkpoint()
+        return 0
+
+    async def _wait_memory(self, size: int, deadline: float) -> int:
+        """Wait in line for the memory of a batch with one record of `size` bytes. Return the bytes."""
+        arrived = trio.Event()
+        ticket = self._shell.stand_in_line(size, arrived.set)
+        try:
+            with trio.move_on_at(deadline):
+                await arrived.wait()
+        except BaseException:
+            self._shell.pool.leave_line(ticket)
+            raise
+        return self._shell.granted(ticket)
 
     def _deadline(self) -> float:
         return trio.current_time() + self._settings.max_block_ms / 1000

@@ -119,21 +119,6 @@ class ProducerShell:
             self._check_at = -inf
             self._earlier.set()
 
-    async def wait_memory(self, size: int, deadline: float) -> int:
-        """Wait in line for the memory of a batch with one record of `size` bytes. Return the bytes.
-
-        Raise BufferExhausted after the deadline, and ProducerClosed if the producer is closed meanwhile.
-        """
-        arrived = trio.Event()
-        ticket = self.stand_in_line(size, arrived.set)
-        try:
-            with trio.move_on_at(deadline):
-                await arrived.wait()
-        except BaseException:
-            self.pool.leave_line(ticket)
-            raise
-        return self.granted(ticket)
-
     def stand_in_line(self, size: int, on_served: Callable[[], None]) -> MemoryTicket:
         """Return a place in the line for the memory of a batch with one record of `size` bytes, under the lock."""
         ticket = self.pool.stand_in_line(self.accumulator.memory_for(size), on_served)
@@ -141,7 +126,10 @@ class ProducerShell:
         return ticket
 
     def granted(self, ticket: MemoryTicket) -> int:
-        """Return the bytes of a ticket after the wait, under the lock. The errors are those of `wait_memory`."""
+        """Return the bytes of a ticket after the wait, under the lock.
+
+        Raise BufferExhausted if they did not arrive, and ProducerClosed if the producer was closed meanwhile.
+        """
         if ticket.is_closed:
             raise ProducerClosed("the producer was closed while a record waited for memory")
         if not ticket.is_served:
@@ -202,12 +190,15 @@ class ProducerShell:
 
     def end_close(self) -> None:
         """Fail all records whose outcome is still unknown."""
-        with self.lock:
-            self.sender.abort(
-                ProducerClosed("the producer was closed before the record was acknowledged"), unsent_only=False
-            )
-        self._call_waiters()
+        self.abandon(ProducerClosed("the producer was closed before the record was acknowledged"))
         self.nodes.close()
+
+    def abandon(self, error: Exception) -> None:
+        """Fail all records whose outcome is unknown, and end all waits for memory. This may be called in any thread."""
+        with self.lock:
+            self.pool.close()
+            self.sender.abort(error, unsent_only=False)
+        self._call_waiters()
 
     # ---- the task
 

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from math import inf
-from typing import Any
+from typing import Any, TypeVar
 
 import trio
 
-from pykbroker.core.producer.batch import ProducerBatch, record_bytes_max
-from pykbroker.core.producer.columns import Columns
-from pykbroker.core.producer.errors import BufferExhausted, MetadataTimeout, ProducerClosed
+from pykbroker.core.producer.batch import ProducerBatch
+from pykbroker.core.producer.errors import BufferExhausted, ProducerClosed
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.producer.transactions.result import CallResult
-from pykbroker.producer.delivery import ColumnsDelivery, Delivery
+from pykbroker.producer.appending import MemoryWait, TopicWait, Wait, append_columns, append_row, run
+from pykbroker.producer.delivery import ColumnsDelivery, Delivery, wait_settled
 from pykbroker.producer.front import Front, Serialized
 from pykbroker.producer.record import ProducerRecord
 from pykbroker.producer.settings import ProducerSettings
 from pykbroker.producer.shell import ProducerShell
-from pykbroker.world.background import BackgroundLoop
+from pykbroker.world.background import BackgroundLoop, LoopEnded
 from pykbroker.world.client_world import ClientWorld
 from pykbroker.world.system import system_client_world
 from pykbroker.world.yielding_lock import YieldingLock
 from wire.records.record import Headers
+
+T = TypeVar("T")
 
 
 class ThreadedProducer:
@@ -36,14 +39,14 @@ class ThreadedProducer:
 
     def __init__(self, name: str, settings: ProducerSettings, world: ClientWorld | None = None) -> None:
         self.settings, self.lock = settings, YieldingLock()
-        self.shell = ProducerShell(settings, world or system_client_world(), self.lock, self._hop)
+        self.shell = ProducerShell(
+            settings, world or system_client_world(), self.lock, lambda function: self.loop.call_soon(function)
+        )
         self.front = Front(self.shell)
-        self.loop = BackgroundLoop(name, self.shell.run)
+        self._is_closed, self._is_ended = False, threading.Event()
+        self._closing = trio.CancelScope()
+        self.loop = BackgroundLoop(name, self.shell.run, self._ended)
         self.loop.start()
-        self._is_closed = False
-
-    def _hop(self, function: Any) -> None:
-        self.loop.call_soon(function)
 
     # ---- records
 
@@ -69,25 +72,14 @@ class ThreadedProducer:
             record = front.serialized(ProducerRecord(topic, value, key, partition, headers, timestamp))
             with self.lock:
                 sent = front.try_send_serialized(record)
-        return sent if isinstance(sent, Delivery) else self.try_append(sent) or sent
-
-    def try_append(self, row: Serialized, granted: int = 0) -> Delivery | None:
-        """Append a record to an open batch or a new one. Return None if metadata or memory is lacking."""
-        with self.lock:
-            return self.front.append(row, granted)
+        return sent if isinstance(sent, Delivery) else front.append(sent) or sent
 
     def append_waiting(self, row: Serialized) -> Delivery:
         """Append a record once metadata and memory are there.
 
         Raise MetadataTimeout or BufferExhausted after `max_block_ms`, and ProducerClosed.
         """
-        deadline = self.deadline()
-        self.wait_topic(row[0], row[1], deadline)
-        delivery = self.try_append(row)
-        while delivery is None:
-            granted = self.wait_memory(record_bytes_max(row[2], row[3], row[4]), deadline)
-            delivery = self.try_append(row, granted)
-        return delivery
+        return run(append_row(self.front, row), partial(self._wait, self.deadline()))
 
     def send_many(
         self,
@@ -101,54 +93,26 @@ class ThreadedProducer:
         """Append records from columns, as `Producer.send_many` does. Errors are the same."""
         self.loop.check()
         columns = self.front.columns(values, keys, headers, timestamps)
-        delivery = ColumnsDelivery(topic, len(columns))
-        if partition is not None or columns.keys is None:
-            self._append_columns(topic, partition, columns, None, delivery)
-            return delivery
-        self.wait_topic(topic, None, self.deadline())
-        with self.lock:
-            groups = self.shell.intake.rows_by_partition(self.shell.intake.topics[topic], columns.keys)
-        for chosen, rows in groups.items():
-            self._append_columns(topic, chosen, columns.take(rows), rows, delivery)
-        return delivery
+        return run(append_columns(self.front, topic, columns, partition), partial(self._wait, None))
 
-    def _append_columns(
-        self, topic: str, partition: int | None, columns: Columns, rows: Sequence[int] | None, delivery: ColumnsDelivery
-    ) -> None:
-        start = granted = 0
-        try:
-            self.wait_topic(topic, partition, self.deadline())
-            while start < len(columns):
-                with self.lock:
-                    appended = self.front.append_columns(topic, partition, columns, start, granted)
-                granted = 0
-                if appended is None:
-                    granted = self.wait_memory(columns.record_bytes_max(start), self.deadline())
-                    continue
-                batch, index, end = appended
-                delivery.add(batch, index, range(start, end) if rows is None else rows[start:end])
-                start = end
-        except (MetadataTimeout, BufferExhausted, ProducerClosed) as error:
-            if not delivery.parts:
-                raise
-            delivery.fail(error, range(start, len(columns)) if rows is None else rows[start:])
+    def _wait(self, deadline: float | None, wait: Wait) -> int:
+        """Wait for a topic or for memory. Return the bytes. Without a deadline, the wait takes up to `max_block_ms`."""
+        deadline = self.deadline() if deadline is None else deadline
+        if isinstance(wait, MemoryWait):
+            return self.wait_memory(wait.size, deadline)
+        if isinstance(wait, TopicWait):
+            self.wait_topic(wait.topic, wait.partition, deadline)
+        return 0
 
     # ---- transactions
 
     def call(self, call: Callable[[TransactionManager], CallResult]) -> None:
         """Make a call of the transaction protocol, and wait for its result as `Transactor.call` does."""
-        self._check_open()
-        self.loop.call(self.shell.transacting.call, call)
+        self.ask(self.shell.transacting.call, call)
 
     def begin_transaction(self) -> None:
         """Begin a transaction."""
-        self._check_open()
-        self.loop.call(self.shell.transacting.call_now, TransactionManager.begin)
-
-    def failed(self, error: Exception) -> None:
-        """Note that a record was not appended. An open transaction can then only be aborted."""
-        with self.lock:
-            self.front.failed(error)
+        self.ask(self.shell.transacting.call_now, TransactionManager.begin)
 
     # ---- waiting
 
@@ -156,18 +120,29 @@ class ThreadedProducer:
         """Return the time of the monotonic clock in s after which a call must not wait any more."""
         return time.monotonic() + self.settings.max_block_ms / 1000
 
-    def left_s(self, deadline: float) -> float:
-        """Return the seconds until a deadline, from 0 to the longest wait that `threading` permits (292 years)."""
-        return min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)
-
     def wait_topic(self, name: str, partition: int | None, deadline: float) -> None:
         """Wait until a topic is known to have the partition."""
         if self.shell.topics.find(name, partition) is None:
-            self._check_open()
-            self.loop.call(self._wait_topic, name, partition, deadline - time.monotonic())
+            self.ask(self.find_topic, name, partition, deadline - time.monotonic())
 
-    async def _wait_topic(self, name: str, partition: int | None, timeout_s: float) -> None:
+    async def find_topic(self, name: str, partition: int | None, timeout_s: float) -> None:
+        """Wait until a topic is known to have the partition. This runs in the background thread."""
         await self.shell.topics.wait(name, partition, trio.current_time() + timeout_s)
+
+    def ask(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
+        """Run an async function in the background thread, and return its result. Raise ProducerClosed after `close`."""
+        self.check_open()
+        with self.ending_with_producer():
+            return self.loop.call(function, *args)
+
+    @contextmanager
+    def ending_with_producer(self) -> Iterator[None]:
+        """Raise ProducerClosed instead of the error of a call that ends because the producer is closed."""
+        try:
+            yield
+        except LoopEnded as error:
+            self.loop.check()
+            raise ProducerClosed("the producer was closed during the call") from error
 
     def wait_memory(self, size: int, deadline: float) -> int:
         """Wait in line for the memory of a batch with one record of `size` bytes. Return the bytes."""
@@ -177,13 +152,17 @@ class ThreadedProducer:
         with self.lock:
             ticket = self.shell.stand_in_line(size, served.set)
         try:
-            served.wait(self.left_s(deadline))
+            served.wait(left_s(deadline))
         except BaseException:
             with self.lock:
                 self.shell.pool.leave_line(ticket)
             raise
-        with self.lock:
-            return self.shell.granted(ticket)
+        try:
+            with self.lock:
+                return self.shell.granted(ticket)
+        except ProducerClosed:
+            self.loop.check()  # a crash has another error than `close`
+            raise
 
     def wait_settled(self, batch: ProducerBatch, timeout_s: float | None = None) -> bool:
         """Wait until the outcome of a batch is known. Return False after the time-out."""
@@ -206,15 +185,14 @@ class ThreadedProducer:
         self.loop.check()
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         with self.shell.flushing() as batches:
-            return all(
-                self.wait_settled(batch, None if deadline is None else self.left_s(deadline)) for batch in batches
-            )
+            return all(self.wait_settled(batch, None if deadline is None else left_s(deadline)) for batch in batches)
 
     def partitions_for(self, topic: str) -> list[int]:
         """Return the partitions of a topic. Raise MetadataTimeout if they are unknown after `max_block_ms`."""
-        self.wait_topic(topic, None, self.deadline())
-        with self.lock:
-            return [each.partition for each in self.shell.intake.topics[topic].partitions]
+        deadline = self.deadline()
+        while (found := self.front.find(topic, None)) is None:
+            self.wait_topic(topic, None, deadline)
+        return [each.partition for each in found.partitions]
 
     @property
     def is_closed(self) -> bool:
@@ -222,32 +200,66 @@ class ThreadedProducer:
         return self._is_closed
 
     def close(self, timeout_s: float | None = None) -> None:
-        """Accept no further records, send all records, and fail those that remain after the time-out."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        self.loop.check()
-        self.shell.begin_close()
-        try:
-            if timeout_s != 0 and not self.loop.is_current_thread:
-                self.flush(timeout_s)
-        finally:
-            self._end_close(timeout_s)
-            self.front.close()
+        """Accept no further records, send all records, and fail those that remain after the time-out.
 
-    def _end_close(self, timeout_s: float | None) -> None:
-        with suppress(trio.RunFinishedError):
+        A second call waits for the first one, and ends it at once after its own time-out.
+        """
+        self.loop.check_process()
+        with self.lock:
+            is_first, self._is_closed = not self._is_closed, True
+        if is_first:
+            self._close(inf if timeout_s is None else time.monotonic() + timeout_s)
+            self.loop.check()
+        elif not self.loop.is_current_thread and not self._is_ended.wait(timeout_s):
+            self.end_soon()
+            self._is_ended.wait()
+
+    def end_soon(self) -> None:
+        """Fail all records that remain, and end a `close` that waits for them."""
+        self.loop.call_soon(self._end)
+
+    def _end(self) -> None:
+        self._closing.cancel()
+        self.shell.end_close()
+
+    def _close(self, deadline: float) -> None:
+        try:
+            self.shell.begin_close()
             if self.loop.is_current_thread:
                 self.shell.end_close()
             else:
-                self.loop.call(self._end_close_in_loop, timeout_s)
-        self.loop.stop()
+                self.loop.call(self._finish, deadline - time.monotonic())
+        except LoopEnded:
+            pass  # the crash has ended all waits
+        finally:
+            self.loop.stop()
+            self.front.close()
+            self._is_ended.set()
 
-    async def _end_close_in_loop(self, timeout_s: float | None) -> None:
-        with trio.move_on_after(inf if timeout_s is None else timeout_s):
+    async def _finish(self, timeout_s: float) -> None:
+        """Wait for the outcome of all records and of the open transaction, up to the time-out."""
+        self._closing.deadline = trio.current_time() + timeout_s
+        with self._closing:
+            with self.shell.flushing() as batches:
+                for batch in batches:
+                    await wait_settled(batch)
             await self.shell.abort_open()
         self.shell.end_close()
 
-    def _check_open(self) -> None:
+    def _ended(self, failure: BaseException | None) -> None:
+        """Fail what was appended after the end of the loop, or all records after a crash."""
+        error = ProducerClosed("the producer is closed")
+        if failure is not None:
+            error = ProducerClosed(f"the thread of the producer has failed: {failure!r}")
+            error.__cause__ = failure
+        self.shell.abandon(error)
+
+    def check_open(self) -> None:
+        """Raise ProducerClosed after `close`."""
         if self._is_closed:
             raise ProducerClosed("the producer is closed")
+
+
+def left_s(deadline: float) -> float:
+    """Return the seconds until a deadline, from 0 to the longest wait that `threading` permits (292 years)."""
+    return min(max(0.0, deadline - time.monotonic()), threading.TIMEOUT_MAX)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pykbroker.producer.settings import producer_settings
-from pykbroker.producer.threaded import ThreadedProducer
+from pykbroker.producer.threaded import ThreadedProducer, left_s
 from tests.unit.producer.conftest import Producing
 
 
@@ -40,6 +40,6 @@ def test_the_longest_max_block_ms_does_not_overflow_the_wait_of_a_thread() -> No
     settings = producer_settings({"bootstrap_servers": "127.0.0.1:1", "max_block_ms": (1 << 63) - 1})
     producer = ThreadedProducer("producer", settings)
     try:
-        assert threading.Lock().acquire(timeout=producer.left_s(producer.deadline()))
+        assert threading.Lock().acquire(timeout=left_s(producer.deadline()))
     finally:
         producer.close(0)

@@ -1,0 +1,219 @@
+"""The producer for asyncio: cancelled waits, the end of the block, and the end of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import trio
+
+from pykbroker.core.producer.errors import ProducerClosed
+from pykbroker.producer import AsyncProducer
+from tests.unit.producer.hosted import SETTINGS, WAIT_S, HostedNet, wait_until
+from wire.api import ApiKey
+
+
+def run(test: Callable[..., Coroutine[Any, Any, None]], **settings: Any) -> None:
+    """Run a test with a producer and its cluster."""
+
+    async def main() -> None:
+        net = HostedNet()
+        async with AsyncProducer(world=net.world(), **SETTINGS | settings) as producer:
+            net.wait_running()
+            await asyncio.wait_for(test(net, producer), WAIT_S)
+
+    asyncio.run(main())
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Wait until a condition holds that another thread makes true."""
+    await asyncio.to_thread(wait_until, condition)
+
+
+async def fill(net: HostedNet, producer: AsyncProducer) -> asyncio.Task[Any]:
+    """Fill the memory with records that are not sent, and return a task that waits for more."""
+    shell = producer._running.shell
+    await producer.partitions_for("topic")
+    net.cluster.script(ApiKey.PRODUCE, silent)
+    while shell.pool.available_bytes:
+        await producer.send("topic", b"x" * 100, partition=0)
+    waiting = asyncio.create_task(producer.send("topic", b"x" * 100, partition=0))
+    await until(lambda: shell.pool.waiting)
+    return waiting
+
+
+async def silent(_node: Any, _request: Any) -> None:
+    """Let a node never answer a request."""
+    await trio.sleep_forever()
+
+
+SMALL = {"batch_size": 200, "buffer_memory": 400}
+
+
+def test_a_cancelled_wait_for_memory_leaves_the_line() -> None:
+    async def test(net: HostedNet, producer: AsyncProducer) -> None:
+        waiting = await fill(net, producer)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        shell = producer._running.shell
+        assert shell.pool.waiting == 0
+        assert shell.pool.available_bytes + sum(each.reserved for each in shell.accumulator.incomplete.batches()) == 400
+        await producer.stop(0)
+
+    run(test, **SMALL)
+
+
+def test_a_cancelled_wait_for_metadata_ends_in_the_background_thread_too() -> None:
+    async def test(net: HostedNet, producer: AsyncProducer) -> None:
+        topics: Any = producer._running.shell.topics
+        waits: list[str] = []
+        original = topics.wait
+
+        async def wait(*arguments: Any) -> Any:
+            try:
+                return await original(*arguments)
+            finally:
+                waits.append("ended")
+
+        topics.wait = wait
+        sends = [asyncio.create_task(producer.send("unknown", b"value")) for _ in range(50)]
+        await until(lambda: "unknown" in producer._running.shell.metadata._interest.names)
+        assert (await producer.send("topic", b"known")) is not None, "waits for a topic delay no other topic"
+        for send in sends:
+            send.cancel()
+        await asyncio.gather(*sends, return_exceptions=True)
+        await until(lambda: len(waits) >= 50)
+
+    run(test)
+
+
+def test_a_cancelled_await_of_a_delivery_leaves_the_record() -> None:
+    async def test(net: HostedNet, producer: AsyncProducer) -> None:
+        net.hold(ApiKey.PRODUCE)
+        delivery = await producer.send("topic", b"value")
+
+        async def outcome() -> Any:
+            return await delivery
+
+        waiting = asyncio.create_task(outcome())
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        net.release()
+        assert (await delivery).offset == 0
+
+    run(test)
+
+
+def test_a_cancelled_flush_is_no_flush_any_more() -> None:
+    async def test(net: HostedNet, producer: AsyncProducer) -> None:
+        net.cluster.script(ApiKey.PRODUCE, silent)
+        await producer.send("topic", b"value")
+        accumulator = producer._running.shell.accumulator
+        flush = asyncio.create_task(producer.flush())
+        await until(lambda: accumulator.flushes)
+        flush.cancel()
+        await asyncio.gather(flush, return_exceptions=True)
+        assert accumulator.flushes == 0
+        await producer.stop(0)
+
+    run(test)
+
+
+def test_a_cancelled_end_of_the_block_fails_the_rest() -> None:
+    async def main() -> None:
+        net = HostedNet()
+        deliveries, producers = [], []
+
+        async def block() -> None:
+            async with AsyncProducer(world=net.world(), **SETTINGS) as producer:
+                producers.append(producer)
+                net.wait_running()
+                net.cluster.script(ApiKey.PRODUCE, silent)
+                deliveries.append(await producer.send("topic", b"value"))
+
+        task = asyncio.create_task(block())
+        await until(lambda: producers and producers[0]._running.is_closed)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(task, WAIT_S)
+        with pytest.raises(ProducerClosed):
+            deliveries[0].result()
+
+    asyncio.run(main())
+
+
+def test_a_cancelled_start_leaves_no_thread() -> None:
+    async def main() -> None:
+        net = HostedNet()
+        producer = AsyncProducer(world=net.world(), transactional_id="t", client_id="cancelled", **SETTINGS)
+        start = asyncio.create_task(producer.start())
+        await until(net._running.is_set)
+        net.cluster.script(ApiKey.INIT_PRODUCER_ID, silent)
+        start.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await start
+        assert "cancelled" not in [thread.name for thread in threading.enumerate()]
+
+    asyncio.run(main())
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # a task is destroyed
+def test_an_event_loop_that_is_closed_early_loses_no_memory() -> None:
+    loop = asyncio.new_event_loop()
+    net = HostedNet()
+    producer = AsyncProducer(world=net.world(), **SETTINGS | SMALL)
+
+    async def block() -> asyncio.Task[Any]:
+        await producer.start()
+        net.wait_running()
+        await producer.partitions_for("topic")
+        net.hold(ApiKey.PRODUCE)
+        while producer._running.shell.pool.available_bytes:
+            await producer.send("topic", b"x" * 100, partition=0)
+        waiting = asyncio.create_task(producer.send("topic", b"x" * 100, partition=0))
+        await until(lambda: producer._running.shell.pool.waiting)
+        return waiting
+
+    waiting = loop.run_until_complete(block())
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()
+    net.release()
+    pool = producer._running.shell.pool
+    wait_until(lambda: pool.available_bytes == 400)
+    assert pool.waiting == 0
+    producer._running.close()
+    del waiting
+    gc.collect()
+
+
+def test_columns_are_appended_in_portions_and_their_cancellation_stops_them() -> None:
+    async def test(net: HostedNet, producer: AsyncProducer) -> None:
+        result = await (await producer.send_many("topic", [b"x" * 50] * 100, partition=1))
+        assert result.offsets == list(range(100))
+        net.cluster.script(ApiKey.PRODUCE, silent)
+        pool = producer._running.shell.pool
+        sending = asyncio.create_task(producer.send_many("topic", [b"x" * 50] * 100, partition=1))
+        await until(lambda: pool.waiting)
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
+        assert pool.waiting == 0
+        await producer.stop(0)
+
+    run(test, **SMALL)
+
+
+def test_a_closed_producer_refuses_records() -> None:
+    async def test(net: HostedNet, producer: AsyncProducer) -> None:
+        await producer.stop()
+        for topic in ("topic", "unknown"):
+            with pytest.raises(ProducerClosed):
+                await producer.send(topic, b"value")
+
+    run(test)

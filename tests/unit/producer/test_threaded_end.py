@@ -1,0 +1,176 @@
+"""The end of a producer that threads share: a close from several threads, and a crash of its loop."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+import trio
+
+from pykbroker.core.producer.errors import ProducerClosed
+from pykbroker.core.producer.transactions.manager import TransactionManager
+from pykbroker.producer.delivery import Delivery
+from pykbroker.producer.threaded import ThreadedProducer
+from tests.unit.producer.hosted import Call, HostedNet, Planted, threaded, wait_until
+from wire.api import ApiKey
+
+
+@pytest.fixture
+def net() -> HostedNet:
+    return HostedNet()
+
+
+def send(producer: ThreadedProducer, value: bytes = b"value", partition: int | None = None) -> Delivery:
+    """Append a record."""
+    sent = producer.try_send("topic", value, None, partition, (), None)
+    return sent if isinstance(sent, Delivery) else producer.append_waiting(sent)
+
+
+class TestACrash:
+    """A crash of the loop ends every wait with an error."""
+
+    def waiting(self, producer: ThreadedProducer, kind: str) -> Call:
+        """Return a call that waits for a record without a leader, for memory, or for metadata."""
+        if kind == "topic":
+            call = Call(producer.partitions_for, "unknown")
+            wait_until(lambda: "unknown" in producer.shell.metadata._interest.names)
+            return call
+        delivery = send(producer, b"x" * 50, 0)
+        if kind == "flush":
+            call = Call(producer.flush)
+            wait_until(lambda: producer.shell.accumulator.flushes)
+            return call
+        if kind == "record":
+            call = Call(producer.wait_settled, delivery.batch)
+            wait_until(lambda: delivery.batch._callbacks)
+            return call
+        send(producer, b"x" * 50, 1)
+        call = Call(send, producer, b"x" * 50, 2)
+        wait_until(lambda: producer.shell.pool.waiting)
+        return call
+
+    @pytest.mark.parametrize("kind", ["topic", "flush", "record", "memory"])
+    def test_every_wait_ends(self, net: HostedNet, kind: str) -> None:
+        producer = threaded(net, batch_size=200, buffer_memory=400)
+        producer.partitions_for("topic")
+        producer.loop.call_soon(net.take_leaders)
+        wait_until(lambda: net.cluster.state.topics["topic"].partitions[2].leader < 0)
+        producer.shell.topics.leaders = {}
+        waiting = self.waiting(producer, kind)
+        net.crash()
+        if kind in ("flush", "record"):
+            assert waiting.join()
+        else:
+            with pytest.raises(RuntimeError, match="has failed"):
+                waiting.join()
+        with pytest.raises(RuntimeError, match="producer has failed"):
+            producer.close()
+
+    def test_records_without_an_outcome_fail_with_the_error(self, net: HostedNet) -> None:
+        producer = threaded(net, linger_ms=60_000)
+        delivery = send(producer)
+        net.crash()
+        wait_until(lambda: delivery.is_done)
+        with pytest.raises(ProducerClosed, match="has failed") as caught:
+            delivery.result()
+        assert isinstance(caught.value.__cause__, ExceptionGroup)
+        assert caught.value.__cause__.subgroup(Planted)
+
+    def test_a_transaction_call_ends(self, net: HostedNet) -> None:
+        producer = threaded(net, transactional_id="t")
+        asked = threading.Event()
+
+        async def never(_node: Any, _request: Any) -> None:
+            asked.set()
+            await trio.sleep_forever()
+
+        net.cluster.script(ApiKey.INIT_PRODUCER_ID, never)
+        waiting = Call(producer.call, TransactionManager.init)
+        assert asked.wait(10)
+        net.crash()
+        with pytest.raises(RuntimeError, match="producer has failed"):
+            waiting.join()
+
+
+class TestClose:
+    """All calls of `close` wait for the end, and no record is left without an outcome."""
+
+    def test_a_second_close_waits_for_the_first(self, net: HostedNet) -> None:
+        producer = threaded(net)
+        net.cluster.script(ApiKey.PRODUCE, delayed)
+        delivery = send(producer)
+        first = Call(producer.close)
+        wait_until(lambda: producer.is_closed)
+        producer.close()
+        assert delivery.is_done
+        first.join()
+
+    def test_a_second_close_that_may_not_wait_fails_the_rest(self, net: HostedNet) -> None:
+        producer = threaded(net)
+        net.cluster.script(ApiKey.PRODUCE, silent)
+        delivery = send(producer)
+        first = Call(producer.close)
+        wait_until(lambda: producer.is_closed)
+        producer.close(0)
+        with pytest.raises(ProducerClosed):
+            delivery.result()
+        first.join()
+
+    def test_a_wait_for_a_topic_ends_with_the_producer(self, net: HostedNet) -> None:
+        producer = threaded(net)
+        waiting = Call(producer.partitions_for, "unknown")
+        wait_until(lambda: "unknown" in producer.shell.metadata._interest.names)
+        producer.close()
+        with pytest.raises(ProducerClosed):
+            waiting.join()
+
+    def test_a_record_whose_memory_was_granted_before_the_close_is_refused(self, net: HostedNet) -> None:
+        producer = threaded(net)
+        producer.partitions_for("topic")
+        granted = producer.wait_memory(100, producer.deadline())
+        producer.close()
+        with pytest.raises(ProducerClosed):
+            producer.front.append(("topic", 0, None, b"value", (), 0), granted)
+        assert producer.shell.pool.available_bytes == producer.settings.buffer_memory
+
+    def test_records_that_are_sent_during_the_close_have_an_outcome(self, net: HostedNet) -> None:
+        producer = threaded(net)
+        sent: list[Delivery] = []
+
+        def send_until_closed() -> None:
+            while True:
+                try:
+                    sent.append(send(producer))
+                except ProducerClosed:
+                    return
+
+        senders = [Call(send_until_closed) for _ in range(3)]
+        wait_until(lambda: len(sent) > 1000)
+        producer.close()
+        for sender in senders:
+            sender.join()
+        assert all(delivery.is_done for delivery in sent)
+
+    def test_a_time_out_holds_for_the_records_and_the_transaction_together(self, net: HostedNet) -> None:
+        producer = threaded(net, transactional_id="t")
+        producer.call(TransactionManager.init)
+        producer.begin_transaction()
+        net.cluster.script(ApiKey.PRODUCE, silent)
+        net.cluster.script(ApiKey.END_TXN, silent)
+        send(producer)
+        started = time.monotonic()
+        producer.close(0.5)
+        assert time.monotonic() - started < 0.9
+
+
+async def delayed(_node: Any, _request: Any) -> None:
+    """Let a node answer a request after 0.2 s."""
+    with trio.move_on_after(0.2):
+        await trio.sleep_forever()
+
+
+async def silent(_node: Any, _request: Any) -> None:
+    """Let a node never answer a request."""
+    await trio.sleep_forever()
