@@ -11,7 +11,7 @@ from pykbroker.core.producer.columns import Columns
 from pykbroker.core.producer.intake import TopicIntake
 from pykbroker.producer.delivery import Delivery, RecordMetadata
 from pykbroker.producer.interceptors import Interceptors
-from pykbroker.producer.record import ProducerRecord, headers_of, serialized, to_bytes
+from pykbroker.producer.record import ProducerRecord, headers_of, serialized, timestamp_of, timestamps_of, to_bytes
 from pykbroker.producer.shell import ProducerShell
 from wire.records.record import Headers
 
@@ -42,14 +42,17 @@ class Front:
     ) -> Delivery | Serialized:
         """Append a record to an open batch. If there is none with room, return the record for `append`.
 
-        Raise TypeError for a key, value or header that is not bytes after serialization.
+        Raise TypeError for a key, value or header that is not bytes after serialization, and TypeError or ValueError
+        for a timestamp that Kafka does not have.
         """
         if key is None and partition is None and type(value) is bytes and not headers and self.sends_plain:
             found = self._intake.topics.get(topic)
             if found is not None and (batch := found.batch) is not None:
                 if self._transactions is not None and not self._transactions.is_open:
                     self._transactions.check_send()
-                index = batch.try_append(None, value, (), self._wall_ms() if timestamp is None else timestamp)
+                index = batch.try_append(
+                    None, value, (), self._wall_ms() if timestamp is None else timestamp_of(timestamp)
+                )
                 if index is not None:
                     return Delivery(batch, index)
         record = ProducerRecord(topic, value, key, partition, headers, timestamp)
@@ -64,7 +67,7 @@ class Front:
             to_bytes("key", key),
             to_bytes("value", value),
             headers_of(headers) if headers else (),
-            self._wall_ms() if timestamp is None else timestamp,
+            self._wall_ms() if timestamp is None else timestamp_of(timestamp),
         )
         self._check_transaction()
         found = self._intake.topics.get(topic)
@@ -142,7 +145,9 @@ class Front:
         timestamps: Sequence[int] | None,
     ) -> Columns:
         """Return columns that can be appended, after checking every row."""
-        columns = Columns(values, keys, headers, self._wall_ms() if timestamps is None else timestamps)
+        rows_headers = None if headers is None else [headers_of(each) if each else () for each in headers]
+        times = self._wall_ms() if timestamps is None else timestamps_of(timestamps)
+        columns = Columns(values, keys, rows_headers, times)
         if len(columns):
             largest = columns.largest_row()
             self._intake.check_size(columns.record_bytes_max(largest), f"row {largest}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from operator import index
 from typing import Any, NamedTuple
 
 from wire.records.record import Headers
+
+TIMESTAMP_MAX = (1 << 63) - 1
 
 
 class ProducerRecord(NamedTuple):
@@ -34,6 +37,29 @@ def to_bytes(part: str, content: Any) -> bytes | None:
     if isinstance(content, bytes | bytearray | memoryview):
         return bytes(content)
     raise TypeError(f"the {part} is of type {type(content).__name__}: pass bytes, or set {part}_serializer")
+
+
+def timestamp_of(timestamp: Any) -> int:
+    """Return a timestamp in ms since 1970. Raise TypeError for no integer, and ValueError for one out of range."""
+    try:
+        found = index(timestamp)
+    except TypeError:
+        raise TypeError(f"the timestamp {timestamp!r} is no integer: pass ms since 1970") from None
+    if not 0 <= found <= TIMESTAMP_MAX:
+        raise ValueError(f"the timestamp {found} is not between 0 and {TIMESTAMP_MAX}: pass ms since 1970")
+    return found
+
+
+def timestamps_of(timestamps: Sequence[Any]) -> list[int]:
+    """Return a column of timestamps. The errors are those of `timestamp_of`."""
+    try:
+        found = list(map(index, timestamps))
+    except TypeError:
+        found = list(map(timestamp_of, timestamps))  # this raises the error of the first bad row
+    if found:
+        timestamp_of(min(found))
+        timestamp_of(max(found))
+    return found
 
 
 def headers_of(headers: Iterable[Any]) -> Headers:

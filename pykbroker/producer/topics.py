@@ -11,8 +11,9 @@ import trio
 from pykbroker.client.cluster import Cluster
 from pykbroker.client.metadata import ClusterMetadata
 from pykbroker.core.errors import ApiError
+from pykbroker.core.names import check_topic_name
 from pykbroker.core.producer.accumulator import Leader
-from pykbroker.core.producer.errors import MetadataTimeout
+from pykbroker.core.producer.errors import MetadataTimeout, UnknownPartition
 from pykbroker.core.producer.intake import Intake, TopicIntake
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.producer.settings import ProducerSettings
@@ -47,9 +48,17 @@ class ProducerTopics:
         return found if found is not None and found.has(partition) else None
 
     def use(self, name: str) -> None:
-        """Keep the metadata of a topic, which is requested if it is unknown."""
+        """Keep the metadata of a topic, which is requested if it is unknown.
+
+        Raise TypeError for a name that is no text, and ApiError for a name that no topic may have.
+        """
+        is_unknown = name not in self._intake.topics
+        if is_unknown:
+            if not isinstance(name, str):
+                raise TypeError(f"the topic {name!r} is of type {type(name).__name__}: pass its name as str")
+            check_topic_name(name)
         self._metadata.use(name)
-        if name not in self._intake.topics:
+        if is_unknown:
             with self._lock:
                 self._update_intake(name)
 
@@ -61,9 +70,12 @@ class ProducerTopics:
     async def wait(self, name: str, partition: int | None, deadline: float) -> TopicIntake:
         """Wait until a topic is known to have the partition. `deadline` is a time of trio's clock.
 
-        Raise MetadataTimeout after the deadline, and ApiError if the broker refuses to describe the topic.
+        Raise MetadataTimeout after the deadline, and ApiError if the broker refuses to describe the topic. Raise
+        UnknownPartition at once for a negative partition. The errors of the name are those of `use`.
         """
         self.use(name)
+        if partition is not None and partition < 0:
+            raise UnknownPartition(f"topic '{name}' has no partition {partition}: partitions begin at 0")
         found = self.find(name, partition)
         with trio.move_on_at(deadline):
             while found is None:

@@ -108,10 +108,9 @@ class Intake:
         headers: Headers,
         timestamp: int,
     ) -> tuple[ProducerBatch, int] | None:
-        """Append a record to an open batch. Return None if there is none with room.
-
-        Raise UnknownPartition if the topic lacks the partition.
-        """
+        """Append a record to an open batch. Return None if none has room, or if the topic lacks the partition."""
+        if partition is not None and not topic.has(partition):
+            return None
         if partition is not None or (key is not None and not self._ignores_keys):
             chosen = self._partition(topic, partition, key)
             return self._accumulator.try_append(chosen, key, value, headers, timestamp)

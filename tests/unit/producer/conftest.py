@@ -14,6 +14,9 @@ from pykbroker.producer import Producer
 from pykbroker.sim.scripted.cluster import ScriptedCluster
 from pykbroker.world.client_world import ClientWorld
 from tests.unit.client.loopback import LoopbackNet
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 
 TIME_MS = 1_700_000_000_000
 
@@ -22,6 +25,28 @@ async def delayed(_node: Any, _request: Any) -> None:
     """Let a node answer a request after 0.2 s of virtual time."""
     with trio.move_on_after(0.2):
         await trio.sleep_forever()
+
+
+def refuse(cluster: ScriptedCluster, *codes: ErrorCode, **fields: Any) -> None:
+    """Let the next Produce requests be answered with these error codes, without writing anything."""
+    left = list(codes)
+
+    async def answer(_node: Any, request: Any) -> Any:
+        if not left:
+            return None
+        code = left.pop(0)
+        return ProduceResponse(
+            [
+                TopicProduceResponse(
+                    topic.name,
+                    topic.topic_id,
+                    [PartitionProduceResponse(each.index, code, -1, **fields) for each in topic.partition_data],
+                )
+                for topic in request.topic_data
+            ]
+        )
+
+    cluster.script(ApiKey.PRODUCE, answer)
 
 
 class Producing:

@@ -16,10 +16,9 @@ from pykbroker.core.producer.murmur2 import partition_of_key
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.producer import Producer, RowsFailed
 from pykbroker.sim.scripted.connection import Dropped, NoAnswer
-from tests.unit.producer.conftest import TIME_MS, Producing, delayed
+from tests.unit.producer.conftest import TIME_MS, Producing, delayed, refuse
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
-from wire.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 
 
 def memory(producer: Producer) -> int:
@@ -41,28 +40,6 @@ def memory_returns(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     for producer in made:
         assert memory(producer) == producer._settings.buffer_memory
-
-
-def refuse(producing: Producing, *codes: ErrorCode, **fields: Any) -> None:
-    """Let the next Produce requests be answered with these error codes, without writing anything."""
-    left = list(codes)
-
-    async def answer(_node: Any, request: Any) -> Any:
-        if not left:
-            return None
-        code = left.pop(0)
-        return ProduceResponse(
-            [
-                TopicProduceResponse(
-                    topic.name,
-                    topic.topic_id,
-                    [PartitionProduceResponse(each.index, code, -1, **fields) for each in topic.partition_data],
-                )
-                for topic in request.topic_data
-            ]
-        )
-
-    producing.cluster.script(ApiKey.PRODUCE, answer)
 
 
 class TestSend:
@@ -186,7 +163,7 @@ class TestSendMany:
     async def test_rows_that_failed_are_named_and_the_others_stand(self, autojump_clock, producing: Producing) -> None:
         async with producing.producer(batch_size=300, enable_idempotence=False) as producer:
             await producer.partitions_for("topic")
-            refuse(producing, ErrorCode.INVALID_RECORD, error_message="no")
+            refuse(producing.cluster, ErrorCode.INVALID_RECORD, error_message="no")
             delivery = await producer.send_many("topic", [b"%04d" % row for row in range(100)], partition=0)
             with pytest.raises(
                 RowsFailed, match=r"\d+ of 100 rows failed, the first is row 0: .*INVALID_RECORD: no"
@@ -288,8 +265,8 @@ class TestWaiting:
 
         producing.cluster.script(ApiKey.METADATA, invalid)
         async with producing.producer() as producer:
-            with pytest.raises(ApiError, match="topic 'a b': INVALID_TOPIC_EXCEPTION"):
-                await producer.send("a b", b"a")
+            with pytest.raises(ApiError, match="topic 'a-b': INVALID_TOPIC_EXCEPTION"):
+                await producer.send("a-b", b"a")
             assert producing.elapsed() < 1
 
     async def test_a_full_buffer_is_awaited_and_then_refused(self, autojump_clock, producing: Producing) -> None:
@@ -378,7 +355,7 @@ class TestFaults:
         self, autojump_clock, producing: Producing
     ) -> None:
         async with producing.producer() as producer:
-            refuse(producing, ErrorCode.INVALID_TIMESTAMP, error_message="too old")
+            refuse(producing.cluster, ErrorCode.INVALID_TIMESTAMP, error_message="too old")
             delivery = await producer.send("topic", b"a", partition=0)
             with pytest.raises(ApiError, match="INVALID_TIMESTAMP: too old"):
                 await delivery
@@ -387,7 +364,7 @@ class TestFaults:
     async def test_statistics_count_what_happened(self, autojump_clock, producing: Producing) -> None:
         async with producing.producer(buffer_memory=1 << 20, enable_idempotence=False) as producer:
             await producer.partitions_for("topic")
-            refuse(producing, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NONE, ErrorCode.INVALID_TIMESTAMP)
+            refuse(producing.cluster, ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.NONE, ErrorCode.INVALID_TIMESTAMP)
             for count in (3, 2):
                 deliveries = [await producer.send("topic", b"%d" % number, partition=0) for number in range(count)]
                 await producer.flush()
@@ -402,7 +379,7 @@ class TestFaults:
 
     async def test_a_batch_that_is_too_large_is_split(self, autojump_clock, producing: Producing) -> None:
         async with producing.producer(linger_ms=50) as producer:
-            refuse(producing, ErrorCode.MESSAGE_TOO_LARGE)
+            refuse(producing.cluster, ErrorCode.MESSAGE_TOO_LARGE)
             deliveries = [await producer.send("topic", b"%d" % number, partition=0) for number in range(9)]
             assert [(await each).offset for each in deliveries] == list(range(9))
         assert producing.values() == [b"%d" % number for number in range(9)]
@@ -523,7 +500,7 @@ class TestInterceptors:
         with caplog.at_level(logging.ERROR):
             async with producing.producer(interceptors=[first, Failing(), last]) as producer:
                 await (await producer.send("topic", b"a", partition=0))
-                refuse(producing, ErrorCode.INVALID_RECORD)
+                refuse(producing.cluster, ErrorCode.INVALID_RECORD)
                 delivery = await producer.send("topic", b"b", partition=0)
                 with pytest.raises(ApiError):
                     await delivery

@@ -52,6 +52,7 @@ def test_a_partition_that_the_topic_lacks_is_refused(partition: int) -> None:
     intake, topic = intake_of()
     with pytest.raises(UnknownPartition, match=f"topic 'topic' has no partition {partition}: it has 0 to 3"):
         placed(intake, topic, partition=partition)
+    assert intake.try_append(topic, partition, None, b"x", (), 7) is None, "the topic may get more partitions"
 
 
 def test_records_without_keys_fill_one_batch_after_the_other() -> None:

@@ -1,0 +1,69 @@
+"""A record that is invalid is refused to its sender, and the producer sends later records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from pykbroker.core.errors import ApiError
+from pykbroker.sim.scripted.state import ScriptedPartition
+from tests.unit.producer.conftest import Producing
+
+RECORD: dict[str, Any] = {"topic": "topic", "value": b"bad"}
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        ({"topic": 5}, TypeError, "the topic 5 is of type int: pass its name as str"),
+        ({"topic": None}, TypeError, "the topic None is of type NoneType"),
+        ({"topic": ""}, ApiError, "the empty string is not allowed"),
+        ({"topic": "\ud800"}, ApiError, "contains one or more characters other than ASCII alphanumerics"),
+        ({"partition": -1}, ValueError, "topic 'topic' has no partition -1: partitions begin at 0"),
+        ({"timestamp": "now"}, TypeError, "the timestamp 'now' is no integer: pass ms since 1970"),
+        ({"timestamp": 1.5}, TypeError, "the timestamp 1.5 is no integer"),
+        ({"timestamp": -1}, ValueError, "the timestamp -1 is not between 0 and 9223372036854775807"),
+        ({"timestamp": 1 << 63}, ValueError, "the timestamp 9223372036854775808 is not between 0 and"),
+        ({"headers": [("\ud800", b"")]}, UnicodeEncodeError, "surrogates not allowed"),
+    ],
+)
+@pytest.mark.parametrize("is_known", [False, True])
+async def test_an_invalid_record_is_refused_at_once(
+    autojump_clock, producing: Producing, given: dict[str, Any], error: type[Exception], text: str, is_known: bool
+) -> None:
+    async with producing.producer() as producer:
+        if is_known:
+            await producer.partitions_for("topic")
+        with pytest.raises(error, match=text):
+            await producer.send(**RECORD | given)
+        assert producing.elapsed() < 1
+        await (await producer.send("topic", b"good", partition=0))
+    assert producing.all_values() == [b"good"]
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "text"),
+    [
+        ({"headers": [(), [("name", "text")]]}, TypeError, "the header 'name' has a value of type str"),
+        ({"timestamps": [1, "2"]}, TypeError, "the timestamp '2' is no integer"),
+        ({"timestamps": [1, -2]}, ValueError, "the timestamp -2 is not between"),
+        ({"timestamps": [1 << 63, 1]}, ValueError, "the timestamp 9223372036854775808 is not between"),
+    ],
+)
+async def test_columns_with_an_invalid_row_are_refused_at_once(
+    autojump_clock, producing: Producing, given: Mapping[str, Any], error: type[Exception], text: str
+) -> None:
+    async with producing.producer() as producer:
+        with pytest.raises(error, match=text):
+            await producer.send_many("topic", [b"bad", b"bad"], partition=0, **given)
+        await (await producer.send("topic", b"good", partition=0))
+    assert producing.all_values() == [b"good"]
+
+
+async def test_a_record_for_a_partition_that_is_added_later_is_written(autojump_clock, producing: Producing) -> None:
+    async with producing.producer() as producer:
+        await producer.partitions_for("topic")
+        producing.state.topics["topic"].partitions.append(ScriptedPartition(3, 1, 0, [1], [1]))
+        assert (await (await producer.send("topic", b"a", partition=3))).partition == 3
