@@ -6,6 +6,7 @@ import atexit
 import itertools
 import weakref
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from threading import TIMEOUT_MAX
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -17,14 +18,16 @@ from pykbroker.core.producer.errors import RecordTooLarge, UnknownPartition
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.producer.transactions.result import CallResult
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.kafka.errors import IllegalStateError, KafkaConfigurationError, KafkaTimeoutError, as_kafka
+from pykbroker.kafka.errors import BY_CODE, IllegalStateError, KafkaConfigurationError, KafkaTimeoutError, as_kafka
 from pykbroker.kafka.future import FutureRecordMetadata
 from pykbroker.kafka.settings import PRODUCER_DEFAULTS, producer_configs, producer_settings_of
 from pykbroker.kafka.structs import ConsumerGroupMetadata
 from pykbroker.producer.delivery import Delivery
 from pykbroker.producer.settings import producer_settings
 from pykbroker.producer.threaded import ThreadedProducer
+from wire.error_codes import ErrorCode
 
+InvalidTopicError = BY_CODE[ErrorCode.INVALID_TOPIC_EXCEPTION]
 client_numbers = itertools.count(1)
 
 
@@ -48,8 +51,13 @@ class KafkaProducer:
         self._serialize_key = serializer_of(self.config["key_serializer"])
         self._serialize_value = serializer_of(self.config["value_serializer"])
         self._producer = ThreadedProducer(str(self.config["client_id"]), settings)
-        self._finalizer = weakref.finalize(self, self._producer.close, 0)
+        self._finalizer = weakref.finalize(self, close_forgotten, self._producer)
         atexit.register(self._finalizer)
+
+    def __str__(self) -> str:
+        return (
+            f"<KafkaProducer client_id={self.config['client_id']} transactional_id={self.config['transactional_id']}>"
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -70,8 +78,8 @@ class KafkaProducer:
     ) -> FutureRecordMetadata:
         """Append a record and return its future. Wait up to `max_block_ms` for metadata and memory.
 
-        Raise KafkaTimeoutError after that time, TypeError or ValueError for a record that cannot be sent,
-        MessageSizeTooLargeError for one that is too large, and IllegalStateError after `close`.
+        Raise KafkaTimeoutError after that time, TypeError or ValueError for a record, a topic or a partition that is
+        not valid, MessageSizeTooLargeError for a record that is too large, and IllegalStateError after `close`.
         """
         if self._producer.is_closed:
             raise IllegalStateError("KafkaProducer already closed!")
@@ -90,6 +98,8 @@ class KafkaProducer:
         try:
             if partition is None and self.config["partitioner"] is not None:
                 partition = self._partition(topic, key, key_bytes, value, value_bytes)
+            if partition is not None and producer.front.find(topic, partition) is None:
+                self._check_partition(topic, partition)
             sent = producer.try_send(topic, value_bytes, key_bytes, partition, headers, timestamp_ms)
             delivery = sent if isinstance(sent, Delivery) else producer.append_waiting(sent)
         except (TypeError, ValueError, RecordTooLarge, UnknownPartition) as error:
@@ -98,10 +108,17 @@ class KafkaProducer:
         except Exception as error:
             producer.front.failed(error)
             failure = as_kafka(error)
+            if isinstance(failure, InvalidTopicError):
+                raise ValueError(str(error)) from error
             if isinstance(failure, KafkaTimeoutError | IllegalStateError) or failure is error:
                 raise failure from error
             return FutureRecordMetadata(producer, None, sizes, failure)
         return FutureRecordMetadata(producer, delivery, sizes)
+
+    def _check_partition(self, topic: str, partition: int) -> None:
+        """Raise ValueError at once if the topic lacks the partition, as kafka-python does."""
+        if partition not in self._producer.partitions_for(topic):
+            raise ValueError(f"Unrecognized partition {partition} for topic {topic}")
 
     def _partition(self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None) -> int:
         """Return the partition that the user's partitioner selects."""
@@ -248,6 +265,12 @@ def serializer_of(serializer: Any) -> Callable[[str, Any, Any], Any]:
     if hasattr(serializer, "serialize"):
         return serializer.serialize  # type: ignore[no-any-return]
     return lambda _topic, _headers, content: serializer(content)
+
+
+def close_forgotten(producer: ThreadedProducer) -> None:
+    """Close a producer without an owner. One that has crashed, or belongs to the parent of a fork, is left alone."""
+    with suppress(RuntimeError):
+        producer.close(0)
 
 
 def check_headers(headers: Any) -> None:

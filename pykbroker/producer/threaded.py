@@ -166,9 +166,12 @@ class ThreadedProducer:
 
     def wait_settled(self, batch: ProducerBatch, timeout_s: float | None = None) -> bool:
         """Wait until the outcome of a batch is known. Return False after the time-out."""
-        self.loop.check()
+        self.loop.check_process()
         done = threading.Event()
-        return not self.call_when_settled(batch, done.set) or done.wait(timeout_s)
+        if not self.call_when_settled(batch, done.set):
+            return True
+        self.loop.check_may_wait()
+        return done.wait(timeout_s)
 
     def call_when_settled(self, batch: ProducerBatch, callback: Any) -> bool:
         """Let the background thread call back once the outcome of a batch is known. Return False if it is known."""

@@ -60,6 +60,11 @@ class BackgroundLoop:
         """Whether the caller runs in the background thread, where it may not block."""
         return threading.get_ident() == self._thread.ident
 
+    def check_may_wait(self) -> None:
+        """Raise RuntimeError in the background thread."""
+        if self.is_current_thread:
+            raise RuntimeError(f"a callback of {self._name} must not wait: hand the work to another thread")
+
     def call_soon(self, function: Callable[[], Any]) -> None:
         """Call a function in the loop soon, once for any number of calls before it runs."""
         assert self._token is not None, "the loop is not started"
@@ -70,8 +75,7 @@ class BackgroundLoop:
 
     def call(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
         """Run an async function in the loop, and return its result. Raise LoopEnded if the loop ends before."""
-        if self.is_current_thread:
-            raise RuntimeError(f"a callback of {self._name} must not wait: hand the work to another thread")
+        self.check_may_wait()
         future = self.submit(function, *args)
         try:
             return future.result()
