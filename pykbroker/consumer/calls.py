@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
-import trio
-
+from pykbroker.consumer.lookup_calls import LookupCalls
 from pykbroker.consumer.settings import CONSUMER_PROTOCOL
 from pykbroker.consumer.shell import ConsumerShell
 from pykbroker.core.consumer.commits import CommitIdentity
-from pykbroker.core.consumer.errors import ConsumerTimeout
-from pykbroker.core.consumer.offset_reset import EARLIEST, EARLIEST_TIMESTAMP, LATEST, LATEST_TIMESTAMP
-from pykbroker.core.consumer.offsets import TimedOffset
-from pykbroker.core.consumer.position import NO_EPOCH, CommittedOffset, FetchPosition
+from pykbroker.core.consumer.errors import ConsumerError
+from pykbroker.core.consumer.offset_reset import EARLIEST, LATEST
+from pykbroker.core.consumer.position import NO_EPOCH, CommittedOffset
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode
 
-T = TypeVar("T")
+log = logging.getLogger("pykbroker.consumer")
 
 
-class ConsumerCalls:
+class ConsumerCalls(LookupCalls):
     """The subscription, the positions, the commits and the look-ups of one consumer."""
 
     def __init__(self, shell: ConsumerShell) -> None:
-        self._shell, self._settings = shell, shell.settings
-        self._listener: Any = None
+        super().__init__(shell)
+        self.listener: Any = None
 
     # ---- the subscription
 
@@ -45,9 +44,13 @@ class ConsumerCalls:
 
     def subscribe_pattern(self, pattern: str | re.Pattern[str], listener: Any = None) -> None:
         """Subscribe to all topics whose whole name matches a regular expression, also those that are created later."""
-        self._shell.check_open()
         fullmatch = re.compile(pattern).fullmatch
-        self._shell.topics.subscribe_pattern(lambda name: fullmatch(name) is not None)
+        self.subscribe_matching(lambda name: fullmatch(name) is not None, listener)
+
+    def subscribe_matching(self, matches: Callable[[str], bool], listener: Any = None) -> None:
+        """Subscribe to all topics for whose name a function returns true."""
+        self._shell.check_open()
+        self._shell.topics.subscribe_pattern(matches)
         self._subscribed(listener)
 
     def subscribe_server_pattern(self, pattern: str, listener: Any = None) -> None:
@@ -60,7 +63,7 @@ class ConsumerCalls:
         self._subscribed(listener)
 
     def _subscribed(self, listener: Any) -> None:
-        self._listener = listener
+        self.listener = listener
         self._shell.topics.follow()
         self._shell.metadata_changed()
 
@@ -92,10 +95,7 @@ class ConsumerCalls:
         """
         if offset < 0:
             raise ValueError(f"{partition}: the offset {offset} is negative")
-        leader = self._shell.topics.leader_of(partition)
-        self._shell.unread.drop([partition])
-        self._shell.subscription[partition].seek_unvalidated(FetchPosition(offset, leader_epoch, leader))
-        self._shell.advance()
+        self._shell.seek(partition, offset, leader_epoch)
 
     def seek_to_beginning(self, partitions: Collection[TopicPartition] = ()) -> None:
         """Continue at the start of the log, which is looked up later. By default, all assigned partitions move."""
@@ -132,6 +132,14 @@ class ConsumerCalls:
         found = self._shell.consumed() if offsets is None else offsets
         await self._shell.offset_commits().commit(found)
 
+    async def commit_last(self) -> None:
+        """Commit before the end, if `enable_auto_commit` is true. Log a failure."""
+        if self._settings.commits:
+            try:
+                await self._commit()
+            except (ConsumerError, ApiError) as error:
+                log.warning("group %s: the last commit failed: %s", self._settings.group_id, error)
+
     async def committed(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset | None]:
         """Return the committed offsets of the group, None where there is none."""
         return await self._limited(self._shell.offset_commits().committed, partitions)
@@ -139,44 +147,3 @@ class ConsumerCalls:
     def group_member(self) -> CommitIdentity:
         """Return this consumer for `Producer.send_offsets_to_transaction`, which fences earlier members (KIP-447)."""
         return self._shell.identity()
-
-    # ---- look-ups
-
-    async def beginning_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the first offsets of logs."""
-        return await self._ends(partitions, EARLIEST_TIMESTAMP)
-
-    async def end_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-        """Return the offsets of the next records: high watermarks, or for read_committed last stable offsets."""
-        return await self._ends(partitions, LATEST_TIMESTAMP)
-
-    async def _ends(self, partitions: Collection[TopicPartition], timestamp: int) -> dict[TopicPartition, int]:
-        found = await self.offsets_for_times(dict.fromkeys(partitions, timestamp))
-        return {partition: 0 if each is None else each.offset for partition, each in found.items()}
-
-    async def offsets_for_times(
-        self, timestamps: Mapping[TopicPartition, int]
-    ) -> dict[TopicPartition, TimedOffset | None]:
-        """Return the first offsets whose records have at least these timestamps, in ms since 1970.
-
-        None stands for a timestamp after the last record.
-        """
-        return await self._limited(self._shell.lookups.offsets, timestamps)
-
-    async def partitions_for(self, topic: str) -> list[int]:
-        """Return the partitions of a topic, none if it does not exist."""
-        creates = self._settings.allow_auto_create_topics
-        found = await self._limited(lambda: self._shell.lookups.topics([topic], creates=creates))
-        return sorted(each.partition_index for topic_ in found for each in topic_.partitions)
-
-    async def topics(self) -> set[str]:
-        """Return the names of all topics, without the internal ones."""
-        found = await self._limited(self._shell.lookups.topics, None)
-        return {each.name for each in found if each.name and not each.is_internal}
-
-    async def _limited(self, function: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """Return the result of a call, or raise ConsumerTimeout after `default_api_timeout_ms`."""
-        limit_ms = self._settings.default_api_timeout_ms
-        with trio.move_on_after(limit_ms / 1000):
-            return await function(*args)
-        raise ConsumerTimeout(f"no answer within default_api_timeout_ms={limit_ms}: call it again")

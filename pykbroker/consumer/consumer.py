@@ -17,10 +17,8 @@ from pykbroker.consumer.listener import call_listener
 from pykbroker.consumer.poller import ConsumerPoller
 from pykbroker.consumer.settings import consumer_settings
 from pykbroker.consumer.shell import ConsumerShell
-from pykbroker.core.consumer.errors import ConsumerError
 from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
 from pykbroker.core.consumer.records import ConsumerRecord, FetchedColumns
-from pykbroker.core.errors import ApiError
 from pykbroker.world.client_world import ClientWorld
 from pykbroker.world.system import system_client_world
 
@@ -142,7 +140,7 @@ class Consumer(ConsumerCalls):
     async def _call_listener(self, step: CallListener) -> None:
         is_done = False
         try:
-            result = call_listener(self._listener, step)
+            result = call_listener(self.listener, step)
             if isawaitable(result):
                 await result
             is_done = True
@@ -161,11 +159,8 @@ class Consumer(ConsumerCalls):
             return
         try:
             with trio.move_on_after(timeout_s):
-                if commits and self._settings.commits:
-                    try:
-                        await self._commit()
-                    except (ConsumerError, ApiError) as error:
-                        log.warning("group %s: the last commit failed: %s", self._settings.group_id, error)
+                if commits:
+                    await self.commit_last()
                 while (step := await self._poller.leave(leave, "the consumer is being closed")) is not None:
                     await self._call_listener(step)
         finally:

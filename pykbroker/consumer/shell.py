@@ -29,7 +29,7 @@ from pykbroker.core.consumer.fetching import ConsumerFetches
 from pykbroker.core.consumer.membership.classic import ClassicMembership
 from pykbroker.core.consumer.membership.consumer import ConsumerMembership
 from pykbroker.core.consumer.offset_reset import ResetStrategy
-from pykbroker.core.consumer.position import CommittedOffset, FetchPosition
+from pykbroker.core.consumer.position import NO_EPOCH, CommittedOffset, FetchPosition
 from pykbroker.core.consumer.subscription import ConsumerSubscription
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
@@ -273,7 +273,17 @@ class ConsumerShell:
         self.advance()
 
     def pause(self, partitions: Iterable[TopicPartition], *, is_paused: bool) -> None:
-        """Stop or continue the return of records of partitions, without a rebalance."""
+        """Stop or continue the return of records of partitions, without a rebalance. Unread ones are returned later."""
         for partition in partitions:
+            unread = self.unread.first(partition)
+            if is_paused and unread is not None:
+                self.seek(partition, unread)
             self.subscription[partition].is_paused = is_paused
+        self.advance()
+
+    def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = NO_EPOCH) -> None:
+        """Move to an offset. The position is validated if the leader epoch of the record before it is given."""
+        state = self.subscription[partition]
+        self.unread.drop([partition])
+        state.seek_unvalidated(FetchPosition(offset, leader_epoch, self.topics.leader_of(partition)))
         self.advance()

@@ -1,24 +1,33 @@
-"""The records that a poll has returned to an iteration, and that the iteration has not yielded yet."""
+"""The records that a poll has taken from the buffer, and that the user has not received yet."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from pykbroker.core.consumer.position import CommittedOffset
+from pykbroker.core.consumer.records import FetchedColumns
 from pykbroker.core.topic_partition import TopicPartition
 
 
 class UnreadRecords:
-    """The records for the next steps of an iteration. They do not count as processed until they are yielded."""
+    """The next records of an iteration, and the columns behind them. They do not count as processed.
+
+    Any thread may pop records. The trio thread does the rest.
+    """
 
     def __init__(self) -> None:
         self.records: deque[Any] = deque()
+        self.parts: list[FetchedColumns] = []
+        """The columns that a poll for another thread has left there."""
 
     def offsets(self, positions: dict[TopicPartition, CommittedOffset]) -> dict[TopicPartition, CommittedOffset]:
         """Return the positions, moved back to the first unread record of each partition."""
-        for record in reversed(self.records):
+        for part in reversed(self.parts):
+            if part.partition in positions:
+                positions[part.partition] = CommittedOffset(part.offsets[0], part.leader_epoch)
+        for record in reversed(list(self.records)):
             partition = TopicPartition(record.topic, record.partition)
             if partition in positions:
                 positions[partition] = CommittedOffset(record.offset, record.leader_epoch)
@@ -26,11 +35,25 @@ class UnreadRecords:
 
     def first(self, partition: TopicPartition) -> int | None:
         """Return the offset of the first unread record of a partition, or None without one."""
-        return next((each.offset for each in self.records if (each.topic, each.partition) == partition), None)
+        found = (each.offset for each in list(self.records) if (each.topic, each.partition) == partition)
+        columns = (part.offsets[0] for part in self.parts if part.partition == partition)
+        return next(found, next(columns, None))
 
     def take(self, records_max: int) -> list[Any]:
-        """Return up to `records_max` records for a poll."""
+        """Return up to `records_max` records of the iteration for a poll."""
         return [self.records.popleft() for _ in range(min(records_max, len(self.records)))]
+
+    def take_parts(self, records_max: int) -> list[FetchedColumns]:
+        """Return up to `records_max` records of the columns. An earlier poll may have left more."""
+        found: list[FetchedColumns] = []
+        while self.parts and records_max > 0:
+            part = self.parts.pop(0)
+            if len(part) > records_max:
+                self.parts.insert(0, part.slice(records_max, len(part)))
+                part = part.slice(0, records_max)
+            records_max -= len(part)
+            found.append(part)
+        return found
 
     def drop(self, partitions: Collection[TopicPartition]) -> None:
         """Drop the records of some partitions, whose position has changed."""
@@ -40,6 +63,7 @@ class UnreadRecords:
         """Drop the records of all other partitions."""
         self._retain(lambda partition: partition in partitions)
 
-    def _retain(self, wanted: Any) -> None:
+    def _retain(self, retains: Callable[[tuple[str, int]], bool]) -> None:
         if self.records:
-            self.records = deque(each for each in self.records if wanted((each.topic, each.partition)))
+            self.records = deque(each for each in self.records if retains((each.topic, each.partition)))
+        self.parts = [part for part in self.parts if retains(part.partition)]

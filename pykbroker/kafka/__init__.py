@@ -5,7 +5,10 @@
 2. Arguments for TLS, SASL and proxies other than their defaults are refused with a sentence.
 """
 
+from pykbroker.kafka.consumer import ConsumerRebalanceListener as ConsumerRebalanceListener
+from pykbroker.kafka.consumer import KafkaConsumer as KafkaConsumer
 from pykbroker.kafka.producer import KafkaProducer as KafkaProducer
 from pykbroker.kafka.structs import ConsumerGroupMetadata as ConsumerGroupMetadata
 from pykbroker.kafka.structs import OffsetAndMetadata as OffsetAndMetadata
+from pykbroker.kafka.structs import OffsetAndTimestamp as OffsetAndTimestamp
 from pykbroker.kafka.structs import TopicPartition as TopicPartition

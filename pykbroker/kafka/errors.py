@@ -10,6 +10,16 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from pykbroker.core.consumer.errors import (
+    CommitFailed,
+    ConsumerClosed,
+    ConsumerTimeout,
+    LogTruncation,
+    NoOffsetForPartition,
+    OffsetsOutOfRange,
+    SubscriptionConflict,
+    UnreadableRecords,
+)
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.errors import (
     BufferExhausted,
@@ -93,6 +103,24 @@ class TransactionAbortedError(KafkaError, *theirs("TransactionAbortedError")):  
     """The error of a record that was not sent before its transaction was aborted."""
 
 
+class NoOffsetForPartitionError(KafkaError, *theirs("NoOffsetForPartitionError")):  # type: ignore[misc]
+    """The error of partitions without a committed offset, if `auto_offset_reset` names no offset."""
+
+
+class LogTruncationError(KafkaError, *theirs("LogTruncationError")):  # type: ignore[misc]
+    """The error of positions whose records were truncated. The partitions and offsets are in its text."""
+
+    def __init__(self, text: str) -> None:
+        Exception.__init__(self, text)
+
+
+class CommitFailedError(KafkaError, *theirs("CommitFailedError")):  # type: ignore[misc]
+    """The error of a commit by a member that the group has removed."""
+
+    def __init__(self, text: str) -> None:
+        Exception.__init__(self, text)
+
+
 class KafkaTimeoutError(RetriableError, *theirs("KafkaTimeoutError")):  # type: ignore[misc]
     """The error of a call or a record whose time is over."""
 
@@ -131,10 +159,19 @@ def for_code(code: int) -> type[BrokerResponseError]:
     return BY_CODE[found]
 
 
+_OF_CONSUMER: dict[type[Exception], type[KafkaError]] = {
+    CommitFailed: CommitFailedError,
+    LogTruncation: LogTruncationError,
+    NoOffsetForPartition: NoOffsetForPartitionError,
+    OffsetsOutOfRange: BY_CODE[ErrorCode.OFFSET_OUT_OF_RANGE],
+    UnreadableRecords: BY_CODE[ErrorCode.CORRUPT_MESSAGE],
+}
+
+
 def as_kafka(error: BaseException) -> BaseException:
     """Return the error of kafka-python that stands for one of our own. Other errors are returned as they are."""
     text = str(error)
-    if isinstance(error, BufferExhausted | MetadataTimeout | DeliveryExpired | TransactionTimeout):
+    if isinstance(error, BufferExhausted | MetadataTimeout | DeliveryExpired | TransactionTimeout | ConsumerTimeout):
         return KafkaTimeoutError(text)
     if isinstance(error, TransactionAborted):
         return TransactionAbortedError(text)
@@ -142,6 +179,9 @@ def as_kafka(error: BaseException) -> BaseException:
         return for_code(error.code)(text)
     if isinstance(error, RecordTooLarge):
         return BY_CODE[ErrorCode.MESSAGE_TOO_LARGE](text)
-    if isinstance(error, ProducerClosed | IllegalCall):
+    if isinstance(error, ProducerClosed | IllegalCall | ConsumerClosed | SubscriptionConflict):
         return IllegalStateError(text)
+    for kind, found in _OF_CONSUMER.items():
+        if isinstance(error, kind):
+            return found(text)
     return ValueError(text) if isinstance(error, UnknownPartition) else error

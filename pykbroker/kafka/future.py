@@ -1,9 +1,11 @@
-"""The future of a record, with kafka-python's methods."""
+"""The futures of records and commits, with kafka-python's methods."""
 
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Self
 
@@ -11,11 +13,89 @@ from pykbroker.kafka.errors import KafkaTimeoutError, as_kafka
 from pykbroker.kafka.structs import KafkaRecordMetadata
 from pykbroker.producer.delivery import Delivery
 from pykbroker.producer.threaded import ThreadedProducer
+from pykbroker.world.background import Future
 
 log = logging.getLogger("pykbroker.kafka")
 
 
-class FutureRecordMetadata:
+class KafkaFuture(ABC):
+    """The outcome of a call that is not awaited. A subclass knows where the outcome comes from."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def is_done(self) -> bool:
+        """Whether the outcome is known."""
+
+    @abstractmethod
+    def _outcome(self) -> tuple[Any, BaseException | None]:
+        """Return the value and the error of a future that is done."""
+
+    @abstractmethod
+    def _wait(self, timeout: float | None) -> bool:
+        """Wait for the outcome, and return whether it is there after `timeout` seconds."""
+
+    @abstractmethod
+    def _when_done(self, callback: Callable[[], None]) -> None:
+        """Call the function once the outcome is known, or at once."""
+
+    @property
+    def value(self) -> Any:
+        """Return the value after success, otherwise None."""
+        return self._outcome()[0] if self.is_done else None
+
+    @property
+    def exception(self) -> BaseException | None:
+        """Return the error after a failure, otherwise None."""
+        return self._outcome()[1] if self.is_done else None
+
+    def succeeded(self) -> bool:
+        """Whether the call has succeeded."""
+        return self.is_done and self.exception is None
+
+    def failed(self) -> bool:
+        """Whether the call has failed."""
+        return self.is_done and self.exception is not None
+
+    def retriable(self) -> bool:
+        """Whether the call has failed with an error after which another attempt may succeed."""
+        return bool(getattr(self.exception, "retriable", False))
+
+    def get(self, timeout: float | None = None) -> Any:
+        """Wait for the outcome, at most `timeout` seconds. Raise the error, or KafkaTimeoutError."""
+        if not self._wait(timeout):
+            raise KafkaTimeoutError(f"Timeout after waiting for {timeout} secs.")
+        value, error = self._outcome()
+        if error is not None:
+            raise error
+        return value
+
+    def add_callback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Self:
+        """Call the function with the value after success."""
+        self._when_done(partial(self._call, function, args, kwargs, on_error=False))
+        return self
+
+    def add_errback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Self:
+        """Call the function with the error after a failure."""
+        self._when_done(partial(self._call, function, args, kwargs, on_error=True))
+        return self
+
+    def add_both(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Self:
+        """Call the function with the value or the error."""
+        return self.add_callback(function, *args, **kwargs).add_errback(function, *args, **kwargs)
+
+    def _call(self, function: Callable[..., Any], args: Any, kwargs: Any, *, on_error: bool) -> None:
+        value, error = self._outcome()
+        if (error is not None) is not on_error:
+            return
+        try:
+            function(*args, error if on_error else value, **kwargs)
+        except Exception:
+            log.exception("Error processing %s", "errback" if on_error else "callback")
+
+
+class FutureRecordMetadata(KafkaFuture):
     """The outcome of one `send`. Callbacks run in the producer's thread, or at once if the outcome is known."""
 
     __slots__ = ("_delivery", "_error", "_producer", "_sizes")
@@ -34,66 +114,14 @@ class FutureRecordMetadata:
         """Whether the record is written or has failed."""
         return self._delivery is None or self._delivery.is_done
 
-    @property
-    def value(self) -> KafkaRecordMetadata | None:
-        """Return the metadata of a record that is written, otherwise None."""
-        return self._outcome()[0] if self.is_done else None
-
-    @property
-    def exception(self) -> BaseException | None:
-        """Return the error of a record that has failed, otherwise None."""
-        return self._outcome()[1] if self.is_done else None
-
-    def succeeded(self) -> bool:
-        """Whether the record is written."""
-        return self.is_done and self.exception is None
-
-    def failed(self) -> bool:
-        """Whether the record has failed."""
-        return self.is_done and self.exception is not None
-
-    def retriable(self) -> bool:
-        """Whether the record has failed with an error after which another `send` may succeed."""
-        return bool(getattr(self.exception, "retriable", False))
-
-    def get(self, timeout: float | None = None) -> KafkaRecordMetadata:
-        """Wait for the outcome, at most `timeout` seconds. Raise the record's error, or KafkaTimeoutError."""
+    def _wait(self, timeout: float | None) -> bool:
         delivery = self._delivery
-        if delivery is not None and not self._producer.wait_settled(delivery.batch, timeout):
-            raise KafkaTimeoutError(f"Timeout after waiting for {timeout} secs.")
-        value, error = self._outcome()
-        if value is None:
-            assert error is not None, "a record without metadata has an error"
-            raise error
-        return value
-
-    def add_callback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Self:
-        """Call the function with the metadata once the record is written."""
-        self._when_done(partial(self._call, function, args, kwargs, on_error=False))
-        return self
-
-    def add_errback(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Self:
-        """Call the function with the error once the record has failed."""
-        self._when_done(partial(self._call, function, args, kwargs, on_error=True))
-        return self
-
-    def add_both(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Self:
-        """Call the function with the metadata or the error."""
-        return self.add_callback(function, *args, **kwargs).add_errback(function, *args, **kwargs)
+        return delivery is None or self._producer.wait_settled(delivery.batch, timeout)
 
     def _when_done(self, callback: Callable[[], None]) -> None:
         delivery = self._delivery
         if delivery is None or not self._producer.call_when_settled(delivery.batch, callback):
             callback()
-
-    def _call(self, function: Callable[..., Any], args: Any, kwargs: Any, *, on_error: bool) -> None:
-        value, error = self._outcome()
-        if (error is not None) is not on_error:
-            return
-        try:
-            function(*args, error if on_error else value, **kwargs)
-        except Exception:
-            log.exception("Error processing %s", "errback" if on_error else "callback")
 
     def _outcome(self) -> tuple[KafkaRecordMetadata | None, BaseException | None]:
         if self._delivery is None:
@@ -104,3 +132,29 @@ class FutureRecordMetadata:
         except Exception as error:  # noqa: BLE001 - the caller gets the record's error
             return None, as_kafka(error)
         return KafkaRecordMetadata(*partition, partition, offset, timestamp, None, *self._sizes), None
+
+
+class CommitFuture(KafkaFuture):
+    """The outcome of one `commit_async`. Its value is None. Callbacks run in the consumer's thread, or at once."""
+
+    __slots__ = ("_future",)
+
+    def __init__(self, future: Future[None]) -> None:
+        self._future = future
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the commit has succeeded or failed."""
+        return self._future.done()
+
+    def _wait(self, timeout: float | None) -> bool:
+        with suppress(TimeoutError):
+            self._future.exception(timeout)
+        return self._future.done()
+
+    def _when_done(self, callback: Callable[[], None]) -> None:
+        self._future.add_done_callback(lambda _: callback())
+
+    def _outcome(self) -> tuple[None, BaseException | None]:
+        error = self._future.exception()
+        return None, None if error is None else as_kafka(error)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pykbroker.core.topic_partition import TopicPartition as TopicPartition
 
@@ -23,6 +23,36 @@ class ConsumerGroupMetadata(NamedTuple):
     member_id: str = ""
     group_instance_id: str | None = None
     state: str = "<unjoined>"
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """The offset of a record and its timestamp, in ms since 1970."""
+
+    offset: int
+    timestamp: int
+    leader_epoch: int
+
+
+class KafkaRecord(NamedTuple):
+    """A record that was read, which kafka-python calls ConsumerRecord.
+
+    Sizes are in bytes, or -1 for a part that the record lacks. `leader_epoch` is -1 if it is unknown. `timestamp_type`
+    is 0 for the time of the producer and 1 for that of the broker.
+    """
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: Any
+    value: Any
+    headers: list[tuple[str, bytes | None]]
+    checksum: None
+    serialized_key_size: int
+    serialized_value_size: int
+    serialized_header_size: int
 
 
 class KafkaRecordMetadata(NamedTuple):

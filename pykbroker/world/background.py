@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future as Future
+from concurrent.futures import InvalidStateError
 from contextlib import suppress
 from typing import Any, TypeVar
 

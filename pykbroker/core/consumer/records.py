@@ -66,6 +66,10 @@ class FetchedColumns(msgspec.Struct, gc=False):
         """Return the headers, or None if no record has headers."""
         return self.columns.headers
 
+    def slice(self, start: int, end: int) -> FetchedColumns:
+        """Return the records from index `start` up to but not including `end`."""
+        return FetchedColumns(self.partition, self.columns.slice(start, end), self.timestamp_type, self.leader_epoch)
+
     def records(self) -> list[ConsumerRecord]:
         """Return the records as objects. The loop over the records runs in C."""
         columns, (topic, index) = self.columns, self.partition

@@ -1,0 +1,104 @@
+"""A consumer whose shell runs in a background thread, for callers in another thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from inspect import isawaitable
+from math import inf
+from typing import Any
+
+import trio
+
+from pykbroker.consumer.calls import ConsumerCalls
+from pykbroker.consumer.poller import ConsumerPoller
+from pykbroker.consumer.settings import ConsumerSettings
+from pykbroker.consumer.shell import ConsumerShell
+from pykbroker.core.consumer.errors import ConsumerClosed, ConsumerTimeout
+from pykbroker.core.consumer.membership.steps import CallListener
+from pykbroker.core.consumer.records import FetchedColumns
+from pykbroker.world.background import BackgroundLoop, Future, LoopEnded
+from pykbroker.world.client_world import ClientWorld
+from pykbroker.world.system import system_client_world
+
+
+class HostedConsumer:
+    """The common part of consumers for threads and for asyncio.
+
+    A poll in the background leaves its records in `unread`, from where the caller takes them. So no record is lost if
+    the caller gives up while a poll returns.
+    """
+
+    def __init__(self, settings: ConsumerSettings, world: ClientWorld | None = None) -> None:
+        self.settings = settings
+        self.shell = ConsumerShell(settings, world or system_client_world())
+        self.calls, self.poller = ConsumerCalls(self.shell), ConsumerPoller(self.shell)
+        self.unread = self.shell.unread
+        self.loop = BackgroundLoop(settings.client_id, self._run)
+        self._is_running = trio.Event()
+        self.loop.start()
+
+    async def _run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self.shell.run)
+            self._is_running.set()
+
+    def submit(self, function: Callable[..., Any], *args: Any, timeout_s: float = inf) -> Future[Any]:
+        """Call a function, or an async one, in the background. Return the future of its result.
+
+        The function is cancelled with the future. ConsumerTimeout is its error after `timeout_s`.
+        """
+        if self.shell.is_closed:
+            raise ConsumerClosed("the consumer is closed")
+        return self.loop.submit(self._called, function, args, timeout_s)
+
+    def ask(self, function: Callable[..., Any], *args: Any, timeout_s: float = inf) -> Any:
+        """Call a function as `submit` does, and return its result. Raise its error."""
+        self.loop.check_may_wait()
+        future = self.submit(function, *args, timeout_s=timeout_s)
+        try:
+            return future.result()
+        except LoopEnded as error:
+            raise self.ended(error) from error
+        finally:
+            future.cancel()
+
+    def ended(self, error: LoopEnded) -> Exception:
+        """Return the error of a call during which the loop has ended: its failure, or that the consumer is closed."""
+        return error if error.__cause__ is not None else ConsumerClosed("the consumer was closed during the call")
+
+    async def _called(self, function: Callable[..., Any], args: tuple[Any, ...], timeout_s: float) -> Any:
+        with trio.move_on_after(timeout_s):
+            await self._is_running.wait()
+            result = function(*args)
+            return await result if isawaitable(result) else result
+        raise ConsumerTimeout(f"no answer within {timeout_s:g} s: call it again")
+
+    async def poll(self, timeout_s: float, records_max: int, cuts_batch: bool) -> CallListener | None:
+        """Wait for records as `ConsumerPoller.poll` does, and leave them in `unread`, in the background thread.
+
+        Return a call of the listener, which the caller has to answer by `answer`.
+        """
+        if self.unread.parts:
+            return None
+        found = await self.poller.poll(trio.current_time() + timeout_s, records_max, cuts_batch=cuts_batch)
+        if isinstance(found, CallListener):
+            return found
+        self.unread.parts += found
+        return None
+
+    def take(self, records_max: int, *, cuts_batch: bool) -> list[FetchedColumns]:
+        """Return the records that polls have left."""
+        if cuts_batch:
+            return self.unread.take_parts(records_max)
+        found, self.unread.parts = self.unread.parts, []
+        return found
+
+    def answer(self, step: CallListener, is_done: bool) -> None:
+        """Answer a call of the listener in the background thread, with whether it returned without an error."""
+        self.poller.listener_called(step, is_done=is_done)
+
+    def stop(self) -> None:
+        """Close the links and end the thread."""
+        if not self.shell.is_closed:
+            self.loop.call_soon(self.shell.close_links)
+        self.loop.stop()

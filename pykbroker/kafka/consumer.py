@@ -1,0 +1,251 @@
+"""KafkaConsumer, with kafka-python's arguments, methods and errors."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from math import inf
+from types import TracebackType
+from typing import Any, Self
+
+from pykbroker.client.settings import InvalidSetting
+from pykbroker.consumer.hosted import HostedConsumer
+from pykbroker.consumer.listener import RebalanceListener, call_listener
+from pykbroker.consumer.settings import consumer_settings
+from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
+from pykbroker.core.consumer.records import FetchedColumns
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.kafka.errors import IllegalStateError, KafkaConfigurationError, KafkaTimeoutError
+from pykbroker.kafka.partition_calls import PartitionCalls, checked, kafka_errors
+from pykbroker.kafka.records import RecordReader
+from pykbroker.kafka.settings import CONSUMER_DEFAULTS, consumer_configs, consumer_settings_of
+from pykbroker.kafka.structs import KafkaRecord
+
+ConsumerRebalanceListener = RebalanceListener
+_CONFLICT = (
+    "You must choose only one way to configure your consumer: (1) subscribe to specific topics by name, (2) subscribe "
+    "to topics matching a regex pattern, (3) assign itself specific topic-partitions."
+)
+client_numbers = itertools.count(1)
+
+
+class KafkaConsumer(PartitionCalls):
+    """A consumer for one thread at a time, as kafka-python's.
+
+    A background thread fetches and sends heartbeats, on trio. The rebalance listener and callbacks of commits run in
+    the caller's thread. ValueError or KafkaConfigurationError is raised for an argument that is unknown or not allowed,
+    and KafkaTimeoutError if no broker answers within `bootstrap_timeout_ms`.
+    """
+
+    DEFAULT_CONFIG: Mapping[str, Any] = CONSUMER_DEFAULTS
+
+    def __init__(self, *topics: str, **configs: Any) -> None:
+        config = consumer_configs(configs)
+        if config["client_id"] is None:
+            config["client_id"] = f"pykbroker-consumer-{next(client_numbers)}"
+        try:
+            hosted = HostedConsumer(consumer_settings(consumer_settings_of(config)))
+        except InvalidSetting as error:
+            raise KafkaConfigurationError(str(error)) from error
+        super().__init__(hosted, config)
+        self._unread, self._is_closed = hosted.unread, False
+        self._reader = RecordReader(
+            config["key_deserializer"],
+            config["value_deserializer"],
+            lambda partition, offset: hosted.ask(hosted.calls.seek, partition, offset),
+        )
+        self._finalizer = weakref.finalize(self, stop_forgotten, hosted)
+        try:
+            self.bootstrap(config["bootstrap_timeout_ms"])
+        except BaseException:
+            self._finalizer()
+            raise
+        if topics:
+            self.subscribe(topics)
+
+    def __str__(self) -> str:
+        return f"<KafkaConsumer client_id={self.config['client_id']} group_id={self.config['group_id']}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close(autocommit=kind is None)
+
+    def bootstrap_connected(self) -> bool:
+        """Whether a broker has described the cluster."""
+        return not self._hosted.shell.metadata.cluster.is_bootstrap
+
+    def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
+        """Wait until a broker has described the cluster, with `refresh` once more. Raise KafkaTimeoutError."""
+        metadata = self._hosted.shell.metadata
+        if refresh or not self.bootstrap_connected():
+            self._ask(lambda: metadata.wait_newer(metadata.request_update()), timeout_ms=timeout_ms)
+
+    # ---- the subscription
+
+    def subscribe(
+        self, topics: Iterable[str] = (), pattern: str | re.Pattern[str] | None = None, listener: Any = None
+    ) -> None:
+        """Subscribe to topics, or to those whose name matches from its start, instead of the topics before.
+
+        The group assigns partitions during the next polls. Without a `group_id`, the consumer has all partitions.
+        `listener` has `on_partitions_assigned` and `on_partitions_revoked`.
+        """
+        if not topics and not pattern:
+            raise ValueError("Must provide topics or pattern")
+        if topics and pattern:
+            raise IllegalStateError(_CONFLICT)
+        if pattern is not None:
+            match = re.compile(pattern).match
+            self._ask(self._hosted.calls.subscribe_matching, lambda name: match(name) is not None, listener)
+        else:
+            self._ask(self._hosted.calls.subscribe, topics, listener)
+
+    def subscription(self) -> set[str] | None:
+        """Return the subscribed topics, None without a subscription."""
+        subscription = self._hosted.shell.subscription
+        return set(subscription.topics) if subscription.is_from_group else None
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read exactly these partitions. Raise IllegalStateError if the consumer is subscribed."""
+        wanted = checked(partitions)
+        if not wanted:
+            self.unsubscribe()
+            return
+        self._ask(self._hosted.calls.commit_last)
+        self._ask(self._hosted.calls.assign, wanted)
+
+    def assignment(self) -> set[TopicPartition]:
+        """Return the assigned partitions."""
+        return set(self._hosted.shell.subscription.partitions)
+
+    def unsubscribe(self) -> None:
+        """Commit, leave the group, and read nothing."""
+        self._ask(self._hosted.calls.commit_last)
+        while (step := self._ask(self._hosted.poller.unsubscribe)) is not None:
+            self._call_listener(step)
+
+    # ---- records
+
+    def poll(self, timeout_ms: float = 0, max_records: int | None = None) -> dict[TopicPartition, list[KafkaRecord]]:
+        """Return the next records of each partition, at most `max_records`, or an empty dict after `timeout_ms`."""
+        if timeout_ms < 0:
+            raise ValueError("Timeout must not be negative")
+        limit = self.config["max_poll_records"] if max_records is None else max_records
+        if not isinstance(limit, int):
+            raise TypeError("max_records must be an integer")
+        if limit <= 0:
+            raise ValueError("max_records must be positive")
+        if self._is_closed:
+            raise IllegalStateError("KafkaConsumer is closed")
+        found: dict[TopicPartition, list[KafkaRecord]] = {}
+        for record in self._unread.take(limit):  # those that an iteration has left
+            found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+        return found or self._reader.by_partition(self._poll(timeout_ms / 1000, limit, cuts_batch=True))
+
+    def poll_columns(self, timeout_ms: float = 0, max_records: int | None = None) -> list[FetchedColumns]:
+        """Return the next records as columns, one item for each batch. kafka-python lacks this method.
+
+        Without `max_records`, all batches are whole: more are returned until there are 10,000 records.
+        """
+        return self._poll(timeout_ms / 1000, max_records or 10_000, cuts_batch=max_records is not None)
+
+    def _poll(self, timeout_s: float, records_max: int, *, cuts_batch: bool) -> list[FetchedColumns]:
+        deadline = time.monotonic() + timeout_s
+        self._call_back()
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            step = self._ask(self._hosted.poll, left, records_max, cuts_batch)
+            if step is not None:
+                self._call_listener(step)
+                continue
+            found = self._hosted.take(records_max, cuts_batch=cuts_batch)
+            if found or left <= 0:
+                return found
+
+    def __iter__(self) -> Iterator[KafkaRecord]:
+        return self
+
+    def __next__(self) -> KafkaRecord:
+        """Return the next record. Raise StopIteration after `consumer_timeout_ms` without one."""
+        if not self._unread.records:
+            self._fill()
+        record: KafkaRecord = self._unread.records.popleft()
+        return record
+
+    def _fill(self) -> None:
+        """Wait for records of the iteration. Raise StopIteration without one."""
+        if self._is_closed:
+            raise StopIteration("KafkaConsumer closed")
+        timeout_ms = self.config["consumer_timeout_ms"]
+        parts = self._poll(
+            inf if timeout_ms < 0 else timeout_ms / 1000, self.config["max_poll_records"], cuts_batch=True
+        )
+        for records in self._reader.by_partition(parts).values():
+            self._unread.records.extend(records)
+        if not self._unread.records:
+            raise StopIteration
+
+    def _call_listener(self, step: CallListener) -> None:
+        is_done = False
+        try:
+            call_listener(self._hosted.calls.listener, step)
+            is_done = True
+        finally:
+            self._ask(self._hosted.answer, step, is_done)
+
+    # ---- the end
+
+    def close(self, autocommit: bool = True, timeout_ms: float | None = None) -> None:
+        """Commit if `enable_auto_commit` is true, and leave the group, within `timeout_ms` or `request_timeout_ms`."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        deadline = time.monotonic() + (self.config["request_timeout_ms"] if timeout_ms is None else timeout_ms) / 1000
+        try:
+            with suppress(KafkaTimeoutError):
+                if autocommit:
+                    self._end(self._hosted.calls.commit_last, deadline)
+                while (step := self._end(self._leave, deadline)) is not None:
+                    self._call_listener(step)
+        finally:
+            self._finalizer()
+        self._call_back()
+        for name in ("key_deserializer", "value_deserializer"):
+            close = getattr(self.config[name], "close", None)
+            if close is not None:
+                close()
+
+    async def _leave(self) -> CallListener | None:
+        return await self._hosted.poller.leave(LeaveMode.DEFAULT, "the consumer is being closed")
+
+    def _end(self, function: Any, deadline: float) -> Any:
+        with kafka_errors():
+            return self._hosted.ask(function, timeout_s=max(0.0, deadline - time.monotonic()))
+
+    def metrics(self, raw: bool = False) -> dict[str, dict[str, float]]:
+        """Return the assigned partitions and the largest known lag, in Kafka's groups and under Kafka's names."""
+        subscription = self._hosted.shell.subscription
+        states = [subscription.get(each) for each in subscription.partitions]
+        lags = [
+            each.high_watermark - each.position.offset
+            for each in states
+            if each is not None and each.position is not None and each.high_watermark is not None
+        ]
+        return {
+            "consumer-coordinator-metrics": {"assigned-partitions": len(states)},
+            "consumer-fetch-manager-metrics": {"records-lag-max": max(lags, default=0)},
+        }
+
+
+def stop_forgotten(hosted: HostedConsumer) -> None:
+    """End the thread of a consumer. One that has crashed, or belongs to the parent of a fork, is left alone."""
+    with suppress(RuntimeError):
+        hosted.stop()
