@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import repeat
 from typing import Any
 
@@ -13,6 +14,8 @@ from wire.records.record import Headers
 
 Rewind = Callable[[TopicPartition, int], None]
 Deserialize = Callable[[str, Any, bytes | None], Any]
+make_record: Callable[[tuple[Any, ...]], KafkaRecord] = partial(tuple.__new__, KafkaRecord)
+"""KafkaRecord._make without its Python frame, which takes a third of the time of a record."""
 
 
 def deserializer_of(deserializer: Any) -> Deserialize | None:
@@ -91,12 +94,15 @@ def plain_records(part: FetchedColumns) -> list[KafkaRecord]:
         repeat(-1) if part.headers is None else map(headers_size, part.headers),
         strict=False,
     )
-    return list(map(KafkaRecord._make, rows))
+    return list(map(make_record, rows))
 
 
 def sizes(column: Sequence[bytes | None]) -> list[int]:
     """Return the sizes of keys or values, -1 for None."""
-    return [-1 if content is None else len(content) for content in column]
+    try:
+        return list(map(len, column))  # type: ignore[arg-type]
+    except TypeError:
+        return [-1 if content is None else len(content) for content in column]
 
 
 def headers_size(headers: Headers) -> int:

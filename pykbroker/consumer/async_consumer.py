@@ -1,0 +1,176 @@
+"""The consumer for asyncio, with the names of aiokafka."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+import time
+from collections.abc import Collection, Iterable
+from functools import partial
+from inspect import isawaitable
+from math import inf
+from types import TracebackType
+from typing import Any, Self
+
+from pykbroker.consumer.async_calls import AsyncCalls
+from pykbroker.consumer.deserializing import Deserializers
+from pykbroker.consumer.hosted import HostedConsumer
+from pykbroker.consumer.listener import call_listener
+from pykbroker.consumer.settings import consumer_settings
+from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
+from pykbroker.core.consumer.records import ConsumerRecord, FetchedColumns
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.world.client_world import ClientWorld
+
+CLOSE_S_MAX = 30.0
+"""The longest time that `stop` takes by default, as in Kafka."""
+client_numbers = itertools.count(1)
+
+
+class AsyncConsumer(AsyncCalls):
+    """A consumer for asyncio. The settings have Kafka's names, which are mostly those of aiokafka.
+
+    A background thread fetches and sends heartbeats, on trio. Use the consumer with `async with`, or call `start` first
+    and `stop` at the end. A call may be cancelled, or limited by `asyncio.wait_for`: no record is lost then.
+    """
+
+    def __init__(self, *topics: str, world: ClientWorld | None = None, **settings: Any) -> None:
+        settings.setdefault("client_id", f"pykbroker-consumer-{next(client_numbers)}")
+        super().__init__()
+        self._settings, self._world, self._topics = consumer_settings(settings), world, topics
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop(commits=kind is None)
+
+    async def start(self) -> None:
+        """Start the background thread, and subscribe to the topics of the constructor. A second call does nothing."""
+        if self._started is None:
+            hosted = self._started = HostedConsumer(self._settings, self._world)
+            self._deserializers = Deserializers(
+                self._settings.key_deserializer,
+                self._settings.value_deserializer,
+                lambda partition, offset: hosted.ask(hosted.calls.seek, partition, offset),
+            )
+            if self._topics:
+                self.subscribe(self._topics)
+
+    async def stop(self, *, commits: bool = True, timeout_s: float = CLOSE_S_MAX) -> None:
+        """Commit if `enable_auto_commit` is true, and leave the group, within `timeout_s`.
+
+        After an error in the block, nothing is committed. A cancelled call ends at once, without leaving.
+        """
+        hosted = self._hosted
+        if hosted.shell.is_closed:
+            return
+        try:
+            async with asyncio.timeout(timeout_s):
+                if commits:
+                    await self._call(hosted.calls.commit_last)
+                leave = partial(hosted.poller.leave, LeaveMode.DEFAULT, "the consumer is being closed")
+                while (step := await self._call(leave)) is not None:
+                    await self._call_listener(step)
+        except TimeoutError:
+            return
+        finally:
+            await asyncio.shield(asyncio.to_thread(hosted.stop))
+
+    # ---- the subscription
+
+    def subscribe(
+        self, topics: Iterable[str] = (), pattern: str | re.Pattern[str] | None = None, listener: Any = None
+    ) -> None:
+        """Subscribe to topics, or to those whose whole name matches, instead of the topics before.
+
+        The methods of `listener` may be async functions. They run while `getone` or `getmany` waits.
+        """
+        if bool(topics) is bool(pattern):
+            raise TypeError("give either topics or a pattern")
+        calls = self._hosted.calls
+        if pattern is not None:
+            self._hosted.ask(calls.subscribe_pattern, pattern, listener)
+        else:
+            self._hosted.ask(calls.subscribe, topics, listener)
+
+    def assign(self, partitions: Collection[TopicPartition]) -> None:
+        """Read exactly these partitions, without the group's assignment."""
+        self._hosted.ask(self._hosted.calls.assign, partitions)
+
+    async def unsubscribe(self) -> None:
+        """Leave the group, and read nothing."""
+        while (step := await self._call(self._hosted.poller.unsubscribe)) is not None:
+            await self._call_listener(step)
+
+    def subscription(self) -> frozenset[str]:
+        """Return the subscribed topics."""
+        return self._hosted.shell.subscription.topics
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """Return the assigned partitions."""
+        return frozenset(self._hosted.shell.subscription.partitions)
+
+    # ---- records
+
+    async def getmany(
+        self, *, timeout_ms: float = 0, max_records: int | None = None
+    ) -> dict[TopicPartition, list[ConsumerRecord]]:
+        """Return the next records of each partition, at most `max_records`, or an empty dict after `timeout_ms`.
+
+        Raise ConsumerError or ApiError for an error that the user has to handle; the next call continues.
+        """
+        limit = self._settings.max_poll_records if max_records is None else max_records
+        found: dict[TopicPartition, list[ConsumerRecord]] = {}
+        for record in self._hosted.unread.take(limit) or await self._records(timeout_ms / 1000, limit):
+            found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
+        return found
+
+    async def getone(self) -> ConsumerRecord:
+        """Return the next record. A record counts as processed once the next one is requested."""
+        unread = self._hosted.unread
+        while not unread.records:
+            found = await self._records(inf, self._settings.max_poll_records)
+            unread.records.extend(found)
+        record: ConsumerRecord = unread.records.popleft()
+        return record
+
+    async def poll_columns(self, timeout_s: float = inf, records_max: int | None = None) -> list[FetchedColumns]:
+        """Return the next records as columns, as `Consumer.poll_columns` does."""
+        return await self._poll(timeout_s, records_max or 10_000, cuts_batch=records_max is not None)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    __anext__ = getone
+
+    async def _records(self, timeout_s: float, records_max: int) -> list[ConsumerRecord]:
+        parts = await self._poll(timeout_s, records_max, cuts_batch=True)
+        found: list[ConsumerRecord] = self._hosted.shell.interceptors.on_consume(self._deserializers.records(parts))
+        return found
+
+    async def _poll(self, timeout_s: float, records_max: int, *, cuts_batch: bool) -> list[FetchedColumns]:
+        hosted, deadline = self._hosted, time.monotonic() + timeout_s
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            step = await self._call(hosted.poll, left, records_max, cuts_batch)
+            if step is not None:
+                await self._call_listener(step)
+                continue
+            found = hosted.take(records_max, cuts_batch=cuts_batch)
+            if found or left <= 0:
+                return found
+
+    async def _call_listener(self, step: CallListener) -> None:
+        is_done = False
+        try:
+            result = call_listener(self._hosted.calls.listener, step)
+            if isawaitable(result):
+                await result
+            is_done = True
+        finally:
+            self._hosted.ask(self._hosted.answer, step, is_done)
