@@ -17,7 +17,8 @@ from pykbroker.world.background import LoopEnded
 class AsyncCalls:
     """The positions, the commits and the look-ups of a consumer for asyncio.
 
-    ConsumerTimeout is raised after `default_api_timeout_ms`. Functions that are not async change what the next poll does.
+    ConsumerTimeout is raised after `default_api_timeout_ms`. Functions that are not async change what the next poll
+    does.
     """
 
     def __init__(self) -> None:

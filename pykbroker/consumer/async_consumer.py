@@ -17,6 +17,7 @@ from pykbroker.consumer.async_calls import AsyncCalls
 from pykbroker.consumer.deserializing import Deserializers
 from pykbroker.consumer.hosted import HostedConsumer
 from pykbroker.consumer.listener import call_listener
+from pykbroker.consumer.poller import COLUMNS_ENOUGH
 from pykbroker.consumer.settings import consumer_settings
 from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
 from pykbroker.core.consumer.records import ConsumerRecord, FetchedColumns
@@ -141,7 +142,8 @@ class AsyncConsumer(AsyncCalls):
 
     async def poll_columns(self, timeout_s: float = inf, records_max: int | None = None) -> list[FetchedColumns]:
         """Return the next records as columns, as `Consumer.poll_columns` does."""
-        return await self._poll(timeout_s, records_max or 10_000, cuts_batch=records_max is not None)
+        self._hosted.rewind()
+        return await self._poll(timeout_s, records_max or COLUMNS_ENOUGH, cuts_batch=records_max is not None)
 
     def __aiter__(self) -> Self:
         return self

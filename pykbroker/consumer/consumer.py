@@ -14,7 +14,7 @@ import trio
 from pykbroker.consumer.calls import ConsumerCalls
 from pykbroker.consumer.deserializing import Deserializers
 from pykbroker.consumer.listener import call_listener
-from pykbroker.consumer.poller import ConsumerPoller
+from pykbroker.consumer.poller import COLUMNS_ENOUGH, ConsumerPoller
 from pykbroker.consumer.settings import consumer_settings
 from pykbroker.consumer.shell import ConsumerShell
 from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
@@ -26,8 +26,6 @@ CLOSE_S_MAX = 30.0
 """The longest time that closing takes by default, as in Kafka."""
 CANCELLED_CLOSE_S_MAX = 1.0
 """The longest time to leave a group after the block of the consumer was cancelled."""
-COLUMNS_ENOUGH = 10_000
-"""The records after which a poll for columns returns no further batch."""
 log = logging.getLogger("pykbroker.consumer")
 
 
@@ -105,6 +103,7 @@ class Consumer(ConsumerCalls):
         Without `records_max`, all batches are whole: more are returned until there are 10,000 records. Keys and values
         are bytes: no deserializer and no interceptor sees them.
         """
+        self._shell.rewind()
         limit = self._records_max(records_max, COLUMNS_ENOUGH)
         return await self._poll(timeout_s, limit, cuts_batch=records_max is not None)
 

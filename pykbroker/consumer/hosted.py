@@ -86,6 +86,11 @@ class HostedConsumer:
         self.unread.parts += found
         return None
 
+    def rewind(self) -> None:
+        """Let the next poll return the unread records of an iteration as columns."""
+        if self.unread.records:
+            self.ask(self.shell.rewind)
+
     def take(self, records_max: int, *, cuts_batch: bool) -> list[FetchedColumns]:
         """Return the records that polls have left."""
         if cuts_batch:

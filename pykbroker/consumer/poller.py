@@ -8,6 +8,9 @@ from pykbroker.consumer.shell import ConsumerShell
 from pykbroker.core.consumer.membership.steps import CallListener, CommitOffsets, LeaveMode
 from pykbroker.core.consumer.records import FetchedColumns
 
+COLUMNS_ENOUGH = 10_000
+"""The records after which a poll for columns returns no further batch."""
+
 
 class ConsumerPoller:
     """The polls of one consumer, and the end of its membership.

@@ -281,6 +281,13 @@ class ConsumerShell:
             self.subscription[partition].is_paused = is_paused
         self.advance()
 
+    def rewind(self) -> None:
+        """Move back to the unread records of an iteration, so that the next poll returns them as columns."""
+        for partition in {TopicPartition(each.topic, each.partition) for each in self.unread.records}:
+            first = self.unread.first(partition)
+            assert first is not None, "the partition has unread records"
+            self.seek(partition, first)
+
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = NO_EPOCH) -> None:
         """Move to an offset. The position is validated if the leader epoch of the record before it is given."""
         state = self.subscription[partition]

@@ -15,6 +15,7 @@ from typing import Any, Self
 from pykbroker.client.settings import InvalidSetting
 from pykbroker.consumer.hosted import HostedConsumer
 from pykbroker.consumer.listener import RebalanceListener, call_listener
+from pykbroker.consumer.poller import COLUMNS_ENOUGH
 from pykbroker.consumer.settings import consumer_settings
 from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
 from pykbroker.core.consumer.records import FetchedColumns
@@ -155,7 +156,9 @@ class KafkaConsumer(PartitionCalls):
 
         Without `max_records`, all batches are whole: more are returned until there are 10,000 records.
         """
-        return self._poll(timeout_ms / 1000, max_records or 10_000, cuts_batch=max_records is not None)
+        with kafka_errors():
+            self._hosted.rewind()
+        return self._poll(timeout_ms / 1000, max_records or COLUMNS_ENOUGH, cuts_batch=max_records is not None)
 
     def _poll(self, timeout_s: float, records_max: int, *, cuts_batch: bool) -> list[FetchedColumns]:
         deadline = time.monotonic() + timeout_s

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from typing import Any, ClassVar
 
 import pytest
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
@@ -30,7 +31,10 @@ BACK_SOON = {"reconnect_backoff_max_ms": 500}
 
 
 class KafkaPython:
-    """The `Client` for kafka-python."""
+    """The `Client` for kafka-python. A subclass may replace the classes of the producer and the consumer."""
+
+    producer_type: Any = KafkaProducer
+    consumer_type: Any = KafkaConsumer
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -60,7 +64,7 @@ class KafkaPython:
         acks: str = "all",
         idempotent: bool = False,
     ) -> list[int]:
-        producer = KafkaProducer(
+        producer = self.producer_type(
             bootstrap_servers=self.bootstrap,
             compression_type=None if codec == "none" else codec,
             acks="all" if acks == "all" else int(acks),
@@ -107,8 +111,8 @@ class KafkaPython:
         found = self._asking.offsets_for_times({place: timestamp_ms})[place]
         return found and found.offset
 
-    def _consumer(self, **settings: object) -> KafkaConsumer:
-        return KafkaConsumer(
+    def _consumer(self, **settings: object) -> Any:
+        return self.consumer_type(
             bootstrap_servers=self.bootstrap, enable_auto_commit=False, auto_offset_reset="earliest", **settings
         )
 
@@ -127,11 +131,14 @@ class KafkaPythonMember:
     A thread polls it without pause, since a join that ends between two polls would be repeated.
     """
 
+    consumer_type: Any = KafkaConsumer
+    ways: ClassVar[Mapping[str, object]] = {}
+
     def __init__(
         self, bootstrap: str, topic: str, group: str, instance: str | None = None, session_ms: int = SESSION_MS
     ) -> None:
         self._topic = topic
-        self._consumer = KafkaConsumer(
+        self._consumer = self.consumer_type(
             topic,
             bootstrap_servers=bootstrap,
             group_id=group,
@@ -141,6 +148,7 @@ class KafkaPythonMember:
             session_timeout_ms=session_ms,
             heartbeat_interval_ms=200,
             **BACK_SOON,
+            **self.ways,
         )
         # A leader that learns of new members later may lose its own next join.
         self._consumer.partitions_for_topic(topic)
