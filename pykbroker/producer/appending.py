@@ -83,10 +83,14 @@ def append_columns(front: Front, topic: str, columns: Columns, partition: int | 
     If an error ends the append after the first portion, it is the error of the rows that are left.
     """
     delivery = ColumnsDelivery(topic, len(columns))
-    while (found := front.find(topic, partition)) is None:
-        yield TopicWait(topic, partition)
-    for chosen, rows in front.groups(found, columns, partition):
-        yield from _append_group(front, columns if rows is None else columns.take(rows), chosen, rows, delivery)
+    try:
+        while (found := front.find(topic, partition)) is None:
+            yield TopicWait(topic, partition)
+        for chosen, rows in front.groups(found, columns, partition):
+            yield from _append_group(front, columns if rows is None else columns.take(rows), chosen, rows, delivery)
+    except Exception as error:
+        front.failed(error)
+        raise
     return delivery
 
 

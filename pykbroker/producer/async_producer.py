@@ -10,6 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from pykbroker.client.arrow import ArrowTable
 from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.core.producer.errors import IllegalCall, TransactionError
 from pykbroker.core.producer.transactions.calls import GroupMember, OffsetToCommit
@@ -161,7 +162,7 @@ class AsyncProducer:
     async def send_many(
         self,
         topic: str,
-        values: Sequence[bytes | None],
+        values: Sequence[bytes | None] | ArrowTable,
         keys: Sequence[bytes | None] | None = None,
         headers: Sequence[Headers] | None = None,
         timestamps: Sequence[int] | None = None,

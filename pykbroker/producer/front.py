@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
+from pykbroker.client.arrow import ArrowTable, columns_of, is_table
 from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.core.producer.columns import Columns
 from pykbroker.core.producer.intake import TopicIntake
@@ -139,15 +140,19 @@ class Front:
 
     def columns(
         self,
-        values: Sequence[bytes | None],
+        values: Sequence[bytes | None] | ArrowTable,
         keys: Sequence[bytes | None] | None,
         headers: Sequence[Headers] | None,
         timestamps: Sequence[int] | None,
     ) -> Columns:
-        """Return columns that can be appended, after checking every row."""
+        """Return columns, or those of an Arrow table, that can be appended, after checking every row."""
+        if is_table(values):
+            if any(column is not None for column in (keys, headers, timestamps)):
+                raise ValueError("a table has all columns: pass no keys, headers or timestamps beside it")
+            values, keys, headers, timestamps = columns_of(values, self._wall_ms())
         rows_headers = None if headers is None else [headers_of(each) if each else () for each in headers]
         times = self._wall_ms() if timestamps is None else timestamps_of(timestamps)
-        columns = Columns(values, keys, rows_headers, times)
+        columns = Columns(cast(Sequence[bytes | None], values), keys, rows_headers, times)
         if len(columns):
             largest = columns.largest_row()
             self._intake.check_size(columns.record_bytes_max(largest), f"row {largest}")

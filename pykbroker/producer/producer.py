@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import trio
 
+from pykbroker.client.arrow import ArrowTable
 from pykbroker.core.producer.errors import IllegalCall, TransactionError
 from pykbroker.core.producer.transactions.calls import GroupMember, OffsetToCommit
 from pykbroker.core.producer.transactions.manager import TransactionManager
@@ -109,7 +110,7 @@ class Producer:
     async def send_many(
         self,
         topic: str,
-        values: Sequence[bytes | None],
+        values: Sequence[bytes | None] | ArrowTable,
         keys: Sequence[bytes | None] | None = None,
         headers: Sequence[Headers] | None = None,
         timestamps: Sequence[int] | None = None,
@@ -117,11 +118,14 @@ class Producer:
     ) -> ColumnsDelivery:
         """Append records from columns of equal length, and return one delivery for all rows.
 
+        `values` may also be an Arrow table (the extra `arrow`) with the column `value`, and optionally `key`,
+        `timestamp` and `headers`.
+
         No serializer is applied. More rows than `buffer_memory` holds are appended in portions, each after a wait for
         memory of up to `max_block_ms`. Rows that get no memory fail; the delivery then names them.
 
-        Raise ValueError for columns of unlike length, and TypeError or RecordTooLarge for a row that cannot be sent.
-        Raise MetadataTimeout or BufferExhausted if no row was appended.
+        Raise ValueError for columns of unlike length and for a table with other columns. Raise TypeError, ValueError or
+        RecordTooLarge for a row that cannot be sent. Raise MetadataTimeout or BufferExhausted if no row was appended.
         """
         columns = self._front.columns(values, keys, headers, timestamps)
         return await run_async(append_columns(self._front, topic, columns, partition), partial(self._wait, None))

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import trio
 
+from pykbroker.client.arrow import ArrowTable
 from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.core.producer.errors import BufferExhausted, ProducerClosed
 from pykbroker.core.producer.transactions.manager import TransactionManager
@@ -84,7 +85,7 @@ class ThreadedProducer:
     def send_many(
         self,
         topic: str,
-        values: Sequence[bytes | None],
+        values: Sequence[bytes | None] | ArrowTable,
         keys: Sequence[bytes | None] | None = None,
         headers: Sequence[Headers] | None = None,
         timestamps: Sequence[int] | None = None,
