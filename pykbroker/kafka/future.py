@@ -1,18 +1,20 @@
-"""The futures of records and commits, with kafka-python's methods."""
+"""The futures of records, columns and commits, with kafka-python's methods."""
 
 from __future__ import annotations
 
 import logging
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any, Self
+from math import inf
+from typing import Any, Self, cast
 
 from pykbroker.kafka.errors import KafkaTimeoutError, as_kafka
 from pykbroker.kafka.structs import KafkaRecordMetadata
-from pykbroker.producer.delivery import Delivery
-from pykbroker.producer.threaded import ThreadedProducer
+from pykbroker.producer.delivery import ColumnsDelivery, ColumnsResult, Delivery, RowsFailed
+from pykbroker.producer.threaded import ThreadedProducer, left_s
 from pykbroker.world.background import Future
 
 log = logging.getLogger("pykbroker.kafka")
@@ -158,3 +160,30 @@ class CommitFuture(KafkaFuture):
     def _outcome(self) -> tuple[None, BaseException | None]:
         error = self._future.exception()
         return None, None if error is None else as_kafka(error)
+
+
+class FutureColumns:
+    """The outcome of all rows of one `send_many`."""
+
+    def __init__(self, producer: ThreadedProducer, delivery: ColumnsDelivery) -> None:
+        self._producer, self._delivery = producer, delivery
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the outcome of every row is known."""
+        return self._delivery.is_done
+
+    def get(self, timeout: float | None = None) -> ColumnsResult:
+        """Wait for the outcome, at most `timeout` seconds, and return the partition and the offset of each row.
+
+        Raise RowsFailed with kafka-python's errors if some rows failed, and KafkaTimeoutError after `timeout`.
+        """
+        deadline = inf if timeout is None else time.monotonic() + timeout
+        for batch, _, _ in self._delivery.parts:
+            if not self._producer.wait_settled(batch, left_s(deadline)):
+                raise KafkaTimeoutError(f"Timeout after waiting for {timeout} secs.")
+        try:
+            return self._delivery.result()
+        except RowsFailed as failed:
+            errors = {row: cast(Exception, as_kafka(error)) for row, error in failed.errors.items()}
+            raise RowsFailed(errors, failed.result) from failed

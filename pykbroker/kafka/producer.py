@@ -5,12 +5,13 @@ from __future__ import annotations
 import atexit
 import itertools
 import weakref
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from threading import TIMEOUT_MAX
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from pykbroker.client.arrow import ArrowTable
 from pykbroker.client.cluster import Cluster
 from pykbroker.client.settings import InvalidSetting
 from pykbroker.core.consumer.position import CommittedOffset
@@ -19,13 +20,14 @@ from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.producer.transactions.result import CallResult
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.kafka.errors import BY_CODE, IllegalStateError, KafkaConfigurationError, KafkaTimeoutError, as_kafka
-from pykbroker.kafka.future import FutureRecordMetadata
+from pykbroker.kafka.future import FutureColumns, FutureRecordMetadata
 from pykbroker.kafka.settings import PRODUCER_DEFAULTS, producer_configs, producer_settings_of
 from pykbroker.kafka.structs import ConsumerGroupMetadata
 from pykbroker.producer.delivery import Delivery
 from pykbroker.producer.settings import producer_settings
 from pykbroker.producer.threaded import ThreadedProducer
 from wire.error_codes import ErrorCode
+from wire.records.record import Headers
 
 InvalidTopicError = BY_CODE[ErrorCode.INVALID_TOPIC_EXCEPTION]
 client_numbers = itertools.count(1)
@@ -107,13 +109,31 @@ class KafkaProducer:
             raise as_kafka(error) from error
         except Exception as error:
             producer.front.failed(error)
-            failure = as_kafka(error)
-            if isinstance(failure, InvalidTopicError):
-                raise ValueError(str(error)) from error
-            if isinstance(failure, KafkaTimeoutError | IllegalStateError) or failure is error:
+            failure = refusal(error)
+            if isinstance(failure, KafkaTimeoutError | IllegalStateError | ValueError) or failure is error:
                 raise failure from error
             return FutureRecordMetadata(producer, None, sizes, failure)
         return FutureRecordMetadata(producer, delivery, sizes)
+
+    def send_many(
+        self,
+        topic: str,
+        values: Sequence[bytes | None] | ArrowTable,
+        keys: Sequence[bytes | None] | None = None,
+        headers: Sequence[Headers] | None = None,
+        timestamps: Sequence[int] | None = None,
+        partition: int | None = None,
+    ) -> FutureColumns:
+        """Append records from columns or from an Arrow table, and return one future for all of them.
+
+        kafka-python has no such method. The arguments are those of `pykbroker.producer.Producer.send_many`. No
+        serializer and no partitioner applies. Errors are those of `send`.
+        """
+        try:
+            sent = self._producer.send_many(topic, values, keys, headers, timestamps, partition)
+        except Exception as error:
+            raise refusal(error) from error
+        return FutureColumns(self._producer, sent)
 
     def _check_partition(self, topic: str, partition: int) -> None:
         """Raise ValueError at once if the topic lacks the partition, as kafka-python does."""
@@ -271,6 +291,12 @@ def close_forgotten(producer: ThreadedProducer) -> None:
     """Close a producer without an owner. One that has crashed, or belongs to the parent of a fork, is left alone."""
     with suppress(RuntimeError):
         producer.close(0)
+
+
+def refusal(error: Exception) -> BaseException:
+    """Return the error of kafka-python for an append that failed. An invalid topic is a ValueError there."""
+    failure = as_kafka(error)
+    return ValueError(str(error)) if isinstance(failure, InvalidTopicError) else failure
 
 
 def check_headers(headers: Any) -> None:

@@ -72,7 +72,8 @@ class RowsFailed(Exception):
         super().__init__(
             f"{len(errors)} of {len(result.offsets)} rows failed, the first is row {first}: {errors[first]}"
         )
-        self.errors, self.partitions, self.offsets = errors, result.partitions, result.offsets
+        self.errors, self.result = errors, result
+        self.partitions, self.offsets = result.partitions, result.offsets
 
 
 class ColumnsDelivery:
