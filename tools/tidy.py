@@ -150,8 +150,10 @@ def no_theory(source: Source) -> Faults:
         yield 1, "the docstring of the package has no numbered rules"
     for node in source.tree.body[1:]:
         exports = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
-        if not exports and not isinstance(node, ast.ImportFrom):
-            yield node.lineno, "an __init__.py may only contain a docstring and __all__"
+        is_lazy = isinstance(node, ast.FunctionDef) and node.name == "__getattr__"
+        is_typing = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        if not (exports or is_lazy or is_typing or isinstance(node, ast.ImportFrom)):
+            yield node.lineno, "an __init__.py may only contain a docstring, imports, __all__ and a lazy __getattr__"
 
 
 def misdescribed_api(source: Source) -> Faults:

@@ -9,7 +9,8 @@
 The package must not depend on the broker of this process.
 """
 
-from pykbroker.producer.async_producer import AsyncProducer as AsyncProducer
+from typing import TYPE_CHECKING, Any
+
 from pykbroker.producer.delivery import ColumnsDelivery as ColumnsDelivery
 from pykbroker.producer.delivery import ColumnsResult as ColumnsResult
 from pykbroker.producer.delivery import Delivery as Delivery
@@ -17,3 +18,15 @@ from pykbroker.producer.delivery import RecordMetadata as RecordMetadata
 from pykbroker.producer.delivery import RowsFailed as RowsFailed
 from pykbroker.producer.producer import Producer as Producer
 from pykbroker.producer.record import ProducerRecord as ProducerRecord
+
+if TYPE_CHECKING:
+    from pykbroker.producer.async_producer import AsyncProducer as AsyncProducer
+
+
+def __getattr__(name: str) -> Any:
+    """Import AsyncProducer at its first use, because only its users need asyncio."""
+    if name == "AsyncProducer":
+        from pykbroker.producer.async_producer import AsyncProducer
+
+        return AsyncProducer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

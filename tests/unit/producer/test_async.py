@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -217,3 +219,9 @@ def test_a_closed_producer_refuses_records() -> None:
                 await producer.send(topic, b"value")
 
     run(test)
+
+
+def test_only_async_producer_imports_asyncio() -> None:
+    program = "import sys, pykbroker.producer as p; print('asyncio' in sys.modules, p.AsyncProducer.__name__)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False AsyncProducer\n"
