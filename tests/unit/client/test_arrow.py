@@ -65,6 +65,9 @@ class TestSent:
         assert columns_of(pa.record_batch({"value": [b"a"]}), NOW_MS).values == [b"a"]
         assert columns_of(pa.table({"value": pa.array([], pa.binary())}), NOW_MS) == ([], None, None, None)
 
+    def test_the_index_of_a_pandas_data_frame_is_ignored(self) -> None:
+        assert columns_of(pa.table({"value": [b"a"], "__index_level_0__": [7]}), NOW_MS).values == [b"a"]
+
     @pytest.mark.parametrize(
         ("column", "sent"),
         [
