@@ -44,8 +44,8 @@ class BackgroundLoop:
 
     def check(self) -> None:
         """Raise RuntimeError in a process that was forked after the start, and LoopEnded if the loop has failed."""
-        self.check_process()
-        if self._failure is not None:
+        if self._failure is not None or os.getpid() != self._process:  # inline, because each record passes here
+            self.check_process()
             raise self._end_error()
 
     def check_process(self) -> None:
