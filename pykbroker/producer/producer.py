@@ -77,7 +77,8 @@ class Producer:
         """Append a record and return its delivery, which may be awaited for the record's metadata, or dropped.
 
         `timestamp` is in ms since 1970, by default the time of the call. Wait up to `max_block_ms` for the topic's
-        metadata and for memory. The call is a checkpoint when it opens a batch while others wait for their answer.
+        metadata and for memory. The call is a checkpoint when it opens a batch while others wait for their answer. A
+        cancelled call appends nothing.
 
         Raise TypeError for a key or value that is not bytes after serialization. Raise RecordTooLarge for a record that
         can never be sent, MetadataTimeout or BufferExhausted after `max_block_ms`, and ProducerClosed.
@@ -122,7 +123,8 @@ class Producer:
         `timestamp` and `headers`.
 
         No serializer is applied. More rows than `buffer_memory` holds are appended in portions, each after a wait for
-        memory of up to `max_block_ms`. Rows that get no memory fail; the delivery then names them.
+        memory of up to `max_block_ms`. Rows that get no memory fail; the delivery then names them. If the call is
+        cancelled, the rows that were appended before are sent.
 
         Raise ValueError for columns of unlike length and for a table with other columns. Raise TypeError, ValueError or
         RecordTooLarge for a row that cannot be sent. Raise MetadataTimeout or BufferExhausted if no row was appended.
@@ -131,12 +133,13 @@ class Producer:
         return await run_async(append_columns(self._front, topic, columns, partition), partial(self._wait, None))
 
     async def _append_waiting(self, row: Serialized) -> Delivery:
-        """Append a record to a new batch, once metadata and memory are there."""
+        """Append a record to a new batch, once metadata and memory are there. A cancelled call appends nothing."""
+        await trio.lowlevel.checkpoint_if_cancelled()
         delivery = self._front.append(row)
         if delivery is None:
             return await run_async(append_row(self._front, row), partial(self._wait, self._deadline()))
         if len(self._shell.accumulator.incomplete) > 1:
-            await trio.lowlevel.checkpoint()
+            await trio.lowlevel.cancel_shielded_checkpoint()
         return delivery
 
     async def _wait(self, deadline: float | None, wait: Wait) -> int:

@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.sim.scripted.state import ScriptedPartition
-from tests.unit.producer.conftest import Producing
+from tests.unit.producer.conftest import Producing, delayed
+from wire.api import ApiKey
 
 RECORD: dict[str, Any] = {"topic": "topic", "value": b"bad"}
 
@@ -60,6 +62,37 @@ async def test_columns_with_an_invalid_row_are_refused_at_once(
             await producer.send_many("topic", [b"bad", b"bad"], partition=0, **given)
         await (await producer.send("topic", b"good", partition=0))
     assert producing.all_values() == [b"good"]
+
+
+async def test_a_cancelled_send_appends_nothing(autojump_clock, producing: Producing) -> None:
+    async with producing.producer(batch_size=1) as producer:
+        await producer.partitions_for("topic")
+        producing.cluster.script(ApiKey.PRODUCE, delayed)
+        with trio.CancelScope() as scope:
+            sent = 0
+            while True:
+                if sent == 5:
+                    scope.cancel()
+                await producer.send("topic", b"%d" % sent)
+                sent += 1
+        assert sent == 5
+    assert producing.all_values() == [b"%d" % number for number in range(5)]
+
+
+async def test_a_send_that_is_cancelled_after_its_append_returns_its_delivery(
+    autojump_clock, producing: Producing
+) -> None:
+    async with producing.producer(batch_size=1) as producer:
+        await producer.partitions_for("topic")
+        producing.cluster.script(ApiKey.PRODUCE, delayed)
+        await producer.send("topic", b"first")
+        with trio.CancelScope() as scope:
+            shell: Any = producer._shell
+            shell.wake = scope.cancel  # this is called when the record has opened a batch
+            delivery = await producer.send("topic", b"second")
+        del shell.wake
+        assert not delivery.is_done
+    assert producing.all_values() == [b"first", b"second"]
 
 
 async def test_a_record_for_a_partition_that_is_added_later_is_written(autojump_clock, producing: Producing) -> None:
