@@ -75,6 +75,8 @@ class AsyncProducer:
         named.setdefault("client_id", f"pykbroker-producer-{next(client_numbers)}")
         self._settings, self._world = producer_settings(named), world
         self._started: ThreadedProducer | None = None
+        self._is_turn_due = False
+        """Whether a batch was opened, so that other tasks run before the next record."""
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -133,15 +135,19 @@ class AsyncProducer:
     ) -> AsyncDelivery:
         """Append a record and return its delivery, which may be awaited or dropped. Errors are those of `Producer`.
 
-        Wait up to `max_block_ms` for metadata and memory. The event loop gets a turn when a batch is opened.
+        Wait up to `max_block_ms` for metadata and memory. Other tasks get a turn after each batch that was opened. A
+        cancelled call appends nothing.
         """
         producer = self._running
+        if self._is_turn_due:
+            self._is_turn_due = False
+            await asyncio.sleep(0)
         try:
             sent = producer.try_send(topic, value, key, partition, headers or (), timestamp_ms)
             if not isinstance(sent, Delivery):
                 sent = await run_async(append_row(producer.front, sent), partial(self._wait, producer.deadline()))
             elif not sent.index:
-                await asyncio.sleep(0)
+                self._is_turn_due = True
         except Exception as error:
             producer.front.failed(error)
             raise

@@ -14,6 +14,7 @@ import pytest
 import trio
 
 from pykbroker.core.producer.errors import ProducerClosed
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.producer import AsyncProducer
 from tests.unit.producer.hosted import SETTINGS, WAIT_S, HostedNet, wait_until
 from wire.api import ApiKey
@@ -68,6 +69,22 @@ def test_a_cancelled_wait_for_memory_leaves_the_line() -> None:
         await producer.stop(0)
 
     run(test, **SMALL)
+
+
+def test_a_cancelled_send_appends_nothing() -> None:
+    async def test(net: HostedNet, producer: AsyncProducer) -> None:
+        await producer.partitions_for("topic")
+        await producer.send("topic", b"first", partition=0)
+        second = asyncio.create_task(producer.send("topic", b"second", partition=1))
+        await asyncio.sleep(0)
+        second.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await second
+        await producer.stop()
+        assert len(net.cluster.state.log(TopicPartition("topic", 0)).records) == 1
+        assert not net.cluster.state.log(TopicPartition("topic", 1)).records
+
+    run(test)
 
 
 def test_a_cancelled_wait_for_metadata_ends_in_the_background_thread_too() -> None:
