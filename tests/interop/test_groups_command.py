@@ -199,8 +199,8 @@ def test_the_members_and_the_state_agree_with_kafkas_tool(
     assert member["current_assignment"] == [f"{cluster.topic}-{index}" for index in range(PARTITIONS)]
     (state,) = cluster.rows("describe", group, "--state")
     (theirs,) = [line for line in tool(f"--describe --group {group} --state --verbose") if line[0] == group]
-    columns = ("assignment_strategy", "state", "group_epoch", "target_assignment_epoch", "members")
-    assert theirs[-5:] == cells(state, *columns)
+    facts = ("assignment_strategy", "state", "group_epoch", "target_assignment_epoch", "members")
+    assert theirs[-5:] == cells(state, *facts)
     assert theirs[-6] == f"({state['coordinator']})"
 
 
