@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 from wire.records.record import Headers
 
-FIELDS = ("key", "value", "key_base64", "value_base64", "headers", "partition", "timestamp")
+FIELDS = ("key", "value", "key_base64", "value_base64", "headers", "headers_base64", "partition", "timestamp")
 """The fields of a record in JSON. `headers` is an object or a list of pairs; `timestamp` is in ms since 1970."""
+IGNORED = ("topic", "offset")
+"""The fields of a consumed record (`record_json`) that a record to send cannot have."""
 
 
 class InvalidLine(ValueError):
@@ -44,12 +46,12 @@ def json_record(line: bytes) -> ParsedRecord:
         raise InvalidLine(f"no JSON: {error}") from None
     if not isinstance(found, dict):
         raise InvalidLine('no JSON object, such as {"key": "a", "value": "b"}')
-    if unknown := found.keys() - set(FIELDS):
+    if unknown := found.keys() - {*FIELDS, *IGNORED}:
         raise InvalidLine(f"unknown field '{min(unknown)}': the fields are {', '.join(FIELDS)}")
     return ParsedRecord(
         content(found, "value"),
         content(found, "key"),
-        headers(found.get("headers") or ()),
+        headers(found.get("headers") or ()) + headers_of_base64(found.get("headers_base64") or ()),
         integer(found, "partition"),
         integer(found, "timestamp"),
     )
@@ -80,6 +82,16 @@ def headers(found: Any) -> Headers:
         return tuple((name, text(value)) for name, value in pairs if isinstance(name, str) or fail(name))
     except (TypeError, ValueError):
         raise InvalidLine("headers must be an object, or a list of pairs of a name and a value") from None
+
+
+def headers_of_base64(found: Any) -> Headers:
+    """Return the headers of an object or a list of pairs, whose values are in base64."""
+    try:
+        return tuple(
+            (name, None if value is None else b64decode(value, validate=True)) for name, value in headers(found)
+        )
+    except ValueError as error:
+        raise InvalidLine(f"headers_base64 has a value that is no base64: {error}") from None
 
 
 def fail(_name: object) -> bool:

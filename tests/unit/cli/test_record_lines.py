@@ -23,6 +23,8 @@ def test_a_line_is_split_at_the_first_delimiter() -> None:
         (b'{"value_base64": "AAE=", "key_base64": ""}', ParsedRecord(b"\0\1", b"")),
         (b'{"headers": {"a": "1", "b": null}}', ParsedRecord(None, None, (("a", b"1"), ("b", None)))),
         (b'{"headers": [["a", "1"], ["a", 2]]}', ParsedRecord(None, None, (("a", b"1"), ("a", b"2")))),
+        (b'{"headers_base64": [["a", "/w=="], ["b", null]]}', ParsedRecord(None, None, (("a", b"\xff"), ("b", None)))),
+        (b'{"topic": "a", "offset": 5, "value": "v"}', ParsedRecord(b"v")),
         (b'{"partition": 3, "timestamp": 0}', ParsedRecord(None, None, (), 3, 0)),
     ],
 )
@@ -42,6 +44,7 @@ def test_an_object_is_a_record(line: bytes, record: ParsedRecord) -> None:
         (b'{"headers": [1]}', "headers must be an object, or a list of pairs"),
         (b'{"headers": [[1, "a"]]}', "headers must be an object, or a list of pairs"),
         (b'{"headers": "a"}', "headers must be an object, or a list of pairs"),
+        (b'{"headers_base64": [["a", "?"]]}', "headers_base64 has a value that is no base64"),
         (b'{"partition": "1"}', 'partition is "1", but must be an integer'),
         (b'{"timestamp": true}', "timestamp is true, but must be an integer"),
     ],
