@@ -1,6 +1,8 @@
+import java.io.BufferedReader;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.lang.reflect.InvocationTargetException;
 import java.nio.charset.StandardCharsets;
@@ -11,9 +13,10 @@ import org.apache.kafka.common.utils.Exit;
 /**
  * Runs Apache Kafka's command line tools one after another in this JVM.
  *
- * The argument is a directory with one file per command. The lines of a file are the class of the tool, its arguments, and
- * optionally "<" followed by the standard input. The output is written to a file with the suffix ".out"; its last line is
- * "exit STATUS".
+ * The argument is a directory with one file per command. Without an argument, each line of the standard input is the path
+ * of such a file, and is printed once the command has ended. The lines of a file are the class of the tool, its arguments,
+ * and optionally "<" followed by the standard input. The output is written to a file with the suffix ".out"; its last line
+ * is "exit STATUS".
  */
 public class JavaTools {
     /** Thrown when a tool calls exit. Some tools catch it and exit again. */
@@ -28,12 +31,24 @@ public class JavaTools {
             end(status);
             throw new Ended();
         });
+        if (arguments.length == 0) {
+            runRequested();
+            System.exit(0);
+        }
         try (var files = Files.list(Path.of(arguments[0]))) {
             for (var file : files.filter(path -> !path.getFileName().toString().contains(".")).sorted().toList()) {
                 run(file);
             }
         }
         System.exit(0); // ends threads that tools have left
+    }
+
+    static void runRequested() throws IOException {
+        var requests = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        for (var file = requests.readLine(); file != null; file = requests.readLine()) {
+            run(Path.of(file));
+            System.out.println(file);
+        }
     }
 
     static void run(Path file) throws IOException {

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import subprocess
+import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 TOOLS = "org.apache.kafka.tools."
 CLASSES = {
@@ -18,6 +21,8 @@ CLASSES = {
     "kafka-verifiable-producer": f"{TOOLS}VerifiableProducer",
 }
 """The main class of each of Kafka's scripts, by the name of the script."""
+RUNNER = Path(__file__).with_name("JavaTools.java")
+TOOL_S_MAX = 60
 NOISE = re.compile(r"^(SLF4J: |\tat |Caused by: |\tSuppressed: |\t\.\.\. ).*\n|^\n(?=exit)", re.MULTILINE)
 
 
@@ -40,6 +45,48 @@ class ToolRun:
         """Whether `output` matches the expected output."""
         expected, found = lines_of(filled(self.text, places)), lines_of(output)
         return agree(*map(sorted, (expected, found))) if self.any_order else agree(expected, found)
+
+
+class ToolsJvm:
+    """A running JVM that executes tools one after another, for tests that need a result before the next tool."""
+
+    def __init__(self, java: str, jars: Path, directory: Path) -> None:
+        self._directory, self._count = directory, 0
+        self._process = subprocess.Popen(
+            runner(java, jars), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._process.communicate(timeout=TOOL_S_MAX)
+
+    def run(self, script: str, arguments: Sequence[str]) -> str:
+        """Return the output of a tool and a last line with its exit status."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._count += 1
+        file = self._directory / f"{self._count:03}"
+        file.write_text("\n".join([CLASSES[script], *arguments]))
+        self._process.stdin.write(f"{file}\n")
+        self._process.stdin.flush()
+        patience = threading.Timer(TOOL_S_MAX, self._process.kill)
+        patience.start()
+        done = self._process.stdout.readline()
+        patience.cancel()
+        assert done == f"{file}\n", f"the JVM ended while {script} {' '.join(arguments)} ran"
+        return output_of(file)
+
+
+def runner(java: str, jars: Path, *arguments: str) -> list[str]:
+    """Return the command that runs JavaTools.java."""
+    return [java, "-Xmx256M", "-XX:TieredStopAtLevel=1", "-cp", f"{jars}/*", str(RUNNER), *arguments]
+
+
+def output_of(file: Path) -> str:
+    """Return the output of the tool in a file of JavaTools.java, without the lines of loggers and stack traces."""
+    return NOISE.sub("", file.with_name(f"{file.name}.out").read_text())
 
 
 def transcript(file: Path) -> dict[str, ToolRun]:

@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 
 from tests.interop.group_actors import actors
-from tests.interop.java_tools import NOISE, TOOLS, ToolRun, filled, transcript
+from tests.interop.java_tools import TOOLS, ToolRun, filled, output_of, runner, transcript
 from tests.interop.raw_client import RawClient
 from tools.broker_process import BrokerProcess
 
-RUNNER = Path(__file__).with_name("JavaTools.java")
 CONSUMER, REASSIGN, CONFIGS = (
     f"{TOOLS}consumer.ConsoleConsumer",
     f"{TOOLS}reassign.ReassignPartitionsCommand",
@@ -371,10 +370,10 @@ def output(java: str, kafka_jars: Path, places: Mapping[str, str]) -> Mapping[st
         tool = one.tool if "." in one.tool else TOOLS + one.tool
         lines = [tool, *filled(one.arguments, places).split(), *(["<", one.reads] if one.reads else [])]
         (commands / f"{number:03}").write_text("\n".join(lines))
-    command = [java, "-Xmx256M", "-XX:TieredStopAtLevel=1", "-cp", f"{kafka_jars}/*", str(RUNNER), str(commands)]
+    command = runner(java, kafka_jars, str(commands))
     run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=RUN_SECONDS_MAX)
     assert run.returncode == 0, run.stdout + run.stderr
-    return {name: NOISE.sub("", (commands / f"{number:03}.out").read_text()) for number, name in enumerate(RUNS)}
+    return {name: output_of(commands / f"{number:03}") for number, name in enumerate(RUNS)}
 
 
 @pytest.mark.parametrize("name", RUNS)
