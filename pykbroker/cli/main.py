@@ -16,6 +16,7 @@ COMMANDS = {
         "wait",
         "topics",
         "produce",
+        "bench",
         "configs",
         "groups",
         "transactions",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from pykbroker.cli.ask import bootstrap_option, named
+from pykbroker.cli.client_failures import failing_as_sentence, setting, settings_option
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ BATCH_BYTES = 1_000_000
 @click.option("--partition", type=click.IntRange(min=0), help="The partition of all records.")
 @click.option("--codec", type=click.Choice(CODECS), default="none", show_default=True, help="The compression.")
 @click.option("--acks", type=click.Choice(ACKS), default="all", show_default=True, help="The replicas that confirm.")
-@click.option("-X", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the producer; may be repeated.")
+@settings_option
 def produce(
     topic: str,
     files: Sequence[IO[bytes]],
@@ -67,38 +68,13 @@ def produce(
     }
     sources = files or [sys.stdin.buffer]
     sending = Sending(topic, partition, None if key_delimiter is None else key_delimiter.encode(), is_json)
-    failing_as_sentence(sending, lambda: trio.run(sending.run, given, sources))
-
-
-def setting(text: str) -> tuple[str, str]:
-    """Return name and value of NAME=VALUE."""
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise click.UsageError(f"-X {text!r} is no NAME=VALUE, such as -X linger.ms=20")
-    return name, value
-
-
-def failing_as_sentence(sending: Sending, run: Callable[[], Any]) -> None:
-    """Run a function. click.ClickException: the failure, and how many records were sent."""
-    from pykbroker.cli.failures import leaves
-    from pykbroker.cli.record_lines import InvalidLine
-
-    try:
-        run()
-    except Exception as error:
-        reasons = list(leaves(error))
-        if not all(isinstance(each, (*expected(), InvalidLine, ValueError, OSError)) for each in reasons):
-            raise
-        text = "; ".join(dict.fromkeys(map(str, reasons)))
-        raise click.ClickException(f"{text} ({sending.written} records were written before)") from None
-
-
-def expected() -> tuple[type[Exception], ...]:
-    """Return the classes of failures that the user can correct."""
-    from pykbroker.core.errors import ApiError
     from pykbroker.producer import RowsFailed
 
-    return ApiError, RowsFailed, TimeoutError
+    failing_as_sentence(
+        lambda: trio.run(sending.run, given, sources),
+        RowsFailed,
+        note=lambda: f" ({sending.written} records were written before)",
+    )
 
 
 class Sending:
