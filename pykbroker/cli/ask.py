@@ -15,15 +15,17 @@ if TYPE_CHECKING:
 
 ANSWER_S_MAX = 30
 CLIENT_ID = "pykbroker-cli"
+BOOTSTRAP_VARIABLE = "PYKBROKER_BOOTSTRAP"
+DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
 
 bootstrap_option = click.option(
     "-b",
     "--bootstrap",
-    envvar="PYKBROKER_BOOTSTRAP",
+    envvar=BOOTSTRAP_VARIABLE,
     show_envvar=True,
     type=bootstrap_servers,
     metavar="HOST[:PORT],...",
-    default="127.0.0.1:9092",
+    default=DEFAULT_BOOTSTRAP,
     show_default=True,
     help="The brokers to try in this order; port 9092 may be left out.",
 )

@@ -11,6 +11,7 @@ import msgspec
 
 from pykbroker.cli.ask import ask, bootstrap_option, named
 from pykbroker.cli.client_failures import failing_as_sentence, setting, settings_option
+from pykbroker.cli.completion import topic_names
 from pykbroker.cli.produce import ACKS, BATCH_BYTES, CODECS
 from pykbroker.cli.tables import json_option
 from pykbroker.core.address import Address
@@ -49,7 +50,7 @@ class Load(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @bootstrap_option
 @click.option("--count", type=click.IntRange(min=1), help="The number of records.")
 @click.option(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.completion import topic_names
 from pykbroker.cli.parameters import config
 from pykbroker.cli.tables import Table, json_option, print_json
 from pykbroker.core.address import Address
@@ -20,7 +21,14 @@ if TYPE_CHECKING:
 SET, DELETE, APPEND, SUBTRACT = range(4)  # operations of IncrementalAlterConfigs
 
 kind_argument = click.argument("kind", type=click.Choice(["topic", "broker"]))
-name_argument = click.argument("name", default="")
+
+
+def resource_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the topics that begin with a text, and no brokers."""
+    return topic_names(context, parameter, incomplete) if context.params.get("kind") == "topic" else []
+
+
+name_argument = click.argument("name", default="", shell_complete=resource_names)
 
 
 @click.group()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.completion import group_names
 from pykbroker.cli.tables import Table, json_option
 from pykbroker.core.address import Address
 
@@ -34,7 +35,7 @@ COLUMNS = {"offsets": OFFSETS, "members": MEMBERS, "state": STATE}
 
 
 @click.command()
-@click.argument("names", nargs=-1, metavar="[GROUP]...")
+@click.argument("names", nargs=-1, metavar="[GROUP]...", shell_complete=group_names)
 @click.option("--all", "every", is_flag=True, help="Describe all groups of consumers.")
 @click.option("--offsets", "view", flag_value="offsets", help="Print committed offsets and lags. [default]")
 @click.option("--members", "view", flag_value="members", help="Print the members and their assignments instead.")

@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 import click
 
 from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.completion import group_names, topic_names
 from pykbroker.cli.group_reset_plan import OFFSET_MAX, PlannedOffset, ResetOffsets, duration, offsets_of_file, planned
 from pykbroker.cli.parameters import PARTITION_FORM, partition
 from pykbroker.cli.tables import Table, json_option
@@ -33,13 +34,14 @@ Topics: TypeAlias = Sequence[tuple[str, int | None]]
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=group_names)
 @click.option(
     "--topic",
     "topics",
     type=partition,
     multiple=True,
     metavar=PARTITION_FORM,
+    shell_complete=topic_names,
     help="Reset the offsets of this topic or partition. Repeatable.",
 )
 @click.option("--all-topics", is_flag=True, help="Reset all offsets that the group has committed.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.completion import group_names, topic_names
 from pykbroker.cli.group_describe import describe
 from pykbroker.cli.group_reset import reset
 from pykbroker.cli.parameters import PARTITION_FORM, partition
@@ -67,13 +68,14 @@ def list_groups(states: Sequence[str], types: Sequence[str], as_json: bool, boot
 
 
 @groups.command()
-@click.argument("names", nargs=-1, required=True, metavar="GROUP...")
+@click.argument("names", nargs=-1, required=True, metavar="GROUP...", shell_complete=group_names)
 @click.option(
     "--topic",
     "partitions",
     type=partition,
     multiple=True,
     metavar=PARTITION_FORM,
+    shell_complete=topic_names,
     help="Keep the groups, and delete only their committed offsets of this topic or partition. Repeatable.",
 )
 @bootstrap_option

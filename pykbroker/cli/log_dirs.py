@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.completion import topic_names
 from pykbroker.cli.tables import Table, json_option, print_json
 from pykbroker.core.address import Address
 
@@ -26,7 +27,14 @@ LogDirRow = tuple[str, int, int, int | None, bool]
 
 @click.command()
 @click.argument("directories", nargs=-1, type=click.Path(exists=True, file_okay=False), metavar="[DIR]...")
-@click.option("--topic", "topics", metavar="NAME", multiple=True, help="List only this topic. Repeatable.")
+@click.option(
+    "--topic",
+    "topics",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=topic_names,
+    help="List only this topic. Repeatable.",
+)
 @json_option
 @bootstrap_option
 def log_dirs(directories: Sequence[str], topics: Sequence[str], as_json: bool, bootstrap: Sequence[Address]) -> None:

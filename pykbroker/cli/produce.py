@@ -13,6 +13,7 @@ import click
 
 from pykbroker.cli.ask import bootstrap_option, named
 from pykbroker.cli.client_failures import failing_as_sentence, setting, settings_option
+from pykbroker.cli.completion import topic_names
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ BATCH_BYTES = 1_000_000
 
 
 @click.command()
-@click.argument("topic")
+@click.argument("topic", shell_complete=topic_names)
 @click.argument("files", nargs=-1, type=click.File("rb"))
 @bootstrap_option
 @click.option("--json", "is_json", is_flag=True, help="Read a JSON object from each line: key, value, headers, ...")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.completion import topic_names
 from pykbroker.cli.parameters import PARTITION_FORM, partition
 from pykbroker.cli.tables import Table, json_option
 from pykbroker.core.address import Address
@@ -34,7 +35,9 @@ def producers() -> None:
 
 
 @producers.command()
-@click.argument("partitions", type=partition, nargs=-1, required=True, metavar=f"{PARTITION_FORM}...")
+@click.argument(
+    "partitions", type=partition, nargs=-1, required=True, metavar=f"{PARTITION_FORM}...", shell_complete=topic_names
+)
 @json_option
 @bootstrap_option
 def describe(partitions: Sequence[tuple[str, int | None]], as_json: bool, bootstrap: Sequence[Address]) -> None:

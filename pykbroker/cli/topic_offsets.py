@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.completion import topic_names
 from pykbroker.cli.tables import Table, json_option
 from pykbroker.core.address import Address
 
@@ -47,7 +48,7 @@ def time(text: str, refusal: str = "not a time") -> datetime:
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @click.option("--at", type=time, metavar="TIME", help="Also the first offset of records from this time on.")
 @json_option
 @bootstrap_option
@@ -74,7 +75,7 @@ def offsets(name: str, at: datetime | None, as_json: bool, bootstrap: Sequence[A
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @click.option(
     "--before",
     type=point,

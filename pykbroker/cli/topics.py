@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.completion import topic_names
 from pykbroker.cli.parameters import PARTITIONS_MAX, TOPIC_FORM, config, topic
 from pykbroker.cli.tables import Table, json_option, print_json
 from pykbroker.cli.topic_offsets import offsets, trim
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 REPLICAS_MAX = 2**15 - 1
 
-names_argument = click.argument("names", nargs=-1, required=True)
+names_argument = click.argument("names", nargs=-1, required=True, shell_complete=topic_names)
 
 
 @click.group()
@@ -120,7 +121,7 @@ def describe(names: Sequence[str], as_json: bool, bootstrap: Sequence[Address]) 
 
 
 @topics.command()
-@click.argument("name")
+@click.argument("name", shell_complete=topic_names)
 @click.option(
     "--partitions", type=click.IntRange(1, PARTITIONS_MAX), required=True, help="The new number, more than now."
 )

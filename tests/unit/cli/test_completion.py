@@ -11,6 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from pykbroker.client.admin import Admin
+from pykbroker.core.topic_partition import TopicPartition
+from tests.unit.cli.group_requests import commit
+from tests.unit.cli.requests import prepare
+
 PAGE = Path(__file__).parents[3] / "docs" / "operating.md"
 PYKBROKER = Path(sys.executable).with_name("pykbroker")
 SECONDS_MAX = 30
@@ -22,6 +27,22 @@ WORDS = {
     "pykbroker groups list --type con": {"consumer"},
 }
 """The beginning of a command line -> the words that may follow."""
+NOWHERE = "127.0.0.1:1"
+NAMES = {
+    "pykbroker topics describe ": {"orders", "payments"},
+    "pykbroker topics delete __consumer": {"__consumer_offsets"},
+    "pykbroker topics offsets o": {"orders"},
+    "pykbroker configs describe topic pay": {"payments"},
+    "pykbroker configs describe broker ": set(),
+    "pykbroker producers describe pay": {"payments"},
+    "pykbroker produce ord": {"orders"},
+    "pykbroker bench produce ord": {"orders"},
+    "pykbroker groups describe ": {"audit", "billing"},
+    "pykbroker groups delete aud": {"audit"},
+    "pykbroker groups reset bill": {"billing"},
+    "pykbroker groups reset billing --topic ord": {"orders"},
+}
+"""The beginning of a command line -> the names of the cluster that may follow."""
 
 
 def run(*words: str, **environment: str) -> str:
@@ -47,10 +68,9 @@ def installed(shell: str) -> str:
     return path
 
 
-@pytest.mark.parametrize("line", WORDS)
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_pykbroker_answers_the_completion_script_of_each_shell(shell: str, line: str) -> None:
-    environment = {"_PYKBROKER_COMPLETE": f"{shell}_complete", "COMP_WORDS": line}
+def completed(shell: str, line: str, **variables: str) -> set[str]:
+    """Return the words with which `pykbroker` answers the completion script of a shell."""
+    environment = {"_PYKBROKER_COMPLETE": f"{shell}_complete", "COMP_WORDS": line, **variables}
     if shell == "fish":
         environment["COMP_CWORD"] = line.rpartition(" ")[2]
     else:
@@ -63,7 +83,43 @@ def test_pykbroker_answers_the_completion_script_of_each_shell(shell: str, line:
             found = re.findall(r"^plain,([^\t\n]+)", answer, re.MULTILINE)
         case _:
             found = re.findall(r"^plain,(.+)$", answer, re.MULTILINE)
-    assert set(found) == WORDS[line]
+    return set(found)
+
+
+@pytest.mark.parametrize("line", WORDS)
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_pykbroker_answers_the_completion_script_of_each_shell(shell: str, line: str) -> None:
+    assert completed(shell, line) == WORDS[line]
+
+
+@pytest.fixture(scope="module")
+def busy_broker(broker: str) -> str:
+    """Return the address of a broker with two topics, an internal topic and two groups."""
+
+    async def prepared(admin: Admin) -> None:
+        for topic in ("orders", "payments"):
+            await admin.create_topic(topic, 1, -1, {})
+        for group in ("audit", "billing"):
+            await commit(admin, group, {TopicPartition("orders", 0): 0})
+
+    prepare(broker, prepared)
+    return broker
+
+
+@pytest.mark.parametrize(("line", "expected"), NAMES.items())
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_names_of_the_cluster_are_completed(busy_broker: str, shell: str, line: str, expected: set[str]) -> None:
+    assert completed(shell, line, PYKBROKER_BOOTSTRAP=busy_broker) == expected
+
+
+def test_the_option_bootstrap_names_the_cluster_of_the_completed_names(busy_broker: str) -> None:
+    line = f"pykbroker topics delete -b {busy_broker} pay"
+    assert completed("bash", line, PYKBROKER_BOOTSTRAP=NOWHERE) == {"payments"}
+
+
+@pytest.mark.parametrize("line", NAMES)
+def test_a_cluster_that_does_not_answer_completes_nothing(line: str) -> None:
+    assert completed("bash", line, PYKBROKER_BOOTSTRAP=NOWHERE) == set()
 
 
 @pytest.mark.parametrize("line", WORDS)

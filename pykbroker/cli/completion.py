@@ -1,0 +1,62 @@
+"""The words with which a shell completes arguments: the topics and the groups of the cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING
+
+import click
+
+from pykbroker.cli.ask import BOOTSTRAP_VARIABLE, CLIENT_ID, DEFAULT_BOOTSTRAP
+from pykbroker.cli.parameters import bootstrap_servers
+
+if TYPE_CHECKING:
+    from pykbroker.client.admin import Admin
+
+ANSWER_S_MAX = 1.0
+"""The longest time that a shell waits for words. Without an answer there are none."""
+
+
+def topic_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the topics that begin with a text. Internal topics have to begin with an underscore of the user."""
+
+    async def found(admin: Admin) -> Iterable[str]:
+        return [each.name for each in await admin.topics() if incomplete or not each.name.startswith("__")]
+
+    return words(context, found, incomplete)
+
+
+def group_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Return the groups that begin with a text."""
+
+    async def found(admin: Admin) -> Iterable[str]:
+        from pykbroker.client.groups import list_groups
+
+        return [each.group for each in await list_groups(admin)]
+
+    return words(context, found, incomplete)
+
+
+def words(context: click.Context, find: Callable[[Admin], Awaitable[Iterable[str]]], incomplete: str) -> list[str]:
+    """Return the words that an admin client finds and that begin with a text. After any failure there are none."""
+    import trio
+
+    from pykbroker.client.admin_session import with_admin
+
+    found: list[str] = []
+
+    async def work(admin: Admin) -> None:
+        found.extend(await find(admin))
+
+    async def run() -> None:
+        given = context.params.get("bootstrap")
+        bootstrap = given or bootstrap_servers(os.environ.get(BOOTSTRAP_VARIABLE) or DEFAULT_BOOTSTRAP)
+        with trio.move_on_after(ANSWER_S_MAX):
+            await with_admin(bootstrap, CLIENT_ID, work)
+
+    try:
+        trio.run(run)
+    except Exception:  # noqa: BLE001 - the user is typing: an error would only spoil the line
+        return []
+    return [each for each in found if each.startswith(incomplete)]
