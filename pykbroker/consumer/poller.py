@@ -79,8 +79,8 @@ class ConsumerPoller:
                 return step
             if not self._is_committing:
                 found = shell.fetches.buffer.collect(records_max, shell.now_ms(), cuts_batch=cuts_batch)
+                shell.advance()  # a response that is used up makes room for the next one, also if it has no records
                 if found.parts or found.has_progress:
-                    shell.advance()
                     return found.parts
             if trio.current_time() >= deadline:
                 return []
