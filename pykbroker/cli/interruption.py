@@ -15,18 +15,19 @@ SIGNAL_EXIT_CODE = 128
 
 
 class Interruption:
-    """The first signal, and the waits that it cancels."""
+    """The first signal or the end of the time, and the waits that it cancels."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self.is_stopped = False
         self._scopes: set[trio.CancelScope] = set()
 
     @contextmanager
     def cancels(self) -> Iterator[None]:
-        """Cancel the block at the first signal, or at once if that has arrived."""
+        """Cancel the block when the run is stopped, or at once if it has been."""
         with trio.CancelScope() as scope:
             self._scopes.add(scope)
-            if self.signal is not None:
+            if self.is_stopped:
                 scope.cancel()
             try:
                 yield
@@ -39,8 +40,17 @@ class Interruption:
             if self.signal is not None:
                 os._exit(SIGNAL_EXIT_CODE + number)
             self.signal = number
-            for scope in self._scopes:
-                scope.cancel()
+            self._stop()
+
+    async def stop_after(self, seconds: float) -> None:
+        """Stop the run after a time."""
+        await trio.sleep(seconds)
+        self._stop()
+
+    def _stop(self) -> None:
+        self.is_stopped = True
+        for scope in self._scopes:
+            scope.cancel()
 
 
 @asynccontextmanager

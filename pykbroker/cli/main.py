@@ -16,6 +16,7 @@ COMMANDS = {
         "wait",
         "topics",
         "produce",
+        "consume",
         "bench",
         "configs",
         "groups",
