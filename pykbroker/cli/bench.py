@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from pykbroker.cli.bench_consume import consume
 from pykbroker.cli.bench_produce import produce
 
 
@@ -12,4 +13,5 @@ def bench() -> None:
     """Measure how many records a broker takes and returns."""
 
 
+bench.add_command(consume)
 bench.add_command(produce)
