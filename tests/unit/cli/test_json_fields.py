@@ -28,6 +28,8 @@ COMMANDS = {
     "topics describe": "topics describe orders",
     "topics offsets": "topics offsets orders --at 2026-01-01",
     "configs describe": "configs describe broker 1 --all",
+    "bench produce": "bench produce measured --count 1",
+    "bench consume": "bench consume orders",
     "log-dirs": "log-dirs",
     "transactions list": "transactions list",
     "transactions describe": "transactions describe open",
@@ -61,8 +63,13 @@ def busy_broker(broker: str) -> str:
 
 def documented() -> dict[str, list[str]]:
     """Return the fields in the table of the page, by command."""
-    rows = re.findall(r"^\| `([a-z -]+)` \| (`.*) \|$", PAGE.read_text(), re.MULTILINE)
-    return {name: re.findall(r"`([a-z_]+)`", fields) for name, fields in rows if name in COMMANDS}
+    rows = re.findall(r"^\| (`[a-z -]+`(?:, `[a-z -]+`)*) \| (`.*) \|$", PAGE.read_text(), re.MULTILINE)
+    return {
+        name: re.findall(r"`([a-z0-9_]+)`", fields)
+        for names, fields in rows
+        for name in re.findall(r"`([a-z -]+)`", names)
+        if name in COMMANDS
+    }
 
 
 def printed_fields(element: dict[str, Any]) -> list[str]:
