@@ -66,7 +66,7 @@ class ConsumeBenchmark:
             for part in parts:
                 self._add(measurement, part)
 
-        async with trio.open_nursery() as nursery, Consumer(**self._plan.settings) as consumer:
+        async with Consumer(**self._plan.settings) as consumer, trio.open_nursery() as nursery:
             if self._seconds is not None:
                 nursery.start_soon(interruption.stop_after, self._seconds)
             await Reader(consumer, self._plan, take, interruption).run()

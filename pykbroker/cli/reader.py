@@ -106,5 +106,6 @@ class Reader(RebalanceListener):
         self._is_assigned = True
 
     def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Close partitions that the group has taken back."""
+        """Close partitions that the group has taken back. The next assignment ends the rebalance."""
         self._open.difference_update(partitions)
+        self._is_assigned = False
