@@ -17,7 +17,7 @@ from pykbroker.core.topic_partition import TopicPartition
 RECORDS_AT_ONCE = 10_000
 """The records of a poll with --count. Other polls return whole batches, at least as many records."""
 MEMBER_POLL_S = 0.2
-"""The time-out of a poll of a member, to which partitions may be assigned that have nothing to read."""
+"""The time-out of a poll of a member. Each poll commits if it is due, and then the partitions may have ended."""
 
 Take = Callable[[list[FetchedColumns]], Awaitable[None]]
 """A function that gets the records of each poll. The next poll comes after it, and commits them for a group."""
@@ -72,7 +72,7 @@ class Reader(RebalanceListener):
 
     async def _poll(self) -> list[FetchedColumns]:
         """Return the next records. A member returns without records after a while."""
-        timeout_s = inf if self._plan.group is None or self._plan.follows else MEMBER_POLL_S
+        timeout_s = inf if self._plan.group is None else MEMBER_POLL_S
         records_max = None if self._records_left == inf else int(min(RECORDS_AT_ONCE, self._records_left))
         return await self._consumer.poll_columns(timeout_s, records_max)
 

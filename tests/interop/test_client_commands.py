@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import confluent_kafka as ck
@@ -41,7 +42,7 @@ class CommandTarget(NamedTuple):
 
     def filled(self, values: Sequence[object], partitions: int = 1) -> str:
         """Return a new topic with values in each partition, whose timestamps are one second apart, in lines of JSON."""
-        topic = self.topic(partitions)
+        topic = self.topic(partitions, **{"retention.ms": "-1"})
         rows = [
             {"value": value, "partition": partition, "timestamp": BEGUN_MS + 1000 * row}
             for partition in range(partitions)
@@ -57,10 +58,21 @@ class CommandTarget(NamedTuple):
         assert (done.returncode, done.stderr) == (0, b"")
         return done.stdout.decode().splitlines()
 
-    def started(self, *words: object) -> subprocess.Popen[bytes]:
-        """Start `pykbroker consume`."""
+    @contextmanager
+    def started(self, *words: object) -> Iterator[subprocess.Popen[bytes]]:
+        """Run `pykbroker consume` during the block, and kill it if it has not ended then."""
         command = self.command("consume", *words)
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0) as process:
+            try:
+                yield process
+                process.wait(COMMAND_S_MAX)
+            finally:
+                process.kill()
+
+    def owners(self, group: str) -> set[str]:
+        """Return the members that own partitions of a group, none if the group does not exist yet."""
+        done = self.run("groups", "describe", group, "--json")
+        return {row["consumer_id"] for row in json.loads(done.stdout)} - {None}
 
     def committed(self, group: str) -> dict[int, int | None]:
         """Return the committed offset of each partition of a group."""
@@ -292,9 +304,8 @@ def test_members_share_the_partitions_and_commit(target: CommandTarget) -> None:
     with target.started(*words) as one, target.started(*words) as two:
         assert one.stdout is not None
         assert two.stdout is not None
-        owners: set[str] = set()
-        while len(owners) < 2:
-            owners = {row["consumer_id"] for row in target.rows("groups", "describe", group)} - {None}
+        while len(target.owners(group)) < 2:
+            assert one.poll() is two.poll() is None
         for index in range(3):
             target.run("produce", topic, "--partition", index, stdin=b"more\n")
         while (lags := [row["lag"] for row in target.rows("groups", "describe", group)]) != [0, 0, 0]:
