@@ -10,6 +10,7 @@ import click
 
 from pykbroker.cli.ask import bootstrap_option
 from pykbroker.cli.client_failures import failing_as_sentence, settings_option
+from pykbroker.cli.client_warnings import print_warnings
 from pykbroker.cli.read_plan import ReadPlan, read_options, read_plan
 from pykbroker.cli.tables import json_option
 from pykbroker.core.address import Address
@@ -41,6 +42,8 @@ def consume(
     from pykbroker.core.consumer.errors import ConsumerError
 
     plan = read_plan(bootstrap=bootstrap, settings=settings, **options)
+
+    print_warnings()
 
     async def run() -> None:
         await measured(ConsumeBenchmark(plan, seconds).run, as_json=as_json)

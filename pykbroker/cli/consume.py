@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -11,6 +10,7 @@ import click
 
 from pykbroker.cli.ask import bootstrap_option
 from pykbroker.cli.client_failures import failing_as_sentence, settings_option
+from pykbroker.cli.client_warnings import print_warnings
 from pykbroker.cli.read_plan import ReadPlan, read_options, read_plan
 from pykbroker.core.address import Address
 
@@ -62,7 +62,7 @@ def consume(
 
     form = chosen_format(JSON if is_json else name, key_delimiter, null_marker)
     plan = read_plan(bootstrap=bootstrap, settings=settings, **options)
-    logging.getLogger("pykbroker").addHandler(logging.NullHandler())  # the command itself reports failures
+    print_warnings()
     failing_as_sentence(lambda: trio.run(run, plan, form), ConsumerError)
 
 
