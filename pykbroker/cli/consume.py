@@ -60,6 +60,8 @@ def consume(
 
     from pykbroker.core.consumer.errors import ConsumerError
 
+    if is_json and name not in (TEXT, JSON):
+        raise click.UsageError(f"--json and --format {name!r}: give one of them")
     form = chosen_format(JSON if is_json else name, key_delimiter, null_marker)
     plan = read_plan(bootstrap=bootstrap, settings=settings, **options)
     print_warnings()
@@ -73,6 +75,8 @@ def chosen_format(name: str, key_delimiter: str | None, null_marker: str) -> For
 
     if key_delimiter is not None and name != TEXT:
         raise click.UsageError("--key-delimiter is for --format text: leave out one of them")
+    if key_delimiter == "":
+        raise click.UsageError("--key-delimiter must not be empty")
     if null_marker and name in (JSON, RAW):
         raise click.UsageError(f"--null is for --format text and for templates: {name} has its own form of null")
     null = null_marker.encode()

@@ -140,16 +140,27 @@ def existing_partitions(
     bootstrap: Sequence[Address], topics: Sequence[str], indexes: Sequence[int]
 ) -> list[TopicPartition]:
     """Return the chosen partitions of topics, by default all. click.ClickException: one does not exist."""
+    from pykbroker.core.errors import ApiError
+    from wire.error_codes import ErrorCode
+
     found: list[TopicPartition] = []
 
     async def work(admin: Admin) -> None:
-        for topic in await admin.topics(topics):
+        for name in topics:
+            try:
+                (topic,) = await admin.topics([name])
+            except ApiError as error:
+                if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    raise
+                raise click.ClickException(
+                    f"topic '{name}' does not exist: `pykbroker topics list` lists those that do"
+                ) from None
             existing = sorted(each.partition_index for each in topic.partitions)
             if missing := set(indexes).difference(existing):
                 raise click.ClickException(
-                    f"topic '{topic.name}' has {len(existing)} partitions and no partition {min(missing)}"
+                    f"topic '{name}' has {len(existing)} partitions and no partition {min(missing)}"
                 )
-            found.extend(TopicPartition(topic.name, index) for index in existing if not indexes or index in indexes)
+            found.extend(TopicPartition(name, index) for index in existing if not indexes or index in indexes)
 
     ask(bootstrap, work)
     return found

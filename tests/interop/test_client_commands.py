@@ -323,30 +323,20 @@ def test_members_share_the_partitions_and_commit(target: CommandTarget) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "text"),
+    ("words", "text"),
     [
-        (("no-such-topic",), 1, "no-such-topic"),
-        (("TOPIC", "--partition", 9), 1, "has 3 partitions and no partition 9"),
-        (("TOPIC", "--follow", "--from", 99), 1, "ends at offset 10, before --from 99"),
-        (("TOPIC", "-X", "fetch.min.byte=1"), 1, "no setting 'fetch_min_byte': do you mean 'fetch_min_bytes'?"),
-        (("TOPIC", "--from", "soon"), 2, "'soon' is neither beginning, end, an offset, -N nor a time"),
-        (("TOPIC", "--to", "-1"), 2, "'-1' is neither end, an offset nor a time"),
-        (("TOPIC", "--from", "end"), 2, "add --follow"),
-        (("TOPIC", "--follow", "--to", "end"), 2, "give --to an offset, or no --to"),
-        (("TOPIC", "--group", "g", "--partition", 1), 2, "leave out --partition or --group"),
-        (("TOPIC", "--group", "g", "--from", 1), 2, "--from is beginning or end"),
-        (("TOPIC", "--format", "xml"), 2, "'xml' is none of text, json and raw"),
-        (("TOPIC", "--format", "{valu}"), 2, "'{valu}' in the template is no field"),
-        (("TOPIC", "--json", "--key-delimiter", "="), 2, "--key-delimiter is for --format text"),
-        (("TOPIC", "--json", "--null", "NULL"), 2, "json has its own form of null"),
+        (("no-such-topic",), "topic 'no-such-topic' does not exist"),
+        (("TOPIC", "--partition", 9), "has 3 partitions and no partition 9"),
+        (("TOPIC", "--follow", "--from", 99), "ends at offset 10, before --from 99"),
+        (("TOPIC", "-X", "fetch.min.byte=1"), "no setting 'fetch_min_byte': do you mean 'fetch_min_bytes'?"),
     ],
 )
 def test_records_that_cannot_be_consumed_are_an_error_with_a_remedy(
-    numbers: tuple[CommandTarget, str], words: tuple[object, ...], status: int, text: str
+    numbers: tuple[CommandTarget, str], words: tuple[object, ...], text: str
 ) -> None:
     target, topic = numbers
     done = target.run("consume", *(topic if word == "TOPIC" else word for word in words))
-    assert (done.returncode, text in done.stderr.decode()) == (status, True), done.stderr.decode()
+    assert (done.returncode, text in done.stderr.decode()) == (1, True), done.stderr.decode()
     assert done.stdout == b""
     assert b"Traceback" not in done.stderr
 
