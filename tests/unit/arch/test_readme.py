@@ -16,8 +16,10 @@ ROOT = Path(__file__).parents[3]
 README = (ROOT / "README.md").read_text()
 CHECKS = {"table", "docs", "check", "group_bounds", "broker_bounds", "broker_change"}
 """Files of `core/config` that name every config but do not apply it."""
+DROP_IN = ROOT / "pykbroker" / "kafka"
+"""The drop-in for kafka-python, whose arguments have the names of configs of clients."""
 FILES = set((ROOT / "pykbroker").rglob("*.py")) - {ROOT / f"pykbroker/core/config/{name}.py" for name in CHECKS}
-CODE = "".join(path.read_text() for path in sorted(FILES))
+CODE = "".join(path.read_text() for path in sorted(FILES) if DROP_IN not in path.parents)
 ATTRIBUTES = {*vars(BrokerConfig), *LogConfig.__struct_fields__} & set(re.findall(r"\.([a-z0-9_]+)\b", CODE))
 NAMES = set(re.findall(r'(?:\.get\(|\[)"([a-z0-9._]+)"', CODE))
 OF_LISTENERS = set(re.findall(r'"([a-z.]+)"', (ROOT / "pykbroker/core/config/listeners.py").read_text()))
