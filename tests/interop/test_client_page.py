@@ -1,4 +1,4 @@
-"""The examples of `docs/client.md` and their output."""
+"""The examples of `docs/client.md` and `docs/consumer.md`, and their output."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 
 from tools.broker_process import BrokerProcess
 
-PAGE = Path(__file__).parents[2] / "docs" / "client.md"
-EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
+TEXT = "".join((Path(__file__).parents[2] / "docs" / name).read_text() for name in ("client.md", "consumer.md"))
+EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", TEXT, re.DOTALL)
 
 
 def test_every_example_has_its_output() -> None:
-    assert len(EXAMPLES) == PAGE.read_text().count("```python") > 3
+    assert len(EXAMPLES) == TEXT.count("```python") > 8
 
 
 @pytest.mark.parametrize(("program", "output"), EXAMPLES)
