@@ -8,6 +8,7 @@
 The package must not depend on the broker of this process, nor on the producer.
 """
 
+from pykbroker.client.arrow import arrow_table as arrow_table
 from pykbroker.consumer.async_consumer import AsyncConsumer as AsyncConsumer
 from pykbroker.consumer.consumer import Consumer as Consumer
 from pykbroker.consumer.deserializing import RecordNotDeserialized as RecordNotDeserialized
