@@ -25,6 +25,7 @@ from typing import Any
 import aiokafka
 import confluent_kafka
 import kafka
+import pyarrow
 import trio
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -200,16 +201,17 @@ async def send_awaited(producer: Producer, topic: str) -> Measured:
 
 
 def send_columns(
-    values: list[bytes], keys: list[bytes] | None = None
+    values: list[bytes], keys: list[bytes] | None = None, *, as_table: bool = False
 ) -> Callable[[Producer, str], Awaitable[Measured]]:
-    """Return a measurement of columns of a million rows."""
+    """Return a measurement of columns of a million rows, or of an Arrow table that has only values."""
 
     async def measure(producer: Producer, topic: str) -> Measured:
         rows = values * (1_000_000 // len(values))
         key_rows = None if keys is None else keys * (len(rows) // len(keys))
+        content = pyarrow.table({"value": rows}) if as_table else rows
 
         async def run() -> None:
-            await (await producer.send_many(topic, rows, key_rows))
+            await (await producer.send_many(topic, content, key_rows))
 
         return await timed_async(len(rows), run)
 
@@ -233,6 +235,7 @@ CLIENTS: dict[str, Callable[[str, str], Measured]] = {
     "send_many": on_trio(send_columns([VALUE]), **LARGE_BATCH),
     "send_many, batch.size 16 KiB": on_trio(send_columns([VALUE])),
     "send_many, unlike sizes": on_trio(send_columns(UNLIKE), **LARGE_BATCH),
+    "send_many, Arrow table": on_trio(send_columns([VALUE], as_table=True), **LARGE_BATCH),
     "send_many, keys": on_trio(send_columns([VALUE] * len(KEYS), KEYS), **LARGE_BATCH),
 }
 
