@@ -41,6 +41,8 @@ def to_bytes(part: str, content: Any) -> bytes | None:
 
 def timestamp_of(timestamp: Any) -> int:
     """Return a timestamp in ms since 1970. Raise TypeError for no integer, and ValueError for one out of range."""
+    if type(timestamp) is int and 0 <= timestamp <= TIMESTAMP_MAX:
+        return timestamp
     try:
         found = index(timestamp)
     except TypeError:
