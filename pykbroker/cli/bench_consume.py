@@ -10,7 +10,7 @@ import click
 
 from pykbroker.cli.ask import bootstrap_option
 from pykbroker.cli.client_failures import failing_as_sentence, settings_option
-from pykbroker.cli.client_warnings import print_warnings
+from pykbroker.cli.client_warnings import warning_lines
 from pykbroker.cli.read_plan import ReadPlan, read_options, read_plan
 from pykbroker.cli.tables import json_option
 from pykbroker.core.address import Address
@@ -43,12 +43,11 @@ def consume(
 
     plan = read_plan(bootstrap=bootstrap, settings=settings, **options)
 
-    print_warnings()
-
     async def run() -> None:
         await measured(ConsumeBenchmark(plan, seconds).run, as_json=as_json)
 
-    failing_as_sentence(lambda: trio.run(run), ConsumerError)
+    with warning_lines():
+        failing_as_sentence(lambda: trio.run(run), ConsumerError)
 
 
 class ConsumeBenchmark:

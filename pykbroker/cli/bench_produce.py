@@ -11,7 +11,7 @@ import msgspec
 
 from pykbroker.cli.ask import ask, bootstrap_option, named
 from pykbroker.cli.client_failures import failing_as_sentence, setting, settings_option
-from pykbroker.cli.client_warnings import print_warnings
+from pykbroker.cli.client_warnings import warning_lines
 from pykbroker.cli.completion import topic_names
 from pykbroker.cli.produce import ACKS, BATCH_BYTES, CODECS
 from pykbroker.cli.tables import json_option
@@ -108,12 +108,12 @@ def produce(
     }
     load = Load(count, SECONDS if seconds is None and count is None else seconds, record_bytes, rate)
     ask(bootstrap, answers)
-    print_warnings()
 
     async def run() -> None:
         await measured(ProduceBenchmark(topic, partition, load, given).run, as_json=as_json)
 
-    failing_as_sentence(lambda: trio.run(run), RowsFailed)
+    with warning_lines():
+        failing_as_sentence(lambda: trio.run(run), RowsFailed)
 
 
 async def answers(admin: Admin) -> None:

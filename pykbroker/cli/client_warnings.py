@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from math import inf
 from time import monotonic
 
@@ -30,8 +31,12 @@ class WarningLines(logging.Handler):
             click.echo(f"Warning: {message}", err=True)
 
 
-def print_warnings() -> None:
-    """Print the warnings of the client from now on."""
-    logger = logging.getLogger("pykbroker")
-    if not any(isinstance(each, WarningLines) for each in logger.handlers):
-        logger.addHandler(WarningLines())
+@contextmanager
+def warning_lines() -> Iterator[None]:
+    """Print the warnings of the client during the block."""
+    logger, handler = logging.getLogger("pykbroker"), WarningLines()
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import click
 
 from pykbroker.cli.ask import bootstrap_option
 from pykbroker.cli.client_failures import failing_as_sentence, settings_option
-from pykbroker.cli.client_warnings import print_warnings
+from pykbroker.cli.client_warnings import warning_lines
 from pykbroker.cli.read_plan import ReadPlan, read_options, read_plan
 from pykbroker.core.address import Address
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from pykbroker.core.consumer.records import FetchedColumns
 
 TEXT, JSON, RAW = "text", "json", "raw"
-STDOUT = 1
 
 
 @click.command()
@@ -64,8 +63,8 @@ def consume(
         raise click.UsageError(f"--json and --format {name!r}: give one of them")
     form = chosen_format(JSON if is_json else name, key_delimiter, null_marker)
     plan = read_plan(bootstrap=bootstrap, settings=settings, **options)
-    print_warnings()
-    failing_as_sentence(lambda: trio.run(run, plan, form), ConsumerError)
+    with warning_lines():
+        failing_as_sentence(lambda: trio.run(run, plan, form), ConsumerError)
 
 
 def chosen_format(name: str, key_delimiter: str | None, null_marker: str) -> Format:
@@ -100,6 +99,12 @@ async def run(plan: ReadPlan, form: Format) -> None:
     from pykbroker.cli.reader import Reader
     from pykbroker.consumer import Consumer
 
+    output = sys.stdout.buffer
+
+    def write(data: bytes) -> None:
+        output.write(data)
+        output.flush()
+
     async def take(parts: list[FetchedColumns]) -> None:
         # a thread waits for the reader of a full pipe, while this one sends heartbeats
         await trio.to_thread.run_sync(write, b"".join(map(form, parts)))
@@ -108,10 +113,3 @@ async def run(plan: ReadPlan, form: Format) -> None:
         await Reader(consumer, plan, take, interruption).run()
     if interruption.signal is not None and not plan.follows:
         raise click.exceptions.Exit(SIGNAL_EXIT_CODE + interruption.signal)
-
-
-def write(data: bytes) -> None:
-    """Write to the standard output, without a buffer."""
-    left = memoryview(data)
-    while left:
-        left = left[os.write(STDOUT, left) :]
