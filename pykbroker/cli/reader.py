@@ -95,7 +95,10 @@ class Reader(RebalanceListener):
     # ---- the listener of a member
 
     async def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
-        """Open partitions that the group has assigned."""
+        """Open partitions that the group has assigned.
+
+        A member that has had no partitions waits for some: the coordinator of KIP-848 assigns none at first.
+        """
         added = [each for each in partitions if each not in self._stops]
         stop = self._plan.stop
         if stop is None:
@@ -103,7 +106,7 @@ class Reader(RebalanceListener):
         elif added:
             self._stops.update(await stop_offsets(self._consumer, added, stop, follows=self._plan.follows))
         self._open.update(partitions)
-        self._is_assigned = True
+        self._is_assigned = bool(self._stops)
 
     def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
         """Close partitions that the group has taken back. The next assignment ends the rebalance."""

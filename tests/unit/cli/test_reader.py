@@ -90,12 +90,26 @@ async def assign_both(consumer: ScriptedConsumer) -> list[FetchedColumns]:
     return []
 
 
-def test_a_member_without_partitions_ends_once_they_are_assigned_to_others() -> None:
-    async def assign_none(consumer: ScriptedConsumer) -> list[FetchedColumns]:
-        await consumer.listener.on_partitions_assigned([])
+async def assign_none(consumer: ScriptedConsumer) -> list[FetchedColumns]:
+    await consumer.listener.on_partitions_assigned([])
+    return []
+
+
+def test_a_member_without_partitions_waits_for_some() -> None:
+    async def all_of_one(consumer: ScriptedConsumer) -> list[FetchedColumns]:
+        await consumer.listener.on_partitions_assigned([ONE])
+        return [part(ONE, *range(10))]
+
+    found = read(ScriptedConsumer(nothing, assign_none, nothing, all_of_one))
+    assert found == [(0, offset) for offset in range(10)]
+
+
+def test_a_member_that_has_given_away_its_partitions_ends() -> None:
+    async def revoke(consumer: ScriptedConsumer) -> list[FetchedColumns]:
+        consumer.listener.on_partitions_revoked([ONE, TWO])
         return []
 
-    assert read(ScriptedConsumer(nothing, assign_none)) == []
+    assert read(ScriptedConsumer(assign_both, revoke, assign_none)) == []
 
 
 def test_a_member_reads_on_after_a_rebalance_that_lasts_longer_than_a_poll() -> None:
