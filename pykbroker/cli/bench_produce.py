@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
-import msgspec
 
 from pykbroker.cli.ask import ask, bootstrap_option, named
 from pykbroker.cli.client_failures import failing_as_sentence, setting, settings_option
@@ -32,7 +31,7 @@ PACED_CALLS_PER_S = 50
 LETTERS = bytes(65 + byte % 26 for byte in range(256))
 
 
-class Load(msgspec.Struct, frozen=True):
+class Load(NamedTuple):
     """The records to send: the limits of their number and of the time, their size, and the number in a second.
 
     None stands for no limit.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
-import msgspec
 
 from pykbroker.cli.ask import ask, named
 from pykbroker.cli.client_failures import setting
@@ -22,7 +21,7 @@ LOOK_UP_MS_MAX = 30_000
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
+class ReadPlan(NamedTuple):
     """The partitions to read, from a start up to a stop or without an end, and the settings of the consumer.
 
     `records_max` is None for any number of records. Without a group, all `partitions` are read. A plan that `follows`

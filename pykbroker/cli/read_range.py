@@ -7,7 +7,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import click
-import msgspec
 
 from pykbroker.cli.topic_offsets import OFFSET_MAX, milliseconds, time
 from pykbroker.core.topic_partition import TopicPartition
@@ -19,10 +18,10 @@ BEGINNING, END = "beginning", "end"
 START_FORM, END_FORM = "beginning|end|OFFSET|-N|TIME", "end|OFFSET|TIME"
 
 
-class LastOffsets(msgspec.Struct, frozen=True):
+class LastOffsets(NamedTuple):
     """A start so many offsets before the end of each partition."""
 
-    count: int
+    offsets: int
 
 
 Start: TypeAlias = int | LastOffsets | datetime | str
@@ -102,7 +101,7 @@ async def _offsets(
             found = await consumer.offsets_for_times(dict.fromkeys(ends, milliseconds(point)))
             return {each: ends[each] if at is None else at.offset for each, at in found.items()}
         case LastOffsets():
-            return {each: end - point.count for each, end in ends.items()}
+            return {each: end - point.offsets for each, end in ends.items()}
         case int():
             return dict.fromkeys(ends, point)
     return firsts if point == BEGINNING else ends
