@@ -14,6 +14,8 @@ from wire.records.record import Headers, content, read_field, read_headers
 from wire.records.zigzag import read_varint, read_varlong
 
 _RUN_FIRST, _RUN_GROWTH, _PAUSE_FIRST, _PAUSE_MAX = 256, 16, 32, 4096
+_KEYLESS_MAX = 1024
+"""The records of an attempt at a keyless run. Those after a new timestamp are read twice."""
 
 
 class Columns(msgspec.Struct, gc=False):
@@ -183,7 +185,7 @@ class _Reader:
         columns, timestamp = self.columns, self.columns.timestamps[-1]
         while self._left and columns.headers is None:
             delta = columns.offsets[-1] - self._base + 1
-            records_max = min(self._keyless.records, self._left, self._delta_max - delta + 1)
+            records_max = min(self._keyless.records, _KEYLESS_MAX, self._left, self._delta_max - delta + 1)
             stamp = timestamp - self._base_timestamp
             run = keyless_run_at(self._data, self._pos, stamp, delta, records_max)
             if run is None or not run.values:

@@ -22,12 +22,15 @@ class KeylessRun(NamedTuple):
 
 
 def keyless_run_at(data: bytes, pos: int, timestamp_delta: int, delta: int, records_max: int) -> KeylessRun | None:
-    """Return up to `records_max` records from the one at `pos` on, or None if a record has another shape.
+    """Return up to `records_max` records from the one at `pos` on, up to one of another shape. Return None without any.
 
     The records have this timestamp delta, and consecutive offset deltas from `delta` on.
     """
+    head = b"\0" + varint(timestamp_delta) + varint(delta) + b"\1"  # attributes to null key
+    if not data.startswith(head, pos + 1 if data[pos] < 128 else pos + 2):
+        return None
     border = next(border for border in _BORDERS if delta < border)
-    fixed = 2 + len(varint(timestamp_delta)) + len(varint(delta))  # with attributes and null key
+    fixed = len(head)
     values: list[bytes] = []
     append, start = values.append, pos
     try:
@@ -45,4 +48,23 @@ def keyless_run_at(data: bytes, pos: int, timestamp_delta: int, delta: int, reco
     except IndexError:
         return None
     encoded = encode_records(values, timestamp_delta=timestamp_delta, first=delta)
-    return KeylessRun(values, pos) if encoded == data[start:pos] else None
+    return KeylessRun(values, pos) if encoded == data[start:pos] else _before_difference(data, start, values, encoded)
+
+
+def _before_difference(data: bytes, start: int, values: list[bytes], encoded: bytes) -> KeylessRun | None:
+    """Return the records before the first one that differs from its encoding, or None if that is the first."""
+    low, high = start, min(start + len(encoded), len(data))
+    while low < high:
+        middle = (low + high) // 2 + 1
+        if data[low:middle] == encoded[low - start : middle - start]:
+            low = middle
+        else:
+            high = middle - 1
+    pos = start
+    for count in range(len(values)):  # the sizes of the records before the difference are right
+        size = data[pos]
+        end = pos + 1 + (size >> 1) if size < 128 else pos + 2 + (size >> 1 & 63 | data[pos + 1] << 6)
+        if end > low:
+            return KeylessRun(values[:count], pos) if count else None
+        pos = end
+    return None
