@@ -1,4 +1,4 @@
-"""What the measurements of producers and of consumers share: time, processes, and the table."""
+"""Times, processes and the table that the measurements of producers and of consumers share."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""Our consumer beside kafka-python, aiokafka and confluent-kafka, against one broker: rate and CPU time of the client.
+"""Our consumer beside kafka-python, aiokafka and confluent-kafka, against one broker: its rate and its CPU time.
 
     .venv/bin/python -m tools.bench.consumers [--runs 5] [--server HOST:PORT] [--only 'NAME;...']
 
-Every client reads records of 100 bytes, if its row does not say otherwise, from a topic of one partition, in a process of
-its own. The topics are filled once, in batches of 1 MB. The clients are measured in turn, and the table has the median of
-all runs.
+Every client reads records of 100 bytes from a topic of one partition, in a process of its own. The topics are filled
+once, in batches of 1 MB. The clients are measured in turn, and the table has the median of all runs.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from tools.bench.producers import KEYS, LARGE_BATCH, UNLIKE
 RECORDS, SLOW_RECORDS = 1_000_000, 100_000
 EQUAL = [os.urandom(100) for _ in range(1000)]
 COPIES = 300
-TOPICS: dict[str, tuple[list[bytes], list[bytes] | None, dict[str, int]]] = {
+TOPICS: dict[str, tuple[list[bytes], list[bytes] | None, dict[str, Any]]] = {
     "consumers-equal": (EQUAL, None, LARGE_BATCH),
     "consumers-unlike": (UNLIKE, None, LARGE_BATCH),
     "consumers-keyed": (EQUAL, KEYS, LARGE_BATCH),
@@ -167,10 +166,11 @@ def copy_ours(server: str, topic: str) -> Measured:
     """Copy ten records in each transaction, from poll to commit."""
 
     async def measure() -> Measured:
-        settings = {"group_id": f"copy-{time.time_ns()}", "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+        group = f"copy-{time.time_ns()}"
+        settings: dict[str, Any] = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
         latencies = []
         async with (
-            Producer(bootstrap_servers=server, transactional_id=settings["group_id"]) as producer,
+            Producer(bootstrap_servers=server, transactional_id=group) as producer,
             Consumer(topic, bootstrap_servers=server, max_poll_records=10, **settings) as consumer,
         ):
             await producer.init_transactions()

@@ -8,18 +8,12 @@ The clients are measured in turn, and the table has the median of all runs.
 
 from __future__ import annotations
 
-import argparse
 import asyncio
-import json
-import statistics
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import aiokafka
@@ -31,7 +25,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from pykbroker.kafka import KafkaProducer
 from pykbroker.producer import AsyncProducer, Producer
-from tools.broker_process import BrokerProcess
+from tools.bench.clients import Measured, in_a_process, main, percentiles, timed, timed_async
 
 VALUE = bytes(100)
 UNLIKE = [bytes(60 + number * 7919 % 81) for number in range(1000)]
@@ -39,24 +33,6 @@ KEYS = [b"key-%04d" % number for number in range(1000)]
 LARGE_BATCH = {"batch_size": 1_000_000, "max_request_size": 2_000_000}
 """The batch size that librdkafka has by default."""
 AWAITED = 2000
-
-Measured = dict[str, float]
-
-
-def timed(count: int, work: Callable[[], Any]) -> Measured:
-    """Return the rate in 1,000 records per second, and the CPU seconds of this process for a million records."""
-    begun, cpu = time.perf_counter(), time.process_time()
-    work()
-    seconds, used = time.perf_counter() - begun, time.process_time() - cpu
-    return {"rate": count / seconds / 1000, "cpu": used / count * 1e6}
-
-
-async def timed_async(count: int, work: Callable[[], Awaitable[Any]]) -> Measured:
-    """Return what `timed` returns, for an async function."""
-    begun, cpu = time.perf_counter(), time.process_time()
-    await work()
-    seconds, used = time.perf_counter() - begun, time.process_time() - cpu
-    return {"rate": count / seconds / 1000, "cpu": used / count * 1e6}
 
 
 def kafka_python(server: str, topic: str, threads: int = 1, make: Any = None, count: int = 50_000) -> Measured:
@@ -129,12 +105,6 @@ def aiokafka_awaited(server: str, topic: str) -> Measured:
         return percentiles(latencies)
 
     return asyncio.run(main())
-
-
-def percentiles(latencies: list[float]) -> Measured:
-    """Return the median and the 99th percentile in ms, after a tenth of warming up."""
-    kept = sorted(latencies[len(latencies) // 10 :])
-    return {"p50": kept[len(kept) // 2] * 1000, "p99": kept[len(kept) * 99 // 100] * 1000}
 
 
 def confluent(server: str, topic: str, count: int = 1_000_000, values: list[bytes] | None = None) -> Measured:
@@ -240,58 +210,21 @@ CLIENTS: dict[str, Callable[[str, str], Measured]] = {
 }
 
 
-def measure(name: str, server: str) -> Measured:
-    """Measure one client in a process of its own, with a topic of its own."""
+@contextmanager
+def topic_of(server: str) -> Iterator[str]:
+    """Create a topic, and delete it after the block."""
     topic = f"producers-{uuid.uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": server})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result()
-    command = [sys.executable, "-m", "tools.bench.producers", "--one", name, "--server", server, "--topic", topic]
-    output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
+    yield topic
     admin.delete_topics([topic])[topic].result()
-    found: Measured = json.loads(output.splitlines()[-1])
-    return found
 
 
-def table(names: list[str], server: str, runs: int) -> None:
-    """Measure all clients in turn, and print the medians."""
-    found: dict[str, list[Measured]] = {name: [] for name in names}
-    for _ in range(runs):
-        for name in names:
-            found[name].append(measure(name, server))
-            print(name, found[name][-1], file=sys.stderr)
-    print("| client | k msg/s | client CPU s/M | p50 ms | p99 ms |\n|---|---|---|---|---|")
-    for name, each in found.items():
-        cells = [
-            f"{statistics.median(one[column] for one in each):.{digits}f}" if column in each[0] else ""
-            for column, digits in (("rate", 0), ("cpu", 2), ("p50", 2), ("p99", 2))
-        ]
-        print(f"| {name} | {' | '.join(cells)} |")
-
-
-def main() -> None:
-    """Measure one client, or all of them."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--server")
-    parser.add_argument("--only", default=",".join(CLIENTS), help="names, separated by ';'")
-    parser.add_argument("--one")
-    parser.add_argument("--topic")
-    arguments = parser.parse_args()
-    if arguments.one:
-        print(json.dumps(CLIENTS[arguments.one](arguments.server, arguments.topic)))
-        return
-    names = [name for name in CLIENTS if name in arguments.only.split(";")] or list(CLIENTS)
-    if arguments.server:
-        table(names, arguments.server, arguments.runs)
-        return
-    with tempfile.TemporaryDirectory() as scratch:
-        broker = BrokerProcess(Path(scratch), "--data-dir", f"{scratch}/data")
-        broker.start()
-        try:
-            table(names, broker.address, arguments.runs)
-        finally:
-            broker.kill()
+def measure(name: str, server: str) -> Measured:
+    """Measure one client with a topic of its own."""
+    with topic_of(server) as topic:
+        return in_a_process("tools.bench.producers", name, server, topic)
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__ or "", CLIENTS, measure)
