@@ -74,6 +74,7 @@ def transcript(module: Any, target: Target, topic: str) -> Iterator[Any]:
         group_id=f"group-{uuid.uuid4().hex}",
         auto_offset_reset="earliest",
         consumer_timeout_ms=20_000,
+        metadata_max_age_ms=1000,  # a node of Kafka may not know the new topic so far
         value_deserializer=lambda value: value.decode(),
     )
     consumer.subscribe([topic], listener=listener)
