@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import Enum
 from typing import Any
 
@@ -28,6 +28,7 @@ from pykbroker.core.consumer.membership.group_requests import (
 )
 from pykbroker.core.consumer.membership.running_steps import RunningSteps
 from pykbroker.core.consumer.membership.steps import (
+    CallListener,
     CommitOffsets,
     LeaveMode,
     LoadTopics,
@@ -41,6 +42,7 @@ from pykbroker.core.consumer.membership.steps import (
 from pykbroker.core.consumer.membership.timers import MemberTimers
 from pykbroker.core.consumer.subscription import ConsumerSubscription
 from pykbroker.core.errors import ApiError
+from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.join_group import JoinGroupResponse
@@ -150,8 +152,12 @@ class ClassicMembership:
     def leave(self, mode: LeaveMode, reason: str, now_ms: float) -> None:
         """Let the next steps leave the group, as after `unsubscribe` and `close`."""
         self._now_ms = now_ms
+        pending = self.steps.pending
+        unheard: Collection[TopicPartition] = ()
+        if isinstance(pending, CallListener) and pending.event is RebalanceEvent.ASSIGNED:
+            unheard = pending.partitions
         self.steps.clear()
-        self.steps.add(self._leave(mode, reason))
+        self.steps.add(self._leave(mode, reason, unheard))
         self.steps.next()
 
     def request_rejoin(self, reason: str) -> None:
@@ -339,12 +345,14 @@ class ClassicMembership:
 
     # ---- leaving
 
-    def _leave(self, mode: LeaveMode, reason: str) -> MemberSteps:
+    def _leave(self, mode: LeaveMode, reason: str, unheard: Collection[TopicPartition]) -> MemberSteps:
+        """Give away all partitions, and leave. The listener has not heard of those that are `unheard`."""
         subscription = self._subscription
-        owned = subscription.partitions if subscription.is_from_group else []
+        owned = [each for each in subscription.partitions if subscription.is_from_group and each not in unheard]
         if owned:
             is_member = self.generation.number != -1 and self.state is JoinState.STABLE
             yield listener_call(RebalanceEvent.REVOKED if is_member else RebalanceEvent.LOST, owned)
+        if subscription.is_from_group:
             subscription.assign_from_group(())
         request = self._leave_request(mode, reason)
         self._reset("consumer pro-actively leaving the group", drops_member_id=True)

@@ -8,7 +8,13 @@ from pykbroker.core.consumer.assignors.member import MemberSubscription
 from pykbroker.core.consumer.assignors.protocol import decode_subscription, encode_subscription
 from pykbroker.core.consumer.commits import CommitResult
 from pykbroker.core.consumer.membership.classic import ClassicMembership, JoinState
-from pykbroker.core.consumer.membership.steps import LeaveMode, MemberSettings, SendToCoordinator
+from pykbroker.core.consumer.membership.steps import (
+    CallListener,
+    LeaveMode,
+    MemberSettings,
+    RebalanceEvent,
+    SendToCoordinator,
+)
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from tests.unit.core.consumer.membership.transcript import ClassicTranscript, ScriptedAssignor
@@ -285,6 +291,17 @@ def test_partitions_are_lost_if_a_member_leaves_during_a_rebalance() -> None:
     removed = CommitResult(code=ErrorCode.UNKNOWN_MEMBER_ID, is_removed=True, drops_member_id=True)
     member.member.commit_failed(removed)
     assert member.leave() == ["lost a-0"]
+
+
+def test_partitions_that_the_listener_never_got_are_not_revoked_from_it() -> None:
+    member = ClassicTranscript("a")
+    member.joined(1)
+    member.synced("a-0")
+    while not isinstance(step := member.member.step(0.0), CallListener):
+        member.member.answer(member._carry_out(step), 0.0)
+    assert step.event is RebalanceEvent.ASSIGNED
+    assert member.leave() == ["leave m1 because the consumer is being closed"]
+    assert member.subscription.partitions == []
 
 
 def test_assignors_without_a_common_rebalance_protocol_are_refused() -> None:
