@@ -176,7 +176,9 @@ class ClusterMetadata:
             self._schedule.failed(trio.current_time())
 
     def _choose_node(self) -> int | None:
-        """Return the least loaded node, or None if no node can be used now."""
+        """Return the least loaded node, or None if no node can be used now, as while the client is being closed."""
+        if not self._nodes.is_running:
+            return None
         if self._attempts_began_at is None:
             self._attempts_began_at = trio.current_time()
         if self._settings.rebootstraps:

@@ -107,8 +107,7 @@ class Nodes:
         `call_when_ready` reports that the connection is open, and `call_when_lost` that the attempt failed.
         """
         node, now = self._nodes[node_id], trio.current_time()
-        if node.can_connect(now):
-            assert self._nursery is not None, "Nodes.run() is not running"
+        if self._nursery is not None and node.can_connect(now):
             node.connection_requested = True
             self._nursery.start_soon(self._connect, node)
             return False

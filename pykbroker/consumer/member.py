@@ -15,6 +15,7 @@ import trio
 
 from pykbroker.client.errors import Disconnected
 from pykbroker.client.metadata import ClusterMetadata
+from pykbroker.client.timer import wait_s
 from pykbroker.consumer.coordinator_link import CoordinatorLink
 from pykbroker.consumer.topics import ConsumerTopics
 from pykbroker.core.consumer.commits import CommitIdentity, CommitResult
@@ -82,7 +83,7 @@ class MemberTasks:
         """Return the time of trio's clock at which `user_step` has to be called again, or infinity."""
         if isinstance(self._membership, ConsumerMembership):
             return inf
-        return trio.current_time() + max(0.0, self._membership.step_at_ms - self._now_ms()) / 1000
+        return trio.current_time() + wait_s(self._membership.step_at_ms, self._now_ms())
 
     def user_step(self) -> UserStep | None:
         """Return the step that the user's task has to carry out and `answer`, or None."""
@@ -145,8 +146,8 @@ class MemberTasks:
                     self._start(self._beat, request)
                     self._changed()
                     continue
-                wait_ms = max(0.0, self._membership.heartbeat_at_ms - self._now_ms())
-                with trio.move_on_after(wait_ms / 1000):
+                seconds = wait_s(self._membership.heartbeat_at_ms, self._now_ms())
+                with trio.move_on_after(seconds):
                     await self._woken.wait()
 
     def note_metadata(self) -> None:

@@ -18,6 +18,7 @@ from pykbroker.client.metadata import ClusterMetadata
 from pykbroker.client.nodes import Nodes
 from pykbroker.client.pending_response import PendingResponse
 from pykbroker.client.settings import metadata_settings, node_settings
+from pykbroker.client.timer import wait_s
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.accumulator import RecordAccumulator
 from pykbroker.core.producer.batch import ProducerBatch
@@ -276,7 +277,7 @@ class ProducerShell:
         delays = (now + self.nodes.node(node).delay_s(now) for node in sends.busy)
         if self.transactor is not None:
             self.transactor.wake()
-        check_at = min([now + (sends.next_check_ms - now_ms) / 1000, *delays])
+        check_at = min([now + wait_s(sends.next_check_ms, now_ms), *delays])
         if check_at < self._check_at:
             self._check_at = check_at
             self._earlier.set()

@@ -12,6 +12,7 @@ import trio
 from pykbroker.client.coordinators import Coordinators, CoordinatorType
 from pykbroker.client.errors import Disconnected, UnsupportedVersion
 from pykbroker.client.nodes import Nodes
+from pykbroker.client.timer import wait_s
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.accumulator import RecordAccumulator
 from pykbroker.core.producer.errors import TransactionError, TransactionTimeout
@@ -93,22 +94,22 @@ class Transactor:
         """Send requests until cancelled."""
         while True:
             self._woken = trio.Event()
-            call, wait_ms = self._next()
+            call, seconds = self._next()
             if call is None:
-                with trio.move_on_after(wait_ms / 1000):
+                with trio.move_on_after(seconds):
                     await self._woken.wait()
                 continue
             await self._send(call)
             self._send_due()
 
     def _next(self) -> tuple[CoordinatorCall | None, float]:
-        """Return the request to send now, or else the ms until the next one is due."""
+        """Return the request to send now, or else the seconds until the next one is due."""
         now_ms, requests = self._now_ms(), self.manager.requests
         with self._lock:
             has_incomplete = self._has_incomplete()
             call = requests.next_call(now_ms, has_incomplete=has_incomplete)
             due_ms = inf if call is not None else requests.next_check_ms(has_incomplete=has_incomplete)
-        return call, max(0.0, due_ms - now_ms)
+        return call, wait_s(due_ms, now_ms)
 
     async def _send(self, call: CoordinatorCall) -> None:
         kind, requests = CoordinatorType(call.coordinator.value), self.manager.requests
