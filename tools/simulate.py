@@ -4,6 +4,7 @@
     python -m tools.simulate run --workload transactions                      # or groups, or all
     python -m tools.simulate run --producers 2 --consumers 1 --faults none    # measure the speed of simulated time
     python -m tools.simulate crash-points --million
+    python -m tools.simulate clients --seed 7 --runs 100                      # our producers and consumers
 
 Exit code 0 means that there was no finding. After a finding, the command prints how to replay the run.
 """
@@ -23,6 +24,7 @@ from typing import IO
 import click
 import trio
 
+from pykbroker.sim.clients.scenes import SCENES
 from pykbroker.sim.log_life import CrashFound, check_ending, crashes, lived
 from pykbroker.sim.nemesis import Nemesis
 from pykbroker.sim.scenario import WORKLOADS, Plan, Report, run_scenario
@@ -143,6 +145,28 @@ def description(seed: int, report: Report, digest: str, wall_s: float) -> str:
     if len(report.findings) > FINDINGS_SHOWN:
         lines.append(f"  and {len(report.findings) - FINDINGS_SHOWN} more")
     return "\n".join(lines)
+
+
+@main.command()
+@click.option("--seed", default=1, show_default=True, help="The seed of the first run.")
+@click.option("--runs", default=1, show_default=True, help="The number of runs of each kind, each with the next seed.")
+@click.option("--only", type=click.Choice(list(SCENES)), help="Run only this kind.")
+@click.option("--log", is_flag=True, help="Show the log of the clients.")
+def clients(seed: int, runs: int, only: str | None, log: bool) -> None:
+    """Run producers and consumers on a scripted cluster of three nodes."""
+    show_log(enabled=log)
+    bad = 0
+    for name in SCENES if only is None else [only]:
+        for each in range(seed, seed + runs):
+            try:
+                findings, _ = simulate(each, SCENES[name])
+            except Exception:  # noqa: BLE001 - whatever ends a simulation is a finding
+                findings = [traceback.format_exc()]
+            bad += bool(findings)
+            for finding in findings:
+                print(f"{name}, seed {each}: FOUND {finding}", flush=True)
+        print(f"{name}: {runs} runs", flush=True)
+    sys.exit(bool(bad))
 
 
 @main.command()

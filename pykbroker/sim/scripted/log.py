@@ -39,6 +39,22 @@ class ScriptedLog:
         data = (batch for batch in self._batches if not batch.is_control)
         return [record for batch in data for record in records(batch, RECORDS_BYTES_MAX)]
 
+    @property
+    def committed_records(self) -> list[Record]:
+        """Return the records of data batches that a consumer with read_committed gets."""
+        return [
+            record
+            for batch in self._batches
+            if not batch.is_control and batch.base_offset < self.last_stable_offset and not self._is_aborted(batch)
+            for record in records(batch, RECORDS_BYTES_MAX)
+        ]
+
+    def _is_aborted(self, batch: Batch) -> bool:
+        return batch.is_transactional and any(
+            each.producer_id == batch.producer_id and each.first_offset <= batch.base_offset <= each.last_offset
+            for each in self._aborted
+        )
+
     def begin_epoch(self, leader_epoch: int) -> None:
         """Record that a leader epoch begins at the end of the log."""
         self._epochs.assign(leader_epoch, self.end_offset)

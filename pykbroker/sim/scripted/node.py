@@ -116,6 +116,10 @@ class ScriptedNode:
             response = await script(self, header, request)
             if response is not None:
                 return response
+        return await self.handle(header, request)
+
+    async def handle(self, header: RequestHeader, request: Request[Any]) -> Response | None:
+        """Return the usual answer to a request."""
         return await self._answers[ApiKey(header.key)](self, header, request)
 
 
