@@ -24,6 +24,8 @@ def limited(limit: str) -> tuple[str, ...]:
 class BrokerProcess:
     """A process of `pykbroker start` with these options, on a free port of 127.0.0.1 that it keeps over restarts.
 
+    `port` is that of the listener PLAINTEXT. The options may name further listeners.
+
     The output goes to the files `stdout` and `stderr` in `directory`, so that the process never waits for a reader.
     """
 
@@ -52,7 +54,7 @@ class BrokerProcess:
         with self.stdout.open("wb") as stdout, self.stderr.open("ab") as stderr:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
         deadline = time.monotonic() + READY_SECONDS_MAX
-        while not (printed := re.search(r"127\.0\.0\.1:(\d+)", self.stdout.read_text())):
+        while not (printed := re.search(r"(?:on |PLAINTEXT://)127\.0\.0\.1:(\d+)", self.stdout.read_text())):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise RuntimeError(f"{' '.join(command)}: no address; its output:\n{self.output()}")

@@ -13,8 +13,10 @@ from tools.bench.child import Child
 CLUSTER_ID = "Y2xpZW50LWNsaWVudC1jbA"
 PROPERTIES = """process.roles=broker,controller
 node.id={node_id}
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}
-advertised.listeners=PLAINTEXT://127.0.0.1:{port}
+listeners=PLAINTEXT://127.0.0.1:{port},PROXIED://127.0.0.1:{proxied},CONTROLLER://127.0.0.1:{controller_port}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},PROXIED://127.0.0.1:{proxy}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
 controller.listener.names=CONTROLLER
 controller.quorum.voters={voters}
 log.dirs={directory}
@@ -32,11 +34,17 @@ num.network.threads=1
 
 
 class KafkaCluster:
-    """A running cluster. The node ids begin with 1, and every node is a broker and a controller."""
+    """A running cluster. The node ids begin with 1, and every node is a broker and a controller.
+
+    Each node has a second listener, of a port in `proxied`, for clients that connect through a proxy. The proxy's port
+    is in `proxies`.
+    """
 
     def __init__(self, work: Path, jars: Path, node_count: int = 3) -> None:
         self._work, self._jars = work, jars
         self.ports = {node_id: peers.free_port() for node_id in range(1, node_count + 1)}
+        self.proxied = {node_id: peers.free_port() for node_id in self.ports}
+        self.proxies = {node_id: peers.free_port() for node_id in self.ports}
         controllers = {node_id: peers.free_port() for node_id in self.ports}
         voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in controllers.items())
         self.nodes: dict[int, Child] = {}
@@ -44,6 +52,8 @@ class KafkaCluster:
             text = PROPERTIES.format(
                 node_id=node_id,
                 port=port,
+                proxied=self.proxied[node_id],
+                proxy=self.proxies[node_id],
                 controller_port=controllers[node_id],
                 voters=voters,
                 directory=work / f"data{node_id}",

@@ -25,10 +25,10 @@ class Target:
         admin.close()
         return name
 
-    def records(self, topic: str, count: int) -> list[Any]:
+    def records(self, topic: str, count: int, **settings: Any) -> list[Any]:
         """Return all records of a topic, of which there are at least `count`, in the order of their partitions."""
         consumer = kafka.KafkaConsumer(
-            bootstrap_servers=self.servers, auto_offset_reset="earliest", consumer_timeout_ms=60_000
+            bootstrap_servers=self.servers, auto_offset_reset="earliest", consumer_timeout_ms=60_000, **settings
         )
         partitions = [kafka.TopicPartition(topic, index) for index in range(PARTITIONS)]
         consumer.assign(partitions)

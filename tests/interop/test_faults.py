@@ -1,0 +1,254 @@
+"""Our clients behind proxies that delay and cut, while nodes of this broker or of Apache Kafka are killed."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+import trio
+
+from pykbroker.client.errors import Disconnected
+from pykbroker.consumer import CommittedOffset, Consumer, ConsumerRecord
+from pykbroker.core.consumer.errors import ConsumerError
+from pykbroker.core.errors import ApiError
+from pykbroker.core.producer.errors import TransactionAborted
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.producer import ColumnsDelivery, Producer, RowsFailed
+from tests.interop.group_scenarios import SOON
+from tests.interop.kafka_cluster import KafkaCluster
+from tests.interop.target import PARTITIONS, Target
+from tools.bench.peers import free_port
+from tools.broker_process import BrokerProcess
+from tools.faulty_proxy import FaultyProxy
+
+pytestmark = pytest.mark.timeout(120)
+FAULTY_S = 6.0
+SETTINGS: dict[str, Any] = {"request_timeout_ms": 1000, "retry_backoff_ms": 20, "reconnect_backoff_max_ms": 200}
+MEMORY_BYTES = 50_000
+TASKS, ROWS = 3, 50
+COPIERS = 2
+
+
+class Stage(NamedTuple):
+    """A cluster: `target` is reached directly, and `servers` through proxies. `kill` restarts one of its nodes."""
+
+    target: Target
+    servers: str
+    proxies: list[FaultyProxy]
+    kill: Callable[[], None]
+
+
+@pytest.fixture
+def stage(request: pytest.FixtureRequest, target: Target) -> Iterator[Stage]:
+    """Yield a cluster of each kind. A seed determines the faults, but not when they meet the traffic."""
+    dice = Random(request.node.name)
+    if "kafka" in request.node.callspec.id:
+        yield kafka_stage(request.getfixturevalue("kafka_nodes"), target, dice)
+    else:
+        yield own_stage(request.getfixturevalue("start_broker"), dice)
+
+
+def kafka_stage(nodes: KafkaCluster, target: Target, dice: Random) -> Stage:
+    def kill() -> None:
+        nodes.kill(1)
+        nodes.start(1)
+        nodes.wait_serving(1)
+
+    proxies = [FaultyProxy(nodes.proxies[node_id], nodes.proxied[node_id], dice) for node_id in nodes.ports]
+    return Stage(target, addresses(proxies), proxies, kill)
+
+
+def own_stage(start_broker: Callable[..., BrokerProcess], dice: Random) -> Stage:
+    port, proxied = free_port(), free_port()
+    listener = ("--listen", f"PROXIED=127.0.0.1:{proxied}", "--advertise", f"PROXIED=127.0.0.1:{port}")
+    broker = start_broker(*listener, *SOON)
+    proxies = [FaultyProxy(port, proxied, dice)]
+    return Stage(Target(broker.address, 1), addresses(proxies), proxies, broker.restart)
+
+
+def addresses(proxies: list[FaultyProxy]) -> str:
+    return ",".join(f"127.0.0.1:{proxy.port}" for proxy in proxies)
+
+
+class Faults:
+    """The faults of a stage, which run beside its clients. `ended` is set after the last one."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._stage, self.ended = stage, trio.Event()
+
+    async def run(self) -> None:
+        """Inject faults, and kill a node in the middle of them."""
+        async with trio.open_nursery() as nursery:
+            for proxy in self._stage.proxies:
+                nursery.start_soon(proxy.inject_faults, FAULTY_S)
+            for proxy in self._stage.proxies:
+                await proxy.at_work.wait()
+            await trio.to_thread.run_sync(self._stage.kill)
+        self.ended.set()
+
+
+async def play(stage: Stage, client: Callable[[Stage, trio.Event], Any]) -> Any:
+    """Run a client and the faults of its stage, and return the result of the client."""
+    faults = Faults(stage)
+    async with trio.open_nursery() as nursery:
+        for proxy in stage.proxies:
+            await nursery.start(proxy.run)
+        nursery.start_soon(faults.run)
+        result = await client(stage, faults.ended)
+        nursery.cancel_scope.cancel()
+    return result
+
+
+# ---- an idempotent producer
+
+
+class SentRows(NamedTuple):
+    """A call of send_many by a task, and the offsets of its rows, -1 for rows that are not acknowledged."""
+
+    task: int
+    partition: int
+    values: list[bytes]
+    offsets: list[int]
+
+
+async def produce(topic: str, stage: Stage, ended: trio.Event) -> list[SentRows]:
+    """Send numbered rows from several tasks to all partitions until the faults have ended."""
+    sent: list[SentRows] = []
+    settings = SETTINGS | {"buffer_memory": MEMORY_BYTES, "batch_size": 1000, "delivery_timeout_ms": 60_000}
+    async with Producer(bootstrap_servers=stage.servers, **settings) as producer, trio.open_nursery() as nursery:
+        for task in range(TASKS):
+            nursery.start_soon(produce_rows, producer, topic, task, sent, ended, nursery)
+    assert producer.statistics().buffer_available_bytes == MEMORY_BYTES
+    return sent
+
+
+async def produce_rows(
+    producer: Producer, topic: str, task: int, sent: list[SentRows], ended: trio.Event, nursery: trio.Nursery
+) -> None:
+    number = 0
+    while not ended.is_set():
+        values = [b"%d %07d" % (task, each) for each in range(number, number + ROWS)]
+        rows = SentRows(task, number // ROWS % PARTITIONS, values, [])
+        number += ROWS
+        sent.append(rows)
+        nursery.start_soon(settle, rows, await producer.send_many(topic, values, partition=rows.partition))
+        assert 0 <= producer.statistics().buffer_available_bytes <= MEMORY_BYTES
+        await trio.sleep(0.005)
+
+
+async def settle(rows: SentRows, delivery: ColumnsDelivery) -> None:
+    try:
+        rows.offsets.extend((await delivery).offsets)
+    except RowsFailed as failed:
+        rows.offsets.extend(failed.offsets)
+
+
+def test_faults_lose_repeat_and_reorder_nothing(stage: Stage) -> None:
+    topic = stage.target.topic(**{"min.insync.replicas": "1"})
+    sent = trio.run(play, stage, partial(produce, topic))
+    acknowledged = {
+        (rows.partition, offset): value
+        for rows in sent
+        for value, offset in zip(rows.values, rows.offsets, strict=True)
+        if offset >= 0
+    }
+    assert len(acknowledged) >= TASKS * ROWS
+    found = {(each.partition, each.offset): each.value for each in stage.target.records(topic, len(acknowledged))}
+    assert {place: found.get(place) for place in acknowledged} == acknowledged
+    assert set(found.values()) <= {value for rows in sent for value in rows.values}
+    for partition in range(PARTITIONS):
+        for task in range(TASKS):
+            written = [v for (index, _), v in found.items() if index == partition and v.startswith(b"%d " % task)]
+            assert written == sorted(set(written))
+
+
+# ---- a group that copies in transactions
+
+
+class Copy:
+    """A source topic, its copy, and the group of the copiers. `ends` and `copied` are offsets of the source."""
+
+    def __init__(self, target: Target) -> None:
+        self._target, self.group = target, f"copiers-{uuid.uuid4().hex[:8]}"
+        self.source, self.copy = target.topic(), target.topic()
+        self.ends = {TopicPartition(self.source, index): 0 for index in range(PARTITIONS)}
+        self.copied = dict(self.ends)
+        self._is_filled = False
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything is copied."""
+        return self._is_filled and self.copied == self.ends
+
+    async def run(self, stage: Stage, ended: trio.Event) -> None:
+        """Fill the source until the faults have ended, while copiers copy everything. They begin anew after errors."""
+        async with trio.open_nursery() as nursery:
+            for number in range(COPIERS):
+                nursery.start_soon(self._keep_copying, stage.servers, f"{self.group}-{number}")
+            await self._fill(ended)
+
+    async def _fill(self, ended: trio.Event) -> None:
+        async with Producer(bootstrap_servers=self._target.servers, **SETTINGS) as producer:
+            while not ended.is_set():
+                for partition, end in self.ends.items():
+                    values = [b"%06d" % number for number in range(end, end + ROWS)]
+                    await (await producer.send_many(self.source, values, partition=partition.partition))
+                    self.ends[partition] = end + ROWS
+                await trio.sleep(0.1)
+        self._is_filled = True
+
+    async def _keep_copying(self, servers: str, transactional_id: str) -> None:
+        while not self.is_done:
+            with suppress(ApiError, ConsumerError, TimeoutError, TransactionAborted, Disconnected):
+                await self._copy(servers, transactional_id)
+                return
+
+    async def _copy(self, servers: str, transactional_id: str) -> None:
+        consumer = Consumer(
+            self.source,
+            bootstrap_servers=servers,
+            group_id=self.group,
+            group_protocol="consumer",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            max_poll_records=20,
+            **SETTINGS,
+        )
+        producer = Producer(
+            bootstrap_servers=servers, transactional_id=transactional_id, max_block_ms=10_000, **SETTINGS
+        )
+        async with producer, consumer:
+            await producer.init_transactions()
+            while not self.is_done:
+                if records := await consumer.poll(0.2):
+                    await self._copy_in_a_transaction(records, consumer, producer)
+                else:
+                    await self._note_committed(consumer)
+
+    async def _copy_in_a_transaction(
+        self, records: list[ConsumerRecord], consumer: Consumer, producer: Producer
+    ) -> None:
+        offsets = {TopicPartition(each.topic, each.partition): CommittedOffset(each.offset + 1) for each in records}
+        async with producer.transaction():
+            for record in records:
+                await producer.send(self.copy, record.value, partition=record.partition)
+            await producer.send_offsets_to_transaction(offsets, consumer.group_member())
+
+    async def _note_committed(self, consumer: Consumer) -> None:
+        """Read how far the group is."""
+        for partition, committed in (await consumer.committed(self.ends)).items():
+            self.copied[partition] = 0 if committed is None else committed.offset
+
+
+def test_a_transactional_copy_is_exact_under_faults(stage: Stage) -> None:
+    copy = Copy(stage.target)
+    trio.run(play, stage, copy.run)
+    found: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+    for record in stage.target.records(copy.copy, sum(copy.ends.values()), isolation_level="read_committed"):
+        found[record.partition].append(record.value)
+    assert found == [[b"%06d" % number for number in range(end)] for end in copy.ends.values()]
