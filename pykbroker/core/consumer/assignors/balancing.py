@@ -21,12 +21,12 @@ class Balancing:
 
     def __init__(self, members: Iterable[str], owners: Mapping[TopicPartition, str]) -> None:
         self.assigned: dict[str, set[TopicPartition]] = {member: set() for member in sorted(members)}
-        self._owners = owners
+        self.owners = owners
 
     def keep(self, candidates: Mapping[TopicPartition, Candidates]) -> None:
         """Assign each partition to its previous owner, if that is still a candidate."""
         for partition, members in as_sets(candidates).items():
-            owner = self._owners.get(partition)
+            owner = self.owners.get(partition)
             if owner in members:
                 self.assigned[owner].add(partition)
 
@@ -70,7 +70,7 @@ class Balancing:
         return moved
 
     def _cost(self, partition: TopicPartition, donor: str, receiver: str) -> tuple[int, TopicPartition]:
-        owner = self._owners.get(partition)
+        owner = self.owners.get(partition)
         return 0 if owner == receiver else 2 if owner == donor else 1, partition
 
     def _move(self, partition: TopicPartition, donor: str, receiver: str) -> None:

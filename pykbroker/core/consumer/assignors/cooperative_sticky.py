@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from struct import pack, unpack_from
 
 from pykbroker.core.consumer.assignors.assignor import Assignments, RebalanceProtocol, ReplicaRacks
 from pykbroker.core.consumer.assignors.member import DEFAULT_GENERATION, MemberSubscription, Subscriptions
-from pykbroker.core.consumer.assignors.ownership import Claim
+from pykbroker.core.consumer.assignors.ownership import Claim, owners
 from pykbroker.core.consumer.assignors.sticky_assignment import sticky_assignment
 from pykbroker.core.topic_partition import TopicPartition
 
@@ -29,7 +29,7 @@ class CooperativeStickyAssignor:
 
     def assign(self, cluster: ReplicaRacks, subscriptions: Subscriptions) -> Assignments:
         claims = {member: claim_of(subscription) for member, subscription in subscriptions.items()}
-        return without_transfers(sticky_assignment(cluster, subscriptions, claims), subscriptions)
+        return without_transfers(sticky_assignment(cluster, subscriptions, claims), claims)
 
 
 def claim_of(subscription: MemberSubscription) -> Claim:
@@ -40,13 +40,19 @@ def claim_of(subscription: MemberSubscription) -> Claim:
     return Claim(subscription.owned, generation)
 
 
-def without_transfers(assignments: Assignments, subscriptions: Subscriptions) -> Assignments:
-    """Return the assignments without the partitions that another member must revoke first."""
-    revoked = set[TopicPartition]()
-    for member, subscription in subscriptions.items():
-        revoked |= set(subscription.owned).difference(assignments[member])
-    found: Assignments = {}
-    for member, partitions in assignments.items():
-        owned = set(subscriptions[member].owned)
-        found[member] = [one for one in partitions if one in owned or one not in revoked]
-    return found
+def without_transfers(assignments: Assignments, claims: Mapping[str, Claim]) -> Assignments:
+    """Return the assignments without the partitions that another member must revoke first.
+
+    A member keeps what it owned in the newest generation. It also gets partitions that no other member claims, not even
+    in an older generation.
+    """
+    previous = owners(claims)
+    claimants: dict[TopicPartition, set[str]] = {}
+    for member, claim in claims.items():
+        for partition in claim.partitions:
+            claimants.setdefault(partition, set()).add(member)
+
+    def may_have(member: str, partition: TopicPartition) -> bool:
+        return previous.get(partition) == member or claimants.get(partition, set()) <= {member}
+
+    return {member: [one for one in own if may_have(member, one)] for member, own in assignments.items()}

@@ -1,11 +1,12 @@
-"""The assignment that sticky and cooperative-sticky share: balance first, then stickiness, then racks (KIP-881)."""
+"""The assignment that sticky and cooperative-sticky share: balance first, then racks (KIP-881), then stickiness."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from pykbroker.core.consumer.assignors.assignor import Assignments, ReplicaRacks, subscribed_topics
-from pykbroker.core.consumer.assignors.balancing import Balancing, Candidates
+from pykbroker.core.consumer.assignors.balancing import Balancing, Candidates, as_sets
+from pykbroker.core.consumer.assignors.exchanges import MEMBERS_MAX, Exchanges
 from pykbroker.core.consumer.assignors.member import Subscriptions
 from pykbroker.core.consumer.assignors.ownership import Claim, owners
 from pykbroker.core.consumer.assignors.racks import racks_matter
@@ -23,7 +24,22 @@ def sticky_assignment(cluster: ReplicaRacks, subscriptions: Subscriptions, claim
         balancing.balance(matching)
     balancing.fill(candidates)
     balancing.balance(candidates)
+    if len(subscriptions) <= MEMBERS_MAX and (matching is not candidates or len(set(candidates.values())) > 1):
+        exchange(balancing, candidates, matching)
     return {member: sorted(partitions) for member, partitions in balancing.assigned.items()}
+
+
+def exchange(
+    balancing: Balancing, candidates: Mapping[TopicPartition, Candidates], matching: Mapping[TopicPartition, Candidates]
+) -> None:
+    """Improve an assignment until it is optimal: in its balance, then its matches of racks, then its stickiness."""
+    near, owners = as_sets(matching), balancing.owners
+    rack_cost = len(candidates) + 1
+
+    def cost(partition: TopicPartition, member: str) -> int:
+        return rack_cost * (member not in near[partition]) + (owners.get(partition) != member)
+
+    Exchanges(balancing.assigned, candidates, cost, rack_cost**2).improve()
 
 
 def subscribers(cluster: ReplicaRacks, subscriptions: Subscriptions) -> dict[TopicPartition, Candidates]:
