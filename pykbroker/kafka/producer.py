@@ -14,13 +14,13 @@ from typing import Any, NamedTuple, Self
 from pykbroker.client.arrow import ArrowTable
 from pykbroker.client.cluster import Cluster
 from pykbroker.client.settings import InvalidSetting
-from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.producer.errors import RecordTooLarge, UnknownPartition
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.producer.transactions.result import CallResult
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.kafka.errors import BY_CODE, IllegalStateError, KafkaConfigurationError, KafkaTimeoutError, as_kafka
 from pykbroker.kafka.future import FutureColumns, FutureRecordMetadata
+from pykbroker.kafka.partition_calls import committed_offsets
 from pykbroker.kafka.settings import PRODUCER_DEFAULTS, producer_configs, producer_settings_of
 from pykbroker.kafka.structs import ConsumerGroupMetadata
 from pykbroker.producer.delivery import Delivery
@@ -177,10 +177,7 @@ class KafkaProducer:
         """
         given = ConsumerGroupMetadata(group_metadata) if isinstance(group_metadata, str) else group_metadata
         member = CommittingMember(given.group_id or "", given.member_id, given.generation_id, given.group_instance_id)
-        committed = {
-            TopicPartition(*partition): CommittedOffset(each.offset, getattr(each, "leader_epoch", -1), each.metadata)
-            for partition, each in offsets.items()
-        }
+        committed = committed_offsets(offsets)
         self._call(lambda manager: manager.send_offsets(committed, member))
 
     def commit_transaction(self) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Self, TypeVar
 
 from pykbroker.client.arrow import ArrowTable
 from pykbroker.core.producer.batch import ProducerBatch
-from pykbroker.core.producer.errors import IllegalCall, TransactionError
+from pykbroker.core.producer.errors import NOT_ABORTED
 from pykbroker.core.producer.transactions.calls import GroupMember, OffsetToCommit
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.producer.transactions.result import CallResult
@@ -252,7 +252,7 @@ class AsyncProducer:
             yield
             await self.commit_transaction()
         except BaseException:
-            with suppress(TransactionError, IllegalCall):
+            with suppress(*NOT_ABORTED):
                 await self.abort_transaction()
             raise
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import trio
 
 from pykbroker.client.arrow import ArrowTable
-from pykbroker.core.producer.errors import IllegalCall, TransactionError
+from pykbroker.core.producer.errors import NOT_ABORTED
 from pykbroker.core.producer.transactions.calls import GroupMember, OffsetToCommit
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.topic_partition import TopicPartition
@@ -208,7 +208,7 @@ class Producer:
             await self.commit_transaction()
         except BaseException:
             deadline = trio.current_time() + self._settings.max_block_ms / 1000
-            with trio.CancelScope(shield=True, deadline=deadline), suppress(TransactionError, IllegalCall):
+            with trio.CancelScope(shield=True, deadline=deadline), suppress(*NOT_ABORTED):
                 await self.abort_transaction()
             raise
 

@@ -99,6 +99,8 @@ CLASSES: Mapping[ErrorCode, type[TransactionError]] = {
     ErrorCode.TRANSACTION_ABORTABLE: TransactionAbortable,
 }
 """The classes of errors that an application may want to catch by name."""
+NOT_ABORTED = (TransactionError, TransactionTimeout, IllegalCall)
+"""The errors of an abort after which the error that caused it is of more interest."""
 INVALID_CONFIGURATION = frozenset(
     {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,

@@ -135,8 +135,11 @@ class TransactionManager:
             self._status.fail_records(code, error, has_sequence=False)
 
     def send_offsets(self, offsets: Mapping[TopicPartition, OffsetToCommit], member: GroupMember) -> CallResult:
-        """Commit the offsets of a group with the transaction (KIP-447)."""
+        """Commit the offsets of a group with the transaction (KIP-447). Raise TypeError for other values."""
         self._check(TransactionCall.SEND_OFFSETS)
+        for partition, each in offsets.items():
+            if not hasattr(each, "offset"):
+                raise TypeError(f"{partition}: {each!r} is no CommittedOffset")
         result = CallResult(TransactionCall.SEND_OFFSETS)
         if not offsets:
             result.complete()
