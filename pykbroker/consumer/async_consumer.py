@@ -119,25 +119,41 @@ class AsyncConsumer(AsyncCalls):
     # ---- records
 
     async def getmany(
-        self, *, timeout_ms: float = 0, max_records: int | None = None
+        self, *partitions: TopicPartition, timeout_ms: float = 0, max_records: int | None = None
     ) -> dict[TopicPartition, list[ConsumerRecord]]:
         """Return the next records of each partition, at most `max_records`, or an empty dict after `timeout_ms`.
+
+        If partitions are given, the records of others wait for later calls.
 
         Raise ConsumerError or ApiError for an error that the user has to handle; the next call continues.
         """
         limit = self._settings.max_poll_records if max_records is None else max_records
         found: dict[TopicPartition, list[ConsumerRecord]] = {}
-        for record in self._hosted.unread.take(limit) or await self._records(timeout_ms / 1000, limit):
+        among = frozenset(TopicPartition(*each) for each in partitions)
+        unread = self._hosted.unread.take(limit, among)
+        for record in unread or await self._records(timeout_ms / 1000, limit, among):
             found.setdefault(TopicPartition(record.topic, record.partition), []).append(record)
         return found
 
-    async def getone(self) -> ConsumerRecord:
-        """Return the next record. A record counts as processed once the next one is requested."""
+    async def getone(self, *partitions: TopicPartition) -> ConsumerRecord:
+        """Return the next record, by default of any partition.
+
+        A record counts as processed once the next one is requested.
+        """
         unread = self._hosted.unread
+        if partitions:
+            return await self._next_of(frozenset(TopicPartition(*each) for each in partitions))
         while not unread.records:
             found = await self._records(inf, self._settings.max_poll_records)
             unread.records.extend(found)
         record: ConsumerRecord = unread.records.popleft()
+        return record
+
+    async def _next_of(self, partitions: frozenset[TopicPartition]) -> ConsumerRecord:
+        unread = self._hosted.unread
+        while not (found := unread.take(1, partitions)):
+            unread.records.extend(await self._records(inf, self._settings.max_poll_records, partitions))
+        record: ConsumerRecord = found[0]
         return record
 
     async def poll_columns(self, timeout_s: float = inf, records_max: int | None = None) -> list[FetchedColumns]:
@@ -150,20 +166,24 @@ class AsyncConsumer(AsyncCalls):
 
     __anext__ = getone
 
-    async def _records(self, timeout_s: float, records_max: int) -> list[ConsumerRecord]:
-        parts = await self._poll(timeout_s, records_max, cuts_batch=True)
+    async def _records(
+        self, timeout_s: float, records_max: int, among: Collection[TopicPartition] = ()
+    ) -> list[ConsumerRecord]:
+        parts = await self._poll(timeout_s, records_max, cuts_batch=True, among=among)
         found: list[ConsumerRecord] = self._hosted.shell.interceptors.on_consume(self._deserializers.records(parts))
         return found
 
-    async def _poll(self, timeout_s: float, records_max: int, *, cuts_batch: bool) -> list[FetchedColumns]:
+    async def _poll(
+        self, timeout_s: float, records_max: int, *, cuts_batch: bool, among: Collection[TopicPartition] = ()
+    ) -> list[FetchedColumns]:
         hosted, deadline = self._hosted, time.monotonic() + timeout_s
         while True:
             left = max(0.0, deadline - time.monotonic())
-            step = await self._call(hosted.poll, left, records_max, cuts_batch)
+            step = await self._call(hosted.poll, left, records_max, cuts_batch, among)
             if step is not None:
                 await self._call_listener(step)
                 continue
-            found = hosted.take(records_max, cuts_batch=cuts_batch)
+            found = hosted.take(records_max, cuts_batch=cuts_batch, among=among)
             if found or left <= 0:
                 return found
 

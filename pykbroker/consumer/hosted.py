@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from inspect import isawaitable
 from math import inf
 from typing import Any
@@ -16,6 +16,7 @@ from pykbroker.consumer.shell import ConsumerShell
 from pykbroker.core.consumer.errors import ConsumerClosed, ConsumerTimeout
 from pykbroker.core.consumer.membership.steps import CallListener
 from pykbroker.core.consumer.records import FetchedColumns
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.world.background import BackgroundLoop, Future, LoopEnded
 from pykbroker.world.client_world import ClientWorld
 from pykbroker.world.system import system_client_world
@@ -73,14 +74,17 @@ class HostedConsumer:
             return await result if isawaitable(result) else result
         raise ConsumerTimeout(f"no answer within {timeout_s:g} s: call it again")
 
-    async def poll(self, timeout_s: float, records_max: int, cuts_batch: bool) -> CallListener | None:
+    async def poll(
+        self, timeout_s: float, records_max: int, cuts_batch: bool, among: Collection[TopicPartition] = ()
+    ) -> CallListener | None:
         """Wait for records as `ConsumerPoller.poll` does, and leave them in `unread`, in the background thread.
 
         Return a call of the listener, which the caller has to answer by `answer`.
         """
-        if self.unread.parts:
+        if self.unread.has_parts(among):
             return None
-        found = await self.poller.poll(trio.current_time() + timeout_s, records_max, cuts_batch=cuts_batch)
+        deadline = trio.current_time() + timeout_s
+        found = await self.poller.poll(deadline, records_max, cuts_batch=cuts_batch, among=among)
         if isinstance(found, CallListener):
             return found
         self.unread.parts += found
@@ -91,10 +95,12 @@ class HostedConsumer:
         if self.unread.records:
             self.ask(self.shell.rewind)
 
-    def take(self, records_max: int, *, cuts_batch: bool) -> list[FetchedColumns]:
-        """Return the records that polls have left."""
+    def take(
+        self, records_max: int, *, cuts_batch: bool, among: Collection[TopicPartition] = ()
+    ) -> list[FetchedColumns]:
+        """Return the records that polls have left, of all partitions or `among` some."""
         if cuts_batch:
-            return self.unread.take_parts(records_max)
+            return self.unread.take_parts(records_max, among)
         found, self.unread.parts = self.unread.parts, []
         return found
 

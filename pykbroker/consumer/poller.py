@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import trio
 
 from pykbroker.consumer.shell import ConsumerShell
 from pykbroker.core.consumer.membership.steps import CallListener, CommitOffsets, LeaveMode
 from pykbroker.core.consumer.records import FetchedColumns
+from pykbroker.core.topic_partition import TopicPartition
 
 COLUMNS_ENOUGH = 10_000
 """The records after which a poll for columns returns no further batch."""
@@ -58,9 +61,9 @@ class ConsumerPoller:
         self._shell.changed()
 
     async def poll(
-        self, deadline: float, records_max: int, *, cuts_batch: bool = True
+        self, deadline: float, records_max: int, *, cuts_batch: bool = True, among: Collection[TopicPartition] = ()
     ) -> list[FetchedColumns] | CallListener:
-        """Return the next records, or none after the deadline, a time of trio's clock.
+        """Return the next records, of all partitions or `among` some, or none after a deadline of trio's clock.
 
         If `cuts_batch` is false, the last batch is returned whole, which may be more records than `records_max`.
         Return a call of the listener first, which the caller has to answer. As in Kafka, an empty list is returned
@@ -78,7 +81,7 @@ class ConsumerPoller:
             if step is not None:
                 return step
             if not self._is_committing:
-                found = shell.fetches.buffer.collect(records_max, shell.now_ms(), cuts_batch=cuts_batch)
+                found = shell.fetches.buffer.collect(records_max, shell.now_ms(), cuts_batch=cuts_batch, among=among)
                 shell.advance()  # a response that is used up makes room for the next one, also if it has no records
                 if found.parts or found.has_progress:
                     return found.parts

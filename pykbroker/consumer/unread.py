@@ -39,20 +39,36 @@ class UnreadRecords:
         columns = (part.offsets[0] for part in self.parts if part.partition == partition)
         return next(found, next(columns, None))
 
-    def take(self, records_max: int) -> list[Any]:
-        """Return up to `records_max` records of the iteration for a poll."""
-        return [self.records.popleft() for _ in range(min(records_max, len(self.records)))]
+    def take(self, records_max: int, among: Collection[TopicPartition] = ()) -> list[Any]:
+        """Return up to `records_max` records of the iteration for a poll, of all partitions or `among` some."""
+        if not among:
+            return [self.records.popleft() for _ in range(min(records_max, len(self.records)))]
+        found = [each for each in self.records if (each.topic, each.partition) in among][:records_max]
+        taken = set(map(id, found))
+        self.records = deque(each for each in self.records if id(each) not in taken)
+        return found
 
-    def take_parts(self, records_max: int) -> list[FetchedColumns]:
-        """Return up to `records_max` records of the columns. An earlier poll may have left more."""
+    def has_parts(self, among: Collection[TopicPartition]) -> bool:
+        """Whether there are columns, of any partition or `among` some."""
+        return any(part.partition in among for part in self.parts) if among else bool(self.parts)
+
+    def take_parts(self, records_max: int, among: Collection[TopicPartition] = ()) -> list[FetchedColumns]:
+        """Return up to `records_max` records of the columns, of all partitions or `among` some.
+
+        An earlier poll may have left more.
+        """
         found: list[FetchedColumns] = []
-        while self.parts and records_max > 0:
-            part = self.parts.pop(0)
+        left: list[FetchedColumns] = []
+        for part in self.parts:
+            if records_max <= 0 or (among and part.partition not in among):
+                left.append(part)
+                continue
             if len(part) > records_max:
-                self.parts.insert(0, part.slice(records_max, len(part)))
+                left.append(part.slice(records_max, len(part)))
                 part = part.slice(0, records_max)
             records_max -= len(part)
             found.append(part)
+        self.parts = left
         return found
 
     def drop(self, partitions: Collection[TopicPartition]) -> None:

@@ -20,7 +20,9 @@ PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 
 def consumer(target: Target, *topics: str, **settings: Any) -> AsyncConsumer:
-    quick: dict[str, Any] = {"auto_offset_reset": "earliest", "heartbeat_interval_ms": 200}
+    quick: dict[str, Any] = {"auto_offset_reset": "earliest"}
+    if settings.get("group_protocol") != "consumer":
+        quick["heartbeat_interval_ms"] = 200
     return AsyncConsumer(*topics, bootstrap_servers=target.servers, **quick | settings)
 
 
@@ -148,6 +150,32 @@ def test_positions_and_ends_of_assigned_partitions(target: Target) -> None:
             assert sum(map(len, await each.poll_columns())) == 193
         with pytest.raises(ConsumerClosed):
             await each.getone()
+
+    asyncio.run(main())
+
+
+def test_records_of_some_partitions_only(target: Target) -> None:
+    topic = target.topic()
+    first, second, third = (TopicPartition(topic, index) for index in range(PARTITIONS))
+
+    async def main() -> None:
+        await fill(target, topic, range(RECORDS))
+        found: dict[TopicPartition, list[int]] = {first: [], second: [], third: []}
+        async with consumer(target, topic, max_poll_records=7) as each:
+            found[third].append((await each.getone(third)).offset)
+            await anext(each)  # leaves records of any partition unread
+            each.seek(first, 0)
+            each.seek(second, 0)
+            each.seek(third, 1)
+            while len(found[second]) < 100:
+                for place, records in (await each.getmany(second, timeout_ms=20_000)).items():
+                    found[place] += [record.offset for record in records]
+            assert (len(found[first]), len(found[third])) == (0, 1)
+            found[first].append((await each.getone(first)).offset)
+            while sum(map(len, found.values())) < RECORDS:
+                for place, records in (await each.getmany(timeout_ms=20_000)).items():
+                    found[place] += [record.offset for record in records]
+        assert found == {place: list(range(RECORDS // PARTITIONS)) for place in found}
 
     asyncio.run(main())
 

@@ -2,13 +2,13 @@
 
 1. Records are returned only from the position on. A response to an older position is dropped.
 2. An error is raised only if no records precede it in the same poll; otherwise the next poll raises it.
-3. Records of a paused partition wait in the buffer until it is resumed.
+3. Records of a paused partition, and of those that a poll leaves out, wait in the buffer.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from pykbroker.core.consumer.errors import ConsumerError, OffsetsOutOfRange, TopicsUnauthorized, UnreadableRecords
@@ -73,13 +73,15 @@ class FetchBuffer:
         found, self._is_metadata_stale = self._is_metadata_stale, False
         return found
 
-    def collect(self, records_max: int, now_ms: float, *, cuts_batch: bool = True) -> Collected:
-        """Return up to `records_max` records, and move the positions behind them.
+    def collect(
+        self, records_max: int, now_ms: float, *, cuts_batch: bool = True, among: Collection[TopicPartition] = ()
+    ) -> Collected:
+        """Return up to `records_max` records, of all partitions or `among` some, and move the positions behind them.
 
         If `cuts_batch` is false, the last batch is returned whole, which may be more records.
         """
         found: list[FetchedColumns] = []
-        paused: list[CompletedFetch] = []
+        left: list[CompletedFetch] = []
         has_progress = False
         try:
             while records_max > 0:
@@ -87,8 +89,8 @@ class FetchBuffer:
                 if current is None:
                     break
                 state = self._subscription.get(current.partition)
-                if state is not None and state.is_paused:
-                    paused.append(current)
+                if state is not None and (state.is_paused or (among and current.partition not in among)):
+                    left.append(current)
                     self._current = None
                     continue
                 before = state.position if state is not None else None
@@ -100,7 +102,7 @@ class FetchBuffer:
             if not found:
                 raise
         finally:
-            self._waiting.extend(paused)
+            self._waiting.extend(left)
         return Collected(found, has_progress)
 
     def _next(self, now_ms: float, *, may_drop: bool) -> CompletedFetch | None:
