@@ -133,8 +133,7 @@ class AsyncCalls:
         return found
 
 
-def _committed(given: Any) -> CommittedOffset:
-    """Return an offset to commit, which may be a number, or a pair of a number and a text."""
-    if isinstance(given, CommittedOffset):
-        return given
-    return CommittedOffset(given) if isinstance(given, int) else CommittedOffset(given[0], metadata=given[1])
+def _committed(given: Any) -> Any:
+    """Return an offset to commit, which may be a pair of a number and a text, as in aiokafka."""
+    is_pair = isinstance(given, tuple) and not isinstance(given, CommittedOffset) and len(given) == 2
+    return CommittedOffset(given[0], metadata=given[1]) if is_pair else given

@@ -13,7 +13,7 @@ from pykbroker.consumer.shell import ConsumerShell
 from pykbroker.core.consumer.commits import CommitIdentity
 from pykbroker.core.consumer.errors import ConsumerError
 from pykbroker.core.consumer.offset_reset import EARLIEST, LATEST
-from pykbroker.core.consumer.position import NO_EPOCH, CommittedOffset
+from pykbroker.core.consumer.position import NO_EPOCH, CommittedOffset, offsets_to_commit
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode
@@ -120,13 +120,13 @@ class ConsumerCalls(LookupCalls):
 
     # ---- the group
 
-    async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
+    async def commit(self, offsets: Mapping[TopicPartition, CommittedOffset | int] | None = None) -> None:
         """Commit offsets, by default the positions behind the records that were returned.
 
         Raise CommitFailed if the group has removed this consumer, ApiError, or ConsumerTimeout after
         `default_api_timeout_ms`.
         """
-        await self._limited(self._commit, offsets)
+        await self._limited(self._commit, None if offsets is None else offsets_to_commit(offsets))
 
     async def _commit(self, offsets: Mapping[TopicPartition, CommittedOffset] | None = None) -> None:
         found = self._shell.consumed() if offsets is None else offsets

@@ -47,29 +47,37 @@ class Consumer(ConsumerCalls):
             self._settings.key_deserializer, self._settings.value_deserializer, self.seek
         )
         self._nursery_manager: AbstractAsyncContextManager[trio.Nursery] | None = None
-        self._nursery: trio.Nursery | None = None
+        self._background = trio.CancelScope(shield=True)
         if topics:
             self.subscribe(topics)
 
     async def __aenter__(self) -> Self:
         self._nursery_manager = trio.open_nursery()
-        self._nursery = await self._nursery_manager.__aenter__()
-        await self._nursery.start(self._shell.run)
+        nursery = await self._nursery_manager.__aenter__()
+        try:
+            await nursery.start(self._run)
+        except BaseException as error:
+            await self._nursery_manager.__aexit__(type(error), error, error.__traceback__)
+            raise
         return self
+
+    async def _run(self, *, task_status: trio.TaskStatus[None]) -> None:
+        """Run the shell until the block ends, also if it is cancelled, since the consumer then leaves its group."""
+        with self._background:
+            await self._shell.run(task_status=task_status)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         assert self._nursery_manager is not None
-        assert self._nursery is not None
         try:
-            if isinstance(error, trio.Cancelled):
+            if trio.current_effective_deadline() == -inf:  # the block was cancelled
                 with trio.CancelScope(shield=True):
                     await self._close(CANCELLED_CLOSE_S_MAX, commits=False)
             else:
                 await self._close(CLOSE_S_MAX, commits=error is None)
         finally:
-            self._nursery.cancel_scope.cancel()
+            self._background.cancel()
             # The nursery does not get the error of the block, which it would wrap in a group.
             await self._nursery_manager.__aexit__(None, None, None)
 

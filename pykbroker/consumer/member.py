@@ -73,6 +73,10 @@ class MemberTasks:
         self._membership.poll(self._now_ms())
         self._wake()
 
+    def raise_failure(self) -> None:
+        """Raise an error that the user has to handle, if a heartbeat has brought one since the last poll."""
+        self._membership.failure.raise_once()
+
     @property
     def awaits_user(self) -> bool:
         """Whether a step waits for the user's task."""

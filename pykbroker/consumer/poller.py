@@ -76,7 +76,10 @@ class ConsumerPoller:
         shell.check_open()
         self._begin_poll()
         while True:
+            shell.check_open()
             shell.raise_failure()
+            if shell.member is not None:
+                shell.member.raise_failure()
             step = self._user_step()
             if step is not None:
                 return step

@@ -20,6 +20,8 @@ from pykbroker.core.consumer.position_lookups import LookupSettings
 
 ASSIGNORS = {each.name: each for each in (RangeAssignor, RoundRobinAssignor, StickyAssignor, CooperativeStickyAssignor)}
 DEFAULT_ASSIGNORS = (RangeAssignor.name, CooperativeStickyAssignor.name)
+OF_THE_COORDINATOR = frozenset({"session_timeout_ms", "heartbeat_interval_ms"})
+"""The settings that are configs of the group, `consumer.session.timeout.ms` and the like, since KIP-848."""
 CONSUMER_PROTOCOL = "consumer"
 """The value of `group_protocol` for groups of KIP-848."""
 
@@ -157,4 +159,7 @@ def consumer_settings(given: Mapping[str, Any]) -> ConsumerSettings:
     """Return the settings of a consumer. Raise InvalidSetting for a name, value or combination that is not allowed."""
     found = settings(ConsumerSettings, given)
     found.check()
+    if found.group_protocol == CONSUMER_PROTOCOL:
+        for name in sorted(OF_THE_COORDINATOR & given.keys()):
+            raise InvalidSetting(f"{name} has no meaning for group_protocol='consumer': the coordinator decides it")
     return found

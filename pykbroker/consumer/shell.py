@@ -258,6 +258,7 @@ class ConsumerShell:
     async def known_position(self, partition: TopicPartition) -> FetchPosition:
         """Return a position, once it is known. The caller sets the deadline."""
         while True:
+            self.check_open()
             self.raise_failure()
             position = self.subscription[partition].position
             if position is not None:

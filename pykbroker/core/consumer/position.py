@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from pykbroker.core.topic_partition import TopicPartition
@@ -38,3 +38,20 @@ class CommittedOffset(NamedTuple):
     offset: int
     epoch: int = NO_EPOCH
     metadata: str = ""
+
+
+def offsets_to_commit(given: Mapping[TopicPartition, CommittedOffset | int]) -> dict[TopicPartition, CommittedOffset]:
+    """Return the offsets that a user gave, where a number stands for an offset without leader epoch and text.
+
+    Raise TypeError for other values, and ValueError for a negative offset.
+    """
+    return {TopicPartition(*partition): _committed(partition, each) for partition, each in given.items()}
+
+
+def _committed(partition: TopicPartition, given: CommittedOffset | int) -> CommittedOffset:
+    found = CommittedOffset(given) if isinstance(given, int) else given
+    if not isinstance(found, CommittedOffset):
+        raise TypeError(f"{partition}: {given!r} is neither a CommittedOffset nor a number")
+    if found.offset < 0:
+        raise ValueError(f"{partition}: the offset {found.offset} is negative")
+    return found

@@ -26,6 +26,7 @@ from pykbroker.core.consumer.membership.group_requests import (
     leave_request,
     sync_request,
 )
+from pykbroker.core.consumer.membership.held_error import HeldError
 from pykbroker.core.consumer.membership.running_steps import RunningSteps
 from pykbroker.core.consumer.membership.steps import (
     CallListener,
@@ -94,7 +95,7 @@ class ClassicMembership:
         self._assigned_topics: ReplicaRacks = {}
         self._is_leader = False
         self._heartbeat: HeartbeatRequest | None = None
-        self._failure: ApiError | None = None
+        self.failure = HeldError()
 
     # ---- the member as others see it
 
@@ -133,9 +134,7 @@ class ClassicMembership:
     def poll(self, now_ms: float) -> None:
         """Note that the user polls. Raise the error of a heartbeat that the user has to handle."""
         self._timers.polled(now_ms)
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
+        self.failure.raise_once()
 
     def step(self, now_ms: float) -> MemberStep | None:
         """Return the next step of a rebalance, or None if there is nothing to do."""
@@ -218,7 +217,7 @@ class ClassicMembership:
             drops = code != ErrorCode.ILLEGAL_GENERATION
             self._reset(f"encountered {name} from HEARTBEAT response", drops_member_id=drops)
             if code == ErrorCode.FENCED_INSTANCE_ID:
-                self._failure = ApiError(ErrorCode.FENCED_INSTANCE_ID, _fenced(self._settings))
+                self.failure.hold(ApiError(ErrorCode.FENCED_INSTANCE_ID, _fenced(self._settings)))
 
     # ---- a rebalance
 

@@ -19,6 +19,7 @@ from pykbroker.core.backoff import Uniform
 from pykbroker.core.consumer.commits import REMOVED, CommitIdentity
 from pykbroker.core.consumer.errors import CommitFailed
 from pykbroker.core.consumer.membership.heartbeat_fields import HeartbeatFields, TopicIdPartitions
+from pykbroker.core.consumer.membership.held_error import HeldError
 from pykbroker.core.consumer.membership.running_steps import RunningSteps
 from pykbroker.core.consumer.membership.steps import (
     CommitOffsets,
@@ -97,7 +98,7 @@ class ConsumerMembership:
         self._joins = 0
         self._is_expired = False
         self._leave_mode = LeaveMode.DEFAULT
-        self._failure: Exception | None = None
+        self.failure = HeldError()
 
     # ---- the member as others see it
 
@@ -122,9 +123,7 @@ class ConsumerMembership:
     def poll(self, now_ms: float) -> None:
         """Note that the user polls, which joins the group if necessary. Raise an error that the user has to handle."""
         self._timers.polled(now_ms)
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
+        self.failure.raise_once()
         is_out = self.state in (MembershipState.STALE, MembershipState.UNSUBSCRIBED)
         if is_out and self.steps.is_idle and self._subscription.is_from_group:
             self._join()
@@ -227,7 +226,7 @@ class ConsumerMembership:
             self._timers.retry_at_ms = now_ms
             self._fence()
         elif code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            self._failure = ApiError(code, response.error_message)
+            self.failure.hold(ApiError(code, response.error_message))
         elif code is not ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
             self._fail(ApiError(code, response.error_message))
 
@@ -250,7 +249,8 @@ class ConsumerMembership:
     def _fail(self, error: ApiError) -> None:
         """Lose the partitions, and stay out of the group."""
         was_leaving = self.state in _LEAVING or self.state is MembershipState.UNSUBSCRIBED
-        self.state, self._failure = MembershipState.FATAL, error
+        self.state = MembershipState.FATAL
+        self.failure.hold(error)
         if not was_leaving:
             self.steps.add(self._lose())
 
