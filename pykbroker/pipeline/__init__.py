@@ -1,0 +1,6 @@
+"""Jobs on Spark between topics and a lake.
+
+1. pyspark, pyarrow, pandas and py4j are imported only where a session or a task needs them. Modules with subclasses of
+   pyspark's classes are imported inside functions.
+2. The pipeline knows a cluster only by the Kafka protocol. It imports nothing of the broker.
+"""

@@ -1,0 +1,121 @@
+"""The reading of one range of offsets, in a task of Spark."""
+
+from __future__ import annotations
+
+import contextlib
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pykbroker.consumer.hosted import HostedConsumer
+from pykbroker.consumer.poller import COLUMNS_ENOUGH
+from pykbroker.consumer.settings import consumer_settings
+from pykbroker.core.consumer.errors import OffsetsOutOfRange
+from pykbroker.pipeline.source.errors import ReadStalled, report_losses
+from pykbroker.pipeline.source.offset_ranges import TaskRange
+from pykbroker.pipeline.source.read_options import ReadOptions
+from pykbroker.pipeline.source.record_batches import RecordBatches
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from pykbroker.core.consumer.records import FetchedColumns
+    from pykbroker.world.background import Future
+
+
+def read_range(found: TaskRange, options: ReadOptions) -> Iterator[pa.RecordBatch]:
+    """Yield the records of a range. Raise DataLoss, ReadStalled, or the errors of a consumer."""
+    if found.size <= 0:
+        return
+    batches = RecordBatches(has_headers=options.has_headers)
+    with contextlib.closing(RangeReader(found, options)) as reader:
+        for parts in reader.parts():
+            yield batches.batch(parts)
+
+
+class RangeReader:
+    """A consumer of one range. It polls ahead while the records of the last poll are used."""
+
+    def __init__(self, found: TaskRange, options: ReadOptions) -> None:
+        self._range, self._options = found, options
+        self._hosted = HostedConsumer(consumer_settings(options.consumer))
+        self._poll: Future[None] | None = None
+
+    def close(self) -> None:
+        """Stop the consumer."""
+        self._hosted.stop()
+
+    def parts(self) -> Iterator[list[FetchedColumns]]:
+        """Yield the records of the range, in the order of their offsets."""
+        found, hosted = self._range, self._hosted
+        hosted.ask(hosted.calls.assign, [found.partition])
+        hosted.ask(hosted.calls.seek, found.partition, found.start)
+        position = found.start
+        while position < found.end:
+            position = self._next_position(position)
+            polled = hosted.take(COLUMNS_ENOUGH, cuts_batch=False)
+            if position < found.end:
+                self._begin_poll()
+            if parts := [part for each in polled if (part := _until(each, found.end))]:
+                yield parts
+
+    def _begin_poll(self) -> None:
+        hosted = self._hosted
+        self._poll = hosted.submit(hosted.poll, self._options.poll_timeout_s, COLUMNS_ENOUGH, False)
+
+    def _next_position(self, position: int) -> int:
+        """Return the position after the next poll, whose records are then there. Skip records that are lost."""
+        if self._poll is None:
+            self._begin_poll()
+        poll, self._poll = self._poll, None
+        assert poll is not None, "a poll has begun"
+        try:
+            poll.result()
+        except OffsetsOutOfRange:
+            return self._after_loss(position, self._offsets_of_log())
+        after = self._hosted.shell.subscription[self._range.partition].position
+        assert after is not None, "the position was set by a seek"
+        return self._without_progress(position) if after.offset == position else after.offset
+
+    def _without_progress(self, position: int) -> int:
+        """Return where to go on after a poll that has timed out. Raise ReadStalled if the log has the position."""
+        first, last = self._offsets_of_log()
+        if not first <= position < last:
+            return self._after_loss(position, (first, last))
+        raise ReadStalled(
+            f"{self._range.partition}: Cannot fetch record for offset {position} in "
+            f"{int(self._options.poll_timeout_s * 1000)} milliseconds. The log has the offsets [{first}, {last}). "
+            "Check the broker, or raise the option kafkaConsumer.pollTimeoutMs."
+        )
+
+    def _after_loss(self, position: int, log: tuple[int, int]) -> int:
+        """Return the next offset of the range that the log has, or its end if it has none, and seek to it.
+
+        Raise DataLoss unless `failOnDataLoss` is false, or the range starts at the start of the log.
+        """
+        first, last = log
+        partition, end, hosted = self._range.partition, self._range.end, self._hosted
+        if not (self._range.is_earliest and position == self._range.start < first):
+            reason = f"Could not read records in offset [{position}, {end}) for topic partition {partition}."
+            report_losses([f"{reason} The log has the offsets [{first}, {last})."], fails=self._options.fails_on_loss)
+        if position >= last or first >= end:
+            return end
+        found = max(position, first)
+        hosted.ask(hosted.calls.seek, partition, found)
+        return found
+
+    def _offsets_of_log(self) -> tuple[int, int]:
+        """Return the first offset of the log, and its end."""
+        partition, hosted = self._range.partition, self._hosted
+        first = hosted.ask(hosted.calls.beginning_offsets, [partition])[partition]
+        return first, hosted.ask(hosted.calls.end_offsets, [partition])[partition]
+
+
+def _until(part: FetchedColumns, end: int) -> FetchedColumns | None:
+    """Return the records of a part below the offset `end`, or None if there are none."""
+    offsets = part.offsets
+    if offsets[-1] < end:
+        return part
+    if offsets[0] >= end:
+        return None
+    return part.slice(0, bisect_left(offsets, end))
