@@ -26,6 +26,7 @@ COMMANDS = {
         "quotas",
         "log-dirs",
         "dump-log",
+        "pipeline",
     )
 }
 """The module of each command, which has the command under the module's own name."""

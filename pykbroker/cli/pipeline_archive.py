@@ -1,0 +1,84 @@
+"""The command `pykbroker pipeline archive`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from pykbroker.cli.pipeline_run import (
+    bootstrap_option,
+    kafka_option,
+    run_job,
+    session_settings,
+    spark_options,
+    topic_list,
+)
+
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def duration(text: str) -> float:
+    """Parse a duration such as 500ms, 5s or 2m."""
+    number = text.rstrip("mshou")
+    unit = text[len(number) :] or "s"
+    try:
+        seconds = float(number) * SECONDS[unit]
+    except (ValueError, KeyError):
+        raise click.BadParameter(f"{text!r} is no duration, such as 500ms, 5s, 2m or 1h") from None
+    if seconds <= 0:
+        raise click.BadParameter(f"{text!r} must be longer than nothing")
+    return seconds
+
+
+@click.command()
+@bootstrap_option
+@click.option("--topics", type=topic_list, metavar="NAME,...", help="The topics to archive.")
+@click.option("--pattern", help="A regular expression for whole names of topics, in place of --topics.")
+@click.option("--to", "target", required=True, metavar="DIR", help="The archive, or CATALOG.NAMESPACE.TABLE.")
+@click.option("--format", "format_", type=click.Choice(("parquet", "iceberg")), default="parquet", show_default=True)
+@click.option("--once", is_flag=True, help="Stop with what the topics have now, which is the default.")
+@click.option(
+    "--every", type=duration, metavar="TIME", help="Run until interrupted, with a batch every TIME, as in 5s."
+)
+@click.option("--checkpoint", default="", metavar="DIR", help="[default: inside the archive, or beside the table]")
+@click.option("--uncommitted", is_flag=True, help="Archive records of open and aborted transactions too.")
+@kafka_option
+@spark_options
+def archive(
+    bootstrap: str,
+    topics: tuple[str, ...] | None,
+    pattern: str | None,
+    target: str,
+    format_: Any,
+    once: bool,
+    every: float | None,
+    checkpoint: str,
+    uncommitted: bool,
+    kafka: tuple[tuple[str, str], ...],
+    master: str,
+    connector: str,
+    conf: tuple[tuple[str, str], ...],
+    as_json: bool,
+) -> None:
+    """Write topics to Parquet files or to an Iceberg table, each record once, also after a crash.
+
+    The next run continues where the last one stopped. Readers of the bare directory, such as pyarrow and DuckDB, see
+    whole batches.
+    """
+    if bool(topics) is bool(pattern):
+        raise click.UsageError("give either --topics or --pattern")
+    if once and every is not None:
+        raise click.UsageError("give either --once or --every")
+    from pykbroker.pipeline.jobs import archive as job
+    from pykbroker.pipeline.reading import TopicsToRead
+    from pykbroker.pipeline.session import ICEBERG
+
+    source = TopicsToRead(bootstrap, topics or (), pattern or "", dict(kafka), committed_only=not uncommitted)
+    settings = job.ArchiveSettings(source, target, format_, checkpoint, every)
+    packages = (ICEBERG,) if format_ == "iceberg" else ()
+    run_job(
+        session_settings(master, connector, conf, packages),
+        lambda session, say: job.archive(session, settings, say),
+        as_json=as_json,
+    )

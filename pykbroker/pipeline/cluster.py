@@ -1,0 +1,169 @@
+"""The cluster that a job reads or writes, asked by our own client: its id, its topics, and the ends of their logs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from typing import Any, TypeVar
+from uuid import UUID
+
+import msgspec
+import trio
+
+from pykbroker.client.admin import Admin, check
+from pykbroker.client.admin_session import with_admin
+from pykbroker.client.errors import Disconnected
+from pykbroker.consumer import Consumer
+from pykbroker.core.address import Address, parse_address
+from pykbroker.core.errors import ApiError
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.errors import PipelineError
+from wire.messages.metadata import MetadataRequest
+
+PATIENCE_S = 60
+"""The longest wait for a cluster that does not answer."""
+RETRY_S = 0.2
+TOPIC_RESOURCE = 2
+"""The type of topics in requests for configs."""
+CLIENT_ID = "pykbroker-pipeline"
+T = TypeVar("T")
+
+
+class ClusterFacts(msgspec.Struct, frozen=True):
+    """The id of a cluster, and the ids of some of its topics with their numbers of partitions."""
+
+    cluster_id: str
+    topic_ids: dict[str, str]
+    partitions: dict[str, int]
+
+
+class LogEnds(msgspec.Struct, frozen=True):
+    """The first offset and the offset of the next record of each partition."""
+
+    first: dict[TopicPartition, int]
+    next: dict[TopicPartition, int]
+
+
+class PipelineCluster:
+    """A cluster at some bootstrap servers. Each call connects anew. PipelineError is raised if none answers in time."""
+
+    def __init__(self, bootstrap: str, *, committed_only: bool = True) -> None:
+        self.bootstrap = bootstrap
+        self._isolation = "read_committed" if committed_only else "read_uncommitted"
+
+    @property
+    def _addresses(self) -> list[Address]:
+        return [parse_address(each.strip()) for each in self.bootstrap.split(",")]
+
+    def facts(self, wanted: Callable[[str], bool]) -> ClusterFacts:
+        """Return the cluster's id, and its topics whose names are wanted."""
+
+        async def main() -> ClusterFacts:
+            with trio.fail_after(PATIENCE_S):
+                while True:
+                    try:
+                        return await self._facts(wanted)
+                    except (OSError, Disconnected):
+                        await trio.sleep(RETRY_S)
+
+        return self._answer(main)
+
+    async def _facts(self, wanted: Callable[[str], bool]) -> ClusterFacts:
+        found: list[ClusterFacts] = []
+
+        async def ask(admin: Admin) -> None:
+            answer = await admin.connection.ask(MetadataRequest(None, allow_auto_topic_creation=False))
+            topics = [each for each in answer.topics if each.name and wanted(each.name) and not each.is_internal]
+            for topic in topics:
+                check(topic.error_code, f"topic {topic.name}")
+            ids = {each.name or "": str(UUID(bytes=bytes(each.topic_id))) for each in topics}
+            counts = {each.name or "": len(each.partitions) for each in topics}
+            found.append(ClusterFacts(answer.cluster_id or "", ids, counts))
+
+        await with_admin(self._addresses, CLIENT_ID, ask)
+        return found[0]
+
+    def ends(self, facts: ClusterFacts) -> LogEnds:
+        """Return the ends of all logs. With `committed_only`, a log ends before its first open transaction."""
+        partitions = [
+            TopicPartition(topic, index) for topic, count in facts.partitions.items() for index in range(count)
+        ]
+
+        async def ask(consumer: Consumer) -> LogEnds:
+            return LogEnds(await consumer.beginning_offsets(partitions), await consumer.end_offsets(partitions))
+
+        return self._run(ask)
+
+    def committed(self, group: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the committed offsets of a group, for the partitions that have one."""
+
+        async def ask(consumer: Consumer) -> dict[TopicPartition, int]:
+            found = await consumer.committed(partitions)
+            return {key: each.offset for key, each in found.items() if each is not None}
+
+        return self._run(ask, group_id=group)
+
+    def compacted(self, topics: Collection[str]) -> frozenset[str]:
+        """Return the topics whose `cleanup.policy` has `compact`."""
+        found: set[str] = set()
+
+        async def ask(admin: Admin) -> None:
+            for topic in topics:
+                configs = {each.name: each.value or "" for each in await admin.configs(TOPIC_RESOURCE, topic)}
+                if "compact" in configs.get("cleanup.policy", ""):
+                    found.add(topic)
+
+        self._answer(partial(with_admin, self._addresses, CLIENT_ID, ask))
+        return frozenset(found)
+
+    def _run(self, ask: Callable[[Consumer], Awaitable[T]], **settings: Any) -> T:
+        async def main() -> T:
+            consumer = Consumer(
+                bootstrap_servers=self.bootstrap,
+                client_id=CLIENT_ID,
+                isolation_level=self._isolation,
+                allow_auto_create_topics=False,
+                default_api_timeout_ms=PATIENCE_S * 1000,
+                **settings,
+            )
+            async with consumer:
+                return await ask(consumer)
+
+        return self._answer(main)
+
+    def _answer(self, main: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return trio.run(main)
+        except TimeoutError as error:  # those of trio and of the consumer
+            text = f"{self.bootstrap}: no answer within {PATIENCE_S} s: is a broker running there?"
+            raise PipelineError(text) from error
+        except ApiError as error:
+            raise PipelineError(f"{self.bootstrap}: {error}") from error
+
+
+def named(topics: Collection[str]) -> Callable[[str], bool]:
+    """Return the function that selects these topics."""
+    names = frozenset(topics)
+    return names.__contains__
+
+
+def matching(pattern: str) -> Callable[[str], bool]:
+    """Return the function that selects the topics whose whole name matches. Raise PipelineError for a bad pattern."""
+    try:
+        fullmatch = re.compile(pattern).fullmatch
+    except re.error as error:
+        raise PipelineError(f"the pattern {pattern!r} is no regular expression: {error}") from None
+    return lambda name: fullmatch(name) is not None
+
+
+def require_topics(facts: ClusterFacts, topics: Collection[str]) -> None:
+    """Raise PipelineError if a topic is missing."""
+    missing = sorted(set(topics) - facts.partitions.keys())
+    if missing:
+        raise PipelineError(f"no topic {', '.join(missing)} in cluster {facts.cluster_id}: create it first")
+
+
+def same_topics(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """Return the names of topics that were deleted and created again."""
+    return sorted(name for name, topic_id in before.items() if name in now and now[name] != topic_id)

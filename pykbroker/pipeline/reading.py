@@ -1,0 +1,54 @@
+"""The records of topics as a DataFrame or a stream, with either connector."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pykbroker.pipeline.schema import RECORD_COLUMNS
+from pykbroker.pipeline.session import PipelineSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FORMATS = {"jvm": "kafka", "python": "pykbroker"}
+"""The format of each connector."""
+
+
+class TopicsToRead(msgspec.Struct, frozen=True):
+    """The topics of a job, by name or by a pattern, and further options of the `kafka` format."""
+
+    bootstrap: str
+    topics: tuple[str, ...] = ()
+    pattern: str = ""
+    options: dict[str, str] = {}
+    committed_only: bool = True
+
+    def connector_options(self) -> dict[str, str]:
+        """Return all options of the `kafka` format."""
+        if self.pattern:
+            selection = {"subscribePattern": self.pattern}
+        else:
+            selection = {"subscribe": ",".join(self.topics)} if self.topics else {}
+        isolation = "read_committed" if self.committed_only else "read_uncommitted"
+        return {
+            "kafka.bootstrap.servers": self.bootstrap,
+            "kafka.isolation.level": isolation,
+            "includeHeaders": "true",
+            "startingOffsets": "earliest",
+            **selection,
+            **self.options,
+        }
+
+
+def read_records(session: PipelineSession, source: TopicsToRead, **options: str) -> DataFrame:
+    """Return the records of topics from `startingOffsets` to `endingOffsets`."""
+    reader = session.spark.read.format(FORMATS[session.connector])
+    return reader.options(**{**source.connector_options(), **options}).load().select(*RECORD_COLUMNS)
+
+
+def stream_records(session: PipelineSession, source: TopicsToRead, **options: str) -> DataFrame:
+    """Return the stream of the records of topics."""
+    reader = session.spark.readStream.format(FORMATS[session.connector])
+    return reader.options(**{**source.connector_options(), **options}).load().select(*RECORD_COLUMNS)

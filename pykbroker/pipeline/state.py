@@ -1,0 +1,89 @@
+"""The run manifest of a job, which lies beside its checkpoint: what the checkpoint belongs to.
+
+A checkpoint holds offsets. They mean something else in another cluster, in a topic that was created again, and for
+another job, so a run with other facts is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import uuid4
+
+import msgspec
+from msgspec.structs import replace
+
+from pykbroker.pipeline.cluster import ClusterFacts, same_topics
+from pykbroker.pipeline.errors import StateConflict
+from pykbroker.pipeline.storage import Storage
+
+MANIFEST = "run.json"
+
+
+class RunManifest(msgspec.Struct, frozen=True):
+    """The facts of the run that began a checkpoint. `options` are those that may not change, such as the target.
+
+    `run_id` is random. What the job writes refers to it.
+    """
+
+    run_id: str
+    job: str
+    cluster_id: str
+    topic_ids: dict[str, str]
+    options: dict[str, str] = {}
+
+
+def begin_run(checkpoint: Storage, job: str, facts: ClusterFacts, options: Mapping[str, str]) -> RunManifest:
+    """Write the manifest of a new checkpoint, or compare it with that of an earlier run, and add topics that are new.
+
+    Raise StateConflict if the checkpoint belongs to another job, cluster or target, or if a topic was created again.
+    """
+    wanted = RunManifest(uuid4().hex, job, facts.cluster_id, facts.topic_ids, dict(options))
+    if not checkpoint.exists(MANIFEST):
+        if checkpoint.files():
+            raise StateConflict(
+                f"{checkpoint.directory} has files, but no {MANIFEST}: it is the checkpoint of something else. "
+                "Choose another with --checkpoint"
+            )
+        _write(checkpoint, wanted)
+        return wanted
+    found = read_manifest(checkpoint)
+    _compare(checkpoint.directory, found, wanted)
+    merged = replace(found, topic_ids={**found.topic_ids, **facts.topic_ids})
+    if merged != found:
+        _write(checkpoint, merged)
+    return merged
+
+
+def read_manifest(checkpoint: Storage) -> RunManifest:
+    """Return the manifest of a checkpoint. Raise StateConflict if it is damaged."""
+    try:
+        return msgspec.json.decode(checkpoint.read(MANIFEST), type=RunManifest)
+    except msgspec.MsgspecError as error:
+        raise StateConflict(f"{checkpoint.directory}/{MANIFEST} is damaged: {error}") from None
+
+
+def _compare(directory: str, found: RunManifest, wanted: RunManifest) -> None:
+    advice = "Choose another directory with --checkpoint"
+    if found.job != wanted.job:
+        raise StateConflict(f"{directory} is a checkpoint of the job '{found.job}', not of '{wanted.job}'. {advice}")
+    if found.cluster_id != wanted.cluster_id:
+        text = f"{directory} belongs to the cluster {found.cluster_id}, and the brokers are of {wanted.cluster_id}"
+        raise StateConflict(f"{text}. {advice}")
+    for name, value in found.options.items():
+        if wanted.options.get(name, value) != value:
+            text = f"{directory} belongs to a run with {name}={value}, not {name}={wanted.options[name]}"
+            raise StateConflict(f"{text}. {advice}")
+    require_same_topics(found.topic_ids, wanted.topic_ids, directory)
+
+
+def require_same_topics(before: Mapping[str, str], now: Mapping[str, str], directory: str) -> None:
+    """Raise StateConflict if a topic was deleted and created again since the checkpoint began."""
+    if recreated := same_topics(before, now):
+        raise StateConflict(
+            f"topic {', '.join(recreated)} was deleted and created again since {directory} began: its offsets mean "
+            "other records now. Archive it into a new directory, with a new checkpoint"
+        )
+
+
+def _write(checkpoint: Storage, manifest: RunManifest) -> None:
+    checkpoint.write(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
