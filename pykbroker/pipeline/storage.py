@@ -61,6 +61,9 @@ class Storage(Protocol):
     def exchange(self, name: str, other: Storage, other_name: str) -> bool:
         """Exchange a directory with one of another storage in one step. Return False where that is not possible."""
 
+    def sync(self, name: str) -> None:
+        """Make everything below a directory durable."""
+
 
 @contextmanager
 def failures(path: object) -> Iterator[None]:
@@ -145,12 +148,20 @@ class LocalStorage:
             if libc.renameat2(AT_FDCWD, one, AT_FDCWD, two, RENAME_EXCHANGE):
                 number = ctypes.get_errno()
                 raise OSError(number, os.strerror(number), str(self._root / name))
+            for path in {(self._root / name).parent, (other._root / other_name).parent}:
+                _sync(path)
         return True
 
+    def sync(self, name: str) -> None:
+        with failures(self._root / name):
+            for directory, _, names in os.walk(self._root / name):
+                for path in (*(Path(directory) / each for each in names), Path(directory)):
+                    _sync(path)
 
-def _sync(directory: Path) -> None:
-    """Make the names in a directory durable."""
-    descriptor = os.open(directory, os.O_RDONLY)
+
+def _sync(path: Path) -> None:
+    """Make the content of a file or the names in a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -227,6 +238,9 @@ class HadoopStorage:
 
     def exchange(self, name: str, other: Storage, other_name: str) -> bool:
         return False
+
+    def sync(self, name: str) -> None:
+        """Do nothing: a closed file of such a system is durable."""
 
     def _at(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._root, name) if name else self._root

@@ -1,0 +1,149 @@
+"""A directory of Parquet files that a job replaces in one step. Readers see the old state or the new one.
+
+1. The new state is written beside the target, and made durable there.
+2. It is exchanged with the target, or renamed to it if there is no target yet.
+3. The old state, which lies beside the target now, is deleted.
+
+A crash before the second step leaves the old state, and a crash after it the new one. The next run deletes what lies
+beside the target. The files lie in one directory without subdirectories, so that the list of a reader is that of one
+state.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pykbroker.pipeline.errors import PipelineError, StateConflict
+from pykbroker.pipeline.storage import LocalStorage, Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+OWNER = "_pykbroker/state.json"
+NEW = "state"
+PROBES = ("probe/one", "probe/two")
+ADVICE = "choose a local directory, or write an Iceberg table with --to-format iceberg"
+
+
+class StateOwner(msgspec.Struct, frozen=True):
+    """The job and the archive that a state belongs to."""
+
+    job: str
+    archive: str
+    format: str
+    topics: list[str]
+
+    def require(self, content: str | bytes, place: str) -> None:
+        """Raise StateConflict if a state at a place belongs to another owner."""
+        try:
+            found = msgspec.json.decode(content, type=StateOwner)
+        except msgspec.MsgspecError as error:
+            raise StateConflict(f"the owner of {place} cannot be read: {error}") from None
+        if found != self:
+            topics = ", ".join(found.topics) or "all topics"
+            raise StateConflict(
+                f"{place} has the state of {topics} of the archive {found.archive}: choose another target, or delete it"
+            )
+
+
+class StateDirectory:
+    """A directory that holds a state. PipelineError: its file system cannot exchange directories."""
+
+    def __init__(self, spark: SparkSession, target: Storage, owner: StateOwner) -> None:
+        self._spark, self._owner = spark, owner
+        self._swap = StateSwap(target, target.sibling(".staging"))
+
+    def open(self) -> None:
+        self._swap.open(self._owner)
+
+    def replace(self, records: DataFrame) -> int:
+        records.write.parquet(self._swap.new_directory)
+        count = self._spark.read.parquet(self._swap.new_directory).count()
+        self._swap.publish(self._owner)
+        return count
+
+    def close(self) -> None:
+        self._swap.close()
+
+
+class StateSwap:
+    """The steps from a new state in a staging directory to its place in the target."""
+
+    def __init__(self, target: Storage, staging: Storage) -> None:
+        self._target, self._staging = target, staging
+        self._lock: int | None = None
+
+    @property
+    def new_directory(self) -> str:
+        """Return the directory into which a new state is to be written."""
+        return f"{self._staging.directory}/{NEW}"
+
+    def open(self, owner: StateOwner) -> None:
+        """Lock the target, check that it may be replaced, and delete what an earlier run left beside it."""
+        if not isinstance(self._staging, LocalStorage):
+            raise PipelineError(
+                f"{self._target.directory} is not local, so it cannot be replaced in one step: {ADVICE}"
+            )
+        self._lock = _locked(Path(self._staging.directory))
+        if self._target.exists(OWNER):
+            owner.require(self._target.read(OWNER), self._target.directory)
+        elif self._target.files():
+            raise StateConflict(f"{self._target.directory} has files that are no state: choose an empty directory")
+        for name in (NEW, "probe"):
+            self._staging.delete(name)
+        self._probe()
+
+    def publish(self, owner: StateOwner) -> None:
+        """Make the new state durable, put it in the place of the target, and delete the old one."""
+        for file in self._staging.files(NEW):
+            if not file.path.endswith(".parquet"):
+                self._staging.delete(file.path)
+        self._staging.write(f"{NEW}/{OWNER}", msgspec.json.encode(owner))
+        self._staging.sync(NEW)
+        if self._target.exists():
+            self._target.exchange("", self._staging, NEW)
+        else:
+            self._target.take(self._staging, NEW, "")
+        self._staging.delete(NEW)
+
+    def close(self) -> None:
+        """Delete the staging directory and release the lock. After an error, the next run tidies up."""
+        if self._lock is not None:
+            self._staging.delete()
+            os.close(self._lock)
+            self._lock = None
+
+    def _probe(self) -> None:
+        """Raise PipelineError if directories cannot be exchanged, before there is work that would be lost."""
+        for name in PROBES:
+            self._staging.write(f"{name}/file", b"")
+        try:
+            is_possible = self._staging.exchange(PROBES[0], self._staging, PROBES[1])
+        except PipelineError:
+            is_possible = False
+        if not is_possible:
+            text = f"the file system of {self._staging.directory} cannot exchange two directories in one step"
+            raise PipelineError(f"{text}: {ADVICE}")
+        self._staging.delete("probe")
+
+
+def _locked(directory: Path) -> int:
+    """Return the descriptor of a directory that this process has locked. Raise StateConflict if another one has."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(directory, os.O_RDONLY)
+    except OSError as error:
+        raise PipelineError(f"{directory}: {error.strerror}") from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(descriptor), os.stat(directory)):
+            return descriptor
+    except OSError:
+        pass
+    os.close(descriptor)
+    raise StateConflict(f"another run is writing the state beside {directory}: wait for its end")

@@ -1,0 +1,177 @@
+"""The replacement of a state: whatever step a crash stops, readers see the old state or the new one."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykbroker.pipeline.errors import PipelineError, StateConflict
+from pykbroker.pipeline.jobs.state_directory import StateOwner, StateSwap
+from pykbroker.pipeline.storage import HadoopStorage, LocalStorage
+
+OWNER = StateOwner("compact", "/lake", "parquet", [])
+OLD, NEW = {"part-a.parquet": b"1", "part-b.parquet": b"2"}, {"part-c.parquet": b"3"}
+STEPS_MAX = 100
+
+
+class Crash(BaseException):
+    """The end of the process."""
+
+
+class CrashingStorage(LocalStorage):
+    """A storage whose process ends at one of its steps. A tree may have lost half of its files by then."""
+
+    steps = 0
+    ends_at = 0
+
+    def _step(self, name: str, action: Callable[..., Any], *arguments: Any) -> Any:
+        for moment in ("before", "within"):
+            CrashingStorage.steps += 1
+            if CrashingStorage.steps == CrashingStorage.ends_at:
+                if moment == "within" and action.__name__ == "delete":
+                    for file in LocalStorage.files(self, name)[::2]:
+                        LocalStorage.delete(self, file.path)
+                elif moment == "within":
+                    action(*arguments)
+                raise Crash
+        return action(*arguments)
+
+    def write(self, name: str, content: bytes) -> None:
+        self._step(name, super().write, name, content)
+
+    def take(self, other: Any, name: str, target: str) -> None:
+        self._step(name, super().take, other, name, target)
+
+    def delete(self, name: str = "") -> None:
+        self._step(name, super().delete, name)
+
+    def exchange(self, name: str, other: Any, other_name: str) -> bool:
+        found: bool = self._step(name, super().exchange, name, other, other_name)
+        return found
+
+    def sync(self, name: str) -> None:
+        self._step(name, super().sync, name)
+
+
+def read(directory: Path) -> dict[str, bytes]:
+    """Return what a reader of the bare directory sees."""
+    return {path.name: path.read_bytes() for path in directory.glob("*.parquet")}
+
+
+def run(directory: Path, content: dict[str, bytes], storage: type[LocalStorage] = LocalStorage) -> None:
+    """Replace the state, as a job does. A process that ends loses its lock."""
+    swap = StateSwap(storage(directory), storage(f"{directory}.staging"))
+    try:
+        swap.open(OWNER)
+        stage(swap, content)
+        swap.publish(OWNER)
+        swap.close()
+    finally:
+        if swap._lock is not None:
+            os.close(swap._lock)
+
+
+def stage(swap: StateSwap, content: dict[str, bytes]) -> None:
+    """Write what Spark writes into the directory of a new state."""
+    new = Path(swap.new_directory)
+    new.mkdir()
+    for name, each in {**content, "_SUCCESS": b"", ".part.crc": b"x"}.items():
+        (new / name).write_bytes(each)
+
+
+def crashed_run(directory: Path, step: int) -> bool:
+    """Replace the state by NEW until a step. Return whether the process ended there."""
+    CrashingStorage.steps, CrashingStorage.ends_at = 0, step
+    try:
+        run(directory, NEW, CrashingStorage)
+    except Crash:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("before", [None, OLD])
+def test_a_crash_at_any_step_leaves_a_whole_state(tmp_path: Path, before: dict[str, bytes] | None) -> None:
+    seen = []
+    for step in range(1, STEPS_MAX):
+        directory = tmp_path / f"state-{step}"
+        if before is not None:
+            run(directory, before)
+        has_crashed = crashed_run(directory, step)
+        seen.append(read(directory))
+        if not has_crashed:
+            break
+        run(directory, NEW)
+        assert read(directory) == NEW
+        assert sorted(path.name for path in directory.iterdir()) == ["_pykbroker", "part-c.parquet"]
+        assert not Path(f"{directory}.staging").exists()
+    assert len(seen) > 20
+    assert (seen[0], seen[-1]) == (before or {}, NEW)
+    assert all(each in (before or {}, NEW) for each in seen)
+
+
+def test_a_second_run_waits_for_no_first_one(tmp_path: Path) -> None:
+    one, two = (StateSwap(LocalStorage(tmp_path / "s"), LocalStorage(tmp_path / "s.staging")) for _ in range(2))
+    one.open(OWNER)
+    with pytest.raises(StateConflict, match="another run is writing"):
+        two.open(OWNER)
+    one.close()
+    two.open(OWNER)
+    two.close()
+
+
+def test_a_directory_of_something_else_is_never_replaced(tmp_path: Path) -> None:
+    target = tmp_path / "photos"
+    target.mkdir()
+    (target / "cat.jpg").write_bytes(b"cat")
+    with pytest.raises(StateConflict, match="files that are no state"):
+        run(target, NEW)
+    assert (target / "cat.jpg").read_bytes() == b"cat"
+
+
+@pytest.mark.parametrize(
+    ("owner", "message"),
+    [
+        (StateOwner("compact", "/other", "parquet", ["a", "b"]), "has the state of a, b of the archive /other"),
+        (None, "cannot be read"),
+    ],
+)
+def test_the_state_of_another_archive_is_never_replaced(tmp_path: Path, owner: StateOwner | None, message: str) -> None:
+    run(tmp_path / "state", OLD)
+    content = b"{" if owner is None else msgspec.json.encode(owner)
+    (tmp_path / "state" / "_pykbroker" / "state.json").write_bytes(content)
+    with pytest.raises(StateConflict, match=message):
+        run(tmp_path / "state", NEW)
+    assert read(tmp_path / "state") == OLD
+
+
+def test_a_file_system_without_an_exchange_is_refused_before_the_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalStorage, "exchange", lambda *_: False)
+    swap = StateSwap(LocalStorage(tmp_path / "s"), LocalStorage(tmp_path / "s.staging"))
+    with pytest.raises(PipelineError, match="cannot exchange two directories in one step: choose a local directory"):
+        swap.open(OWNER)
+    swap.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+class RemoteStorage(HadoopStorage):
+    """A storage of another file system, which nothing may touch."""
+
+    def __init__(self) -> None:
+        """Connect to nothing."""
+
+    @property
+    def directory(self) -> str:
+        return "hdfs://name/state"
+
+
+def test_a_target_that_is_not_local_is_refused() -> None:
+    swap = StateSwap(RemoteStorage(), RemoteStorage())
+    with pytest.raises(PipelineError, match="hdfs://name/state is not local"):
+        swap.open(OWNER)
