@@ -95,8 +95,9 @@ async def run(plan: ReadPlan, form: Format) -> None:
     """Print the records of a plan. click.exceptions.Exit: a signal has ended the run before its end."""
     import trio
 
-    from pykbroker.cli.interruption import SIGNAL_EXIT_CODE, interruptible
+    from pykbroker.cli.interruption import interruptible
     from pykbroker.cli.reader import Reader
+    from pykbroker.cli.signals import SIGNAL_EXIT_CODE
     from pykbroker.consumer import Consumer
 
     output = sys.stdout.buffer

@@ -8,10 +8,7 @@ from contextlib import asynccontextmanager, contextmanager
 
 import trio
 
-from pykbroker.cli.signals import STOPPING
-
-SIGNAL_EXIT_CODE = 128
-"""The exit code of a process that a signal ended is this number and the signal's, as in shells."""
+from pykbroker.cli.signals import SIGNAL_EXIT_CODE, STOPPING
 
 
 class Interruption:

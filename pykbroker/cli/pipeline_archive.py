@@ -8,6 +8,7 @@ import click
 
 from pykbroker.cli.pipeline_run import (
     bootstrap_option,
+    format_packages,
     kafka_option,
     run_job,
     session_settings,
@@ -72,13 +73,11 @@ def archive(
         raise click.UsageError("give either --once or --every")
     from pykbroker.pipeline.jobs import archive as job
     from pykbroker.pipeline.reading import TopicsToRead
-    from pykbroker.pipeline.session import ICEBERG
 
     source = TopicsToRead(bootstrap, topics or (), pattern or "", dict(kafka), committed_only=not uncommitted)
     settings = job.ArchiveSettings(source, target, format_, checkpoint, every)
-    packages = (ICEBERG,) if format_ == "iceberg" else ()
     run_job(
-        session_settings(master, connector, conf, packages),
+        session_settings(master, connector, conf, format_packages(format_)),
         lambda session, say: job.archive(session, settings, say),
         as_json=as_json,
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pykbroker.cli.pipeline_run import run_job, session_settings, spark_options, topic_list
+from pykbroker.cli.pipeline_run import format_packages, run_job, session_settings, spark_options, topic_list
 
 FORMATS = click.Choice(("parquet", "iceberg"))
 
@@ -43,10 +43,9 @@ def compact(
     a crash.
     """
     from pykbroker.pipeline.jobs import compact as job
-    from pykbroker.pipeline.session import ICEBERG
 
     settings = job.CompactSettings(archive, target, format_, to_format, topics or (), null_keys)
-    packages = (ICEBERG,) if "iceberg" in (format_, to_format) else ()
+    packages = format_packages("iceberg" if "iceberg" in (format_, to_format) else "parquet")
     run_job(
         session_settings(master, connector, conf, packages),
         lambda session, say: job.compact(session, settings, say),

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from pykbroker.cli.ask import BOOTSTRAP_VARIABLE, DEFAULT_BOOTSTRAP
 from pykbroker.cli.parameters import bootstrap_servers
+from pykbroker.cli.signals import SIGNAL_EXIT_CODE, STOPPING
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
@@ -97,35 +101,83 @@ def kafka_option(command: F) -> F:
 
 
 def session_settings(
-    master: str, connector: Any, conf: Iterable[tuple[str, str]], packages: Iterable[str] = ()
+    master: str,
+    connector: Any,
+    conf: Iterable[tuple[str, str]],
+    packages: Iterable[str] = (),
+    *,
+    runs_python: bool = False,
 ) -> SessionSettings:
-    """Return the settings of the session."""
+    """Return the settings of the session. `runs_python`: the tasks of the job run functions of this package."""
     from pykbroker.pipeline.session import SessionSettings
 
-    return SessionSettings(master, connector, dict(conf), tuple(packages))
+    return SessionSettings(master, connector, dict(conf), tuple(packages), runs_python)
+
+
+def format_packages(format_: str) -> tuple[str, ...]:
+    """Return the packages that a format of archives needs. click.ClickException: there are none for this Spark."""
+    from pykbroker.pipeline.errors import PipelineError
+    from pykbroker.pipeline.jars import iceberg_package
+
+    try:
+        return (iceberg_package(),) if format_ == "iceberg" else ()
+    except PipelineError as error:
+        raise click.ClickException(str(error)) from None
 
 
 def run_job(
     settings: SessionSettings, job: Callable[[PipelineSession, Callable[[str], None]], JobReport], *, as_json: bool
 ) -> None:
-    """Open a session, run a job, print its report, and end with its exit code."""
+    """Open a session, run a job, print its report, and end with its exit code.
+
+    A job gets KeyboardInterrupt for the first SIGINT or SIGTERM. The second one ends the process at once.
+    """
     from pykbroker.pipeline.errors import PipelineError
     from pykbroker.pipeline.session import pipeline_session
 
+    signals: list[int] = []
     try:
-        with pipeline_session(settings, say) as session:
+        with raising_interrupts(signals), pipeline_session(settings, say) as session:
+            _handle(signals)  # pyspark has its own handler of SIGINT, which does not know a second one
             report = job(session, say)
     except PipelineError as error:
         raise click.ClickException(str(error)) from None
+    except KeyboardInterrupt:
+        sys.exit(exit_code(signals))
     click.echo(report.json() if as_json else report.text())
+    if report.is_interrupted and not report.losses:
+        sys.exit(exit_code(signals))
     sys.exit(report.exit_code)
+
+
+def exit_code(signals: list[int]) -> int:
+    """Return the exit code of a process that a signal has ended."""
+    return SIGNAL_EXIT_CODE + (signals[0] if signals else signal.SIGINT)
+
+
+@contextmanager
+def raising_interrupts(signals: list[int]) -> Iterator[None]:
+    """Raise KeyboardInterrupt in the block for the first SIGINT or SIGTERM. The list gets the numbers."""
+    before = {number: signal.getsignal(number) for number in STOPPING}
+    _handle(signals)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _handle(signals: list[int]) -> None:
+    def interrupt(number: int, _: object) -> None:
+        if signals:
+            os._exit(SIGNAL_EXIT_CODE + number)
+        signals.append(number)
+        raise KeyboardInterrupt
+
+    for number in STOPPING:
+        signal.signal(number, interrupt)
 
 
 def say(line: str) -> None:
     """Print a line of progress on stderr."""
     click.echo(line, err=True)
-
-
-def options(pairs: Iterable[tuple[str, str]]) -> Mapping[str, str]:
-    """Return the pairs of a repeatable option."""
-    return dict(pairs)

@@ -6,6 +6,7 @@ import click
 
 from pykbroker.cli.pipeline_run import (
     bootstrap_option,
+    format_packages,
     kafka_option,
     run_job,
     session_settings,
@@ -40,13 +41,11 @@ def verify(
     """
     from pykbroker.pipeline.jobs import verify as job
     from pykbroker.pipeline.reading import TopicsToRead
-    from pykbroker.pipeline.session import ICEBERG
 
     source = TopicsToRead(bootstrap, topics, "", dict(kafka), committed_only=not uncommitted)
     settings = job.VerifySettings(source, archive, format_)
-    packages = (ICEBERG,) if format_ == "iceberg" else ()
     run_job(
-        session_settings(master, connector, conf, packages),
+        session_settings(master, connector, conf, format_packages(format_)),
         lambda session, say: job.verify(session, settings, say),
         as_json=as_json,
     )

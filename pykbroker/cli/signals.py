@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 STOPPING = (signal.SIGINT, signal.SIGTERM)
+SIGNAL_EXIT_CODE = 128
+"""The exit code of a process that a signal ended is this number and the signal's, as in shells."""
 
 
 @contextmanager

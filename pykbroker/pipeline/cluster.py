@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from functools import partial
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -13,9 +12,10 @@ import trio
 
 from pykbroker.client.admin import Admin, check
 from pykbroker.client.admin_session import with_admin
-from pykbroker.client.errors import Disconnected
+from pykbroker.client.errors import Disconnected, UnsupportedVersion
 from pykbroker.consumer import Consumer
 from pykbroker.core.address import Address, parse_address
+from pykbroker.core.consumer.errors import ConsumerError
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError
@@ -45,6 +45,11 @@ class LogEnds(msgspec.Struct, frozen=True):
     next: dict[TopicPartition, int]
 
 
+def never() -> bool:
+    """Return False."""
+    return False
+
+
 class PipelineCluster:
     """A cluster at some bootstrap servers. Each call connects anew. PipelineError is raised if none answers in time."""
 
@@ -56,33 +61,24 @@ class PipelineCluster:
     def _addresses(self) -> list[Address]:
         return [parse_address(each.strip()) for each in self.bootstrap.split(",")]
 
-    def facts(self, wanted: Callable[[str], bool]) -> ClusterFacts:
-        """Return the cluster's id, and its topics whose names are wanted."""
+    def facts(
+        self, wanted: Callable[[str], bool], patience_s: float = PATIENCE_S, is_ending: Callable[[], bool] = never
+    ) -> ClusterFacts:
+        """Return the cluster's id, and its topics whose names are wanted.
 
-        async def main() -> ClusterFacts:
-            with trio.fail_after(PATIENCE_S):
-                while True:
-                    try:
-                        return await self._facts(wanted)
-                    except (OSError, Disconnected):
-                        await trio.sleep(RETRY_S)
+        A cluster that is away is asked again for `patience_s`, unless the caller `is_ending`.
+        """
 
-        return self._answer(main)
-
-    async def _facts(self, wanted: Callable[[str], bool]) -> ClusterFacts:
-        found: list[ClusterFacts] = []
-
-        async def ask(admin: Admin) -> None:
+        async def ask(admin: Admin) -> ClusterFacts:
             answer = await admin.connection.ask(MetadataRequest(None, allow_auto_topic_creation=False))
             topics = [each for each in answer.topics if each.name and wanted(each.name) and not each.is_internal]
             for topic in topics:
                 check(topic.error_code, f"topic {topic.name}")
             ids = {each.name or "": str(UUID(bytes=bytes(each.topic_id))) for each in topics}
             counts = {each.name or "": len(each.partitions) for each in topics}
-            found.append(ClusterFacts(answer.cluster_id or "", ids, counts))
+            return ClusterFacts(answer.cluster_id or "", ids, counts)
 
-        await with_admin(self._addresses, CLIENT_ID, ask)
-        return found[0]
+        return self._asked(ask, patience_s, is_ending)
 
     def ends(self, facts: ClusterFacts) -> LogEnds:
         """Return the ends of all logs. With `committed_only`, a log ends before its first open transaction."""
@@ -106,16 +102,44 @@ class PipelineCluster:
 
     def compacted(self, topics: Collection[str]) -> frozenset[str]:
         """Return the topics whose `cleanup.policy` has `compact`."""
-        found: set[str] = set()
 
-        async def ask(admin: Admin) -> None:
+        async def ask(admin: Admin) -> frozenset[str]:
+            found = set()
             for topic in topics:
                 configs = {each.name: each.value or "" for each in await admin.configs(TOPIC_RESOURCE, topic)}
                 if "compact" in configs.get("cleanup.policy", ""):
                     found.add(topic)
+            return frozenset(found)
 
-        self._answer(partial(with_admin, self._addresses, CLIENT_ID, ask))
-        return frozenset(found)
+        return self._asked(ask)
+
+    def _asked(
+        self,
+        ask: Callable[[Admin], Awaitable[T]],
+        patience_s: float = PATIENCE_S,
+        is_ending: Callable[[], bool] = never,
+    ) -> T:
+        """Ask until a broker answers. Raise PipelineError with the last failure if none does in time."""
+
+        async def main() -> T:
+            failure = "no broker has answered"
+            with trio.move_on_after(patience_s):
+                while not is_ending():
+                    found: list[T] = []
+
+                    async def keep(admin: Admin, found: list[T] = found) -> None:
+                        found.append(await ask(admin))
+
+                    try:
+                        await with_admin(self._addresses, CLIENT_ID, keep)
+                    except (OSError, Disconnected) as error:
+                        failure = str(error)
+                        await trio.sleep(RETRY_S)
+                    else:
+                        return found[0]
+            raise PipelineError(f"{self.bootstrap}: no answer within {patience_s:g} s: {failure}")
+
+        return self._answer(main)
 
     def _run(self, ask: Callable[[Consumer], Awaitable[T]], **settings: Any) -> T:
         async def main() -> T:
@@ -135,10 +159,10 @@ class PipelineCluster:
     def _answer(self, main: Callable[[], Awaitable[T]]) -> T:
         try:
             return trio.run(main)
-        except TimeoutError as error:  # those of trio and of the consumer
+        except TimeoutError as error:  # that of the consumer
             text = f"{self.bootstrap}: no answer within {PATIENCE_S} s: is a broker running there?"
             raise PipelineError(text) from error
-        except ApiError as error:
+        except (ApiError, ConsumerError, UnsupportedVersion) as error:
             raise PipelineError(f"{self.bootstrap}: {error}") from error
 
 
@@ -164,6 +188,6 @@ def require_topics(facts: ClusterFacts, topics: Collection[str]) -> None:
         raise PipelineError(f"no topic {', '.join(missing)} in cluster {facts.cluster_id}: create it first")
 
 
-def same_topics(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+def recreated_topics(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """Return the names of topics that were deleted and created again."""
     return sorted(name for name, topic_id in before.items() if name in now and now[name] != topic_id)

@@ -17,3 +17,7 @@ class NoConnector(PipelineError):
 
 class StateConflict(PipelineError):
     """The error of a checkpoint or an archive that belongs to something else."""
+
+
+class RecordsLost(PipelineError):
+    """The error of records that a job was to read and that the cluster no longer has."""

@@ -22,12 +22,16 @@ class ExitCode(IntEnum):
 
 
 class JobReport(msgspec.Struct):
-    """The report of a job. `figures` are counts and names, and `losses` sentences about missing or double records."""
+    """The report of a job. `figures` are counts and names, and `losses` sentences about missing or double records.
+
+    `is_interrupted` is true if a signal has ended a job that would have ended by itself.
+    """
 
     job: str
     figures: dict[str, Any] = {}
     losses: list[str] = []
     seconds: float = 0.0
+    is_interrupted: bool = False
 
     @property
     def exit_code(self) -> ExitCode:
@@ -36,12 +40,19 @@ class JobReport(msgspec.Struct):
 
     def json(self) -> str:
         """Return the report as one line of JSON."""
-        found = {"job": self.job, **self.figures, "losses": self.losses, "seconds": round(self.seconds, 3)}
+        found = {
+            "job": self.job,
+            **self.figures,
+            "losses": self.losses,
+            "is_interrupted": self.is_interrupted,
+            "seconds": round(self.seconds, 3),
+        }
         return msgspec.json.encode(found).decode()
 
     def text(self) -> str:
         """Return the report for a person, a line for each figure."""
-        lines = [f"{self.job}: {'LOSS' if self.losses else 'done'} in {self.seconds:.1f} s"]
+        end = "LOSS" if self.losses else "interrupted" if self.is_interrupted else "done"
+        lines = [f"{self.job}: {end} in {self.seconds:.1f} s"]
         lines += [f"  {name.replace('_', ' ')}: {_shown(value)}" for name, value in self.figures.items()]
         return "\n".join([*lines, *(f"  lost: {each}" for each in self.losses)])
 

@@ -15,6 +15,18 @@ RECORD = (
 """The columns of the `kafka` format with `includeHeaders`, as a DDL text."""
 ARCHIVE = f"{RECORD}, date string"
 """The columns of an archive. `date` is the day of the timestamp in UTC, such as 2026-11-24."""
+ARCHIVE_COLUMNS = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "headers": HEADERS,
+    "date": "string",
+}
+"""The columns of an archive with their types, as Spark's `simpleString` writes them."""
 RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
 IDENTITY = ("topic", "partition", "offset")
 """The columns that identify a record."""

@@ -6,30 +6,30 @@ The connector "jvm" is Spark's own `kafka` format. "python" is the data source `
 from __future__ import annotations
 
 import os
-import subprocess
+import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import msgspec
 
 from pykbroker.pipeline.errors import NoConnector, PipelineError
+from pykbroker.pipeline.executors import equip_executors
+from pykbroker.pipeline.jars import artifact, connector_package, missing_packages, pyspark_version, reason, resolved
 from pykbroker.pipeline.java import require_java
 from pykbroker.pipeline.report import Say
 from pykbroker.pipeline.source.registration import register
+from pykbroker.pipeline.spark_errors import explained
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Connector = Literal["jvm", "python"]
-RESOLVE_S_MAX = 600
 PROVIDER = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
-ICEBERG = "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0"
-"""Iceberg's runtime for Spark 4.0."""
+CLASSES = {"iceberg-spark-runtime": "org.apache.iceberg.spark.SparkCatalog"}
+"""A class of each package that a job may need beside the connector."""
 LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 DEFAULTS = {
     "spark.ui.enabled": "false",
@@ -38,21 +38,23 @@ DEFAULTS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
-CENTRAL_ALONE = """<ivysettings>
-  <settings defaultResolver="central"/>
-  <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
-</ivysettings>
-"""
-"""Settings with which Ivy asks Maven Central only: a pom without its jar in `~/.m2` breaks its default resolvers."""
+PRINTED_BYTES_MAX = 1 << 20
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""The variable of the environment that `spark-submit` sets. Its JVM runs already, with master and jars of its own."""
 
 
 class SessionSettings(msgspec.Struct, frozen=True):
-    """The settings of a session. `packages` are Maven coordinates beside that of the connector."""
+    """The settings of a session. `packages` are Maven coordinates beside that of the connector.
+
+    With `runs_python`, the tasks of the job run functions of this package, so executors of a cluster need it. Tasks of
+    the connector "python" need it always.
+    """
 
     master: str = "local[*]"
     connector: Literal["auto", "jvm", "python"] = "auto"
     conf: Mapping[str, str] = {}
     packages: tuple[str, ...] = ()
+    runs_python: bool = False
 
 
 class PipelineSession(NamedTuple):
@@ -65,91 +67,60 @@ class PipelineSession(NamedTuple):
 
 @contextmanager
 def pipeline_session(settings: SessionSettings, say: Say) -> Iterator[PipelineSession]:
-    """Open a session for a job, or use the active one, which stays open. Raise PipelineError if there is none.
+    """Open a session for a job, or use the active one, which stays open.
 
-    `say` is called with a line if the connector is not Spark's own.
+    Raise PipelineError if there is none, and in place of errors of Spark during the job. `say` is called with a line
+    if the connector is not Spark's own.
     """
     pyspark_version()
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
-    session = _of(active, settings) if active is not None else open_session(settings)
+    session = with_connector(active, settings) if active is not None else open_session(settings)
     try:
-        if session.note:
-            say(session.note)
-        if session.connector == "python":
-            register(session.spark)
-        yield session
+        with explained():
+            if session.note:
+                say(session.note)
+            if (session.connector == "python" or settings.runs_python) and not is_local(session.spark):
+                equip_executors(session.spark, say)
+            if session.connector == "python":
+                register(session.spark)
+            yield session
     finally:
         if active is None:
             session.spark.stop()
 
 
-def pyspark_version() -> str:
-    """Return the version of pyspark. Raise PipelineError if it is not installed."""
-    try:
-        return version("pyspark")
-    except PackageNotFoundError:
-        text = "the pipeline needs Spark: install it with `pip install 'pykbroker[spark]'`"
-        raise PipelineError(text) from None
-
-
-def connector_package() -> str:
-    """Return the Maven coordinate of Spark's Kafka connector, whose version must equal pyspark's."""
-    return f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark_version()}"
+def is_local(spark: SparkSession) -> bool:
+    """Whether the tasks of a session run in its own process."""
+    return re.fullmatch(r"local(\[.*\])?", str(spark.sparkContext.master)) is not None
 
 
 def open_session(settings: SessionSettings) -> PipelineSession:
     """Open a session with the best connector that can be had. Raise NoJava or NoConnector."""
     require_java()
+    if SUBMITTED in os.environ:
+        return with_connector(start(settings, {}), settings)
     wanted = settings.packages if settings.connector == "python" else (connector_package(), *settings.packages)
-    if settings.connector == "python" and not settings.packages:
-        return _started(settings, {})
-    if given := {key: settings.conf[key] for key in ("spark.jars", "spark.jars.packages") if key in settings.conf}:
-        return _of(_start(settings, given), settings)
-    failure = ""
-    for extra in _resolutions(wanted):
-        failure = _failure(settings, extra)
-        if not failure:
-            return _of(_start(settings, extra), settings)
-    text = f"the jars of {', '.join(wanted)} could not be fetched: {failure}"
-    if settings.connector == "jvm" or settings.packages:
-        raise NoConnector(f"{text}; give them with --spark spark.jars=PATH,... instead")
-    return _started(settings, {}, f"{text}; topics are read by the data source `pykbroker` instead")
+    needed = missing_packages(wanted, settings.conf)
+    if not needed:
+        return with_connector(start(settings, {}), settings)
+    try:
+        extra = resolved(needed, settings.conf)
+    except NoConnector as error:
+        if settings.connector == "jvm" or settings.packages:
+            raise NoConnector(f"{error}. Give them with --spark spark.jars=PATH,... instead") from None
+        note = f"{error}; topics are read by the data source `pykbroker` instead"
+        return PipelineSession(start(settings, {}), "python", note)
+    return with_connector(start(settings, extra), settings)
 
 
-def _resolutions(packages: tuple[str, ...]) -> Iterator[dict[str, str]]:
-    """Yield the settings with which packages may be resolved, those of the user's Ivy first."""
-    found = {"spark.jars.packages": ",".join(packages)}
-    yield found
-    path = Path.home() / ".ivy2.5.2" / "central-alone.xml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(CENTRAL_ALONE)
-    yield {**found, "spark.jars.ivySettings": str(path)}
-
-
-def _failure(settings: SessionSettings, extra: Mapping[str, str]) -> str:
-    """Return why jars cannot be resolved, or nothing. A failed launch leaves its process without a JVM: try another."""
-    jars = Path.home() / ".ivy2.5.2" / "jars"
-    names = [each.replace(":", "_", 1).replace(":", "-") for each in extra["spark.jars.packages"].split(",")]
-    if all((jars / f"{name}.jar").exists() for name in names) and "spark.jars.ivySettings" not in extra:
-        return ""
-    pairs = [f"{key}={value}" for key, value in {**settings.conf, **extra}.items()]
-    command = [sys.executable, "-m", "pykbroker.pipeline.session", *pairs]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=RESOLVE_S_MAX, check=False)
-    if run.returncode == 0:
-        return ""
-    lines = [line.strip() for line in run.stderr.splitlines() if "unresolved dependency" in line or "not found" in line]
-    return lines[-1] if lines else (run.stderr.strip().splitlines() or ["no reason was given"])[-1]
-
-
-def _started(settings: SessionSettings, extra: Mapping[str, str], note: str = "") -> PipelineSession:
-    return PipelineSession(_start(settings, extra), "python", note)
-
-
-def _of(spark: SparkSession, settings: SessionSettings) -> PipelineSession:
-    """Return a session with the connector that it has. Raise NoConnector if another one was asked for."""
-    has_jvm = _has_class(spark, PROVIDER)
+def with_connector(spark: SparkSession, settings: SessionSettings) -> PipelineSession:
+    """Return a session with the connector that it has. Raise NoConnector if one that was asked for is missing."""
+    for package in settings.packages:
+        if not has_class(spark, CLASSES[artifact(package)]):
+            raise NoConnector(f"the session has no {CLASSES[artifact(package)]}: give it the package {package}")
+    has_jvm = has_class(spark, PROVIDER)
     if settings.connector == "jvm" and not has_jvm:
         raise NoConnector(f"the session has no {PROVIDER}: give it the package {connector_package()}")
     if has_jvm and settings.connector != "python":
@@ -158,7 +129,8 @@ def _of(spark: SparkSession, settings: SessionSettings) -> PipelineSession:
     return PipelineSession(spark, "python", "" if settings.connector == "python" else note)
 
 
-def _has_class(spark: SparkSession, name: str) -> bool:
+def has_class(spark: SparkSession, name: str) -> bool:
+    """Whether the JVM of a session has a class."""
     from py4j.protocol import Py4JError
 
     try:
@@ -168,41 +140,60 @@ def _has_class(spark: SparkSession, name: str) -> bool:
     return True
 
 
-def _start(settings: SessionSettings, extra: Mapping[str, str]) -> SparkSession:
+def start(settings: SessionSettings, extra: Mapping[str, str]) -> SparkSession:
+    """Start a session with these settings. Raise PipelineError if it cannot start."""
     from pyspark.sql import SparkSession
 
+    is_here = settings.master.startswith("local")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if settings.master.startswith("local"):
-        os.environ.setdefault("SPARK_LOCAL_IP", LOCAL["spark.driver.host"])
-    builder = SparkSession.builder.appName("pykbroker").master(settings.master)
-    local = LOCAL if settings.master.startswith("local") else {}
+    builder = SparkSession.builder.appName("pykbroker")
+    if SUBMITTED not in os.environ:
+        builder = builder.master(settings.master)
+        if is_here:
+            os.environ.setdefault("SPARK_LOCAL_IP", LOCAL["spark.driver.host"])
+    local = LOCAL if is_here and SUBMITTED not in os.environ else {}
     for key, value in {**DEFAULTS, **local, **settings.conf, **extra}.items():
         builder = builder.config(key, value)
-    with quiet_launch():
-        return builder.getOrCreate()
+    with quiet_launch() as printed:
+        try:
+            return builder.getOrCreate()
+        except Exception as error:
+            raise launch_failure(error, printed()) from error
+
+
+def launch_failure(error: Exception, printed: str) -> PipelineError:
+    """Return the error of a session that cannot start, from that of pyspark and from what Java has printed."""
+    text = reason(printed) if printed.strip() else str(error).splitlines()[0]
+    if "unresolved dependency" in text:
+        return NoConnector(f"jars could not be fetched: {text}")
+    return PipelineError(f"Spark could not start: {text}")
 
 
 @contextmanager
-def quiet_launch() -> Iterator[None]:
+def quiet_launch() -> Iterator[Callable[[], str]]:
     """Keep what Java prints on stderr from the user, who sees the errors of a job as sentences.
 
-    Java inherits the standard error of this process and has it until its end. If it cannot start, the text is printed.
+    Java inherits the standard error of this process and has it until its end. The yielded function returns the text.
     """
     sys.stderr.flush()
     with tempfile.TemporaryFile() as kept:
         before = os.dup(2)
         os.dup2(kept.fileno(), 2)
+
+        def printed() -> str:
+            return os.pread(kept.fileno(), PRINTED_BYTES_MAX, 0).decode(errors="replace")  # Java may still write
+
         try:
-            yield
-        except BaseException:
-            kept.seek(0)
-            os.write(before, kept.read())
-            raise
+            yield printed
         finally:
             os.dup2(before, 2)
             os.close(before)
 
 
 if __name__ == "__main__":
-    conf = dict(pair.split("=", 1) for pair in sys.argv[1:])
-    _start(SessionSettings("local[1]", conf=conf), {}).stop()
+    from pykbroker.pipeline.session import start as start_session  # its errors are those of the importable module
+
+    try:
+        start_session(SessionSettings("local[1]", conf=msgspec.json.decode(sys.stdin.read())), {}).stop()
+    except PipelineError as failure:
+        sys.exit(str(failure))

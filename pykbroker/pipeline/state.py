@@ -12,11 +12,13 @@ from uuid import uuid4
 import msgspec
 from msgspec.structs import replace
 
-from pykbroker.pipeline.cluster import ClusterFacts, same_topics
+from pykbroker.pipeline.cluster import ClusterFacts, recreated_topics
 from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.storage import Storage
 
 MANIFEST = "run.json"
+OWN = frozenset(("lock", f".{MANIFEST}.tmp", f"{MANIFEST}.tmp"))
+"""The files that a new checkpoint may have before its manifest."""
 
 
 class RunManifest(msgspec.Struct, frozen=True):
@@ -39,7 +41,7 @@ def begin_run(checkpoint: Storage, job: str, facts: ClusterFacts, options: Mappi
     """
     wanted = RunManifest(uuid4().hex, job, facts.cluster_id, facts.topic_ids, dict(options))
     if not checkpoint.exists(MANIFEST):
-        if checkpoint.files():
+        if any(each.path not in OWN for each in checkpoint.files()):
             raise StateConflict(
                 f"{checkpoint.directory} has files, but no {MANIFEST}: it is the checkpoint of something else. "
                 "Choose another with --checkpoint"
@@ -48,8 +50,14 @@ def begin_run(checkpoint: Storage, job: str, facts: ClusterFacts, options: Mappi
         return wanted
     found = read_manifest(checkpoint)
     _compare(checkpoint.directory, found, wanted)
-    merged = replace(found, topic_ids={**found.topic_ids, **facts.topic_ids})
-    if merged != found:
+    return remember_topics(checkpoint, found, facts.topic_ids)
+
+
+def remember_topics(checkpoint: Storage, manifest: RunManifest, topic_ids: Mapping[str, str]) -> RunManifest:
+    """Add the ids of new topics to a manifest. Raise StateConflict if a topic was created again."""
+    require_same_topics(manifest.topic_ids, topic_ids, checkpoint.directory)
+    merged = replace(manifest, topic_ids={**manifest.topic_ids, **topic_ids})
+    if merged != manifest:
         _write(checkpoint, merged)
     return merged
 
@@ -73,12 +81,11 @@ def _compare(directory: str, found: RunManifest, wanted: RunManifest) -> None:
         if wanted.options.get(name, value) != value:
             text = f"{directory} belongs to a run with {name}={value}, not {name}={wanted.options[name]}"
             raise StateConflict(f"{text}. {advice}")
-    require_same_topics(found.topic_ids, wanted.topic_ids, directory)
 
 
 def require_same_topics(before: Mapping[str, str], now: Mapping[str, str], directory: str) -> None:
     """Raise StateConflict if a topic was deleted and created again since the checkpoint began."""
-    if recreated := same_topics(before, now):
+    if recreated := recreated_topics(before, now):
         raise StateConflict(
             f"topic {', '.join(recreated)} was deleted and created again since {directory} began: its offsets mean "
             "other records now. Archive it into a new directory, with a new checkpoint"

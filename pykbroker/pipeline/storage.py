@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import unquote, urlparse
 
-from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.errors import PipelineError, StateConflict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """The arguments of renameat2 for paths, and for an exchange."""
+NO_EXCHANGE = frozenset((errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EXDEV))
+"""The errors of a file system that cannot exchange directories."""
 
 
 class StoredFile(NamedTuple):
@@ -64,6 +68,12 @@ class Storage(Protocol):
     def sync(self, name: str) -> None:
         """Make everything below a directory durable."""
 
+    def link(self, other: Storage, name: str, target: str) -> None:
+        """Give a file of another storage a second name in this one. Both must be local."""
+
+    def lock(self, name: str) -> AbstractContextManager[None]:
+        """Hold a lock file for a block. Raise StateConflict if another process of this machine holds it."""
+
 
 @contextmanager
 def failures(path: object) -> Iterator[None]:
@@ -95,7 +105,8 @@ class LocalStorage:
         return LocalStorage(self._root.with_name(self._root.name + suffix))
 
     def exists(self, name: str = "") -> bool:
-        return (self._root / name).exists()
+        with failures(self._root / name):
+            return (self._root / name).exists()
 
     def read(self, name: str) -> bytes:
         with failures(self._root / name):
@@ -106,11 +117,15 @@ class LocalStorage:
         temporary = path.with_name(f".{path.name}.tmp")
         with failures(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
+            try:
+                with temporary.open("wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+                temporary.replace(path)
+            except OSError:
+                temporary.unlink(missing_ok=True)
+                raise
             _sync(path.parent)
 
     def rename(self, name: str, target: str) -> None:
@@ -147,6 +162,8 @@ class LocalStorage:
         with failures(self._root / name):
             if libc.renameat2(AT_FDCWD, one, AT_FDCWD, two, RENAME_EXCHANGE):
                 number = ctypes.get_errno()
+                if number in NO_EXCHANGE:
+                    return False
                 raise OSError(number, os.strerror(number), str(self._root / name))
             for path in {(self._root / name).parent, (other._root / other_name).parent}:
                 _sync(path)
@@ -157,6 +174,28 @@ class LocalStorage:
             for directory, _, names in os.walk(self._root / name):
                 for path in (*(Path(directory) / each for each in names), Path(directory)):
                     _sync(path)
+
+    def link(self, other: Storage, name: str, target: str) -> None:
+        with failures(self._root / target):
+            (self._root / target).parent.mkdir(parents=True, exist_ok=True)
+            os.link(Path(other.directory) / name, self._root / target)
+
+    @contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        path = self._root / name
+        with failures(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            with failures(path):
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    text = f"another process is working on {self._root} now: wait for its end, or stop it first"
+                    raise StateConflict(text) from None
+            yield
+        finally:
+            os.close(descriptor)
 
 
 def _sync(path: Path) -> None:
@@ -207,9 +246,17 @@ class HadoopStorage:
                 stream.write(bytearray(content))
             finally:
                 stream.close()
-            if self._files.exists(self._at(name)):
-                self._files.delete(self._at(name), False)
-        self.rename(temporary, name)
+            self._replace(temporary, name)
+
+    def _replace(self, name: str, target: str) -> None:
+        """Rename a file in one step, also if the target exists, which `FileSystem.rename` refuses."""
+        hadoop = self._jvm.org.apache.hadoop
+        overwrite = getattr(hadoop.fs, "Options$Rename").OVERWRITE
+        gateway: Any = self._spark.sparkContext._gateway
+        options = gateway.new_array(overwrite.getClass(), 1)
+        options[0] = overwrite
+        context = hadoop.fs.FileContext.getFileContext(self._root.toUri(), self._spark._jsc.hadoopConfiguration())
+        context.rename(self._at(name), self._at(target), options)
 
     def rename(self, name: str, target: str) -> None:
         self.take(self, name, target)
@@ -241,6 +288,13 @@ class HadoopStorage:
 
     def sync(self, name: str) -> None:
         """Do nothing: a closed file of such a system is durable."""
+
+    def link(self, other: Storage, name: str, target: str) -> None:
+        raise PipelineError(f"{self.directory} is not local: its files have one name each")
+
+    @contextmanager
+    def lock(self, name: str) -> Iterator[None]:
+        yield  # Spark itself refuses a second query with the same checkpoint
 
     def _at(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._root, name) if name else self._root

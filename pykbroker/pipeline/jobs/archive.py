@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
-from pykbroker.pipeline.cluster import ClusterFacts, PipelineCluster, matching, named, require_topics
-from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.commits import ArchiveCommit, ArchiveCommits, ArchivedRange
-from pykbroker.pipeline.jobs.iceberg import IcebergTable
-from pykbroker.pipeline.jobs.small_files import merge_small_files
+from pykbroker.pipeline.cluster import ClusterFacts, PipelineCluster, matching, named, recreated_topics, require_topics
+from pykbroker.pipeline.errors import PipelineError, RecordsLost
+from pykbroker.pipeline.jobs.commits import require_same_ends
+from pykbroker.pipeline.jobs.iceberg import IcebergTable, is_directory
+from pykbroker.pipeline.jobs.parquet import ParquetFiles
 from pykbroker.pipeline.reading import TopicsToRead, stream_records
 from pykbroker.pipeline.report import JobReport, Say
-from pykbroker.pipeline.schema import IDENTITY, with_date
+from pykbroker.pipeline.schema import with_date
 from pykbroker.pipeline.session import PipelineSession
-from pykbroker.pipeline.state import RunManifest, begin_run, require_same_topics
+from pykbroker.pipeline.spark_errors import is_loss, sentence
+from pykbroker.pipeline.spark_offsets import SPARK, Ends, has_offsets, planned_ends
+from pykbroker.pipeline.state import RunManifest, begin_run, remember_topics
 from pykbroker.pipeline.storage import Storage, storage_of
 
 if TYPE_CHECKING:
@@ -25,9 +27,13 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 JOB = "archive"
-PARTITIONED_BY = ("topic", "date")
 CHECKPOINT = "_pykbroker/checkpoint"
+LOCK = "lock"
 POLL_S = 1
+AWAY_S_MAX = 600
+"""The longest time for which brokers may be away during a run."""
+TIDY_BATCHES = 100
+"""The number of batches after which a run that does not end merges small files."""
 
 
 class ArchiveSettings(msgspec.Struct, frozen=True):
@@ -45,29 +51,39 @@ class ArchiveSettings(msgspec.Struct, frozen=True):
 class Sink(Protocol):
     """The target of an archive."""
 
-    def open(self, run_id: str) -> None:
-        """Take the target for a run. Raise StateConflict if it belongs to another."""
+    def require_archive(self) -> None:
+        """Raise StateConflict if the target has something that is no archive. Nothing is written yet."""
 
-    def is_committed(self, batch: int) -> bool:
-        """Whether a batch is written."""
+    def open(self, run_id: str, *, is_new: bool) -> None:
+        """Take the target for a run. Raise StateConflict if it belongs to another, or is gone."""
 
-    def write(self, records: DataFrame, batch: int, check: Callable[[], None]) -> int:
+    def committed(self, batch: int) -> Ends | None:
+        """Return the ends of a batch, or None if it is not written."""
+
+    def write(self, records: DataFrame, batch: int, ends: Ends, check: Callable[[], None]) -> int:
         """Write a batch in one step, after a last check. Return the number of records."""
 
-    def finish(self) -> None:
-        """Tidy up after the last batch."""
+    def tidy(self) -> None:
+        """Merge small files."""
+
+    def close(self) -> None:
+        """Delete what is left outside the target."""
 
 
 def archive(session: PipelineSession, settings: ArchiveSettings, say: Say) -> JobReport:
     """Run the job. Raise PipelineError for a mistake that the user can correct, and if the query fails."""
     begun = time.monotonic()
     job = ArchiveJob(session, settings, say)
+    losses, is_interrupted = [], False
     try:
         job.run()
     except KeyboardInterrupt:
         say("archive: interrupted; the next run continues")
+        is_interrupted = settings.every_s is None
+    except RecordsLost as error:
+        losses.append(str(error))
     figures = {"records": job.records, "batches": job.batches, "target": settings.target}
-    return JobReport(JOB, figures, [], time.monotonic() - begun)
+    return JobReport(JOB, figures, losses, time.monotonic() - begun, is_interrupted)
 
 
 class ArchiveJob:
@@ -78,25 +94,42 @@ class ArchiveJob:
         source = settings.source
         self._cluster = PipelineCluster(source.bootstrap, committed_only=source.committed_only)
         self._wanted = matching(source.pattern) if source.pattern else named(source.topics)
-        self._target = storage_of(session.spark, settings.target)
-        self._checkpoint = _checkpoint(session, settings, self._target)
+        self._target, self._checkpoint = places(session, settings)
         self._manifest: RunManifest | None = None
         self.records = self.batches = 0
         self._failure: BaseException | None = None
-        if settings.format == "iceberg":
-            self._sink: Sink = IcebergTable(session.spark, self._target.directory)
+        self._is_ending = False
+        self._sink: Sink
+        if self._target is None:
+            self._sink = IcebergTable(session.spark, settings.target)
+        elif settings.format == "iceberg":
+            self._sink = IcebergTable(session.spark, self._target.directory)
         else:
-            self._sink = ParquetSink(session, self._target, settings.file_bytes_min, say)
+            self._sink = ParquetFiles(session.spark, self._target, settings.file_bytes_min, say)
 
     def run(self) -> None:
         """Archive until the end of the topics, or for ever."""
-        facts = self._facts()
+        facts = self._cluster.facts(self._wanted)
         require_topics(facts, self._settings.source.topics)
         if not facts.topic_ids:
             raise PipelineError(f"no topic of cluster {facts.cluster_id} matches {self._settings.source.pattern!r}")
-        options = {"format": self._settings.format, "target": self._target.directory}
-        self._manifest = begin_run(self._checkpoint, JOB, facts, options)
-        self._sink.open(self._manifest.run_id)
+        self._sink.require_archive()
+        with self._checkpoint.lock(LOCK):
+            self._manifest = begin_run(self._checkpoint, JOB, facts, self._fixed_options())
+            self._sink.open(self._manifest.run_id, is_new=not has_offsets(self._checkpoint))
+            self._run_query()
+            self._sink.tidy()
+            self._sink.close()
+
+    def _fixed_options(self) -> dict[str, str]:
+        settings = self._settings
+        return {
+            "format": settings.format,
+            "target": settings.target if self._target is None else self._target.directory,
+            "records": "committed" if settings.source.committed_only else "uncommitted",
+        }
+
+    def _run_query(self) -> None:
         query = self._start()
         try:
             while not query.awaitTermination(POLL_S):
@@ -104,91 +137,87 @@ class ArchiveJob:
         except Exception as error:
             raise self._explained(error) from error
         finally:
+            self._is_ending = True
             query.stop()
-        self._sink.finish()
-
-    def _facts(self) -> ClusterFacts:
-        return self._cluster.facts(self._wanted)
 
     def _start(self) -> StreamingQuery:
         records = stream_records(self._session, self._settings.source)
         every = self._settings.every_s
         trigger: dict[str, Any] = {"availableNow": True} if every is None else {"processingTime": f"{every} seconds"}
         writer = records.writeStream.foreachBatch(self._write).trigger(**trigger)
-        return writer.option("checkpointLocation", f"{self._checkpoint.directory}/spark").start()
+        return writer.option("checkpointLocation", f"{self._checkpoint.directory}/{SPARK}").start()
 
     def _write(self, records: DataFrame, batch: int) -> None:
         """Write one batch. Spark repeats the last one after a crash, with the same records."""
         try:
-            if self._sink.is_committed(batch):
-                return
-            begun = time.monotonic()
-            count = self._sink.write(with_date(records), batch, self._check_topics)
+            self._write_once(records, batch)
         except BaseException as error:
             self._failure = error
             raise
+
+    def _write_once(self, records: DataFrame, batch: int) -> None:
+        begun = time.monotonic()
+        ends = planned_ends(self._checkpoint, batch)
+        written = self._sink.committed(batch)
+        if written is not None:
+            require_same_ends(batch, written, ends, self._settings.target)
+            self._say(f"archive: batch {batch} is written already")
+            return
+        self._check_topics()
+        count = self._sink.write(with_date(records), batch, ends, self._check_topics)
         self.records, self.batches = self.records + count, self.batches + 1
         self._say(f"archive: batch {batch}: {count:,} records in {time.monotonic() - begun:.1f} s")
+        if self.batches % TIDY_BATCHES == 0:
+            self._sink.tidy()
 
     def _check_topics(self) -> None:
-        """Raise StateConflict if a topic was created again while the batch was read."""
+        """Raise StateConflict if a topic was created again, and remember the ids of new topics.
+
+        A batch is checked before and after its records are read, so that all of them are of the remembered topics.
+        """
         assert self._manifest is not None, "a query runs after its manifest is written"
-        require_same_topics(self._manifest.topic_ids, self._facts().topic_ids, self._checkpoint.directory)
+        facts = self._cluster.facts(self._wanted, AWAY_S_MAX, lambda: self._is_ending)
+        self._manifest = remember_topics(self._checkpoint, self._manifest, facts.topic_ids)
 
     def _explained(self, error: Exception) -> PipelineError:
         """Return the error of a query as a sentence."""
         if isinstance(self._failure, PipelineError):
             return self._failure
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        return PipelineError(f"the query stopped: {lines[0] if lines else type(error).__name__}")
+        trouble = self._trouble_of_topics()
+        if is_loss(error):
+            advice = "; if that is known, go on with the rest by --kafka failOnDataLoss=false"
+            return RecordsLost(f"{trouble or sentence(error)}{advice}")
+        return PipelineError(trouble or sentence(self._failure or error))
+
+    def _trouble_of_topics(self) -> str:
+        """Return what has happened to the topics of a query that has failed, or nothing."""
+        assert self._manifest is not None, "a query runs after its manifest is written"
+        try:
+            facts = self._cluster.facts(self._wanted, POLL_S)
+        except PipelineError as error:
+            return str(error)
+        return changed_topics(self._manifest.topic_ids, facts, self._settings.source.topics)
 
 
-def _checkpoint(session: PipelineSession, settings: ArchiveSettings, target: Storage) -> Storage:
-    """Return the storage of the checkpoint: inside an archive of files, and beside a table, whose files are its own."""
-    if settings.checkpoint:
-        return storage_of(session.spark, settings.checkpoint)
-    if settings.format == "iceberg":
-        return target.sibling(".checkpoint")
-    return storage_of(session.spark, f"{target.directory}/{CHECKPOINT}")
+def changed_topics(before: dict[str, str], now: ClusterFacts, topics: tuple[str, ...]) -> str:
+    """Return a sentence about topics that were deleted or created again, or nothing."""
+    if recreated := recreated_topics(before, now.topic_ids):
+        return f"topic {', '.join(recreated)} was deleted and created again during the run"
+    gone = sorted(name for name in topics if name not in now.topic_ids)
+    return f"topic {', '.join(gone)} was deleted during the run: leave it out of --topics" if gone else ""
 
 
-class ParquetSink:
-    """An archive of Parquet files, in a directory for each topic and day."""
+def places(session: PipelineSession, settings: ArchiveSettings) -> tuple[Storage | None, Storage]:
+    """Return the storage of the target, None for a table of a catalog, and that of the checkpoint.
 
-    def __init__(self, session: PipelineSession, target: Storage, file_bytes_min: int, say: Say) -> None:
-        self._spark, self._target, self._say = session.spark, target, say
-        self._staging, self._file_bytes_min = target.sibling(".staging"), file_bytes_min
-        self._commits = ArchiveCommits(target, self._staging)
-
-    def open(self, run_id: str) -> None:
-        self._commits.open(run_id)
-
-    def is_committed(self, batch: int) -> bool:
-        return self._commits.is_committed(batch)
-
-    def write(self, records: DataFrame, batch: int, check: Callable[[], None]) -> int:
-        directory = f"batch-{batch}"
-        self._staging.delete(directory)
-        path = f"{self._staging.directory}/{directory}"
-        sorted_ = records.sortWithinPartitions("topic", "date", "partition", "offset")
-        sorted_.write.partitionBy(*PARTITIONED_BY).parquet(path)
-        files = [file.path for file in self._staging.files(directory) if file.path.endswith(".parquet")]
-        ranges = self._ranges(path) if files else []
-        check()
-        targets = {name: name.removeprefix(f"{directory}/").replace("part-", f"batch-{batch}-", 1) for name in files}
-        self._commits.commit(ArchiveCommit(batch, targets, ranges))
-        self._staging.delete(directory)
-        return sum(each.count for each in ranges)
-
-    def _ranges(self, path: str) -> list[ArchivedRange]:
-        """Return what a batch has of each partition. Only two columns of its files are read."""
-        from pyspark.sql import functions as f
-
-        rows = self._spark.read.schema("topic string, partition int, offset bigint").parquet(path)
-        found = rows.groupBy(*IDENTITY[:2]).agg(f.min("offset"), f.max("offset"), f.count("*"))
-        return [ArchivedRange(*row) for row in sorted(found.collect())]
-
-    def finish(self) -> None:
-        if self._file_bytes_min:
-            merge_small_files(self._spark, self._target, self._staging, self._file_bytes_min, self._say)
-        self._staging.delete()
+    A checkpoint lies inside an archive of files, and beside a table, whose directory belongs to the table alone.
+    """
+    spark, is_table = session.spark, settings.format == "iceberg"
+    given = storage_of(spark, settings.checkpoint) if settings.checkpoint else None
+    if is_table and not is_directory(settings.target):
+        if given is None:
+            raise PipelineError(f"{settings.target} is a table of a catalog: name a directory with --checkpoint")
+        return None, given
+    target = storage_of(spark, settings.target)
+    beside = target.sibling(".checkpoint") if is_table else storage_of(spark, f"{target.directory}/{CHECKPOINT}")
+    return target, given or beside

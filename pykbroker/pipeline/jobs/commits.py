@@ -1,9 +1,11 @@
 """The commits of an archive of Parquet files. A batch appears as a whole, and once, after any crash.
 
-1. The files of a batch are written outside the archive, so that no reader of the bare directory sees them.
+1. The files of a batch are written outside the archive, so that no reader of the bare directory sees them. They are
+   durable before the commit begins.
 2. The commit appears under the name of a pending one, in one step. From then on the batch counts as written.
 3. Its files are renamed into the archive. After a crash the next run completes that.
 4. The commit gets its final name.
+5. Commits of many batches are folded into one summary. A commit that the summary contains is ignored, and deleted.
 """
 
 from __future__ import annotations
@@ -14,14 +16,18 @@ from typing import Any
 import msgspec
 
 from pykbroker.pipeline.errors import StateConflict
+from pykbroker.pipeline.spark_offsets import Ends
 from pykbroker.pipeline.storage import Storage
 
 OWN = "_pykbroker/"
 """The directory of the job's own files. Spark and pyarrow skip it, and it has no Parquet file for others."""
 COMMITS = f"{OWN}commits"
 OWNER = f"{OWN}archive.json"
+SUMMARY = f"{OWN}summary.json"
 PENDING = ".json.pending"
 DONE = ".json"
+COMMITS_MAX = 1000
+"""The number of commits from which they are folded."""
 
 
 class ArchivedRange(msgspec.Struct, frozen=True):
@@ -35,11 +41,16 @@ class ArchivedRange(msgspec.Struct, frozen=True):
 
 
 class ArchiveCommit(msgspec.Struct, frozen=True):
-    """A batch of an archive. `files` maps the names in the staging directory to those in the archive."""
+    """A batch of an archive, or the sum of all batches up to this one.
+
+    `files` maps the names in the staging directory to those in the archive. `ends` are the offsets up to which the
+    batch has read, which may be behind its last records.
+    """
 
     batch: int
     files: dict[str, str]
     ranges: list[ArchivedRange]
+    ends: Ends = {}
 
 
 class ArchiveOwner(msgspec.Struct, frozen=True):
@@ -54,8 +65,16 @@ class ArchiveCommits:
     def __init__(self, archive: Storage, staging: Storage) -> None:
         self._archive, self._staging = archive, staging
 
-    def open(self, run_id: str) -> None:
-        """Take the archive for a run, and complete its last commit. Raise StateConflict if it belongs to another."""
+    def require_archive(self) -> None:
+        """Raise StateConflict if the directory has files, but is no archive."""
+        if not self._archive.exists(OWNER) and any(not each.path.startswith(OWN) for each in self._archive.files()):
+            raise StateConflict(f"{self._archive.directory} has files that are no archive: choose an empty directory")
+
+    def open(self, run_id: str, *, is_new: bool) -> None:
+        """Take the archive for a run, and complete its last commit.
+
+        Raise StateConflict if it belongs to another run, or if it is gone and the run is not new.
+        """
         if self._archive.exists(OWNER):
             owner = decoded(self._archive, OWNER, ArchiveOwner)
             if owner.run_id != run_id:
@@ -63,28 +82,45 @@ class ArchiveCommits:
                     f"{self._archive.directory} was written by a run with another checkpoint: a new one would begin "
                     "at its first record again. Give the old one with --checkpoint, or choose another directory"
                 )
-        elif any(not file.path.startswith(OWN) for file in self._archive.files()):
-            text = f"{self._archive.directory} has files that are no archive: choose an empty directory"
-            raise StateConflict(text)
+        elif not is_new:
+            raise StateConflict(
+                f"{self._archive.directory} is empty, but the checkpoint has the offsets of an archive there: restore "
+                "the archive, or delete the checkpoint too to begin at the first record again"
+            )
         else:
             self._archive.write(OWNER, msgspec.json.encode(ArchiveOwner(run_id)))
         for name in self._names(PENDING):
             self._complete(decoded(self._archive, name, ArchiveCommit))
         self._staging.delete()
 
-    def is_committed(self, batch: int) -> bool:
-        """Whether a batch is written."""
-        return self._archive.exists(f"{COMMITS}/{batch:010d}{DONE}")
+    def committed(self, batch: int) -> ArchiveCommit | None:
+        """Return the commit of a batch, or that of all batches up to it, or None if it is not written."""
+        name = f"{COMMITS}/{batch:010d}{DONE}"
+        if self._archive.exists(name):
+            return decoded(self._archive, name, ArchiveCommit)  # type: ignore[no-any-return]
+        summary = self._summary()
+        return summary if summary is not None and batch <= summary.batch else None
 
     def commit(self, commit: ArchiveCommit) -> None:
-        """Commit a batch whose files are staged, and move them into the archive."""
+        """Commit a batch whose files are staged and durable, and move them into the archive."""
         self._archive.write(f"{COMMITS}/{commit.batch:010d}{PENDING}", msgspec.json.encode(commit))
         self._complete(commit)
 
     def all(self) -> list[ArchiveCommit]:
-        """Return all commits, the first one first."""
+        """Return all commits, the first one first. The first one may be the sum of many."""
         names = [*self._names(DONE), *self._names(PENDING)]
-        return sorted((decoded(self._archive, each, ArchiveCommit) for each in names), key=lambda each: each.batch)
+        found = sorted((decoded(self._archive, each, ArchiveCommit) for each in names), key=lambda each: each.batch)
+        summary = self._summary()
+        return found if summary is None else [summary, *(each for each in found if each.batch > summary.batch)]
+
+    def fold(self, commits_max: int = COMMITS_MAX) -> None:
+        """Replace the commits by their sum if there are more than `commits_max`."""
+        names = self._names(DONE)
+        if len(names) <= commits_max:
+            return
+        self._archive.write(SUMMARY, msgspec.json.encode(summed(self.all())))
+        for name in names:
+            self._archive.delete(name)
 
     def _complete(self, commit: ArchiveCommit) -> None:
         for staged, target in commit.files.items():
@@ -92,6 +128,9 @@ class ArchiveCommits:
                 self._archive.take(self._staging, staged, target)
         name = f"{COMMITS}/{commit.batch:010d}"
         self._archive.rename(name + PENDING, name + DONE)
+
+    def _summary(self) -> ArchiveCommit | None:
+        return decoded(self._archive, SUMMARY, ArchiveCommit) if self._archive.exists(SUMMARY) else None
 
     def _names(self, suffix: str) -> list[str]:
         return [file.path for file in self._archive.files(COMMITS) if file.path.endswith(suffix)]
@@ -105,11 +144,31 @@ def decoded(storage: Storage, name: str, type_: Any) -> Any:
         raise StateConflict(f"{storage.directory}/{name} is damaged: {error}") from None
 
 
+def summed(commits: Iterable[ArchiveCommit]) -> ArchiveCommit:
+    """Return the sum of commits, of which the last one has the ends."""
+    last = ArchiveCommit(-1, {}, [])
+    ranges: dict[tuple[str, int], ArchivedRange] = {}
+    for last in commits:
+        for each in last.ranges:
+            key = each.topic, each.partition
+            old = ranges.get(key, ArchivedRange(*key, each.first, each.last, 0))
+            first, end = min(old.first, each.first), max(old.last, each.last)
+            ranges[key] = ArchivedRange(*key, first, end, old.count + each.count)
+    return ArchiveCommit(last.batch, {}, [ranges[key] for key in sorted(ranges)], last.ends)
+
+
 def archived_counts(commits: Iterable[ArchiveCommit]) -> dict[tuple[str, int], int]:
     """Return the number of committed records by topic and partition."""
-    found: dict[tuple[str, int], int] = {}
-    for commit in commits:
-        for each in commit.ranges:
-            key = each.topic, each.partition
-            found[key] = found.get(key, 0) + each.count
-    return found
+    return {(each.topic, each.partition): each.count for each in summed(commits).ranges}
+
+
+def require_same_ends(batch: int, written: Ends, planned: Ends, place: str) -> None:
+    """Raise StateConflict if Spark repeats a batch that is written with other offsets than before.
+
+    The records behind the old ones would be left out. That happens if the checkpoint is older than the archive.
+    """
+    if written != planned:
+        raise StateConflict(
+            f"batch {batch} of {place} ends at {written}, and the checkpoint says {planned}: the checkpoint is damaged "
+            "or older than the archive. Restore both to the same time, or archive into a new directory"
+        )

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+from zlib import crc32
+
+import msgspec
 
 from pykbroker.pipeline.errors import PipelineError, StateConflict
-from pykbroker.pipeline.schema import ARCHIVE
+from pykbroker.pipeline.schema import ARCHIVE, ARCHIVE_COLUMNS
+from pykbroker.pipeline.spark_offsets import Ends
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CATALOG = "pykbroker"
-RUN, BATCH = "pykbroker.run", "pykbroker.batch"
-"""The properties of a snapshot: the run, and the batch that it has written."""
+RUN, BATCH, ENDS = "pykbroker.run", "pykbroker.batch", "pykbroker.ends"
+"""The properties of a snapshot: the run, the batch that it has written, and the offsets up to which that has read.
+
+The run is a property of the table as well. Snapshots of maintenance have none of them.
+"""
+
+
+class TableBatch(NamedTuple):
+    """A batch of a table: its number, the number of its records, and its ends."""
+
+    batch: int
+    records: int
+    ends: Ends
 
 
 class IcebergTable:
@@ -24,60 +39,122 @@ class IcebergTable:
     """
 
     def __init__(self, spark: SparkSession, place: str) -> None:
-        self._spark, self.name, self._run_id = spark, table_name(spark, place), ""
+        self._spark, self.name = spark, table_name(spark, place)
+        self._run_id = ""
 
-    def open(self, run_id: str) -> None:
+    def require_archive(self) -> None:
+        """Raise StateConflict if there is a table with other columns."""
+        if self._spark.catalog.tableExists(self.name):
+            require_columns(self._spark.table(self.name), self.name)
+
+    def open(self, run_id: str, *, is_new: bool) -> None:
+        """Take the table for a run. Raise StateConflict if it belongs to another, or is gone and the run is not new."""
         self._run_id = run_id
-        columns = ARCHIVE.replace(":", ": ")
-        text = f"CREATE TABLE IF NOT EXISTS {self.name} ({columns}) USING iceberg PARTITIONED BY (topic, date)"
-        self._spark.sql(text)
-        others = self._snapshots().where(f"summary['{RUN}'] is null or summary['{RUN}'] != '{run_id}'")
-        if not others.isEmpty():
+        if not self._spark.catalog.tableExists(self.name):
+            if not is_new:
+                raise StateConflict(
+                    f"there is no table {self.name}, but the checkpoint has the offsets of one: restore the table, or "
+                    "delete the checkpoint too to begin at the first record again"
+                )
+            text = f"CREATE TABLE {self.name} ({ARCHIVE}) USING iceberg PARTITIONED BY (topic, date)"
+            self._spark.sql(f"{text} TBLPROPERTIES ('{RUN}' = '{run_id}')")
+        rows = self._spark.sql(f"SHOW TBLPROPERTIES {self.name}").collect()
+        if {row[0]: row[1] for row in rows}.get(RUN) != run_id:
             raise StateConflict(
                 f"the table {self.name} was written by a run with another checkpoint: a new one would begin at its "
                 "first record again. Give the old one with --checkpoint, or choose another table"
             )
 
-    def is_committed(self, batch: int) -> bool:
-        found = self._snapshots().where(f"summary['{RUN}'] = '{self._run_id}' and summary['{BATCH}'] = '{batch}'")
-        return not found.isEmpty()
+    def committed(self, batch: int) -> Ends | None:
+        """Return the ends of a batch, or None if it is not written. Raise StateConflict if a later one is."""
+        last = last_batch(self._spark, self.name)
+        if last is None or last.batch < batch:
+            return None
+        if last.batch > batch:
+            raise StateConflict(
+                f"the table {self.name} has batch {last.batch}, and the checkpoint is at batch {batch}: the checkpoint "
+                "is older than the table. Restore both to the same time, or archive into a new table"
+            )
+        return last.ends
 
-    def write(self, records: DataFrame, batch: int, check: Callable[[], None]) -> int:
+    def write(self, records: DataFrame, batch: int, ends: Ends, check: Callable[[], None]) -> int:
+        """Append a batch as one snapshot. Return the number of records.
+
+        The records are read while the snapshot is written, so `check` is called before it only.
+        """
         check()
-        before = self._total()
         writer = records.sortWithinPartitions("topic", "date", "partition", "offset").writeTo(self.name)
-        for key, value in ((RUN, self._run_id), (BATCH, str(batch))):
+        properties = {RUN: self._run_id, BATCH: str(batch), ENDS: msgspec.json.encode(ends).decode()}
+        for key, value in properties.items():
             writer = writer.option(f"snapshot-property.{key}", value)
-        writer.append()
-        return self._total() - before
+        writer.option("distribution-mode", "none").append()  # sorted tasks need no shuffle
+        written = last_batch(self._spark, self.name)
+        return written.records if written is not None and written.batch == batch else 0
 
-    def finish(self) -> None:
+    def tidy(self) -> None:
         """Do nothing: Iceberg has its own procedures for small files."""
 
-    def _snapshots(self) -> DataFrame:
-        self._spark.catalog.refreshTable(self.name)
-        return self._spark.table(f"{self.name}.snapshots")
+    def close(self) -> None:
+        """Do nothing: no file lies outside the table."""
 
-    def _total(self) -> int:
-        rows = self._snapshots().orderBy("committed_at", ascending=False).select("summary").take(1)
-        return int(rows[0][0].get("total-records", 0)) if rows else 0
+
+def last_batch(spark: SparkSession, name: str) -> TableBatch | None:
+    """Return the last batch of a table, or None if it has none."""
+    spark.catalog.refreshTable(name)
+    found = spark.table(f"{name}.snapshots").where(f"summary['{BATCH}'] is not null")
+    rows = found.selectExpr(f"cast(summary['{BATCH}'] as bigint) as batch", "summary").orderBy("batch").tail(1)
+    if not rows:
+        return None
+    summary = rows[0]["summary"]
+    ends = msgspec.json.decode(summary.get(ENDS, "{}"), type=Ends)
+    return TableBatch(rows[0]["batch"], int(summary.get("added-records", 0)), ends)
+
+
+def require_columns(table: DataFrame, name: str) -> None:
+    """Raise StateConflict if a table lacks a column of an archive, or has it with another type."""
+    found = {field.name: field.dataType.simpleString() for field in table.schema.fields}
+    unlike = [
+        f"{column} is {found.get(column, 'missing')} in place of {type_}"
+        for column, type_ in ARCHIVE_COLUMNS.items()
+        if found.get(column) != type_
+    ]
+    if unlike:
+        raise StateConflict(f"{name} has not the columns of an archive: {'; '.join(unlike)}")
+
+
+def is_directory(place: str) -> bool:
+    """Whether the place of a table is a directory, and not CATALOG.NAMESPACE.TABLE."""
+    return "/" in place or "\\" in place
 
 
 def table_name(spark: SparkSession, place: str) -> str:
     """Return the full name of a table, and make the catalog of a directory."""
-    if "/" not in place and "\\" not in place:
+    if not is_directory(place):
         if place.count(".") < 2:
             raise PipelineError(f"{place!r} is neither a directory nor CATALOG.NAMESPACE.TABLE")
         return ".".join(f"`{part}`" for part in place.split("."))
-    scheme, colon, rest = place.rpartition(":")
-    path = PurePosixPath(rest)
-    if len(path.parts) < 4:
+    warehouse, namespace, table = table_directory(place)
+    catalog = f"{CATALOG}_{crc32(warehouse.encode()):08x}"  # Spark keeps the first warehouse of a catalog's name
+    setting = f"spark.sql.catalog.{catalog}"
+    spark.conf.set(setting, "org.apache.iceberg.spark.SparkCatalog")
+    spark.conf.set(f"{setting}.type", "hadoop")
+    spark.conf.set(f"{setting}.cache-enabled", "false")  # each session of Spark has a cache of its own
+    spark.conf.set(f"{setting}.warehouse", warehouse)
+    return f"{catalog}.`{namespace}`.`{table}`"
+
+
+def table_directory(place: str) -> tuple[str, str, str]:
+    """Return warehouse, namespace and table of a directory such as /data/lake/orders, or hdfs://host/data/lake/orders.
+
+    Raise PipelineError if two directories above it are missing.
+    """
+    scheme, separator, rest = place.rpartition(":/")
+    path = PurePosixPath(f"/{rest}") if separator else PurePosixPath(place)
+    names = [part for part in path.parts if part not in ("/", ".", "..")]
+    if len(names) < 3:
         raise PipelineError(
             f"{place}: the directory of a table needs two directories above it, as in /data/lake/orders"
         )
-    catalog = f"spark.sql.catalog.{CATALOG}"
-    spark.conf.set(catalog, "org.apache.iceberg.spark.SparkCatalog")
-    spark.conf.set(f"{catalog}.type", "hadoop")
-    spark.conf.set(f"{catalog}.cache-enabled", "false")  # each session of Spark has a cache of its own
-    spark.conf.set(f"{catalog}.warehouse", f"{scheme}{colon}{path.parent.parent}")
-    return f"{CATALOG}.`{path.parent.name}`.`{path.name}`"
+    if separator and rest.startswith("/"):
+        return f"{scheme}:/{rest.rstrip('/').rsplit('/', 2)[0]}", names[-2], names[-1]
+    return f"{scheme}{separator[:1]}{path.parent.parent}", names[-2], names[-1]

@@ -15,41 +15,62 @@ if TYPE_CHECKING:
 FILES_MIN = 2
 """The number of small files in a directory from which they are merged."""
 MERGED = "merged"
+MERGED_TIMES_MAX = 8
+"""A merged file may have this number of times the size below which a file is small."""
 
 
 def merge_small_files(spark: SparkSession, archive: Storage, staging: Storage, bytes_min: int, say: Say) -> int:
-    """Merge the files of each day of a topic that has several small ones. Return the number of days.
+    """Merge the small files of each day of a topic that has several. Return the number of days.
 
-    Readers of the bare directory see the old files or the new one. A file system without an exchange of directories
+    Readers of the bare directory see the old files or the new ones. A file system without an exchange of directories
     keeps its small files.
     """
-    if not isinstance(archive, LocalStorage):
-        say(f"archive: small files are kept: {archive.directory} is not local, so days cannot be replaced in one step")
-        return 0
     days = crowded_days(archive.files(), bytes_min)
-    for day in days:
-        _merge(spark, archive, staging, day)
+    if not days:
+        return 0
+    refusal = f"archive: small files are kept: {archive.directory} cannot replace a directory in one step"
+    if not isinstance(archive, LocalStorage):
+        say(refusal)
+        return 0
+    for day, files in days.items():
+        if not _merge(spark, archive, staging, day, files, bytes_min):
+            say(refusal)
+            return 0
     return len(days)
 
 
-def crowded_days(files: list[StoredFile], bytes_min: int) -> list[str]:
-    """Return the directories that have several small files, such as topic=orders/date=2026-11-24."""
-    small: dict[str, int] = {}
+def crowded_days(files: list[StoredFile], bytes_min: int) -> dict[str, list[StoredFile]]:
+    """Return the small files of each directory that has several, such as topic=orders/date=2026-11-24."""
+    small: dict[str, list[StoredFile]] = {}
     for file in files:
         if file.path.endswith(".parquet") and not file.path.startswith("_") and file.size < bytes_min:
-            day = str(PurePosixPath(file.path).parent)
-            small[day] = small.get(day, 0) + 1
-    return sorted(day for day, count in small.items() if count >= FILES_MIN)
+            small.setdefault(str(PurePosixPath(file.path).parent), []).append(file)
+    return {day: found for day, found in sorted(small.items()) if len(found) >= FILES_MIN}
 
 
-def _merge(spark: SparkSession, archive: Storage, staging: Storage, day: str) -> None:
+def merged_files(sizes: list[int], bytes_min: int) -> int:
+    """Return the number of files into which small ones are merged."""
+    return min(max(1, sum(sizes) // (bytes_min * MERGED_TIMES_MAX)), len(sizes) - 1)
+
+
+def _merge(
+    spark: SparkSession, archive: Storage, staging: Storage, day: str, small: list[StoredFile], bytes_min: int
+) -> bool:
+    """Merge the small files of a day. Return False if the file system cannot exchange the directories."""
     staging.delete(MERGED)
+    target = f"{MERGED}/{day}"
     columns = ", ".join(each for each in ARCHIVE.split(", ") if each.split(" ")[0] not in ("topic", "date"))
-    records = spark.read.schema(columns).parquet(f"{archive.directory}/{day}")
-    target = f"{staging.directory}/{MERGED}/{day}"
-    records.coalesce(1).sortWithinPartitions("partition", "offset").write.parquet(target)
-    for file in staging.files(f"{MERGED}/{day}"):
+    records = spark.read.schema(columns).parquet(*(f"{archive.directory}/{each.path}" for each in small))
+    files = records.coalesce(merged_files([each.size for each in small], bytes_min))
+    files.sortWithinPartitions("partition", "offset").write.parquet(f"{staging.directory}/{target}")
+    for file in staging.files(target):
         if not file.path.endswith(".parquet"):
             staging.delete(file.path)
-    archive.exchange(day, staging, f"{MERGED}/{day}")
+    merged = {each.path for each in small}
+    for file in archive.files(day):
+        if file.path not in merged:
+            staging.link(archive, file.path, f"{target}/{PurePosixPath(file.path).name}")
+    staging.sync(MERGED)
+    done = archive.exchange(day, staging, target)
     staging.delete(MERGED)
+    return done

@@ -1,0 +1,89 @@
+"""Parquet files as the target of an archive, in a directory for each topic and day."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from pykbroker.pipeline.jobs.commits import ArchiveCommit, ArchiveCommits, ArchivedRange
+from pykbroker.pipeline.jobs.small_files import merge_small_files
+from pykbroker.pipeline.report import Say
+from pykbroker.pipeline.schema import IDENTITY
+from pykbroker.pipeline.spark_offsets import Ends
+from pykbroker.pipeline.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PARTITIONED_BY = ("topic", "date")
+WRITING = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96 ends in 2262 for pyarrow
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+}
+"""Settings with which other readers see the timestamps as they are."""
+
+
+class ParquetFiles:
+    """An archive of Parquet files."""
+
+    def __init__(self, spark: SparkSession, target: Storage, file_bytes_min: int, say: Say) -> None:
+        self._spark, self._target, self._say = spark.newSession(), target, say
+        self._staging, self._file_bytes_min = target.sibling(".staging"), file_bytes_min
+        self._commits = ArchiveCommits(target, self._staging)
+        _configure(self._spark)
+
+    def require_archive(self) -> None:
+        """Raise StateConflict if the directory has files, but is no archive."""
+        self._commits.require_archive()
+
+    def open(self, run_id: str, *, is_new: bool) -> None:
+        """Take the directory for a run, and complete its last commit."""
+        self._commits.open(run_id, is_new=is_new)
+
+    def committed(self, batch: int) -> Ends | None:
+        """Return the ends of a batch, or None if it is not written."""
+        found = self._commits.committed(batch)
+        return None if found is None else found.ends
+
+    def write(self, records: DataFrame, batch: int, ends: Ends, check: Callable[[], None]) -> int:
+        """Write the files of a batch outside the archive, and commit them. Return the number of records.
+
+        The directory has a name of its own, since tasks of a killed run may still write into another one.
+        """
+        directory = f"batch-{batch}-{uuid4().hex[:8]}"
+        path = f"{self._staging.directory}/{directory}"
+        _configure(records.sparkSession)
+        sorted_ = records.sortWithinPartitions("topic", "date", "partition", "offset")
+        sorted_.write.partitionBy(*PARTITIONED_BY).parquet(path)
+        files = [file.path for file in self._staging.files(directory) if file.path.endswith(".parquet")]
+        ranges = self._ranges(path) if files else []
+        self._staging.sync(directory)
+        check()
+        targets = {name: name.removeprefix(f"{directory}/").replace("part-", f"batch-{batch}-", 1) for name in files}
+        self._commits.commit(ArchiveCommit(batch, targets, ranges, ends))
+        self._staging.delete(directory)
+        return sum(each.count for each in ranges)
+
+    def _ranges(self, path: str) -> list[ArchivedRange]:
+        """Return what a batch has of each partition. Only two columns of its files are read."""
+        from pyspark.sql import functions as f
+
+        rows = self._spark.read.schema("topic string, partition int, offset bigint").parquet(path)
+        found = rows.groupBy(*IDENTITY[:2]).agg(f.min("offset"), f.max("offset"), f.count("*"))
+        return [ArchivedRange(*row) for row in sorted(found.collect())]
+
+    def tidy(self) -> None:
+        """Merge small files, and fold the commits."""
+        if self._file_bytes_min:
+            merge_small_files(self._spark, self._target, self._staging, self._file_bytes_min, self._say)
+        self._commits.fold()
+
+    def close(self) -> None:
+        """Delete the staging directory."""
+        self._staging.delete()
+
+
+def _configure(spark: SparkSession) -> None:
+    for key, value in WRITING.items():
+        spark.conf.set(key, value)

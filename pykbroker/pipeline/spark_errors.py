@@ -1,0 +1,81 @@
+"""The errors of Spark as sentences: the cause of a failed query or task, without its stack trace."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pykbroker.pipeline.errors import PipelineError
+
+TRACEBACK = "Traceback (most recent call last)"
+LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?\): (?P<cause>[^\n]+)")
+PACKAGE = re.compile(r"^(?:[a-z_0-9]+\.)+(?=[A-Z])")
+"""The package of the class with which the text of an exception begins."""
+LOST = re.compile(
+    r"failOnDataLoss|data may have been lost|KAFKA_DATA_LOSS|partitions? (?:was|were|are) gone", re.IGNORECASE
+)
+DISK_FULL = "No space left on device"
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Raise errors of Spark and of its JVM as PipelineError, with their cause."""
+    try:
+        yield
+    except Exception as error:
+        if not is_of_spark(error):
+            raise
+        raise PipelineError(sentence(error)) from error
+
+
+def is_of_spark(error: BaseException) -> bool:
+    """Whether an error is one of Spark, or of the connection to its JVM."""
+    return any(kind.__module__.split(".")[0] in ("pyspark", "py4j") for kind in type(error).__mro__)
+
+
+def sentence(error: BaseException) -> str:
+    """Return the cause of an error of Spark."""
+    text = f"Spark has failed: {root_cause(trace(error))}"
+    return f"{text}: make room, and start the job again" if DISK_FULL in text else text
+
+
+def trace(error: BaseException) -> str:
+    """Return the text of an error with all its causes."""
+    origin = getattr(error, "_origin", None)
+    stack = getattr(error, "_stackTrace", None) or (_stack(origin) if origin is not None else "")
+    return f"{error}\n{stack}"
+
+
+def _stack(throwable: object) -> str:
+    """Return the stack trace of an exception of the JVM, as far as the JVM still answers."""
+    texts = []
+    try:
+        while throwable is not None:
+            texts.append(f"Caused by: {throwable.toString()}")  # type: ignore[attr-defined]
+            throwable = throwable.getCause()  # type: ignore[attr-defined]
+    except Exception as error:
+        if not is_of_spark(error):
+            raise
+    return "\n".join(texts)
+
+
+def is_loss(error: BaseException) -> bool:
+    """Whether a query has failed because records are gone that it was to read."""
+    return LOST.search(trace(error)) is not None
+
+
+def root_cause(text: str) -> str:
+    """Return the deepest cause in the text of an exception of Java or Python."""
+    if TRACEBACK in text:
+        lines = text[text.rindex(TRACEBACK) :].splitlines()[1:]
+        found = [line for line in lines if line.strip() and not line.startswith((" ", "\t"))]
+        if found:
+            return PACKAGE.sub("", found[0].strip())
+    lost = [match["cause"] for match in LOST_TASK.finditer(text)]
+    causes = [line.strip().removeprefix("Caused by: ") for line in text.splitlines() if line.startswith("Caused by: ")]
+    deepest = causes[-1] if causes else ""
+    if lost and (not deepest or "most recent failure" in deepest):
+        deepest = lost[-1]
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return PACKAGE.sub("", deepest or (lines[0] if lines else "no reason was given"))

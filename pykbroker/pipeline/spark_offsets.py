@@ -1,0 +1,45 @@
+"""The offsets up to which a batch of a stream reads, as Spark has noted them in its checkpoint before the batch."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.errors import StateConflict
+from pykbroker.pipeline.storage import Storage
+
+SPARK = "spark"
+"""The directory of Spark's own checkpoint in that of a job."""
+Ends = dict[str, dict[str, int]]
+"""The offset behind the last record, by topic and partition, as in the JSON of Spark's offsets."""
+
+
+def has_offsets(checkpoint: Storage) -> bool:
+    """Whether Spark has planned a batch with this checkpoint."""
+    return checkpoint.exists(f"{SPARK}/offsets")
+
+
+def planned_ends(checkpoint: Storage, batch: int) -> Ends:
+    """Return the ends of a batch that Spark has planned. Raise StateConflict if Spark's file is damaged."""
+    name = f"{SPARK}/offsets/{batch}"
+    return parsed_ends(checkpoint.read(name).decode(errors="replace"), f"{checkpoint.directory}/{name}")
+
+
+def parsed_ends(text: str, place: str) -> Ends:
+    """Return the ends in a file of Spark's offsets: a version, a line of metadata, and a line for each source."""
+    lines = text.splitlines()
+    try:
+        if len(lines) != 3:
+            raise ValueError(f"{len(lines)} lines in place of 3")
+        return msgspec.json.decode(lines[2], type=Ends)
+    except ValueError as error:  # also those of msgspec
+        raise StateConflict(f"{place} is damaged: {error}") from None
+
+
+def by_partition(ends: Ends) -> dict[TopicPartition, int]:
+    """Return ends by topic and partition."""
+    return {
+        TopicPartition(topic, int(partition)): offset
+        for topic, partitions in ends.items()
+        for partition, offset in partitions.items()
+    }
