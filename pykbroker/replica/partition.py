@@ -1,4 +1,4 @@
-"""A partition on this broker: its log, its leadership (`core/partition`), and the requests that wait for it."""
+"""A partition on this broker: its log, its leadership (`core/replication`), and the requests that wait for it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Callable
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.log.verification import Verification
-from pykbroker.core.partition.leadership import NO_EPOCH, Leadership
+from pykbroker.core.metadata.image import PartitionImage
+from pykbroker.core.replication.leadership import NO_EPOCH, Leadership
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.replica.follower_session import FollowerSession
+from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.partition_guard import PartitionGuard
 from pykbroker.replica.partition_reader import PartitionReader
 from pykbroker.replica.throttle import Throttle
@@ -27,14 +30,17 @@ from wire.records.control import MARKER_BYTES
 class Partition:
     """A partition of this broker. It is offline while `log` is None.
 
-    `throttle` limits clients' appends while the log is copied to another directory, and is None otherwise. `traffic`
-    has the counters of the topic, which all partitions of the topic share.
+    The partitions of a broker share its `keeper` of ISRs. `fetchers` are the fetch sessions of followers that fetch
+    this partition. `throttle` limits clients' appends while the log is copied to another directory, and is None
+    otherwise. `traffic` has the counters of the topic, which all partitions of the topic share.
     """
 
     __slots__ = (
         "directory",
+        "fetchers",
         "guard",
         "index",
+        "keeper",
         "key",
         "leadership",
         "log",
@@ -45,15 +51,19 @@ class Partition:
         "watches",
     )
 
-    def __init__(self, key: TopicPartition, log: Log | None, directory: LogDirectory) -> None:
+    def __init__(
+        self, key: TopicPartition, log: Log | None, directory: LogDirectory, keeper: IsrKeeper | None = None
+    ) -> None:
         self.key, self.log, self.directory = key, log, directory
         self.topic, self.index = key
+        self.keeper = keeper or IsrKeeper()
         self.leadership = Leadership()
         self.guard = PartitionGuard(self)
         self.reader = PartitionReader(self)
         self.throttle: Throttle | None = None
         self.traffic = TopicTraffic()
         self.watches: set[Watch] = set()
+        self.fetchers: tuple[FollowerSession, ...] = ()
 
     @property
     def is_leader(self) -> bool:
@@ -70,31 +80,36 @@ class Partition:
         """Return the offset below which all records are committed."""
         return self.leadership.high_watermark
 
-    def lead(self, leader_epoch: int) -> None:
-        """Become or remain the leader in this epoch, with this broker as the only replica."""
+    def lead(self, placed: PartitionImage) -> None:
+        """Become or remain the leader, with the replicas and the ISR of this metadata."""
         log, leadership = self.log, self.leadership
-        if log is None or (leadership.is_leader and leader_epoch == leadership.epoch):
+        if log is None:
             return
-        log.become_leader(leader_epoch)
-        self._configure_leadership(log.config)
-        leadership.lead(leader_epoch)
-        self._advance(log)
+        now_ms = self.keeper.now_ms if len(placed.replicas) > 1 else 0
+        begins = not leadership.is_leader or placed.leader_epoch != leadership.epoch
+        if begins:
+            log.become_leader(placed.leader_epoch)
+        leadership.lead(self.keeper.node_id, placed, log.state.log_end_offset, now_ms)
+        if begins:
+            self.configure(log.config)
+        else:
+            self.keeper.refresh(self)
 
     def resign(self, leader_epoch: int) -> None:
         """End the leadership of this broker, and wake all waiting requests."""
         self.leadership.resign(leader_epoch)
-        self._wake()
+        self.wake()
+        for fetcher in self.fetchers:
+            fetcher.note_append(self)
 
     def configure(self, config: LogConfig) -> None:
         """Apply changed configs of the topic."""
         if self.log is not None:
             self.log.configure(config)
-            self._configure_leadership(config)
-
-    def _configure_leadership(self, config: LogConfig) -> None:
-        self.leadership.configure(
-            config.min_insync_replicas, config.flush_messages, flush_before_ack=config.flush_before_ack
-        )
+            self.leadership.configure(
+                config.min_insync_replicas, config.flush_messages, flush_before_ack=config.flush_before_ack
+            )
+            self.keeper.refresh(self)
 
     @property
     def is_online(self) -> bool:
@@ -144,7 +159,9 @@ class Partition:
         traffic.messages_in += appended.last_offset - appended.base_offset + 1
         traffic.bytes_in += len(data)
         if leadership.advance(log.state.log_end_offset, log.flusher.recovery_point) and self.watches:
-            self._wake()
+            self.wake()
+        for fetcher in self.fetchers:
+            fetcher.note_append(self)
         return appended
 
     async def append_off_loop(
@@ -186,7 +203,9 @@ class Partition:
         traffic.appends += 1
         traffic.messages_in += appended.last_offset - appended.base_offset + 1
         traffic.bytes_in += size
-        self._advance(log)
+        self.advance(log)
+        for fetcher in self.fetchers:
+            fetcher.note_append(self)
         return appended
 
     def may_acknowledge(self, end_offset: int, acks_all: bool) -> bool:
@@ -226,7 +245,7 @@ class Partition:
         if log is not self.log:  # a move replaced the log during the fsync
             await self.flush()
         elif self.is_leader:
-            self._advance(log)
+            self.advance(log)
 
     async def commit(self) -> None:
         """Commit records that no request waits for, for example after their producer disconnected."""
@@ -253,24 +272,34 @@ class Partition:
             with self.guard.errors():
                 await self.log.scrub(pace)
 
-    async def wait_committed(self, offset: int) -> None:
+    async def wait_committed(self, offset: int, leader_epoch: int = NO_EPOCH) -> None:
         """Wait until the high watermark has reached `offset`, as a Produce request with acks=all does.
 
-        Raise NOT_LEADER_OR_FOLLOWER if the leadership ends first, or NOT_ENOUGH_REPLICAS_AFTER_APPEND.
+        `leader_epoch` is the epoch in which the records were appended, the current one by default. Raise
+        NOT_LEADER_OR_FOLLOWER if it ends first, since the records may be lost then, or
+        NOT_ENOUGH_REPLICAS_AFTER_APPEND.
         """
+        leadership = self.leadership
+        epoch = leadership.epoch if leader_epoch == NO_EPOCH else leader_epoch
         watch = Watch((self,))
-        self._advance(self.require_leader())
         try:
-            while not self.leadership.is_committed(offset):
+            self.advance(self.require_leader())
+            leadership.require_led_in(epoch)
+            while not leadership.is_committed(offset):
                 await watch.wait()
                 self.require_leader()
+                leadership.require_led_in(epoch)
         finally:
             watch.close()
 
-    def _advance(self, log: Log) -> None:
-        if self.leadership.advance(log.state.log_end_offset, log.flusher.recovery_point) and self.watches:
-            self._wake()
+    def advance(self, log: Log) -> None:
+        """Raise the high watermark as far as log and followers allow, and wake the requests that wait for it."""
+        if self.leadership.advance(log.state.log_end_offset, log.flusher.recovery_point):
+            for fetcher in self.fetchers:
+                fetcher.note_change(self)
+            self.wake()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Wake all requests that wait for a change of this partition."""
         for watch in self.watches:
             watch.wake()

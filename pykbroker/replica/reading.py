@@ -6,11 +6,13 @@ The first batch found may exceed every limit, so that the consumer always makes 
 from __future__ import annotations
 
 from collections.abc import Generator
+from typing import Protocol
 
 import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch.session import FetchedPartition, SessionPartition
+from pykbroker.core.replication.divergence import divergence
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.watch import Watch
 from pykbroker.storage.files.errors import patiently
@@ -84,7 +86,7 @@ class Reading:
                     continue
                 found.append((wanted, self._data(asked, partition, log)))
             except NotCached as missing:
-                raise _Missing(self, partition, missing) from None
+                raise Missing(self, partition, missing) from None
             except ApiError as error:
                 self.is_enough = True
                 partition.traffic.refuse_fetch(error.code)
@@ -157,7 +159,7 @@ class Reading:
             aborted_transactions=None,
             records=b"",
         )
-        if asked.last_fetched_epoch >= 0 and (diverging := divergence(log, asked)) is not None:
+        if asked.last_fetched_epoch >= 0 and (diverging := diverges(log, asked)) is not None:
             data.diverging_epoch = diverging
             self.is_enough = True
             return data
@@ -173,10 +175,17 @@ class Reading:
         return data
 
 
-class _Missing(NotCached):
-    """The bytes that a partition of the read needs from the disk."""
+class Waiting(Protocol):
+    """A read that can wait for the bytes of one partition."""
 
-    def __init__(self, reading: Reading, partition: Partition, missing: NotCached) -> None:
+    async def wait_cached(self, partition: Partition, missing: NotCached, /) -> None:
+        """Wait for the bytes that a partition needs."""
+
+
+class Missing(NotCached):
+    """The bytes that a partition of a read needs from the disk."""
+
+    def __init__(self, reading: Waiting, partition: Partition, missing: NotCached) -> None:
         Exception.__init__(self, *missing.args)
         self._reading, self._partition, self._missing = reading, partition, missing
         self.key, self.waits_max = missing.key, missing.waits_max
@@ -185,17 +194,12 @@ class _Missing(NotCached):
         await self._reading.wait_cached(self._partition, self._missing)
 
 
-def divergence(log: Log, asked: FetchPartition) -> EpochEndOffset | None:
-    """Return the offset and epoch at which the client's log diverges from this log, or None (KIP-595).
-
-    Only a divergence below the client's fetch offset counts.
-    """
-    epoch, end_offset = log.end_offset_for_epoch(asked.last_fetched_epoch)
-    if epoch < 0 or asked.fetch_offset < log.log_start_offset:
-        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-    if epoch >= asked.last_fetched_epoch and end_offset >= asked.fetch_offset:
-        return None
-    return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+def diverges(log: Log, asked: FetchPartition) -> EpochEndOffset | None:
+    """Return the place below the client's fetch offset at which its log diverges from this log, or None."""
+    state = log.state
+    return divergence(
+        state.epochs, state.log_start_offset, state.log_end_offset, asked.last_fetched_epoch, asked.fetch_offset
+    )
 
 
 def failed(asked: FetchPartition, code: ErrorCode) -> PartitionData:

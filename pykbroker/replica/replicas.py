@@ -247,7 +247,7 @@ class Replicas:
 
     def _follow(self, partition: Partition, placed: PartitionImage) -> None:
         if placed.leader == self._node_id:
-            partition.lead(placed.leader_epoch)
+            partition.lead(placed)
         else:
             partition.resign(placed.leader_epoch)
 

@@ -284,16 +284,20 @@ def append(
     )
     end_offset = appended.last_offset + 1
     if not partition.may_acknowledge(end_offset, acks_all):
-        unsettled.append(Unsettled(partition, answer, end_offset if acks_all else 0))
+        unsettled.append(Unsettled(partition, answer, end_offset if acks_all else 0, partition.leader_epoch))
     return answer
 
 
 class Unsettled(msgspec.Struct):
-    """A partition's result that is not final. `offset` is the high watermark that it waits for, or 0."""
+    """A partition's result that is not final. `offset` is the high watermark that it waits for, or 0.
+
+    `leader_epoch` is the epoch in which the batch was appended, or -1 before.
+    """
 
     partition: Partition
     answer: PartitionProduceResponse
     offset: int = 0
+    leader_epoch: int = -1
     unopened: Buffer = b""
     """A batch that is not yet appended: its records must be read, which would take too long on the event loop."""
     verification: Verification | None = None
@@ -303,12 +307,21 @@ class Unsettled(msgspec.Struct):
         answer, partition = self.answer, self.partition
         appended = await partition.append_off_loop(self.unopened, now_ms, self.verification, acks_all)
         self.unopened, self.offset = b"", appended.last_offset + 1 if acks_all else 0
+        self.leader_epoch = partition.leader_epoch
         answer.base_offset, answer.log_append_time_ms = appended.base_offset, appended.log_append_time_ms
         answer.log_start_offset = partition.require_leader().state.log_start_offset
 
     async def commit(self) -> None:
         """Wait until the high watermark reaches `offset`."""
-        await self.partition.wait_committed(self.offset)
+        await self.partition.wait_committed(self.offset, self.leader_epoch)
+
+    def check(self) -> None:
+        """Turn the result into an error if the high watermark has not reached `offset`, or if the leadership ended."""
+        if not self.answer.error_code:
+            if self.partition.leader_epoch != self.leader_epoch:
+                self.answer.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            elif self.partition.high_watermark < self.offset:
+                self.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
 
 
 async def open_batches(
@@ -333,8 +346,7 @@ async def settle(request: ProduceRequest, response: ProduceResponse, unsettled: 
         for each in unsettled:
             await attempt(each, each.commit)
     for each in unsettled:
-        if each.partition.high_watermark < each.offset and not each.answer.error_code:
-            each.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+        each.check()
     return response if request.acks else unanswered(response)
 
 

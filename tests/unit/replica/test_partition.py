@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.upkeep import Upkeep
@@ -34,6 +35,10 @@ def batch(value: bytes = b"value") -> bytes:
     return builder.build()
 
 
+def led_in(epoch: int) -> PartitionImage:
+    return PartitionImage((-1,), (-1,), -1, epoch, 0)
+
+
 @pytest.fixture
 async def directory(tmp_path: Path) -> LogDirectory:
     disk = SystemDisk(str(tmp_path), SystemOffLoop(), durable=False)
@@ -48,7 +53,7 @@ async def partition(directory: LogDirectory) -> Partition:
         await directory.create_log(TopicPartition("t", 0), TOPIC_ID, LogConfig(segment_bytes=100)),
         directory,
     )
-    one.lead(3)
+    one.lead(led_in(3))
     for _ in range(3):
         one.append(batch(), NOW)
     return one
@@ -150,7 +155,7 @@ async def test_retention_continues_with_other_logs_after_one_cannot_delete_segme
             await directory.create_log(TopicPartition("t", index), TOPIC_ID, config),
             directory,
         )
-        one.lead(0)
+        one.lead(led_in(0))
         for _ in range(3):
             one.append(batch(), NOW)
         partitions.append(one)

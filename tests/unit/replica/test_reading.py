@@ -12,6 +12,8 @@ import trio
 import trio.testing
 
 from pykbroker.core.fetch.session import SessionPartition
+from pykbroker.core.log.epochs import LeaderEpochs
+from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.reading import AT_ONCE_MAX, Reading
@@ -56,8 +58,12 @@ class FakeLog:
         self.state = self.reader = self.flusher = self
         self.recovery_point, self.config = end, LogConfig()
         self.reads: list[tuple[int, bool]] = []
+        self.epochs = LeaderEpochs([(3, 0)])
 
     def become_leader(self, leader_epoch: int) -> None:
+        pass
+
+    def configure(self, config: LogConfig) -> None:
         pass
 
     def last_stable_offset(self, high_watermark: int) -> int:
@@ -91,7 +97,7 @@ def located(*logs: FakeLog, offset: int = 0, sent: int = -1) -> list[tuple[Sessi
     found = []
     for index, log in enumerate(logs):
         partition = Partition(TopicPartition("t", index), log, Directory())  # type: ignore[arg-type]
-        partition.lead(3)
+        partition.lead(PartitionImage((-1,), (-1,), -1, 3, 0))
         asked = FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=1000)
         found.append((SessionPartition(("t", index), NIL, "t", asked, sent, 0 if sent >= 0 else -1), partition))
     return found
@@ -250,7 +256,7 @@ async def test_a_waiting_fetch_reads_only_once_min_bytes_are_available():
             assert (found, log.reads) == ([], [])
             log.log_end_offset = end
             partition.leadership.advance(end, end)
-            partition._wake()
+            partition.wake()
     assert sizes(found) == {0: 30}
     assert (len(log.reads), partition.watches) == (1, set())
 
@@ -265,7 +271,7 @@ async def test_a_waiting_fetch_ends_when_the_leadership_ends():
 
 def test_a_client_whose_log_diverges_gets_the_diverging_epoch():
     log: Any = FakeLog(9)
-    log.end_offset_for_epoch = {1: (1, 4), 2: (1, 4), 3: (3, 9), 5: (-1, -1)}.get
+    log.epochs = LeaderEpochs([(1, 0), (3, 4)])
     for epoch, offset, diverging in ((3, 9, (-1, -1)), (2, 5, (1, 4)), (1, 5, (1, 4)), (1, 4, (-1, -1))):
         partitions = located(log, offset=offset)
         partitions[0][0].asked.last_fetched_epoch = epoch

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from pykbroker.core.log.producers import Producers
-from pykbroker.core.partition.leadership import Leadership
+from pykbroker.core.replication.leadership import Leadership
 from pykbroker.sim.scenario import Plan, run_scenario
 from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.files import lost_writes

@@ -313,12 +313,12 @@ class Behind:
     """A double of a partition whose high watermark stays at `high_watermark`, since its followers lag."""
 
     def __init__(self, high_watermark: int) -> None:
-        self.high_watermark = high_watermark
+        self.high_watermark, self.leader_epoch = high_watermark, -1
 
     async def flush_if_due(self) -> None:
         pass
 
-    async def wait_committed(self, offset: int) -> None:
+    async def wait_committed(self, offset: int, leader_epoch: int) -> None:
         if self.high_watermark < offset:
             await trio.sleep_forever()
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.transactions import OpenTransactions
-from pykbroker.core.partition.leadership import Leadership
+from pykbroker.core.metadata.image import PartitionImage
+from pykbroker.core.replication.leadership import Leadership
 from wire.error_codes import ErrorCode
 
 COUNTS = st.integers(1, 3)
@@ -56,7 +57,8 @@ class RandomPartition:
     def lead(self, replica_count: int, isr_size: int) -> None:
         self.epoch += 1
         self.replica_count, self.isr_size = replica_count, min(isr_size, replica_count)
-        self.leadership.lead(self.epoch, replica_count, self.isr_size)
+        placed = PartitionImage(tuple(range(replica_count)), tuple(range(self.isr_size)), 0, self.epoch, 0)
+        self.leadership.lead(0, placed, self.end_offset, 0)
         self._advance()
 
     def resign(self, *_: None) -> None:
@@ -66,6 +68,7 @@ class RandomPartition:
     def configure(self, min_isr: int, flush_before_ack: bool) -> None:
         self.min_isr, self.flush_before_ack = min_isr, flush_before_ack
         self.leadership.configure(min_isr, 100, flush_before_ack=flush_before_ack)
+        self._advance()
 
     def begin(self, producer_id: int, _: None) -> None:
         if producer_id not in self.open:
@@ -81,6 +84,7 @@ class RandomPartition:
 
     def _advance(self) -> None:
         before = self.leadership.high_watermark
+        self.leadership.refresh(self.end_offset, {}, 0, 0)
         rose = self.leadership.advance(self.end_offset, self.durable_offset)
         after = self.leadership.high_watermark
         assert rose == (after > before)

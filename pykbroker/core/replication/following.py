@@ -1,0 +1,123 @@
+"""A follower's decisions about its leader's answers (KIP-101, KIP-279, KIP-320, KIP-595).
+
+1. A follower fetches at its log end offset, with the epoch of its last record. The leader answers with records, or with
+   the epoch and offset at which the logs diverge.
+2. An answer counts only if the position of the request is still the current one. The position includes the epoch of the
+   last record: a second, late answer about a divergence would otherwise cut records that were fetched since.
+3. A leader may cut the records at a size limit: an incomplete last batch is dropped. Batches of an epoch above the
+   asked leader epoch are dropped with all that follow.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+import msgspec
+
+from pykbroker.core.log.epochs import UNDEFINED_EPOCH, LeaderEpochs
+from pykbroker.core.replication.divergence import truncation_offset
+from wire.declare import Buffer
+from wire.error_codes import ErrorCode
+from wire.errors import DecodeError
+from wire.messages.fetch import EpochEndOffset, PartitionData
+from wire.records.batch import batches
+
+NO_DIVERGENCE = EpochEndOffset()
+
+
+class Position(msgspec.Struct, frozen=True, gc=False):
+    """A place in the leader's log: `offset` is the next offset to fetch, `last_epoch` the epoch of the record
+    before."""
+
+    leader_epoch: int
+    offset: int
+    last_epoch: int
+
+
+class Store(msgspec.Struct, frozen=True, gc=False):
+    """Append these whole batches, and take over the leader's high watermark and log start offset."""
+
+    records: Buffer
+    high_watermark: int
+    log_start_offset: int
+
+
+class CutLog(msgspec.Struct, frozen=True, gc=False):
+    """Truncate the log to this offset, and fetch again."""
+
+    offset: int
+
+
+class Restart(msgspec.Struct, frozen=True, gc=False):
+    """Drop the whole log, begin it anew at this offset, and fetch again."""
+
+    offset: int
+
+
+class Pause(Enum):
+    """A reason not to fetch again at once."""
+
+    LOOK_UP = auto()
+    """The offset is outside of the leader's log: ask for the leader's latest and earliest offsets."""
+    BACKOFF = auto()
+    """Another error: try again later."""
+    METADATA = auto()
+    """The leader epoch is over: wait for new metadata."""
+
+
+FollowerDecision = Store | CutLog | Pause
+
+
+def decide(
+    asked: Position, current: Position | None, answer: PartitionData, epochs: LeaderEpochs, log_end_offset: int
+) -> FollowerDecision | None:
+    """Return what to do after the leader's answer to a fetch at `asked`, or None for an answer that no longer counts.
+
+    `current` is the position now, or None if the partition is no longer followed here. `log_end_offset` is the end of
+    the own log.
+    """
+    if asked != current:
+        return None
+    match answer.error_code:
+        case ErrorCode.NONE:
+            if answer.diverging_epoch != NO_DIVERGENCE:
+                return CutLog(truncation_offset(answer.diverging_epoch, epochs, log_end_offset))
+            records = usable(answer.records or b"", asked.leader_epoch)
+            return Store(records, answer.high_watermark, answer.log_start_offset)
+        case ErrorCode.OFFSET_OUT_OF_RANGE:
+            return Pause.LOOK_UP
+        case ErrorCode.FENCED_LEADER_EPOCH:
+            return Pause.METADATA
+        case _:
+            return Pause.BACKOFF
+
+
+def start_offset(epochs: LeaderEpochs, high_watermark: int, log_end_offset: int) -> int:
+    """Return the offset to truncate the own log to before the first fetch: its end, unless it has no leader epoch."""
+    return log_end_offset if epochs.latest != UNDEFINED_EPOCH else min(high_watermark, log_end_offset)
+
+
+def after_range(latest: int, earliest: int, log_end_offset: int) -> CutLog | Restart | None:
+    """Return what to do when the leader's log, from `earliest` to `latest`, does not have the fetched offset.
+
+    None means to fetch on at the own log end.
+    """
+    if latest < log_end_offset:
+        return CutLog(latest)
+    return Restart(earliest) if earliest > log_end_offset else None
+
+
+def usable(records: Buffer, leader_epoch: int) -> Buffer:
+    """Return the records that may be appended: whole batches of epochs up to `leader_epoch`.
+
+    A damaged header ends the usable part. CRCs are not checked here.
+    """
+    end = 0
+    try:
+        for batch in batches(records):
+            if batch.leader_epoch > leader_epoch:
+                break
+            end += batch.size
+    except DecodeError:
+        pass
+    return records if end == len(records) else memoryview(records)[:end]

@@ -1,0 +1,110 @@
+"""The fetch session of one follower, with the partitions that it must look at.
+
+An incremental fetch of a follower costs time only for its changed partitions (KIP-227). A partition is due if the
+request names it, if records were appended, if its high watermark has changed, or if the last response had no room for
+all its records or had an error for it. All other partitions would have nothing to say.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import TYPE_CHECKING
+
+import trio
+
+from pykbroker.core.fetch.session import FetchSession, PartitionKey, SessionPartition
+
+if TYPE_CHECKING:
+    from pykbroker.replica.partition import Partition
+
+
+class FollowerSession:
+    """The partitions that broker `broker_id` fetches in one session. `due` are those that the next response may have.
+
+    `unlocated` are the requested partitions that this broker does not have. `session` is None until the fetch session
+    is open, and for a follower that fetches without one.
+    """
+
+    __slots__ = (
+        "_event",
+        "_partitions",
+        "_wanted",
+        "broker_epoch",
+        "broker_id",
+        "due",
+        "fetched_ms",
+        "session",
+        "unlocated",
+    )
+
+    def __init__(self, broker_id: int, broker_epoch: int) -> None:
+        self.broker_id, self.broker_epoch = broker_id, broker_epoch
+        self.session: FetchSession | None = None
+        self.fetched_ms = -inf
+        self.due: dict[Partition, SessionPartition] = {}
+        self.unlocated: dict[PartitionKey, SessionPartition] = {}
+        self._partitions: dict[PartitionKey, Partition] = {}
+        self._wanted: dict[Partition, SessionPartition] = {}
+        self._event = trio.Event()
+
+    def add(self, wanted: SessionPartition, partition: Partition | None) -> None:
+        """Add a requested partition, which is then due, or change what is asked for it."""
+        known = self._partitions.get(wanted.key)
+        if known is not partition and known is not None:
+            self.forget(wanted.key)
+        if partition is None:
+            self.unlocated[wanted.key] = wanted
+            return
+        self.unlocated.pop(wanted.key, None)
+        if known is not partition:
+            self._partitions[wanted.key] = partition
+            partition.fetchers = (*partition.fetchers, self)
+        self._wanted[partition] = self.due[partition] = wanted
+
+    def forget(self, key: PartitionKey) -> None:
+        """Remove a partition that the follower no longer fetches."""
+        self.unlocated.pop(key, None)
+        partition = self._partitions.pop(key, None)
+        if partition is not None:
+            self.due.pop(partition, None)
+            self._wanted.pop(partition, None)
+            partition.fetchers = tuple(one for one in partition.fetchers if one is not self)
+
+    def close(self) -> None:
+        """Remove all partitions."""
+        for key in list(self._partitions):
+            self.forget(key)
+        self.unlocated.clear()
+
+    # ---- changes of partitions
+
+    def note_append(self, partition: Partition) -> None:
+        """Wake the follower: the partition has new records, or its leadership has ended."""
+        if partition not in self.due:
+            self.note_change(partition)
+        self._event.set()
+
+    def note_change(self, partition: Partition) -> None:
+        """Make a partition due, such as after a change of its high watermark. The follower is not woken."""
+        if partition not in self.due:
+            followers = partition.leadership.followers
+            state = None if followers is None else followers.get(self.broker_id)
+            if state is not None:
+                state.note_session(self.fetched_ms)
+            self.due[partition] = self._wanted[partition]
+
+    # ---- waiting
+
+    async def wait(self) -> None:
+        """Wait for the first `note_append` since the previous `wait` returned."""
+        await self._event.wait()
+        self._event = trio.Event()
+
+    def calm(self) -> None:
+        """Forget earlier calls of `note_append`: their partitions are about to be read."""
+        if self._event.is_set():
+            self._event = trio.Event()
+
+    def hurry(self) -> None:
+        """Make the waiting request respond with the records that are available now."""
+        self._event.set()

@@ -1,0 +1,136 @@
+"""The keeper of the ISRs and high watermarks of the partitions that this broker leads with followers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import trio
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.image import ClusterImage
+from pykbroker.core.replication.follower_state import UNKNOWN_BROKER_EPOCH, FollowerState
+from pykbroker.core.replication.isr_change import IsrAnswer, IsrChange
+from wire.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from pykbroker.replica.partition import Partition
+
+LAG_MS_MAX = 30_000
+"""The default of replica.lag.time.max.ms."""
+NO_NODE = -1
+
+
+class IsrKeeper:
+    """The keeper of broker `node_id`, which all its partitions share: other brokers, and changes of ISRs to propose.
+
+    `active` has the broker epochs of the brokers that are neither fenced nor stopping. `proposed` has the changes that
+    no request has taken yet, by partition; `take` waits for them.
+    """
+
+    def __init__(self, node_id: int = NO_NODE, lag_ms_max: float = LAG_MS_MAX) -> None:
+        self.node_id, self.lag_ms_max = node_id, lag_ms_max
+        self.broker_epoch = UNKNOWN_BROKER_EPOCH
+        self.active: Mapping[int, int] = {}
+        self._proposed: dict[Partition, IsrChange] = {}
+        self._has_proposed = trio.Event()
+
+    @property
+    def now_ms(self) -> float:
+        """Return the time of trio's clock in ms."""
+        return trio.current_time() * 1000
+
+    def apply(self, cluster: ClusterImage) -> None:
+        """Take over the broker epochs of the metadata."""
+        self.active = {broker.id: broker.epoch for broker in cluster.active()}
+        own = cluster.brokers.get(self.node_id)
+        self.broker_epoch = UNKNOWN_BROKER_EPOCH if own is None else own.epoch
+
+    # ---- high watermarks
+
+    def refresh(self, partition: Partition) -> None:
+        """Compute how far followers let the high watermark of a partition rise, and raise it."""
+        log, leadership = partition.log, partition.leadership
+        if log is not None:
+            if leadership.followers is None:
+                leadership.refresh(log.state.log_end_offset, self.active, 0, self.lag_ms_max)
+            else:
+                leadership.refresh(log.state.log_end_offset, self.active, self.now_ms, self.lag_ms_max)
+            partition.advance(log)
+
+    def follower(self, partition: Partition, broker_id: int, broker_epoch: int, leader_epoch: int) -> FollowerState:
+        """Return the state of a follower that fetches.
+
+        Raise UNKNOWN_LEADER_EPOCH if the broker has no replica in the leader epoch that it knows. Raise
+        NOT_LEADER_OR_FOLLOWER if it knows no leader epoch, or if its broker epoch is outdated (KIP-903).
+        """
+        followers = partition.leadership.followers
+        state = None if followers is None else followers.get(broker_id)
+        if state is None:
+            known = leader_epoch >= 0
+            raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        if UNKNOWN_BROKER_EPOCH != broker_epoch < state.broker_epoch:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return state
+
+    def note_fetch(
+        self, partition: Partition, broker_id: int, broker_epoch: int, offset: int, log_start_offset: int
+    ) -> None:
+        """Record a follower's fetch at `offset`, which acknowledges all records below. The follower may join the
+        ISR."""
+        log, leadership = partition.log, partition.leadership
+        followers = leadership.followers
+        state = None if followers is None else followers.get(broker_id)
+        if log is None or followers is None or state is None:
+            return
+        before = state.log_end_offset, state.log_start_offset
+        state.note_fetch(offset, log_start_offset, log.state.log_end_offset, broker_epoch, self.now_ms)
+        if broker_id not in followers.isr:
+            self._propose(
+                partition, followers.grown(broker_id, leadership.high_watermark, self.active, self.broker_epoch)
+            )
+        if before != (offset, log_start_offset):
+            self.refresh(partition)
+            if before[1] != log_start_offset:
+                partition.wake()
+
+    # ---- changes of the ISR
+
+    def check(self, partition: Partition) -> None:
+        """Propose to remove the followers that have not been caught up for `lag_ms_max`."""
+        log, followers = partition.log, partition.leadership.followers
+        if log is None or followers is None:
+            return
+        self.refresh(partition)
+        end = log.state.log_end_offset
+        self._propose(partition, followers.shrunk(end, self.now_ms, self.lag_ms_max, self.broker_epoch))
+
+    def settle(self, partition: Partition, change: IsrChange, answer: IsrAnswer) -> None:
+        """Apply the controller's answer to a change. The change is proposed again where the answer requires it."""
+        followers = partition.leadership.followers
+        if followers is None:
+            return
+        if followers.settle(change, answer):
+            self._propose(partition, change)
+        partition.leadership.note_isr()
+        self.refresh(partition)
+        partition.wake()
+
+    def _propose(self, partition: Partition, change: IsrChange | None) -> None:
+        if change is not None:
+            self._proposed[partition] = change
+            self._has_proposed.set()
+
+    async def take(self) -> dict[Partition, IsrChange]:
+        """Wait for proposed changes, and return all that are still pending."""
+        while True:
+            await self._has_proposed.wait()
+            self._has_proposed = trio.Event()
+            taken, self._proposed = self._proposed, {}
+            pending = {
+                partition: change
+                for partition, change in taken.items()
+                if partition.leadership.followers is not None and partition.leadership.followers.pending is change
+            }
+            if pending:
+                return pending
