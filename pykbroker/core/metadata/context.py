@@ -11,13 +11,14 @@ from pykbroker.core.config.live_config import Dynamic
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.draft import ImageDraft
 from pykbroker.core.metadata.election import Rules
-from pykbroker.core.metadata.ids import Randomness
+from pykbroker.core.metadata.ids import UNASSIGNED, Randomness
 from pykbroker.core.metadata.image import (
     BROKER_RESOURCE,
     CLUSTER_DEFAULT,
     TOPIC_RESOURCE,
     BrokerImage,
     ConfigResourceKey,
+    PartitionImage,
 )
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.metadata.settings import ControllerSettings
@@ -57,13 +58,27 @@ class ControllerConfigs(Protocol):
 
 
 class ControllerContext(msgspec.Struct, frozen=True):
-    """The state after the last replayed record, and the settings of the controller."""
+    """The state after the last replayed record, and the settings of the controller.
+
+    `changed` has brokers as the records of this decision change them; None stands for an unregistered one.
+    """
 
     draft: ImageDraft
     next_offset: int
     settings: ControllerSettings
     configs: ControllerConfigs
     randomness: Randomness
+    changed: Mapping[int, BrokerImage | None] = {}
+
+    def changing(self, broker_id: int, broker: BrokerImage | None) -> ControllerContext:
+        """Return a context in which the broker is as the records of this decision change it."""
+        return msgspec.structs.replace(self, changed={**self.changed, broker_id: broker})
+
+    def broker(self, broker_id: int) -> BrokerImage | None:
+        """Return the broker, or None if it is not registered."""
+        if broker_id in self.changed:
+            return self.changed[broker_id]
+        return self.draft.brokers.get(broker_id)
 
     def feature(self, name: str) -> int:
         """Return the finalized level of a feature, 0 if it is off."""
@@ -103,5 +118,20 @@ class ControllerContext(msgspec.Struct, frozen=True):
 
     def active(self, broker_id: int) -> bool:
         """Whether the broker may lead partitions."""
-        broker = self.draft.brokers.get(broker_id)
+        broker = self.broker(broker_id)
         return broker is not None and broker.active
+
+    def usable(self, partition: PartitionImage, broker_id: int) -> bool:
+        """Whether the broker may lead partitions, and its replica of this partition is in an online directory."""
+        broker = self.broker(broker_id)
+        return (
+            broker is not None
+            and broker.active
+            and broker_id in partition.replicas
+            and broker.is_online(partition.directory(broker_id))
+        )
+
+    def default_directory(self, broker_id: int) -> bytes:
+        """Return the directory of new replicas of a broker, or UNASSIGNED if the broker chooses it."""
+        broker = self.broker(broker_id)
+        return UNASSIGNED if broker is None else broker.default_directory

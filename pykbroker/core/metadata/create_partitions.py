@@ -78,7 +78,7 @@ def _assignment(context: ControllerContext, topic: TopicImage, wanted: CreatePar
     count = len(topic.partitions)
     replicas = len(topic.partitions[0].replicas)
     if wanted.assignments is None:
-        return place(context, wanted.count - count, replicas)
+        return (yield from place(context, wanted.count - count, replicas))
     if len(wanted.assignments) != wanted.count - count:
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,

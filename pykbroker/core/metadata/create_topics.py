@@ -77,7 +77,7 @@ class _Creation:
         context, name = self._context, topic.name
         _check_name(context, name, self._claimed)
         configs = _configs(context, topic)
-        assignment = (yield from _by_hand(context, topic)) if topic.assignments else _placed(context, topic)
+        assignment = yield from (_by_hand(context, topic) if topic.assignments else _placed(context, topic))
         context.settings.descriptors.check_room(self._partitions, len(assignment))
         self._partitions += len(assignment)
         topic_id = new_id(context.randomness)
@@ -152,7 +152,7 @@ def _bad_assignment(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
 
 
-def _placed(context: ControllerContext, topic: CreatableTopic) -> list[list[int]]:
+def _placed(context: ControllerContext, topic: CreatableTopic) -> Steps[list[list[int]]]:
     if topic.replication_factor < DEFAULT or topic.replication_factor == 0:
         raise ApiError(
             ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -161,8 +161,6 @@ def _placed(context: ControllerContext, topic: CreatableTopic) -> list[list[int]
     if topic.num_partitions < DEFAULT or topic.num_partitions == 0:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, "Number of partitions was set to an invalid non-positive value.")
     settings = context.settings
-    return place(
-        context,
-        settings.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions,
-        settings.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor,
-    )
+    partitions = settings.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
+    replicas = settings.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
+    return (yield from place(context, partitions, replicas))

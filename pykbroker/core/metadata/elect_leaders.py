@@ -13,8 +13,8 @@ import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import ControllerContext, Deciding
-from pykbroker.core.metadata.election import change_record, elect
 from pykbroker.core.metadata.image import NO_LEADER, TopicImage
+from pykbroker.core.metadata.partition_change import ReplicaAssignment, change
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.steps import each
 from wire.error_codes import ErrorCode
@@ -78,8 +78,7 @@ def _change(context: ControllerContext, election: Election, topic: TopicImage, i
     if partition.leader != NO_LEADER if unclean else partition.leader == partition.replicas[0]:
         raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
     rules = msgspec.structs.replace(context.rules(topic.name), unclean=unclean)
-    seats = elect(partition, partition.isr, context.active, rules, prefer_first=not unclean)
-    record = change_record(topic.id, index, partition, seats)
+    record = change(context, topic, index, ReplicaAssignment.of(partition), rules, prefer_first=not unclean)
     if record is None and unclean:
         raise ApiError(ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, "Eligible topic partition leaders are not available.")
     if record is None:

@@ -2,8 +2,9 @@
 
 1. A leader remains leader if it may lead. Otherwise the first replica of the assignment that is in the ISR is elected;
    if the ISR is empty, the first replica in the ELR (KIP-966).
-2. A replica that leaves an ISR smaller than min.insync.replicas joins the ELR, because it has all committed records. A
-   replica whose broker went down uncleanly does not, because it may have lost some.
+2. A replica that leaves an ISR smaller than the effective min.insync.replicas, which is at most the number of replicas,
+   joins the ELR, because it has all committed records. A replica whose broker went down uncleanly does not, because it
+   may have lost some.
 3. Without a candidate in ISR and ELR, the last known leader is elected when it returns. If unclean election is allowed,
    any live replica is elected. The partition is then marked as recovering.
 4. If eligible leader replicas are disabled, the last member of an ISR remains in it.
@@ -71,7 +72,7 @@ def elect(
 
 
 def _eligible(partition: PartitionImage, isr: Ids, rules: Rules, lost: int | None) -> Ids:
-    if not rules.elr_enabled or len(isr) >= rules.min_isr:
+    if not rules.elr_enabled or len(isr) >= min(rules.min_isr, len(partition.replicas)):
         return ()
     candidates = dict.fromkeys(partition.elr + partition.isr)
     return tuple(replica for replica in candidates if replica not in isr and replica != lost)

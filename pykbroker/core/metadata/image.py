@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from pykbroker.core.config.live_config import Dynamic
-from pykbroker.core.metadata.ids import UNASSIGNED
+from pykbroker.core.metadata.ids import LOST, MIGRATING, UNASSIGNED
 from wire.stored.framing import FramedRecord
 
 R = TypeVar("R", bound=FramedRecord)
@@ -119,9 +119,28 @@ class BrokerImage(NodeImage, frozen=True, gc=False, kw_only=True):
         """Whether the broker may lead partitions."""
         return not self.fenced and not self.in_controlled_shutdown
 
+    def is_online(self, directory_id: bytes) -> bool:
+        """Whether the broker can serve replicas in this directory (KIP-858).
+
+        This is assumed for a replica that has no directory yet, and for a broker that registered without directories.
+        """
+        if directory_id in (UNASSIGNED, MIGRATING):
+            return True
+        return directory_id != LOST and (not self.directories or directory_id in self.directories)
+
+    @property
+    def accepts_replicas(self) -> bool:
+        """Whether the broker has a directory that is not cordoned (KIP-1066)."""
+        return not self.directories or any(directory not in self.cordoned for directory in self.directories)
+
     @property
     def default_directory(self) -> bytes:
-        """Return the only directory of the broker, or UNASSIGNED if it has several and must choose one."""
+        """Return the directory of new replicas: the only one, or UNASSIGNED if the broker chooses among several.
+
+        It is MIGRATING if the broker registered without directories.
+        """
+        if not self.directories:
+            return MIGRATING
         return self.directories[0] if len(self.directories) == 1 else UNASSIGNED
 
 

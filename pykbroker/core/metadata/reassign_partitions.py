@@ -1,24 +1,22 @@
 """AlterPartitionReassignments (KIP-455): move partitions to other brokers, or cancel such moves.
 
-During a reassignment a partition has its old and its new replicas. The reassignment completes when all target replicas
-are in the ISR: the other replicas are then removed, and the leader epoch is bumped. It may complete at once.
+During a reassignment a partition has its old and its new replicas. It completes when the new replicas are in the ISR
+(`partition_change`), which may be at once: the old replicas are then removed, and the leader epoch is bumped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 
 import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import ControllerContext, Deciding
-from pykbroker.core.metadata.election import Ids, Rules, change_record, elect
-from pykbroker.core.metadata.ids import UNASSIGNED
+from pykbroker.core.metadata.election import Ids, Rules
 from pykbroker.core.metadata.image import PartitionImage, TopicImage
+from pykbroker.core.metadata.partition_change import ReplicaAssignment, change, without
 from pykbroker.core.metadata.placement import check_replicas
 from pykbroker.core.metadata.record import Record
-from pykbroker.core.metadata.replay import NO_LEADER_CHANGE
 from wire.error_codes import ErrorCode
 from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -27,16 +25,6 @@ from wire.messages.alter_partition_reassignments import (
     ReassignablePartitionResponse,
     ReassignableTopicResponse,
 )
-from wire.stored.metadata_topics import PartitionChangeRecord
-
-
-class ReplicaAssignment(msgspec.Struct, frozen=True):
-    """The replicas of a partition, and those that a reassignment adds and removes."""
-
-    replicas: Ids
-    isr: Ids
-    adding: Ids = ()
-    removing: Ids = ()
 
 
 def reassign_partitions(context: ControllerContext, request: AlterPartitionReassignmentsRequest) -> Deciding:
@@ -76,8 +64,8 @@ def _alter(context: ControllerContext, name: str, wanted: ReassignablePartition,
         check_replicas(context, wanted.replicas, None)
         if not may_resize:
             _check_size(partition, wanted.replicas)
-        target = _completed(_towards(partition, tuple(wanted.replicas)))
-    return _change(context, topic, index, target, rules)
+        target = _towards(partition, tuple(wanted.replicas))
+    return change(context, topic, index, target, rules)
 
 
 def _reverted(
@@ -112,52 +100,11 @@ def _check_size(partition: PartitionImage, replicas: Sequence[int]) -> None:
 
 
 def _towards(partition: PartitionImage, wanted: Ids) -> ReplicaAssignment:
-    """Return the assignment during the reassignment to `wanted`, which may replace another reassignment."""
+    """Return the assignment during the reassignment to `wanted`, which may replace another reassignment.
+
+    Replicas that the replaced reassignment adds and that are still wanted are still to be added. Kafka 4.3 forgets some
+    of them, and never completes a reassignment back to the original replicas.
+    """
     removing = tuple(sorted(without(partition.replicas, wanted)))
-    adding = tuple(sorted(without(wanted, partition.replicas)))
-    return ReplicaAssignment(
-        (*wanted, *removing), partition.isr, adding or partition.adding, removing or partition.removing
-    )
-
-
-def _completed(target: ReplicaAssignment) -> ReplicaAssignment:
-    """Return the final assignment if all target replicas are in the ISR, otherwise `target`."""
-    replicas, isr = without(target.replicas, target.removing), without(target.isr, target.removing)
-    if (target.adding or target.removing) and isr and not without(replicas, isr):
-        return ReplicaAssignment(replicas, isr)
-    return target
-
-
-def _change(
-    context: ControllerContext, topic: TopicImage, index: int, target: ReplicaAssignment, rules: Rules
-) -> Record | None:
-    old = topic.partitions[index]
-    gone = without(old.replicas, target.replicas)
-    moved = msgspec.structs.replace(
-        old, replicas=target.replicas, isr=without(old.isr, gone), elr=without(old.elr, gone)
-    )
-    unchanged = PartitionChangeRecord(partition_id=index, topic_id=topic.id)
-    seats = elect(moved, target.isr, context.active, rules)
-    record = change_record(topic.id, index, old, seats) or copy(unchanged)
-    if gone and record.leader == NO_LEADER_CHANGE:
-        record.leader = old.leader
-    if target.replicas != old.replicas:
-        record.replicas = list(target.replicas)
-        record.directories = [_directory(context, old, replica) for replica in target.replicas]
-    if target.adding != old.adding:
-        record.adding_replicas = list(target.adding)
-    if target.removing != old.removing:
-        record.removing_replicas = list(target.removing)
-    return None if record == unchanged else record
-
-
-def _directory(context: ControllerContext, partition: PartitionImage, replica: int) -> bytes:
-    if replica in partition.replicas:
-        return partition.directory(replica)
-    broker = context.draft.brokers.get(replica)
-    return broker.default_directory if broker is not None else UNASSIGNED
-
-
-def without(ids: Sequence[int], removed: Sequence[int]) -> Ids:
-    """Return the ids without the removed ones."""
-    return tuple(one for one in ids if one not in removed)
+    kept = without(partition.replicas, partition.adding)
+    return ReplicaAssignment((*wanted, *removing), partition.isr, tuple(sorted(without(wanted, kept))), removing)

@@ -98,13 +98,21 @@ def merge(old: PartitionImage, change: PartitionChangeRecord) -> PartitionImage:
         leader=change.leader if moved else old.leader,
         leader_epoch=old.leader_epoch + moved,
         partition_epoch=old.partition_epoch + 1,
-        directories=old.directories if change.directories is None else tuple(change.directories),
+        directories=_directories(old, change),
         elr=_or(change.eligible_leader_replicas, old.elr),
         last_known_elr=_or(change.last_known_elr, old.last_known_elr),
         adding=_or(change.adding_replicas, old.adding),
         removing=_or(change.removing_replicas, old.removing),
         recovering=old.recovering if recovery == NO_RECOVERY_CHANGE else recovery == 1,
     )
+
+
+def _directories(old: PartitionImage, change: PartitionChangeRecord) -> tuple[bytes, ...]:
+    if change.directories is not None:
+        return tuple(change.directories)
+    if change.replicas is None:
+        return old.directories
+    return tuple(old.directory(replica) if replica in old.replicas else MIGRATING for replica in change.replicas)
 
 
 def _or(new: list[T] | None, old: tuple[T, ...]) -> tuple[T, ...]:
