@@ -32,13 +32,14 @@ class ShellRules(NamedTuple):
 
     A caller whose own request raises an exception receives that exception; all other callers receive `discarded`.
     `survives_bugs` is true if an exception raised by `handle` leaves the state unchanged: the state machine then
-    continues.
+    continues. `commits_alone` is true if records must be committed although no caller waits for them.
     """
 
     discarded: ErrorCode
     loading: ErrorCode
     busy: ErrorCode
     survives_bugs: bool
+    commits_alone: bool = False
 
 
 class MachineShell(Generic[Rec]):
@@ -177,6 +178,8 @@ class MachineShell(Generic[Rec]):
         for token, response in outcome.replies:
             if isinstance(token, Call):
                 self._reply(token, response)
+        if outcome.records and not outcome.replies and self._rules.commits_alone:
+            self._reply(Call(), None)
 
     def _write(
         self,

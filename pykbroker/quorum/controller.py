@@ -56,6 +56,7 @@ RULES = ShellRules(
     loading=ErrorCode.NOT_CONTROLLER,
     busy=ErrorCode.REQUEST_TIMED_OUT,
     survives_bugs=True,
+    commits_alone=True,
 )
 
 

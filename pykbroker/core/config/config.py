@@ -88,6 +88,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
     # The node and its connections
     node_id = Setting[int]("node.id")
     broker_rack = Setting[str | None]("broker.rack")
+    broker_session_timeout_ms = Setting[int]("broker.session.timeout.ms")
     connections_max_idle_ms = Setting[int]("connections.max.idle.ms")
     fetch_max_bytes = Setting[int]("fetch.max.bytes")
     max_connection_creation_rate = Setting[int]("max.connection.creation.rate")
@@ -106,8 +107,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
 
     # Topics and logs
     auto_create_topics_enable = Setting[bool]("auto.create.topics.enable")
+    auto_leader_rebalance_enable = Setting[bool]("auto.leader.rebalance.enable")
     default_replication_factor = Setting[int]("default.replication.factor")
     delete_topic_enable = Setting[bool]("delete.topic.enable")
+    leader_imbalance_check_interval_seconds = Setting[int]("leader.imbalance.check.interval.seconds")
     log_cleaner_backoff_ms = Setting[int]("log.cleaner.backoff.ms")
     log_cleaner_dedupe_buffer_size = Setting[int]("log.cleaner.dedupe.buffer.size")
     log_cleaner_enable = Setting[bool]("log.cleaner.enable")
@@ -119,6 +122,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
     producer_id_expiration_ms = Setting[int]("producer.id.expiration.ms")
     replica_high_watermark_checkpoint_interval_ms = Setting[int]("replica.high.watermark.checkpoint.interval.ms")
     unclean_leader_election_enable = Setting[bool]("unclean.leader.election.enable")
+    unclean_leader_election_interval_ms = Setting[int]("unclean.leader.election.interval.ms")
 
     # Groups and transactions
     group_consumer_assignors = Setting[tuple[str, ...]]("group.consumer.assignors")

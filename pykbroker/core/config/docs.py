@@ -131,6 +131,16 @@ USED = {
         "A partition forgets an idempotent producer and its sequence after this many ms without a write.",
     "replica.high.watermark.checkpoint.interval.ms": "How often the high watermarks are written to disk, in ms.",
 
+    # Brokers and leaders, as the controller sees them
+    "auto.leader.rebalance.enable": "Whether leadership returns to preferred replicas automatically.",
+    "broker.session.timeout.ms":
+        "After this many ms without a heartbeat the controller fences a broker. A broker whose process has ended is "
+        "fenced sooner.",
+    "leader.imbalance.check.interval.seconds":
+        "How often the controller elects preferred replicas that do not lead, in s.",
+    "unclean.leader.election.interval.ms":
+        "How often the controller looks for partitions that an unclean election would help, in ms.",
+
     # The metadata log
     "internal.metadata.log.segment.bytes":
         "The metadata segment size in bytes for tests that need one smaller than `metadata.log.segment.bytes` allows.",
@@ -299,19 +309,14 @@ UNUSED = {
         "how often the log start offsets are written to a checkpoint file, in ms.",
     "log.initial.task.delay.ms": "how many ms after the start the background tasks of the logs begin.",
     "producer.id.expiration.check.interval.ms": "how often partitions check for expired producer ids, in ms.",
-    "unclean.leader.election.interval.ms":
-        "how often the controller looks for partitions that an unclean election would help, in ms.",
 
     # Replication
     "alter.log.dirs.replication.quota.window.num":
         "over how many windows the rate of moves between log directories is averaged.",
     "alter.log.dirs.replication.quota.window.size.seconds":
         "how long each window is that measures moves between log directories, in s.",
-    "auto.leader.rebalance.enable": "whether leadership returns to preferred replicas automatically.",
     "controlled.shutdown.enable": "whether a broker hands over its leaderships before it stops.",
     "follower.replication.throttled.rate": "how many bytes a second throttled replicas of this broker may take in.",
-    "leader.imbalance.check.interval.seconds":
-        "how often the controller checks for partitions that their preferred replica does not lead, in s.",
     "leader.replication.throttled.rate": "how many bytes a second this broker may send to throttled replicas.",
     "num.replica.alter.log.dirs.threads":
         "how many threads move replicas between log directories; unset means one for each directory.",
@@ -331,7 +336,6 @@ UNUSED = {
 
     # The quorum and its metadata log
     "broker.heartbeat.interval.ms": "how often a broker sends a heartbeat to the controller, in ms.",
-    "broker.session.timeout.ms": "after how many ms without a heartbeat the controller fences a broker.",
     "controller.performance.always.log.threshold.ms":
         "an event that keeps the controller for longer than this many ms is logged.",
     "controller.performance.sample.period.ms": "how often the controller logs how long its events take, in ms.",

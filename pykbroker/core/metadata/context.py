@@ -20,7 +20,9 @@ from pykbroker.core.metadata.image import (
     ConfigResourceKey,
     PartitionImage,
 )
+from pykbroker.core.metadata.partition_index import PartitionIndex
 from pykbroker.core.metadata.record import Record
+from pykbroker.core.metadata.sessions import BrokerSessions
 from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.steps import Steps
 from wire.declare import Response
@@ -60,7 +62,8 @@ class ControllerConfigs(Protocol):
 class ControllerContext(msgspec.Struct, frozen=True):
     """The state after the last replayed record, and the settings of the controller.
 
-    `changed` has brokers as the records of this decision change them; None stands for an unregistered one.
+    `now_ms` is the time on the monotonic clock. `changed` has brokers as the records of this decision change them; None
+    stands for an unregistered one.
     """
 
     draft: ImageDraft
@@ -68,6 +71,9 @@ class ControllerContext(msgspec.Struct, frozen=True):
     settings: ControllerSettings
     configs: ControllerConfigs
     randomness: Randomness
+    index: PartitionIndex
+    sessions: BrokerSessions
+    now_ms: float
     changed: Mapping[int, BrokerImage | None] = {}
 
     def changing(self, broker_id: int, broker: BrokerImage | None) -> ControllerContext:
@@ -84,12 +90,17 @@ class ControllerContext(msgspec.Struct, frozen=True):
         """Return the finalized level of a feature, 0 if it is off."""
         return self.draft.features.get(name, 0)
 
+    @property
+    def elr_enabled(self) -> bool:
+        """Whether eligible leader replicas are recorded (KIP-966)."""
+        return self.feature(ELR_FEATURE) > 0
+
     def rules(self, topic: str) -> Rules:
         """Return the rules of leader election for the topic."""
         settings = self.settings
         unclean = self._config(topic, "unclean.leader.election.enable")
         return Rules(
-            elr_enabled=self.feature(ELR_FEATURE) > 0,
+            elr_enabled=self.elr_enabled,
             min_isr=int(self._config(topic, "min.insync.replicas") or settings.min_insync_replicas),
             unclean=settings.unclean_leader_election_enable if unclean is None else unclean == "true",
         )

@@ -27,15 +27,19 @@ from pykbroker.core.metadata.image import (
     TopicImage,
     TopicsImage,
 )
+from pykbroker.core.metadata.partition_index import PartitionIndex
 from pykbroker.core.metadata.shared_table import SharedTable
 from pykbroker.core.names import collision_key
 
 
 class ImageDraft:
-    """The tables of a `MetadataImage`, and the changes to them since the last image."""
+    """The tables of a `MetadataImage`, and the changes to them since the last image.
 
-    def __init__(self, image: MetadataImage = EMPTY) -> None:
-        self._frozen = image
+    With an `index`, which only the controller needs, the draft has the partitions of each broker.
+    """
+
+    def __init__(self, image: MetadataImage = EMPTY, index: PartitionIndex | None = None) -> None:
+        self._frozen, self._index = image, index
         self.topics = SharedTable(image.topics.by_id)
         self.names = SharedTable(image.topics.by_name)
         self.brokers: SharedTable[int, BrokerImage] = SharedTable(image.cluster.brokers)
@@ -45,7 +49,9 @@ class ImageDraft:
         self.next_producer_id = image.producer_ids.next_producer_id
         self.records = SharedTable(image.records.by_key)
         self.unknown = list(image.records.unknown)
+        self.offset = self.first_offset = image.offset  # of the record that is being applied
         self.partition_count = sum(len(topic.partitions) for topic in self.topics.values())
+        self.registered_at: dict[int, int] = {}
         self.collisions = {key: name for name in self.names if (key := collision_key(name)) is not None}
         self._start_delta()
 
@@ -66,6 +72,9 @@ class ImageDraft:
         """Remove the topic, its partitions and its configs."""
         topic = self.topics.rows().pop(topic_id)
         self.partition_count -= len(topic.partitions)
+        if self._index is not None:
+            for number, partition in topic.partitions.items():
+                self._index.update((topic_id, number), partition, None, self.offset)
         if self.names[topic.name].id == topic_id:
             del self.names.rows()[topic.name]
         self.collisions.pop(collision_key(topic.name) or "", None)
@@ -74,7 +83,16 @@ class ImageDraft:
         if topic_id in self._frozen.topics.by_id:
             self._topics_deleted.append(self._frozen.topics.by_id[topic_id])
 
-    def partitions(self, topic_id: bytes) -> dict[int, PartitionImage]:
+    def put_partition(self, topic_id: bytes, number: int, partition: PartitionImage) -> None:
+        """Add a partition, or replace it."""
+        partitions = self._partitions(topic_id)
+        old = partitions.get(number)
+        partitions[number] = partition
+        self.partition_count += old is None
+        if self._index is not None:
+            self._index.update((topic_id, number), old, partition, self.offset)
+
+    def _partitions(self, topic_id: bytes) -> dict[int, PartitionImage]:
         """Return the topic's partitions, which the caller may change until the next `freeze`."""
         topic = self.topics[topic_id]
         if topic_id not in self._topics_changed:
@@ -110,6 +128,10 @@ class ImageDraft:
             resource for resource in self.configs if resource[0] == TOPIC_RESOURCE and resource[1] not in self.names
         ]:
             del self.configs.rows()[resource]
+
+    def registration_offset(self, broker_id: int) -> int:
+        """Return the offset of the broker's registration. It is that of the last image if the log no longer has it."""
+        return self.registered_at.get(broker_id, self.first_offset)
 
     def put_broker(self, broker: BrokerImage) -> None:
         """Add a broker, or replace its registration."""

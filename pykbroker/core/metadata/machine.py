@@ -1,20 +1,22 @@
 """The controller: the state machine that decides every change of the cluster's metadata.
 
-`handle` calls the function for a request, which returns records and a response. `replay` applies records to the state,
-and `freeze` returns an image of it. The records of a metadata transaction are applied at its EndTransactionRecord.
+`handle` calls the function for a request, which returns records and a response. `tick` does what is due without a
+request. `replay` applies records to the state, and `freeze` returns an image of it. The records of a metadata
+transaction are applied at its EndTransactionRecord.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from math import inf
 from typing import Any
+
+import msgspec
 
 from pykbroker.core.metadata.alter_client_quotas import alter_client_quotas
 from pykbroker.core.metadata.alter_configs import alter_configs, incremental_alter_configs
+from pykbroker.core.metadata.alter_partition import alter_partition
 from pykbroker.core.metadata.alter_user_scram_credentials import alter_user_scram_credentials
 from pykbroker.core.metadata.assign_directories import assign_directories
-from pykbroker.core.metadata.brokers import heartbeat, register_broker, register_controller
 from pykbroker.core.metadata.context import (
     RECORDS_MAX,
     ControllerConfigs,
@@ -23,17 +25,23 @@ from pykbroker.core.metadata.context import (
     MetadataDecision,
     excessive,
 )
+from pykbroker.core.metadata.controller_tasks import ControllerTasks
 from pykbroker.core.metadata.create_partitions import create_partitions
 from pykbroker.core.metadata.create_topics import create_topics
 from pykbroker.core.metadata.delete_topics import delete_topics
 from pykbroker.core.metadata.draft import ImageDraft
 from pykbroker.core.metadata.elect_leaders import elect_leaders
+from pykbroker.core.metadata.heartbeats import broker_gone, heartbeat
 from pykbroker.core.metadata.ids import Randomness
 from pykbroker.core.metadata.image import EMPTY, Delta, MetadataImage
+from pykbroker.core.metadata.notices import BrokerGone
+from pykbroker.core.metadata.partition_index import PartitionIndex
 from pykbroker.core.metadata.producer_ids import allocate_producer_ids
 from pykbroker.core.metadata.reassign_partitions import reassign_partitions
 from pykbroker.core.metadata.record import Record
+from pykbroker.core.metadata.registration import register_broker, register_controller
 from pykbroker.core.metadata.replay import apply
+from pykbroker.core.metadata.sessions import BrokerSessions
 from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.metadata.unregister_broker import unregister_broker
 from pykbroker.core.metadata.update_features import update_features
@@ -44,6 +52,7 @@ from wire.declare import Request, Response
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from wire.messages.alter_client_quotas import AlterClientQuotasRequest
 from wire.messages.alter_configs import AlterConfigsRequest
+from wire.messages.alter_partition import AlterPartitionRequest
 from wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from wire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
@@ -57,6 +66,7 @@ from wire.messages.elect_leaders import ElectLeadersRequest
 from wire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from wire.messages.unregister_broker import UnregisterBrokerRequest
 from wire.messages.update_features import UpdateFeaturesRequest
+from wire.stored.metadata_brokers import BrokerRegistrationChangeRecord, RegisterBrokerRecord, UnregisterBrokerRecord
 from wire.stored.metadata_marks import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 
 MetadataOutcome = Outcome[Record, Response]
@@ -76,7 +86,8 @@ DECIDE: dict[type, Callable[[ControllerContext, Any], MetadataDecision | Decidin
 }
 """The functions for requests that are refused as a whole if they would write more than `RECORDS_MAX` records."""
 
-DECIDE_UNBOUNDED: dict[type, Callable[[ControllerContext, Any], MetadataDecision]] = {
+DECIDE_UNBOUNDED: dict[type, Callable[[ControllerContext, Any], MetadataDecision | Deciding]] = {
+    AlterPartitionRequest: alter_partition,
     BrokerRegistrationRequest: register_broker,
     BrokerHeartbeatRequest: heartbeat,
     UnregisterBrokerRequest: unregister_broker,
@@ -88,9 +99,17 @@ DECIDE_UNBOUNDED: dict[type, Callable[[ControllerContext, Any], MetadataDecision
 Their records need not be atomic, since the broker repeats the request after a failure.
 """
 
+OF_BROKERS = (RegisterBrokerRecord, BrokerRegistrationChangeRecord, UnregisterBrokerRecord)
+"""Records after which a broker may have to leave partitions. Their field `broker_id` names it."""
+
 
 class ControllerMachine:
-    """The state of the metadata after the last replayed record."""
+    """The state of the metadata after the last replayed record, and the sessions of brokers.
+
+    `handle` takes requests, and the notice `BrokerGone` with the token None, which has no reply. The owner may call
+    `note_contact` and `note_applied` at any time, also while a request is being handled: a heartbeat counts when it
+    arrives, not when its turn comes.
+    """
 
     def __init__(
         self,
@@ -99,8 +118,13 @@ class ControllerMachine:
         randomness: Randomness,
         image: MetadataImage = EMPTY,
     ) -> None:
-        self._settings, self._configs, self._randomness = settings, configs, randomness
-        self._draft = ImageDraft(image)
+        self._index = PartitionIndex.of(image)
+        self._sessions = BrokerSessions(settings.node_id, settings.broker_session_timeout_ms)
+        self._tasks = ControllerTasks(settings)
+        self._context = ControllerContext(
+            ImageDraft(image, self._index), 0, settings, configs, randomness, self._index, self._sessions, 0.0
+        )
+        self._draft = self._context.draft
         self._held: list[Entry[Record]] | None = None  # the records of an open transaction
         self.next_offset = image.offset + 1
 
@@ -116,16 +140,19 @@ class ControllerMachine:
 
     @property
     def deadline_ms(self) -> float:
-        """Return inf: no decision depends on time."""
-        return inf
+        """Return when `tick` must be called: to check sessions, to end what a fence began, or to balance leaders."""
+        return self._tasks.deadline_ms(self._sessions.deadline_ms)
 
     def loaded(self, now: Now) -> MetadataOutcome:
-        """Return an empty outcome: there are no timers to start."""
+        """Begin a session for each unfenced broker, and start the timers."""
+        self._tasks.activate(self._now(now))
         return Outcome()
 
-    def handle(self, request: Request[Response], token: Token, now: Now) -> Steps[MetadataOutcome]:
+    def handle(self, request: Request[Response] | BrokerGone, token: Token, now: Now) -> Steps[MetadataOutcome]:
         """Decide a request in short steps. Raise ApiError to refuse it as a whole."""
-        context = ControllerContext(self._draft, self.next_offset, self._settings, self._configs, self._randomness)
+        context = self._now(now)
+        if isinstance(request, BrokerGone):
+            return Outcome(tuple((yield from broker_gone(context, request))))
         decide = DECIDE.get(type(request))
         decision = (decide or DECIDE_UNBOUNDED[type(request)])(context, request)
         records, response = (yield from decision) if isinstance(decision, Generator) else decision
@@ -134,8 +161,24 @@ class ControllerMachine:
         return Outcome(tuple(records), ((token, response),))
 
     def tick(self, now: Now) -> MetadataOutcome:
-        """Return an empty outcome: no decision depends on time."""
-        return Outcome()
+        """Return the next portion of what is due."""
+        return Outcome(tuple(self._tasks.run(self._now(now))))
+
+    def note_contact(self, broker_id: int, broker_epoch: int, now: Now) -> None:
+        """Extend the session of a broker whose heartbeat has arrived."""
+        broker = self._draft.brokers.get(broker_id)
+        if broker is not None and broker.epoch == broker_epoch:
+            self._sessions.note_contact(broker_id, broker_epoch, now.monotonic_ms)
+
+    def note_applied(self, broker_id: int, broker_epoch: int, offset: int) -> None:
+        """Note that a broker has applied the metadata log up to the record at `offset`.
+
+        Heartbeats say so, too, but only at their interval.
+        """
+        self._sessions.note_applied(broker_id, broker_epoch, offset)
+
+    def _now(self, now: Now) -> ControllerContext:
+        return msgspec.structs.replace(self._context, next_offset=self.next_offset, now_ms=now.monotonic_ms)
 
     def skip(self, offset: int) -> None:
         """Skip the entry at `offset`, which is a control record."""
@@ -156,6 +199,7 @@ class ControllerMachine:
             self._held.append(entry)
         else:
             apply(self._draft, entry)
+        self._tasks.note_replayed(entry.value.broker_id if isinstance(entry.value, OF_BROKERS) else None)
 
     def freeze(self, epoch: int, time_ms: int) -> Delta:
         """Return an image of all replayed records, and the changes since the last image.

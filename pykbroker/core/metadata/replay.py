@@ -49,6 +49,7 @@ def apply(draft: ImageDraft, entry: Entry[Record]) -> None:
     change = REPLAY.get(type(entry.value))
     if change is None:
         return
+    draft.offset = entry.offset
     try:
         change(draft, entry.value)
     except LookupError as error:
@@ -66,9 +67,7 @@ def _remove_topic(draft: ImageDraft, record: RemoveTopicRecord) -> None:
 
 
 def _partition(draft: ImageDraft, record: PartitionRecord) -> None:
-    partitions = draft.partitions(record.topic_id)
-    draft.partition_count += record.partition_id not in partitions
-    partitions[record.partition_id] = PartitionImage(
+    partition = PartitionImage(
         replicas=tuple(record.replicas),
         isr=tuple(record.isr),
         leader=record.leader,
@@ -81,11 +80,12 @@ def _partition(draft: ImageDraft, record: PartitionRecord) -> None:
         removing=tuple(record.removing_replicas),
         recovering=record.leader_recovery_state == 1,
     )
+    draft.put_partition(record.topic_id, record.partition_id, partition)
 
 
 def _partition_change(draft: ImageDraft, record: PartitionChangeRecord) -> None:
-    partitions = draft.partitions(record.topic_id)
-    partitions[record.partition_id] = merge(partitions[record.partition_id], record)
+    old = draft.topics[record.topic_id].partitions[record.partition_id]
+    draft.put_partition(record.topic_id, record.partition_id, merge(old, record))
 
 
 def merge(old: PartitionImage, change: PartitionChangeRecord) -> PartitionImage:
@@ -125,7 +125,7 @@ def _clear_elr(draft: ImageDraft, record: ClearElrRecord) -> None:
         for index, partition in list(topic.partitions.items()):
             if partition.elr or partition.last_known_elr:
                 cleared = msgspec.structs.replace(partition, elr=(), last_known_elr=())
-                draft.partitions(topic.id)[index] = cleared
+                draft.put_partition(topic.id, index, cleared)
 
 
 def _config(draft: ImageDraft, record: ConfigRecord) -> None:
@@ -144,6 +144,7 @@ def _producer_ids(draft: ImageDraft, record: ProducerIdsRecord) -> None:
 
 
 def _register_broker(draft: ImageDraft, record: RegisterBrokerRecord) -> None:
+    draft.registered_at[record.broker_id] = draft.offset
     draft.put_broker(
         BrokerImage(
             id=record.broker_id,

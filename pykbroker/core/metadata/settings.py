@@ -17,6 +17,10 @@ class ControllerSettings(msgspec.Struct, frozen=True):
     default_replication_factor: int = 1
     min_insync_replicas: int = 1
     unclean_leader_election_enable: bool = False
+    broker_session_timeout_ms: int = 9_000
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_s: int = 300
+    unclean_leader_election_interval_ms: int = 300_000
     descriptors: Descriptors = UNBOUNDED
 
     @classmethod
@@ -31,5 +35,9 @@ class ControllerSettings(msgspec.Struct, frozen=True):
             default_replication_factor=config.default_replication_factor,
             min_insync_replicas=config.min_insync_replicas,
             unclean_leader_election_enable=config.unclean_leader_election_enable,
+            broker_session_timeout_ms=config.broker_session_timeout_ms,
+            auto_leader_rebalance_enable=config.auto_leader_rebalance_enable,
+            leader_imbalance_check_interval_s=config.leader_imbalance_check_interval_seconds,
+            unclean_leader_election_interval_ms=config.unclean_leader_election_interval_ms,
             descriptors=descriptors,
         )

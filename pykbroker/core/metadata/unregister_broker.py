@@ -1,19 +1,17 @@
-"""UnregisterBroker: remove a broker's registration, and its replicas from every ISR (KIP-631)."""
+"""UnregisterBroker: remove a broker's registration, and its replicas from every ISR and ELR (KIP-631)."""
 
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.brokers import leave
-from pykbroker.core.metadata.context import ControllerContext, MetadataDecision
+from pykbroker.core.metadata.broker_changes import unregister
+from pykbroker.core.metadata.context import ControllerContext, Deciding
 from wire.error_codes import ErrorCode
 from wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
-from wire.stored.metadata_brokers import UnregisterBrokerRecord
 
 
-def unregister_broker(context: ControllerContext, request: UnregisterBrokerRequest) -> MetadataDecision:
+def unregister_broker(context: ControllerContext, request: UnregisterBrokerRequest) -> Deciding:
     """Return the metadata records and the response. The broker may still be running; it can register again."""
     broker = context.draft.brokers.get(request.broker_id)
     if broker is None:
         raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {request.broker_id} is not currently registered")
-    gone = UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch)
-    return [*leave(context, broker.id), gone], UnregisterBrokerResponse(error_message=None)
+    return (yield from unregister(context, broker)), UnregisterBrokerResponse(error_message=None)

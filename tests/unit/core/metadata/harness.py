@@ -18,6 +18,7 @@ from pykbroker.core.metadata.bootstrap import bootstrap_records, feature_records
 from pykbroker.core.metadata.features import NEW_CLUSTER, SUPPORTED
 from pykbroker.core.metadata.image import EMPTY, Delta, MetadataImage
 from pykbroker.core.metadata.machine import ControllerMachine
+from pykbroker.core.metadata.notices import BrokerGone
 from pykbroker.core.metadata.record import Record, read_record
 from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.now import Now
@@ -61,9 +62,11 @@ class ControllerHarness:
 
     def __init__(self, image: MetadataImage = EMPTY, **settings: Any) -> None:
         self.settings = ControllerSettings(**{"node_id": 1, "cluster_id": CLUSTER, **settings})
-        self.machine = ControllerMachine(self.settings, Configs(), random.Random(7), image)
+        self.configs = Configs()
+        self.machine = ControllerMachine(self.settings, self.configs, random.Random(7), image)
         self.log: list[Entry[Record]] = []
         self.decided: tuple[Record, ...] = ()
+        self.now_ms = 0.0
 
     def write(self, *written: Record) -> None:
         for record in written:
@@ -73,12 +76,37 @@ class ControllerHarness:
 
     def ask(self, request: Request[Any]) -> Any:
         token = object()
-        outcome = finish(self.machine.handle(request, token, Now(0, NOW_MS)))
+        outcome = finish(self.machine.handle(request, token, Now(self.now_ms, NOW_MS)))
         self.decided = outcome.records
         self.write(*outcome.records)
         ((answered, response),) = outcome.replies
         assert answered is token
         return response
+
+    def notify(self, notice: BrokerGone) -> None:
+        """Pass on a notice, which has no reply."""
+        outcome = finish(self.machine.handle(notice, None, Now(self.now_ms, NOW_MS)))
+        assert not outcome.replies
+        self.decided = outcome.records
+        self.write(*outcome.records)
+
+    def activate(self) -> ControllerHarness:
+        """Begin the tasks of the controller, as after a start."""
+        self.machine.loaded(Now(self.now_ms, NOW_MS))
+        return self
+
+    def pass_time(self, ms: float = 0) -> list[tuple[Record, ...]]:
+        """Let time pass. Return the records of each tick that wrote any."""
+        end_ms, ticks = self.now_ms + ms, []
+        while (due_ms := self.machine.deadline_ms) <= end_ms:
+            self.now_ms = max(self.now_ms, due_ms)
+            outcome = self.machine.tick(Now(self.now_ms, NOW_MS))
+            assert not outcome.replies
+            self.write(*outcome.records)
+            ticks += [outcome.records] if outcome.records else []
+        self.now_ms = end_ms
+        self.decided = tuple(record for records in ticks for record in records)
+        return ticks
 
     def freeze(self) -> Delta:
         return self.machine.freeze(1, NOW_MS)
@@ -95,13 +123,14 @@ class ControllerHarness:
         cluster_id: str = CLUSTER,
         *,
         log_dirs: Sequence[bytes] = (),
+        rack: str | None = None,
     ) -> int:
         return self.ask(
             BrokerRegistrationRequest(
                 broker_id=broker_id,
                 cluster_id=cluster_id,
                 incarnation_id=bytes(15) + bytes([incarnation]),
-                rack=None,
+                rack=rack,
                 listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9092)],
                 features=[
                     Feature(name=name, min_supported_version=least, max_supported_version=most)
@@ -115,7 +144,9 @@ class ControllerHarness:
     def beat(self, broker_id: int, epoch: int, **wants: Any) -> Any:
         return self.ask(
             BrokerHeartbeatRequest(
-                broker_id=broker_id, broker_epoch=epoch, current_metadata_offset=self.machine.next_offset - 1, **wants
+                broker_id=broker_id,
+                broker_epoch=epoch,
+                **{"current_metadata_offset": self.machine.next_offset - 1, **wants},
             )
         )
 

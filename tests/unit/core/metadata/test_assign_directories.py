@@ -37,7 +37,8 @@ def assignment(
 
 
 def with_topic(replicas: int = 1) -> tuple[ControllerHarness, bytes]:
-    harness = ControllerHarness().open(1, 2)
+    harness = ControllerHarness().open(2)
+    harness.beat(1, harness.register(1, log_dirs=[bytes([1]) * 16, DIRECTORY]))
     harness.ask(CreateTopicsRequest(topics=[topic("a", 2, replicas)]))
     return harness, harness.freeze().image.topics.by_name["a"].id
 

@@ -208,7 +208,11 @@ def test_a_registration_after_an_unclean_shutdown_removes_the_broker_from_every_
     harness = golden_harness(*CLEAN_LOG, until=238)
     harness.ask(
         BrokerRegistrationRequest(
-            broker_id=1, cluster_id=harness.settings.cluster_id, incarnation_id=registration.incarnation_id, rack=None
+            broker_id=1,
+            cluster_id=harness.settings.cluster_id,
+            incarnation_id=registration.incarnation_id,
+            rack=None,
+            log_dirs=list(registration.log_dirs),
         )
     )
     assert in_any_order(harness.decided[:-1]) == in_any_order(changes)
@@ -231,7 +235,7 @@ def test_creating_topics_writes_the_same_records_as_kafka() -> None:
         "segment.bytes": "104857600",
         "unclean.leader.election.enable": "false",
     }
-    harness.machine._configs.validate = lambda configs, dynamic: None  # type: ignore[method-assign]
+    harness.configs.validate = lambda configs, dynamic: None  # type: ignore[method-assign]
     harness.ask(
         CreateTopicsRequest(
             topics=[

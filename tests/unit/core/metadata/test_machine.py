@@ -12,8 +12,6 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import RECORDS_MAX
 from pykbroker.core.metadata.image import NO_LEADER
-from pykbroker.core.now import Now
-from pykbroker.core.outcome import Outcome
 from tests.unit.core.metadata.harness import NOW_MS, ControllerHarness, topic
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
@@ -32,9 +30,10 @@ class Cluster(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.harness = ControllerHarness().bootstrap()
+        self.harness = ControllerHarness().bootstrap().activate()
         self.topics: dict[str, tuple[int, int]] = {}
-        self.fenced: dict[int, bool] = {}
+        self.fenced: dict[int, bool | None] = {}  # None in controlled shutdown, when a broker gets no replicas
+        self.sessions: set[int] = set()
         self.epochs: dict[int, int] = {}
         self.incarnations = 0
         self.blocks = 0
@@ -52,7 +51,7 @@ class Cluster(RuleBasedStateMachine):
             )
         )
         assert sorted(result.name for result in response.topics) == sorted(set(names))
-        possible = replicas <= len(self.fenced) and not all(self.fenced.values())
+        possible = self.can_place(replicas)
         for result in response.topics:
             taken = {name.replace(".", "_") for name in self.topics}
             legal = names.count(result.name) == 1 and possible
@@ -60,6 +59,10 @@ class Cluster(RuleBasedStateMachine):
                 assert (result.error_code == 0) == (legal and result.name.replace(".", "_") not in taken)
             if result.error_code == 0 and not validate_only:
                 self.topics[result.name] = (partitions, replicas)
+
+    def can_place(self, replicas: int) -> bool:
+        usable = [fenced for fenced in self.fenced.values() if fenced is not None]
+        return replicas <= len(usable) and False in usable
 
     @rule(name=st.sampled_from(NAMES))
     def delete(self, name: str) -> None:
@@ -72,7 +75,7 @@ class Cluster(RuleBasedStateMachine):
             CreatePartitionsRequest(topics=[CreatePartitionsTopic(name=name, count=count, assignments=None)])
         ).results
         had, replicas = self.topics.get(name, (9, 0))
-        legal = count > had and replicas <= len(self.fenced) and not all(self.fenced.values())
+        legal = count > had and self.can_place(replicas)
         assert (result.error_code == 0) == legal
         if legal:
             self.topics[name] = (count, replicas)
@@ -81,7 +84,7 @@ class Cluster(RuleBasedStateMachine):
     def register(self, broker: int, clean: bool) -> None:
         self.incarnations += 1
         previous = self.epochs.get(broker, -1) if clean else -1
-        legal = broker == 1 or self.fenced.get(broker, True)
+        legal = broker == 1 or broker not in self.sessions
         try:
             self.epochs[broker] = self.harness.register(broker, self.incarnations % 256, previous)
         except ApiError as refused:
@@ -90,6 +93,14 @@ class Cluster(RuleBasedStateMachine):
         else:
             assert legal
             self.fenced[broker] = True
+            self.sessions.discard(broker)
+
+    @rule()
+    def wait(self) -> None:
+        self.harness.pass_time(20_000)
+        for broker in self.sessions:
+            self.fenced[broker] = True
+        self.sessions.clear()
 
     @precondition(lambda self: self.epochs)
     @rule(broker=st.sampled_from(BROKERS), want_fence=st.booleans(), want_shut_down=st.booleans())
@@ -101,9 +112,11 @@ class Cluster(RuleBasedStateMachine):
             self.fenced[broker] = response.is_fenced
             image = self.harness.machine.freeze(1, NOW_MS).image
             assert image.cluster.brokers[broker].fenced == response.is_fenced
-            if want_shut_down:
-                # A broker in controlled shutdown gets no replicas, whether it is fenced or not.
-                self.fenced[broker] = True
+            if not response.is_fenced and image.cluster.brokers[broker].in_controlled_shutdown:
+                self.fenced[broker] = None
+            self.sessions.discard(broker)
+            if not response.should_shut_down:
+                self.sessions.add(broker)
 
     @precondition(lambda self: self.epochs)
     @rule()
@@ -170,10 +183,11 @@ def test_a_broker_registration_may_write_any_number_of_records() -> None:
     assert len(harness.decided) == RECORDS_MAX + 9 + 2
 
 
-def test_the_controllers_timer_writes_no_records() -> None:
-    harness = ControllerHarness().open(1)
-    assert harness.machine.deadline_ms == inf
-    assert harness.machine.tick(Now(1e12, 0)) == Outcome()
+def test_the_timers_of_a_healthy_cluster_write_no_records() -> None:
+    harness = ControllerHarness().open(1).activate()
+    harness.ask(CreateTopicsRequest(topics=[topic("a", 3)]))
+    assert harness.pass_time(1_000_000) == []
+    assert 1_000_000 < harness.machine.deadline_ms < inf
 
 
 def test_a_controller_is_registered() -> None:

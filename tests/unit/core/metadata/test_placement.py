@@ -14,7 +14,9 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import ControllerContext
 from pykbroker.core.metadata.draft import ImageDraft
 from pykbroker.core.metadata.image import BrokerImage
+from pykbroker.core.metadata.partition_index import PartitionIndex
 from pykbroker.core.metadata.placement import ReplicaPlacer, place
+from pykbroker.core.metadata.sessions import BrokerSessions
 from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.steps import finish
 from tests.unit.core.metadata.harness import CLUSTER, Configs
@@ -37,10 +39,11 @@ def broker(
 
 
 def placed(partitions: int, replicas: int, *brokers: BrokerImage, seed: int = 1) -> list[list[int]]:
-    draft = ImageDraft()
+    draft, settings = ImageDraft(), ControllerSettings(1, CLUSTER)
     for one in brokers:
         draft.put_broker(one)
-    context = ControllerContext(draft, 0, ControllerSettings(1, CLUSTER), Configs(), random.Random(seed))
+    sessions = BrokerSessions(1, settings.broker_session_timeout_ms)
+    context = ControllerContext(draft, 0, settings, Configs(), random.Random(seed), PartitionIndex(), sessions, 0.0)
     return finish(place(context, partitions, replicas))
 
 

@@ -1,0 +1,63 @@
+"""The partitions of each broker, so that a decision about a broker does not walk through all partitions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from pykbroker.core.metadata.image import MetadataImage, PartitionImage
+
+PartitionRef = tuple[bytes, int]
+"""The topic id and the index of a partition."""
+
+PartitionRefs = dict[PartitionRef, None]
+"""A set of partitions in the order of their last addition, which is the same in every process."""
+
+
+class PartitionIndex:
+    """The partitions by the members of their ISR and ELR and by their leader.
+
+    `led[NO_LEADER]` are the partitions without a leader, and `unbalanced` those that another replica than the preferred
+    one leads. `leadership_lost` has the offset of the last record that took a leadership from each broker.
+    """
+
+    def __init__(self) -> None:
+        self.isr: dict[int, PartitionRefs] = defaultdict(dict)
+        self.elr: dict[int, PartitionRefs] = defaultdict(dict)
+        self.led: dict[int, PartitionRefs] = defaultdict(dict)
+        self.unbalanced: PartitionRefs = {}
+        self.leadership_lost: dict[int, int] = {}
+
+    @classmethod
+    def of(cls, image: MetadataImage) -> PartitionIndex:
+        """Return the index of all partitions of an image."""
+        index = cls()
+        for topic in image.topics.by_id.values():
+            for number, partition in topic.partitions.items():
+                index.update((topic.id, number), None, partition, image.offset)
+        return index
+
+    def update(self, ref: PartitionRef, old: PartitionImage | None, new: PartitionImage | None, offset: int) -> None:
+        """Replace a partition. `old` is None for a new partition, and `new` for a deleted one."""
+        _move(self.isr, ref, () if old is None else old.isr, () if new is None else new.isr)
+        _move(self.elr, ref, () if old is None else old.elr, () if new is None else new.elr)
+        before, after = None if old is None else old.leader, None if new is None else new.leader
+        if before != after:
+            if before is not None:
+                self.led[before].pop(ref, None)
+                self.leadership_lost[before] = offset
+            if after is not None:
+                self.led[after][ref] = None
+        if new is None or new.leader == new.replicas[0]:
+            self.unbalanced.pop(ref, None)
+        else:
+            self.unbalanced[ref] = None
+
+
+def _move(members: dict[int, PartitionRefs], ref: PartitionRef, old: Iterable[int], new: Iterable[int]) -> None:
+    if old != new:
+        for broker_id in old:
+            if broker_id not in new:
+                members[broker_id].pop(ref, None)
+        for broker_id in new:
+            members[broker_id][ref] = None
