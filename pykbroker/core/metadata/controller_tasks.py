@@ -1,4 +1,4 @@
-"""The tasks of the controller that no request starts: fencing silent brokers, settling that, balancing leaders.
+"""The tasks of the controller that no request starts: it fences silent brokers and balances leaders.
 
 1. One broker is fenced at a time, so that the effects of the first are seen before the next. The broker's record comes
    first, and its partitions follow in portions.
