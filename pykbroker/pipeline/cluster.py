@@ -16,6 +16,7 @@ from pykbroker.client.errors import Disconnected, UnsupportedVersion
 from pykbroker.consumer import Consumer
 from pykbroker.core.address import Address, parse_address
 from pykbroker.core.consumer.errors import ConsumerError
+from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError
@@ -91,23 +92,31 @@ class PipelineCluster:
 
         return self._run(ask)
 
-    def committed(self, group: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def committed(self, group: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
         """Return the committed offsets of a group, for the partitions that have one."""
 
-        async def ask(consumer: Consumer) -> dict[TopicPartition, int]:
+        async def ask(consumer: Consumer) -> dict[TopicPartition, CommittedOffset]:
             found = await consumer.committed(partitions)
-            return {key: each.offset for key, each in found.items() if each is not None}
+            return {key: each for key, each in found.items() if each is not None}
 
         return self._run(ask, group_id=group)
 
     def compacted(self, topics: Collection[str]) -> frozenset[str]:
         """Return the topics whose `cleanup.policy` has `compact`."""
+        return self._topics_with(topics, "cleanup.policy", "compact")
+
+    def appends_own_time(self, topics: Collection[str]) -> frozenset[str]:
+        """Return the topics whose records get the time of their append."""
+        return self._topics_with(topics, "message.timestamp.type", "LogAppendTime")
+
+    def _topics_with(self, topics: Collection[str], name: str, value: str) -> frozenset[str]:
+        """Return the topics whose config has a value among others."""
 
         async def ask(admin: Admin) -> frozenset[str]:
             found = set()
             for topic in topics:
                 configs = {each.name: each.value or "" for each in await admin.configs(TOPIC_RESOURCE, topic)}
-                if "compact" in configs.get("cleanup.policy", ""):
+                if value in configs.get(name, ""):
                     found.add(topic)
             return frozenset(found)
 

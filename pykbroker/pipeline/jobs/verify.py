@@ -18,7 +18,7 @@ import msgspec
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import LogEnds, PipelineCluster, named, require_topics
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.archived import read_archive
+from pykbroker.pipeline.jobs.archived import ArchivedSpan, archived_spans, read_archive
 from pykbroker.pipeline.jobs.commits import ArchiveCommits, archived_counts
 from pykbroker.pipeline.reading import TopicsToRead, read_records
 from pykbroker.pipeline.report import JobReport, Say
@@ -132,22 +132,6 @@ def verify(session: PipelineSession, settings: VerifySettings, say: Say) -> JobR
         "compacted": sum(1 for each in findings if not each.stored and each.archived == 1 and each.topic in compacted),
     }
     return JobReport(JOB, figures, losses, time.monotonic() - begun)
-
-
-class ArchivedSpan(NamedTuple):
-    """The records of a partition in an archive: the first and the last offset, and their number."""
-
-    first: int
-    last: int
-    records: int
-
-
-def archived_spans(archived: DataFrame) -> dict[TopicPartition, ArchivedSpan]:
-    """Return what an archive has of each partition."""
-    from pyspark.sql import functions as f
-
-    found = archived.groupBy("topic", "partition").agg(f.min("offset"), f.max("offset"), f.count("*")).collect()
-    return {TopicPartition(row[0], row[1]): ArchivedSpan(*row[2:]) for row in found}
 
 
 def comparable(spans: Mapping[TopicPartition, ArchivedSpan], ends: LogEnds) -> dict[TopicPartition, tuple[int, int]]:

@@ -1,0 +1,238 @@
+"""The job `replay`: the records of an archive back to topics, each once, in the order of their partitions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.bounds import between, parse_bound
+from pykbroker.pipeline.cluster import ClusterFacts, PipelineCluster, named, require_topics
+from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.failures import explained
+from pykbroker.pipeline.jobs.archived import ArchivedSpan, archived_spans, read_archive
+from pykbroker.pipeline.jobs.commits import OWNER, ArchiveOwner, decoded
+from pykbroker.pipeline.report import JobReport, Say
+from pykbroker.pipeline.session import PipelineSession
+from pykbroker.pipeline.source.client_options import PREFIX, producer_options
+from pykbroker.pipeline.storage import storage_of
+from pykbroker.pipeline.writing.pace import Pace
+from pykbroker.pipeline.writing.placement import placed, with_source
+from pykbroker.pipeline.writing.position import PositionPlace, SourcePosition
+from pykbroker.pipeline.writing.task import WRITTEN, WritePlan, write_batches
+from pykbroker.pipeline.writing.writer import WriteTarget, read_positions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+JOB = "replay"
+TOPIC = "{topic}"
+"""The place of the source topic's name in the name of a target."""
+PartitionBy = Literal["partition", "key"]
+
+
+class ReplaySettings(msgspec.Struct, frozen=True):
+    """The settings of the job.
+
+    `target` is the name of the target topic, in which `{topic}` stands for that of the source. `renamed` has further
+    names. `start` and `end` are bounds as in `parse_bound`. `rate` is in records a second. `options` are those of
+    Spark's `kafka` format, of which `kafka.*` go to the producer.
+    """
+
+    archive: str
+    bootstrap: str
+    format: Literal["parquet", "iceberg"] = "parquet"
+    topics: tuple[str, ...] = ()
+    target: str = ""
+    renamed: Mapping[str, str] = {}
+    partition_by: PartitionBy = "partition"
+    job: str = ""
+    start: str = ""
+    end: str = ""
+    rate: float | None = None
+    options: Mapping[str, str] = {}
+
+
+def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobReport:
+    """Run the job. Raise PipelineError for a mistake that the user can correct, and if a task fails."""
+    begun = time.monotonic()
+    spark = session.spark
+    records = between(
+        read_archive(spark, settings.archive, settings.format, settings.topics),
+        parse_bound(settings.start),
+        parse_bound(settings.end),
+    )
+    spans = archived_spans(records)
+    topics = target_topics(settings, {key.topic for key in spans})
+    cluster = PipelineCluster(settings.bootstrap)
+    facts = cluster.facts(named(topics.values()))
+    require_topics(facts, topics.values())
+    _check_targets(cluster, spans, topics, facts, settings, say)
+    job = settings.job or job_name(settings)
+    sources = sorted(spans)
+    identity = archive_identity(spark, settings)
+    targets = [write_target(job, identity, key, topics[key.topic], facts, settings) for key in sources]
+    before = read_positions(settings.bootstrap, targets)
+    say(f"replay: job {job}: {_progress(spans, sources, before)}")
+    plan = WritePlan(_producer(settings), tuple(targets), Pace(rate_of_task(spark, settings, len(sources))))
+    write_records(unwritten(records, sources, before), plan)
+    after = read_positions(settings.bootstrap, targets)
+    figures = {
+        "job_name": job,
+        "records": sum(each.records for each in after) - sum(each.records for each in before),
+        "written_before": sum(each.records for each in before),
+        "partitions": len(sources),
+        "targets": sorted(set(topics.values())),
+    }
+    return JobReport(JOB, figures, losses(spans, sources, after), time.monotonic() - begun)
+
+
+# ---- what is written where
+
+
+def target_topics(settings: ReplaySettings, archived: Collection[str]) -> dict[str, str]:
+    """Return the target of each topic. Raise PipelineError for a topic that the archive lacks or that has no target."""
+    if missing := sorted({*settings.topics, *settings.renamed} - set(archived)):
+        raise PipelineError(f"{settings.archive} has no records of {', '.join(missing)} between the bounds")
+    found: dict[str, str] = {}
+    for topic in sorted(archived):
+        target = settings.renamed.get(topic, settings.target.replace(TOPIC, topic))
+        if not target:
+            raise PipelineError(f"{topic} has no target: give one with --to or --rename {topic}=TARGET")
+        if other := [source for source, name in found.items() if name == target]:
+            raise PipelineError(
+                f"{other[0]} and {topic} would both go to {target}, where the order of their records is lost: replay "
+                "each with a command and a --job of its own, or give a name with {topic} to --to"
+            )
+        found[topic] = target
+    return found
+
+
+def job_name(settings: ReplaySettings) -> str:
+    """Return the default name of a job, which is the same for the same archive and targets."""
+    parts = [settings.archive, settings.format, settings.target, *map("=".join, sorted(settings.renamed.items()))]
+    return f"pykbroker-replay-{sha256(chr(0).join(parts).encode()).hexdigest()[:10]}"
+
+
+def archive_identity(spark: SparkSession, settings: ReplaySettings) -> str:
+    """Return the random id of an archive, or its place if it has none."""
+    if settings.format == "iceberg":
+        return settings.archive
+    storage = storage_of(spark, settings.archive)
+    owner: ArchiveOwner | None = decoded(storage, OWNER, ArchiveOwner) if storage.exists(OWNER) else None
+    return owner.run_id if owner else storage.directory
+
+
+def write_target(
+    job: str, archive: str, source: TopicPartition, topic: str, facts: ClusterFacts, settings: ReplaySettings
+) -> WriteTarget:
+    """Return the target of a source partition.
+
+    Its position is committed under the target's partition of the same number, since the source may not exist in the
+    cluster. With a partition by key that number may not exist either, so that each partition has a group of its own.
+    """
+    topic_facts = {
+        "archive": archive,
+        "source": str(source),
+        "topic_id": facts.topic_ids[topic],
+        "from": settings.start,
+        "until": settings.end,
+        "partition_by": settings.partition_by,
+    }
+    name = f"{job}-{source.topic}-{source.partition}"
+    if settings.partition_by == "key":
+        place = PositionPlace(f"{job}.{source.partition}", topic, 0)
+        return WriteTarget(str(source), name, topic, None, place, topic_facts)
+    place = PositionPlace(job, topic, source.partition)
+    return WriteTarget(str(source), name, topic, source.partition, place, topic_facts)
+
+
+def partitions_lacking(
+    sources: Collection[TopicPartition], topics: Mapping[str, str], facts: ClusterFacts
+) -> dict[str, int]:
+    """Return the targets that have fewer partitions than their sources, with the number that they need."""
+    needed: dict[str, int] = {}
+    for topic, partition in sources:
+        needed[topics[topic]] = max(needed.get(topics[topic], 0), partition + 1)
+    return {target: count for target, count in needed.items() if facts.partitions[target] < count}
+
+
+def _check_targets(
+    cluster: PipelineCluster,
+    spans: Mapping[TopicPartition, ArchivedSpan],
+    topics: Mapping[str, str],
+    facts: ClusterFacts,
+    settings: ReplaySettings,
+    say: Say,
+) -> None:
+    lacking = partitions_lacking(spans, topics, facts) if settings.partition_by == "partition" else {}
+    for target, count in lacking.items():
+        raise PipelineError(
+            f"topic {target} has {facts.partitions[target]} partitions, and the archive {count}: add partitions to it, "
+            "or give --partition-by key, which keeps the order of records with the same key only"
+        )
+    for target in sorted(cluster.appends_own_time(topics.values())):
+        say(f"replay: {target} has message.timestamp.type=LogAppendTime, so records get the time of their replay")
+
+
+# ---- the records
+
+
+def unwritten(
+    records: DataFrame, sources: Sequence[TopicPartition], positions: Sequence[SourcePosition]
+) -> DataFrame:
+    """Return the records from some positions on, placed on tasks."""
+    from pyspark.sql import functions as f
+
+    numbered = with_source(records, list(sources))
+    if any(each.offset for each in positions):
+        starts = f.array(*[f.lit(each.offset).cast("bigint") for each in positions])
+        numbered = numbered.where(f.col("offset") >= f.get(starts, f.col("source")))
+    return placed(numbered, len(sources))
+
+
+def write_records(records: DataFrame, plan: WritePlan) -> None:
+    """Write placed records in tasks. Raise PipelineError if one fails."""
+    try:
+        records.mapInArrow(partial(write_batches, plan), WRITTEN).collect()
+    except Exception as error:
+        raise explained(error, JOB) from error
+
+
+def rate_of_task(spark: SparkSession, settings: ReplaySettings, tasks: int) -> float | None:
+    """Return the rate of each of the tasks that run at a time."""
+    if settings.rate is None:
+        return None
+    return settings.rate / max(1, min(tasks, spark.sparkContext.defaultParallelism))
+
+
+def _producer(settings: ReplaySettings) -> dict[str, str]:
+    given = {name.lower(): value for name, value in settings.options.items()}
+    return producer_options({**given, f"{PREFIX}bootstrap.servers": settings.bootstrap})
+
+
+# ---- the report
+
+
+def _progress(
+    spans: Mapping[TopicPartition, ArchivedSpan], sources: Sequence[TopicPartition], before: Sequence[SourcePosition]
+) -> str:
+    records, written = sum(spans[key].records for key in sources), sum(each.records for each in before)
+    return f"{records:,} records in {len(sources)} partitions" + (f", {written:,} written before" if written else "")
+
+
+def losses(
+    spans: Mapping[TopicPartition, ArchivedSpan], sources: Sequence[TopicPartition], after: Sequence[SourcePosition]
+) -> list[str]:
+    """Return a sentence for each source partition of which not all records were written once."""
+    return [
+        f"{key}: the archive has {spans[key].records:,} records, and {position.records:,} are written, up to offset "
+        f"{position.offset}"
+        for key, position in zip(sources, after, strict=True)
+        if position.records != spans[key].records
+    ]

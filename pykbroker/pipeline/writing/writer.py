@@ -1,0 +1,132 @@
+"""The writer of one source partition: transactions of records, each with the position of the source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from pykbroker.core.consumer.commits import CommitIdentity
+from pykbroker.core.errors import ApiError
+from pykbroker.core.producer.errors import InvalidProducerEpoch, ProducerFenced
+from pykbroker.core.producer.transactions.manager import TransactionManager
+from pykbroker.core.producer.transactions.result import CallResult
+from pykbroker.pipeline.cluster import PipelineCluster
+from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.writing.position import PositionPlace, SourcePosition, committed_position, position_of
+from pykbroker.producer import RowsFailed
+from pykbroker.producer.delivery import ColumnsDelivery
+from pykbroker.producer.settings import producer_settings
+from pykbroker.producer.threaded import ThreadedProducer
+
+PRODUCER = {
+    "client.id": "pykbroker-pipeline",
+    "batch.size": str(256 << 10),
+    "max.request.size": str(32 << 20),  # the limit of the topic decides about large records
+    "buffer.memory": str(64 << 20),
+}
+"""The settings of the producer that differ from Kafka's defaults. Those of the user come first."""
+
+
+class WriteTarget(msgspec.Struct, frozen=True):
+    """The target of one source partition. Without a `partition`, the key of a record decides.
+
+    `name` is that of the source partition, and `facts` are those with which its position is committed.
+    """
+
+    name: str
+    transactional_id: str
+    topic: str
+    partition: int | None
+    place: PositionPlace
+    facts: dict[str, str] = {}
+
+
+class TransactionalWriter:
+    """A producer that writes the records of one source partition, from its position on. PipelineError: it has failed.
+
+    `settings` are those of the producer, in Kafka's names. `position` is that of the open transaction.
+    """
+
+    def __init__(self, settings: Mapping[str, str], target: WriteTarget) -> None:
+        self._target, self._bootstrap = target, settings["bootstrap.servers"]
+        given = {**PRODUCER, **settings, "transactional.id": target.transactional_id}
+        self._producer = ThreadedProducer(target.transactional_id, producer_settings(given))
+        self._deliveries: list[ColumnsDelivery] = []
+        self.is_open = False
+        self.position = SourcePosition()
+
+    def begin(self) -> None:
+        """Fence earlier writers of the source partition, and read the position that the last of them has committed."""
+        with self._failures():
+            self._call(TransactionManager.init)
+        self.position = read_positions(self._bootstrap, [self._target])[0]
+
+    def write(self, table: Any, next_offset: int) -> None:
+        """Send the rows of an Arrow table in the open transaction, or in a new one.
+
+        `next_offset` is the offset behind that of the last row.
+        """
+        with self._failures():
+            if not self.is_open:
+                self._producer.begin_transaction()
+                self.is_open = True
+            target = self._target
+            self._deliveries.append(self._producer.send_many(target.topic, table, partition=target.partition))
+        self.position = SourcePosition(next_offset, self.position.records + table.num_rows)
+
+    def commit(self) -> None:
+        """Commit the open transaction with the position."""
+        target = self._target
+        offsets = {target.place.key: committed_position(self.position, target.facts)}
+        identity = CommitIdentity(target.place.group)
+        with self._failures():
+            self._call(lambda manager: manager.send_offsets(offsets, identity))
+            self._call(TransactionManager.commit)
+        self.is_open = False
+        self._deliveries.clear()
+
+    def close(self) -> None:
+        """Abort the open transaction, and close the connections."""
+        self._producer.close(0 if self.is_open else None)
+
+    def _call(self, call: Callable[[TransactionManager], CallResult]) -> None:
+        self._producer.call(call)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Raise the errors of the producer as PipelineError, with that of the first record if there is one."""
+        try:
+            yield
+        except (ApiError, TimeoutError, ValueError) as error:
+            name, reason = self._target.name, self._record_error() or error
+            if isinstance(error, ProducerFenced | InvalidProducerEpoch):
+                text = f"{name}: another task has taken over, since it has the same job and began later"
+                raise PipelineError(text) from error
+            raise PipelineError(f"{name}: {self._target.topic} cannot be written: {reason}") from error
+
+    def _record_error(self) -> Exception | None:
+        """Return the error of the first record of the transaction that has failed."""
+        for delivery in self._deliveries:
+            if delivery.is_done:
+                try:
+                    delivery.result()
+                except RowsFailed as failed:
+                    return failed.errors[min(failed.errors)]
+        return None
+
+
+def read_positions(bootstrap: str, targets: list[WriteTarget]) -> list[SourcePosition]:
+    """Return the committed position of each source partition. Raise StateConflict if one belongs to another job."""
+    cluster = PipelineCluster(bootstrap)
+    found = {}
+    for group in dict.fromkeys(target.place.group for target in targets):
+        keys = [target.place.key for target in targets if target.place.group == group]
+        for key, offset in cluster.committed(group, keys).items():
+            found[group, key] = offset
+    return [
+        position_of(found.get((target.place.group, target.place.key)), target.facts, target.place)
+        for target in targets
+    ]
