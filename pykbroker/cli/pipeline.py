@@ -7,7 +7,7 @@ from typing import cast
 
 import click
 
-JOBS = {name: f"pykbroker.cli.pipeline_{name}" for name in ("archive", "verify", "compact")}
+JOBS = {name: f"pykbroker.cli.pipeline_{name}" for name in ("archive", "verify", "compact", "replay")}
 """The module of each job, which has its command under the job's name."""
 
 

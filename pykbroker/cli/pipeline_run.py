@@ -47,17 +47,21 @@ def topic_list(text: str) -> tuple[str, ...]:
 
 
 def spark_options(command: F) -> F:
-    """Add the options of the session and of the report to a command."""
+    """Add the options of a session that reads topics, and of the report, to a command."""
+    return click.option(
+        "--connector",
+        type=click.Choice(CONNECTORS),
+        default="auto",
+        show_default=True,
+        help="Spark's own Kafka connector, or the data source of pykbroker, which needs no jar.",
+    )(session_options(command))
+
+
+def session_options(command: F) -> F:
+    """Add the options of a session that reads no topics, and of the report, to a command."""
     for option in reversed(
         (
             click.option("--master", default="local[*]", show_default=True, help="The master of Spark."),
-            click.option(
-                "--connector",
-                type=click.Choice(CONNECTORS),
-                default="auto",
-                show_default=True,
-                help="Spark's own Kafka connector, or the data source of pykbroker, which needs no jar.",
-            ),
             click.option(
                 "--spark",
                 "conf",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pykbroker.client.connection import BrokerConnection
 from pykbroker.client.group_coordinators import GroupCoordinators, is_retriable, refusal
+from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from wire.api import ApiKey
@@ -24,17 +25,26 @@ GROUPS_VERSION = 8
 NAMES_VERSION_LAST = 9
 """The last version of OffsetFetch and OffsetCommit with names of topics instead of ids."""
 
+Committed = dict[TopicPartition, CommittedOffset]
+"""The committed offsets of a group, with their texts."""
 PartitionErrors = dict[TopicPartition, ApiError | None]
 """The outcome for each partition: None, or why the coordinator has refused."""
 
 
 async def committed_offsets(coordinators: GroupCoordinators, group: str) -> dict[TopicPartition, int]:
+    """Return the committed offsets of a group as numbers. Errors are those of `committed_with_text`."""
+    found = await committed_with_text(coordinators, group)
+    return {partition: each.offset for partition, each in found.items()}
+
+
+async def committed_with_text(coordinators: GroupCoordinators, group: str) -> dict[TopicPartition, CommittedOffset]:
     """Return the committed offsets of a group. A group that does not exist has none.
 
-    Raise ApiError if the coordinator refuses. A partition that it refuses has no offset.
+    Offsets of open transactions are not waited for. Raise ApiError if the coordinator refuses. A partition that it
+    refuses has no offset.
     """
 
-    async def fetch(connection: BrokerConnection, groups: list[str]) -> dict[str, dict[TopicPartition, int] | ApiError]:
+    async def fetch(connection: BrokerConnection, groups: list[str]) -> dict[str, Committed | ApiError]:
         version = min(connection.newest_version(ApiKey.OFFSET_FETCH), NAMES_VERSION_LAST)
         topics: Sequence[OffsetFetchResponseTopic | OffsetFetchResponseTopics]
         if version >= GROUPS_VERSION:
@@ -48,7 +58,9 @@ async def committed_offsets(coordinators: GroupCoordinators, group: str) -> dict
             return {group: refusal(group, error_code)}
         return {
             group: {
-                TopicPartition(topic.name, part.partition_index): part.committed_offset
+                TopicPartition(topic.name, part.partition_index): CommittedOffset(
+                    part.committed_offset, metadata=part.metadata or ""
+                )
                 for topic in topics
                 for part in topic.partitions
                 if part.committed_offset >= 0 and not part.error_code

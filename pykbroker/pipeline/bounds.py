@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
@@ -14,12 +13,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+TopicName = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9._-]+$")]
+NotNegative = Annotated[int, msgspec.Meta(ge=0)]
+OffsetsByTopic = dict[TopicName, dict[NotNegative, NotNegative]]
+
+
 class Bound(msgspec.Struct, frozen=True):
     """One bound. `offsets` maps topics to offsets by partition. A bound without any value bounds nothing."""
 
     offset: int | None = None
     time_ms: int | None = None
-    offsets: Mapping[str, Mapping[str, int]] | None = None
+    offsets: OffsetsByTopic = {}
 
 
 def parse_bound(text: str) -> Bound:
@@ -33,7 +37,7 @@ def parse_bound(text: str) -> Bound:
         return Bound(offset=int(text))
     try:
         if text.startswith("{"):
-            return Bound(offsets=msgspec.json.decode(text, type=dict[str, dict[str, int]]))
+            return Bound(offsets=msgspec.json.decode(text, type=OffsetsByTopic))
         time = datetime.fromisoformat(text)
     except (msgspec.MsgspecError, ValueError):
         raise PipelineError(
@@ -52,8 +56,8 @@ def condition(bound: Bound, *, is_end: bool) -> str:
     if bound.time_ms is not None:
         return f"unix_millis(timestamp) {sign} {bound.time_ms}"
     parts = [
-        f"(topic != '{topic}' or partition != {int(partition)} or offset {sign} {offset})"
-        for topic, offsets in (bound.offsets or {}).items()
+        f"(topic != '{topic}' or partition != {partition} or offset {sign} {offset})"
+        for topic, offsets in bound.offsets.items()
         for partition, offset in offsets.items()
     ]
     return " and ".join(parts) or "true"

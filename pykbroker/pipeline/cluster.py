@@ -13,6 +13,8 @@ import trio
 from pykbroker.client.admin import Admin, check
 from pykbroker.client.admin_session import with_admin
 from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.client.group_coordinators import GroupCoordinators
+from pykbroker.client.group_offsets import committed_with_text
 from pykbroker.consumer import Consumer
 from pykbroker.core.address import Address, parse_address
 from pykbroker.core.consumer.errors import ConsumerError
@@ -93,13 +95,24 @@ class PipelineCluster:
         return self._run(ask)
 
     def committed(self, group: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
-        """Return the committed offsets of a group, for the partitions that have one."""
+        """Return the committed offsets of a group, for the partitions that have one.
+
+        An open transaction with such an offset is waited for.
+        """
 
         async def ask(consumer: Consumer) -> dict[TopicPartition, CommittedOffset]:
             found = await consumer.committed(partitions)
             return {key: each for key, each in found.items() if each is not None}
 
         return self._run(ask, group_id=group)
+
+    def last_committed(self, group: str) -> dict[TopicPartition, CommittedOffset]:
+        """Return all committed offsets of a group. Those of open transactions are not waited for."""
+
+        async def ask(admin: Admin) -> dict[TopicPartition, CommittedOffset]:
+            return await committed_with_text(GroupCoordinators(admin), group)
+
+        return self._asked(ask)
 
     def compacted(self, topics: Collection[str]) -> frozenset[str]:
         """Return the topics whose `cleanup.policy` has `compact`."""

@@ -183,9 +183,7 @@ def _check_targets(
 # ---- the records
 
 
-def unwritten(
-    records: DataFrame, sources: Sequence[TopicPartition], positions: Sequence[SourcePosition]
-) -> DataFrame:
+def unwritten(records: DataFrame, sources: Sequence[TopicPartition], positions: Sequence[SourcePosition]) -> DataFrame:
     """Return the records from some positions on, placed on tasks."""
     from pyspark.sql import functions as f
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
 
 from pykbroker.core.consumer.commits import CommitIdentity
 from pykbroker.core.errors import ApiError
-from pykbroker.core.producer.errors import InvalidProducerEpoch, ProducerFenced
+from pykbroker.core.producer.errors import NOT_ABORTED, InvalidProducerEpoch, ProducerClosed, ProducerFenced
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.producer.transactions.result import CallResult
 from pykbroker.pipeline.cluster import PipelineCluster
@@ -28,6 +28,9 @@ PRODUCER = {
     "buffer.memory": str(64 << 20),
 }
 """The settings of the producer that differ from Kafka's defaults. Those of the user come first."""
+
+
+CLOSE_S_MAX = 10
 
 
 class WriteTarget(msgspec.Struct, frozen=True):
@@ -62,7 +65,9 @@ class TransactionalWriter:
         """Fence earlier writers of the source partition, and read the position that the last of them has committed."""
         with self._failures():
             self._call(TransactionManager.init)
-        self.position = read_positions(self._bootstrap, [self._target])[0]
+        place = self._target.place
+        found = PipelineCluster(self._bootstrap).committed(place.group, [place.key])
+        self.position = position_of(found.get(place.key), self._target.facts, place)
 
     def write(self, table: Any, next_offset: int) -> None:
         """Send the rows of an Arrow table in the open transaction, or in a new one.
@@ -89,8 +94,12 @@ class TransactionalWriter:
         self._deliveries.clear()
 
     def close(self) -> None:
-        """Abort the open transaction, and close the connections."""
-        self._producer.close(0 if self.is_open else None)
+        """Abort the open transaction, and close the connections. A transaction that stays open ends by its time-out."""
+        if self.is_open:
+            self.is_open = False
+            with suppress(*NOT_ABORTED, ProducerClosed):
+                self._call(TransactionManager.abort)
+        self._producer.close(CLOSE_S_MAX)
 
     def _call(self, call: Callable[[TransactionManager], CallResult]) -> None:
         self._producer.call(call)
@@ -118,15 +127,13 @@ class TransactionalWriter:
         return None
 
 
-def read_positions(bootstrap: str, targets: list[WriteTarget]) -> list[SourcePosition]:
-    """Return the committed position of each source partition. Raise StateConflict if one belongs to another job."""
+def read_positions(bootstrap: str, targets: Sequence[WriteTarget]) -> list[SourcePosition]:
+    """Return the last committed position of each source partition. Transactions that are open do not count.
+
+    Raise StateConflict if a position belongs to another job.
+    """
     cluster = PipelineCluster(bootstrap)
-    found = {}
-    for group in dict.fromkeys(target.place.group for target in targets):
-        keys = [target.place.key for target in targets if target.place.group == group]
-        for key, offset in cluster.committed(group, keys).items():
-            found[group, key] = offset
+    groups = {group: cluster.last_committed(group) for group in {target.place.group for target in targets}}
     return [
-        position_of(found.get((target.place.group, target.place.key)), target.facts, target.place)
-        for target in targets
+        position_of(groups[target.place.group].get(target.place.key), target.facts, target.place) for target in targets
     ]

@@ -1,0 +1,78 @@
+"""The decisions of a replay: targets, groups, transactional ids, and losses."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.cluster import ClusterFacts
+from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.jobs.archived import ArchivedSpan
+from pykbroker.pipeline.jobs.replay import (
+    ReplaySettings,
+    job_name,
+    losses,
+    partitions_lacking,
+    target_topics,
+    write_target,
+)
+from pykbroker.pipeline.writing.position import PositionPlace, SourcePosition
+
+SETTINGS = ReplaySettings("/archive", "b:9092", target="copy")
+FACTS = ClusterFacts("c", {"copy": "id-1"}, {"copy": 4})
+A0, A5 = TopicPartition("a", 0), TopicPartition("a", 5)
+
+
+def test_a_target_has_the_place_of_the_source_topic() -> None:
+    settings = replace(SETTINGS, target="{topic}.copy", renamed={"b": "c"})
+    assert target_topics(settings, {"a", "b"}) == {"a": "a.copy", "b": "c"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"target": ""}, "a has no target: give one with --to or --rename a=TARGET"),
+        ({}, "a and b would both go to copy"),
+        ({"topics": ("a", "x")}, "/archive has no records of x between the bounds"),
+        ({"renamed": {"y": "z"}}, "/archive has no records of y between the bounds"),
+    ],
+)
+def test_topics_without_a_target_of_their_own_are_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(PipelineError, match=message):
+        target_topics(replace(SETTINGS, **changes), {"a", "b"})
+
+
+def test_the_default_name_of_a_job_depends_on_archive_and_target_only() -> None:
+    name = job_name(SETTINGS)
+    assert name == job_name(replace(SETTINGS, rate=5.0, end="10", bootstrap="other:9092"))
+    assert len({name, job_name(replace(SETTINGS, target="t")), job_name(replace(SETTINGS, archive="/b"))}) == 3
+
+
+def test_a_source_partition_has_a_transactional_id_and_a_position() -> None:
+    found = write_target("job", "run-1", A5, "copy", FACTS, SETTINGS)
+    assert (found.transactional_id, found.partition) == ("job-a-5", 5)
+    assert found.place == PositionPlace("job", "copy", 5)
+    assert found.facts["topic_id"] == "id-1"
+
+
+def test_a_partition_by_key_needs_a_group_for_each_source_partition() -> None:
+    """The target may lack a partition with the number of the source, and offsets need one that exists."""
+    found = write_target("job", "run-1", A5, "copy", FACTS, replace(SETTINGS, partition_by="key"))
+    assert (found.transactional_id, found.partition) == ("job-a-5", None)
+    assert found.place == PositionPlace("job.5", "copy", 0)
+
+
+def test_a_target_needs_the_highest_partition_of_its_sources() -> None:
+    assert partitions_lacking([A0, TopicPartition("a", 3)], {"a": "copy"}, FACTS) == {}
+    assert partitions_lacking([A0, A5], {"a": "copy"}, FACTS) == {"copy": 6}
+
+
+def test_records_that_are_missing_or_double_are_losses() -> None:
+    spans = {A0: ArchivedSpan(0, 9, 10), A5: ArchivedSpan(0, 4, 5)}
+    assert losses(spans, [A0, A5], [SourcePosition(10, 10), SourcePosition(5, 5)]) == []
+    found = losses(spans, [A0, A5], [SourcePosition(9, 9), SourcePosition(5, 6)])
+    assert found == [
+        "a-0: the archive has 10 records, and 9 are written, up to offset 9",
+        "a-5: the archive has 5 records, and 6 are written, up to offset 5",
+    ]
