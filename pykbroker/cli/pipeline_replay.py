@@ -8,6 +8,7 @@ import click
 
 from pykbroker.cli.pipeline_run import (
     bootstrap_option,
+    format_packages,
     kafka_option,
     run_job,
     session_options,
@@ -65,7 +66,6 @@ def replay(
     if not target and not rename:
         raise click.UsageError("give a target with --to or --rename")
     from pykbroker.pipeline.jobs import replay as jobs
-    from pykbroker.pipeline.session import ICEBERG
 
     settings = jobs.ReplaySettings(
         archive,
@@ -81,9 +81,8 @@ def replay(
         rate,
         dict(kafka),
     )
-    packages = (ICEBERG,) if format_ == "iceberg" else ()
     run_job(
-        session_settings(master, "python", conf, packages),
+        session_settings(master, "python", conf, format_packages(format_), runs_python=True),
         lambda session, say: jobs.replay(session, settings, say),
         as_json=as_json,
     )
