@@ -25,7 +25,7 @@ GROUPS_VERSION = 8
 NAMES_VERSION_LAST = 9
 """The last version of OffsetFetch and OffsetCommit with names of topics instead of ids."""
 
-Committed = dict[TopicPartition, CommittedOffset]
+CommittedTexts = dict[TopicPartition, CommittedOffset]
 """The committed offsets of a group, with their texts."""
 PartitionErrors = dict[TopicPartition, ApiError | None]
 """The outcome for each partition: None, or why the coordinator has refused."""
@@ -44,7 +44,7 @@ async def committed_with_text(coordinators: GroupCoordinators, group: str) -> di
     refuses has no offset.
     """
 
-    async def fetch(connection: BrokerConnection, groups: list[str]) -> dict[str, Committed | ApiError]:
+    async def fetch(connection: BrokerConnection, groups: list[str]) -> dict[str, CommittedTexts | ApiError]:
         version = min(connection.newest_version(ApiKey.OFFSET_FETCH), NAMES_VERSION_LAST)
         topics: Sequence[OffsetFetchResponseTopic | OffsetFetchResponseTopics]
         if version >= GROUPS_VERSION:

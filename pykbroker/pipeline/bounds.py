@@ -18,7 +18,7 @@ NotNegative = Annotated[int, msgspec.Meta(ge=0)]
 OffsetsByTopic = dict[TopicName, dict[NotNegative, NotNegative]]
 
 
-class Bound(msgspec.Struct, frozen=True):
+class RecordBound(msgspec.Struct, frozen=True):
     """One bound. `offsets` maps topics to offsets by partition. A bound without any value bounds nothing."""
 
     offset: int | None = None
@@ -26,18 +26,18 @@ class Bound(msgspec.Struct, frozen=True):
     offsets: OffsetsByTopic = {}
 
 
-def parse_bound(text: str) -> Bound:
+def parse_bound(text: str) -> RecordBound:
     """Parse a bound: a number is an offset, an object of JSON has offsets, and anything else is a time in ISO 8601.
 
     A time without a zone is in UTC. Raise PipelineError for other texts.
     """
     if not text:
-        return Bound()
+        return RecordBound()
     if text.isdecimal():
-        return Bound(offset=int(text))
+        return RecordBound(offset=int(text))
     try:
         if text.startswith("{"):
-            return Bound(offsets=msgspec.json.decode(text, type=OffsetsByTopic))
+            return RecordBound(offsets=msgspec.json.decode(text, type=OffsetsByTopic))
         time = datetime.fromisoformat(text)
     except (msgspec.MsgspecError, ValueError):
         raise PipelineError(
@@ -45,10 +45,10 @@ def parse_bound(text: str) -> Bound:
             'as {"orders":{"0":1000,"1":2000}}'
         ) from None
     zoned = time if time.tzinfo else time.replace(tzinfo=UTC)
-    return Bound(time_ms=int(zoned.timestamp() * 1000))
+    return RecordBound(time_ms=int(zoned.timestamp() * 1000))
 
 
-def condition(bound: Bound, *, is_end: bool) -> str:
+def condition(bound: RecordBound, *, is_end: bool) -> str:
     """Return the SQL condition of the records on the inner side of a bound. An end does not include itself."""
     sign = "<" if is_end else ">="
     if bound.offset is not None:
@@ -63,6 +63,6 @@ def condition(bound: Bound, *, is_end: bool) -> str:
     return " and ".join(parts) or "true"
 
 
-def between(records: DataFrame, start: Bound, end: Bound) -> DataFrame:
+def between(records: DataFrame, start: RecordBound, end: RecordBound) -> DataFrame:
     """Return the records between two bounds."""
     return records.where(condition(start, is_end=False)).where(condition(end, is_end=True))

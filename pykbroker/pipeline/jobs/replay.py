@@ -21,7 +21,7 @@ from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession
 from pykbroker.pipeline.source.client_options import PREFIX, producer_options
 from pykbroker.pipeline.storage import storage_of
-from pykbroker.pipeline.writing.pace import Pace
+from pykbroker.pipeline.writing.pace import WritePace
 from pykbroker.pipeline.writing.placement import placed, with_source
 from pykbroker.pipeline.writing.position import PositionPlace, SourcePosition
 from pykbroker.pipeline.writing.task import WRITTEN, WritePlan, write_batches
@@ -79,7 +79,7 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
     targets = [write_target(job, identity, key, topics[key.topic], facts, settings) for key in sources]
     before = read_positions(settings.bootstrap, targets)
     say(f"replay: job {job}: {_progress(spans, sources, before)}")
-    plan = WritePlan(_producer(settings), tuple(targets), Pace(rate_of_task(spark, settings, len(sources))))
+    plan = WritePlan(_producer(settings), tuple(targets), WritePace(rate_of_task(spark, settings, len(sources))))
     write_records(unwritten(records, sources, before), plan)
     after = read_positions(settings.bootstrap, targets)
     figures = {

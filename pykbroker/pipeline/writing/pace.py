@@ -8,7 +8,7 @@ PORTION_S = 0.25
 """The time in whose portions records are written, so that the rate is even."""
 
 
-class Pace(msgspec.Struct, frozen=True):
+class WritePace(msgspec.Struct, frozen=True):
     """A rate in records a second, or None for no limit."""
 
     rate: float | None = None

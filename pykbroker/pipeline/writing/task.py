@@ -11,7 +11,7 @@ import msgspec
 from pykbroker.client.arrow import pyarrow
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.source.import_cache import forget_zip_importers
-from pykbroker.pipeline.writing.pace import Pace
+from pykbroker.pipeline.writing.pace import WritePace
 from pykbroker.pipeline.writing.record_table import compute, record_table
 from pykbroker.pipeline.writing.writer import TransactionalWriter, WriteTarget
 
@@ -27,7 +27,7 @@ class WritePlan(msgspec.Struct, frozen=True):
 
     producer: dict[str, str]
     targets: tuple[WriteTarget, ...]
-    pace: Pace = Pace()
+    pace: WritePace = WritePace()
     transaction_rows: int = 100_000
     transaction_bytes: int = 32 << 20
     transaction_s: float = 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykbroker.pipeline.bounds import Bound, condition, parse_bound
+from pykbroker.pipeline.bounds import RecordBound, condition, parse_bound
 from pykbroker.pipeline.errors import PipelineError
 
 
@@ -30,7 +30,9 @@ def test_a_bound_is_a_condition(text: str, start: str, end: str) -> None:
 
 
 def test_a_time_without_a_zone_is_in_utc() -> None:
-    assert parse_bound("2026-11-24T08:00:00") == parse_bound("2026-11-24T08:00:00Z") == Bound(time_ms=1795507200000)
+    assert (
+        parse_bound("2026-11-24T08:00:00") == parse_bound("2026-11-24T08:00:00Z") == RecordBound(time_ms=1795507200000)
+    )
 
 
 @pytest.mark.parametrize(
