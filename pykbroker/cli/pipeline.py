@@ -7,7 +7,8 @@ from typing import cast
 
 import click
 
-JOBS = {name: f"pykbroker.cli.pipeline_{name}" for name in ("archive", "verify", "compact", "replay")}
+NAMES = ("archive", "verify", "audit", "compact", "replay")
+JOBS = {name: f"pykbroker.cli.pipeline_{name}" for name in NAMES}
 """The module of each job, which has its command under the job's name."""
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from pykbroker.cli.pipeline_run import format_packages, run_job, session_settings, spark_options, topic_list
+from pykbroker.cli.pipeline_run import format_packages, run_job, session_options, session_settings, topic_list
 
 FORMATS = click.Choice(("parquet", "iceberg"))
 
@@ -24,7 +24,7 @@ FORMATS = click.Choice(("parquet", "iceberg"))
     show_default=True,
     help="What to do if records have no key: stop, or leave them out.",
 )
-@spark_options
+@session_options
 def compact(
     archive: str,
     format_: Any,
@@ -33,7 +33,6 @@ def compact(
     topics: tuple[str, ...] | None,
     null_keys: Any,
     master: str,
-    connector: str,
     conf: tuple[tuple[str, str], ...],
     as_json: bool,
 ) -> None:
@@ -47,7 +46,7 @@ def compact(
     settings = job.CompactSettings(archive, target, format_, to_format, topics or (), null_keys)
     packages = format_packages("iceberg" if "iceberg" in (format_, to_format) else "parquet")
     run_job(
-        session_settings(master, connector, conf, packages),
+        session_settings(master, "python", conf, packages),
         lambda session, say: job.compact(session, settings, say),
         as_json=as_json,
     )

@@ -1,0 +1,151 @@
+"""The job `audit`: what topics, an archive or both have in each partition, as a report and as a page."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import msgspec
+
+from pykbroker.pipeline.audit import measures
+from pykbroker.pipeline.audit.comparing import OPEN_SEGMENT, comparisons, settled
+from pykbroker.pipeline.audit.findings import AuditFindings, Measured, PartitionComparison, Side
+from pykbroker.pipeline.audit.page import audit_page
+from pykbroker.pipeline.audit.profiles import side_profile, strips
+from pykbroker.pipeline.audit.remarks import losses, remarks
+from pykbroker.pipeline.audit.text import audit_lines, figures
+from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster, named, require_topics
+from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.jobs.archived import read_archive
+from pykbroker.pipeline.reading import TopicsToRead, read_records
+from pykbroker.pipeline.report import JobReport, Say
+from pykbroker.pipeline.session import PipelineSession
+from pykbroker.pipeline.storage import failures
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+JOB = "audit"
+
+
+class AuditSettings(msgspec.Struct, frozen=True):
+    """The settings of the job: topics of a cluster, an archive, or both. `page` is the path of the page, if any.
+
+    Without a source, `topics` may restrict the archive to some topics.
+    """
+
+    source: TopicsToRead | None
+    archive: str = ""
+    format: Literal["parquet", "iceberg"] = "parquet"
+    topics: tuple[str, ...] = ()
+    page: str = ""
+
+
+class AuditedSide(NamedTuple):
+    """One side of an audit: its records, and the address or the directory that has them."""
+
+    side: Side
+    place: str
+    records: DataFrame
+
+
+class AuditReport(JobReport):
+    """The report of an audit, whose text has a line for each partition."""
+
+    lines: list[str] = []
+
+    def text(self) -> str:
+        """Return the report for a person."""
+        lines = [f"{self.job}: {'LOSS' if self.losses else 'done'} in {self.seconds:.1f} s", *self.lines]
+        return "\n".join([*lines, *(f"  lost: {each}" for each in self.losses)])
+
+
+def audit(session: PipelineSession, settings: AuditSettings, say: Say) -> AuditReport:
+    """Run the job. Raise PipelineError for a mistake that the user can correct."""
+    begun, now_ms = time.monotonic(), time.time_ns() // 1_000_000
+    if settings.page and not Path(settings.page).absolute().parent.is_dir():
+        raise PipelineError(f"{settings.page} cannot be written: its directory does not exist")
+    facts = ends = None
+    sides: list[AuditedSide] = []
+    if settings.source is not None:
+        facts, ends = _topics(settings.source)
+        offsets = sum(ends.next[key] - ends.first[key] for key in ends.next)
+        say(f"audit: {offsets:,} offsets in {len(ends.next)} partitions of {settings.source.bootstrap}")
+        records = read_records(session, settings.source, endingOffsets=ending_offsets(ends))
+        sides.append(AuditedSide("topic", settings.source.bootstrap, records))
+    if settings.archive:
+        records = read_archive(session.spark, settings.archive, settings.format, settings.topics)
+        sides.append(AuditedSide("archive", settings.archive, records))
+    findings = found(session.spark, sides, ends, facts.cluster_id if facts else "", now_ms)
+    if settings.page:
+        write_page(settings.page, findings)
+        say(f"audit: the page is {Path(settings.page).absolute().as_uri()}")
+    lines = audit_lines(findings)
+    return AuditReport(JOB, figures(findings), findings.losses, time.monotonic() - begun, lines=lines)
+
+
+def _topics(source: TopicsToRead) -> tuple[ClusterFacts, LogEnds]:
+    cluster = PipelineCluster(source.bootstrap, committed_only=source.committed_only)
+    facts = cluster.facts(named(source.topics))
+    require_topics(facts, source.topics)
+    return facts, cluster.ends(facts)
+
+
+def found(
+    spark: SparkSession, sides: Sequence[AuditedSide], ends: LogEnds | None, cluster_id: str, now_ms: int
+) -> AuditFindings:
+    """Return the findings about the records of each side."""
+    from pyspark.storagelevel import StorageLevel
+
+    frames = [measures.measured(each.records, each.side) for each in sides]
+    if sides[0].side == "topic":  # reading a topic again takes longer than reading rows of a cache, unlike an archive
+        frames[0] = frames[0].persist(StorageLevel.MEMORY_AND_DISK)
+    rows = reduce(lambda one, two: one.unionAll(two), frames)
+    counts = measures.key_counts(rows).persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        collected = {
+            "segments": _collected(measures.segments(rows)),
+            "timeline": _collected(measures.timeline(rows)),
+            "top_keys": _collected(measures.top_keys(counts)),
+            "key_frequencies": _collected(measures.key_frequencies(counts)),
+            "value_sizes": _collected(measures.value_sizes(rows)),
+        }
+        covered = strips(_collected(measures.coverage(rows)))
+        compared = _compared(spark, rows, collected["segments"], ends) if ends is not None and len(sides) > 1 else []
+    finally:
+        counts.unpersist()
+        frames[0].unpersist()
+    profiles = [side_profile(each.side, each.place, collected) for each in sides]
+    sentences = remarks(profiles, compared), losses(profiles, compared)
+    return AuditFindings(now_ms, cluster_id, profiles, compared, covered, *sentences)
+
+
+def _compared(
+    spark: SparkSession, rows: DataFrame, segments: Iterable[Measured], ends: LogEnds
+) -> list[PartitionComparison]:
+    alike, different = settled(segments)
+    if different:
+        places = spark.createDataFrame([tuple(each) for each in different], OPEN_SEGMENT)
+        alike += _collected(measures.compared(rows, places))
+    return comparisons(alike, ends)
+
+
+def ending_offsets(ends: LogEnds) -> str:
+    """Return the ends of all logs as the option `endingOffsets`, so that all counts are of the same records."""
+    found: dict[str, dict[str, int]] = {}
+    for key, end in ends.next.items():
+        found.setdefault(key.topic, {})[str(key.partition)] = end
+    return msgspec.json.encode(found).decode()
+
+
+def write_page(path: str, findings: AuditFindings) -> None:
+    """Write the page. Raise PipelineError if it cannot be written."""
+    with failures(path):
+        Path(path).write_text(audit_page(findings), encoding="utf-8")
+
+
+def _collected(rows: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict() for row in rows.collect()]
