@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from pykbroker.client.cluster import ClusterBroker, LeaderHint
+from pykbroker.client.defect import Defect
 from pykbroker.client.errors import Disconnected, UnsupportedVersion
 from pykbroker.client.metadata import ClusterMetadata
 from pykbroker.client.nodes import Nodes
@@ -23,7 +24,10 @@ log = logging.getLogger("pykbroker.consumer")
 
 
 class Fetcher:
-    """The Fetch requests in flight. `arrived` is called after each response and each failure."""
+    """The Fetch requests in flight.
+
+    `arrived` is called after each response and each failure. `defect` keeps an exception in the handling of a response.
+    """
 
     def __init__(
         self,
@@ -31,10 +35,12 @@ class Fetcher:
         nodes: Nodes,
         metadata: ClusterMetadata,
         topics: ConsumerTopics,
+        *,
         arrived: Callable[[], None],
+        defect: Defect,
     ) -> None:
         self._fetches, self._nodes, self._metadata, self._topics = fetches, nodes, metadata, topics
-        self._arrived, self._lacks_node = arrived, False
+        self._arrived, self._defect, self._lacks_node = arrived, defect, False
 
     def send_due(self, now_ms: float) -> bool:
         """Send the requests that are due. Return False if one of them could not be sent."""
@@ -64,6 +70,11 @@ class Fetcher:
         pending.wake = partial(self._received, call, pending)
 
     def _received(self, call: FetchCall, pending: PendingResponse[FetchResponse]) -> None:
+        with self._defect:
+            self._handle(call, pending)
+            self._arrived()
+
+    def _handle(self, call: FetchCall, pending: PendingResponse[FetchResponse]) -> None:
         try:
             response = pending.result()
         except Disconnected as error:
@@ -76,7 +87,6 @@ class Fetcher:
                 self._metadata.add_leaders(leader_hints(news.leaders), endpoints(response))
             if news.is_metadata_stale:
                 self._metadata.request_update()
-        self._arrived()
 
     def close(self) -> None:
         """Close the fetch sessions on brokers that are connected. Responses are not awaited."""

@@ -19,6 +19,7 @@ from pykbroker.client.timer import wait_s
 from pykbroker.consumer.coordinator_link import CoordinatorLink
 from pykbroker.consumer.topics import ConsumerTopics
 from pykbroker.core.consumer.commits import CommitIdentity, CommitResult
+from pykbroker.core.consumer.errors import ConsumerError
 from pykbroker.core.consumer.membership.classic import ClassicMembership
 from pykbroker.core.consumer.membership.consumer import ConsumerMembership
 from pykbroker.core.consumer.membership.steps import CallListener, CommitOffsets, LeaveMode, LoadTopics, MemberStep
@@ -131,7 +132,7 @@ class MemberTasks:
         """Call a function of the membership. Report the error of a rebalance, which the next poll repeats."""
         try:
             return function(*args)
-        except ApiError as error:
+        except (ApiError, ConsumerError) as error:
             self._may_join = False
             self._failed(error)
             return None

@@ -10,6 +10,7 @@ from uuid import UUID
 import trio
 
 from pykbroker.client.coordinators import Coordinators
+from pykbroker.client.defect import Defect
 from pykbroker.client.metadata import ClusterMetadata
 from pykbroker.client.nodes import Nodes
 from pykbroker.client.settings import metadata_settings, node_settings
@@ -64,7 +65,10 @@ class ConsumerShell:
         )
         links = (self.nodes, self.metadata, self.topics)
         self.fetches = ConsumerFetches(self.subscription, settings.fetching())
-        self._fetcher = Fetcher(self.fetches, self.nodes, self.metadata, self.topics, self.changed)
+        self._defect = Defect(lambda: self._retry.set())
+        self._fetcher = Fetcher(
+            self.fetches, self.nodes, self.metadata, self.topics, arrived=self.changed, defect=self._defect
+        )
         self.lookups = OffsetLookups(links, settings.lookups(), uniform, settings.retry_backoff_max_ms)
         self.commits: OffsetCommits | None = None
         self.member: MemberTasks | None = None
@@ -177,6 +181,7 @@ class ConsumerShell:
         """Try again after a backoff what could not be sent."""
         while True:
             await self._retry.wait()
+            self._defect.check()
             self._retry = trio.Event()
             await trio.sleep(max(RETRY_MS_MIN, self.settings.retry_backoff_ms) / 1000)
             self.advance()
@@ -187,12 +192,11 @@ class ConsumerShell:
         if self._is_advancing or self._nursery is None or self.is_closed or not self.nodes.is_running:
             return
         self._is_advancing = True
-        try:
+        with self._defect:
             while self._is_due:
                 self._is_due = False
                 self._send_due(self._nursery)
-        finally:
-            self._is_advancing = False
+        self._is_advancing = False
 
     def _send_due(self, nursery: trio.Nursery) -> None:
         # a listener, or a user who handles an error, may seek: nothing is looked up before

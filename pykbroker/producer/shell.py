@@ -13,6 +13,7 @@ import trio
 
 from pykbroker.client.cluster import ClusterBroker, LeaderHint
 from pykbroker.client.coordinators import Coordinators
+from pykbroker.client.defect import Defect
 from pykbroker.client.errors import Disconnected, Silent, UnsupportedVersion
 from pykbroker.client.metadata import ClusterMetadata
 from pykbroker.client.nodes import Nodes
@@ -21,7 +22,7 @@ from pykbroker.client.settings import metadata_settings, node_settings
 from pykbroker.client.timer import wait_s
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.accumulator import RecordAccumulator
-from pykbroker.core.producer.batch import ProducerBatch
+from pykbroker.core.producer.batch import BatchOutcome, ProducerBatch
 from pykbroker.core.producer.buffer_pool import BufferPool, MemoryTicket
 from pykbroker.core.producer.errors import BufferExhausted, IllegalCall, ProducerClosed
 from pykbroker.core.producer.intake import Intake
@@ -98,6 +99,7 @@ class ProducerShell:
             )
         self.topics = ProducerTopics(self.metadata, self.intake, settings, lock, self.send_due)
         self._is_sending = self._is_due = False
+        self._defect = Defect(lambda: self._earlier.set())
         self._identity_wanted = trio.Event()
         self._check_at, self._earlier = inf, trio.Event()
         """The time of trio's clock at which a batch becomes due, and an event for an earlier time."""
@@ -195,10 +197,17 @@ class ProducerShell:
         self.nodes.close()
 
     def abandon(self, error: Exception) -> None:
-        """Fail all records whose outcome is unknown, and end all waits for memory. This may be called in any thread."""
+        """Fail all records whose outcome is unknown, and end all waits for memory. This may be called in any thread.
+
+        After a crash the sender may have lost batches, so it is not trusted to know all of them.
+        """
         with self.lock:
             self.pool.close()
-            self.sender.abort(error, unsent_only=False)
+            try:
+                self.sender.abort(error, unsent_only=False)
+            except Exception:
+                log.exception("the sender of a producer that has failed cannot give up its batches")
+            self.accumulator.incomplete.settle_all(BatchOutcome(error=error))
         self._call_waiters()
 
     # ---- the task
@@ -218,6 +227,7 @@ class ProducerShell:
     async def _run_timer(self) -> None:
         """Send what is due because time has passed."""
         while True:
+            self._defect.check()
             self._earlier = trio.Event()
             with trio.move_on_at(self._check_at):
                 await self._earlier.wait()
@@ -248,12 +258,11 @@ class ProducerShell:
         if self._is_sending:  # called by a request that failed at once
             return
         self._is_sending = True
-        try:
+        with self._defect:
             while self._is_due:
                 self._is_due = False
                 self._send_once()
-        finally:
-            self._is_sending = False
+        self._is_sending = False
 
     def _send_once(self) -> None:
         now_ms = self.now_ms()
@@ -329,16 +338,17 @@ class ProducerShell:
         return min(limits)
 
     def _arrived(self, call: ProduceCall, pending: PendingResponse[ProduceResponse]) -> None:
-        try:
-            response = pending.result()
-        except Disconnected as error:
-            self._failed(call, error)
-            return
-        self.nodes.throttle(call.node, response.throttle_time_ms)
-        hints = leader_hints(call, response)
-        if hints:
-            self.metadata.add_leaders(hints, endpoints(response))
-        self._answered(call, response)
+        with self._defect:
+            try:
+                response = pending.result()
+            except Disconnected as error:
+                self._failed(call, error)
+                return
+            self.nodes.throttle(call.node, response.throttle_time_ms)
+            hints = leader_hints(call, response)
+            if hints:
+                self.metadata.add_leaders(hints, endpoints(response))
+            self._answered(call, response)
 
     def _answered(self, call: ProduceCall, response: ProduceResponse | None) -> None:
         with self.lock:

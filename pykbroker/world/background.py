@@ -132,7 +132,7 @@ class BackgroundLoop:
         try:
             trio.run(self._run_main)
         except BaseException as error:  # noqa: BLE001 - the next call raises it
-            self._failure = self._failure or error
+            self._failure = cause_of(error) or self._failure or error
         finally:
             self._started.set()
             if self._ended is not None:
@@ -145,8 +145,20 @@ class BackgroundLoop:
                 self._started.set()
                 await self._main()
         except BaseException as error:
-            self._failure = error  # calls that are cancelled now get it
+            self._failure = cause_of(error) or error  # calls that are cancelled now get it
             raise
+
+
+def cause_of(error: BaseException) -> BaseException | None:
+    """Return the first error of a group that is no cancellation, or None if there is no such error.
+
+    trio wraps the error of a task in a group for each nursery, and that of a callback in a TrioInternalError.
+    """
+    if isinstance(error, BaseExceptionGroup):
+        return next((found for each in error.exceptions if (found := cause_of(each)) is not None), None)
+    if isinstance(error, trio.TrioInternalError) and error.__cause__ is not None:
+        return cause_of(error.__cause__)
+    return None if isinstance(error, trio.Cancelled) else error
 
 
 def settle(future: Future[Any], result: Any = None, error: BaseException | None = None) -> None:

@@ -19,7 +19,7 @@ from pykbroker.core.consumer.subscription import ConsumerSubscription
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from wire.declare import NIL
-from wire.error_codes import RETRIABLE, ErrorCode
+from wire.error_codes import RETRIABLE, ErrorCode, error_code
 from wire.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -159,7 +159,7 @@ def commit_result(request: OffsetCommitRequest, response: OffsetCommitResponse) 
 
 
 def _failed_commit(number: int) -> CommitResult:
-    code = ErrorCode(number)
+    code = error_code(number)
     if code in _REPLACED:
         is_unknown = code is ErrorCode.UNKNOWN_MEMBER_ID
         return CommitResult(CommitFailed(REMOVED), code, is_removed=True, drops_member_id=is_unknown)
@@ -223,7 +223,7 @@ def offsets_fetched(request: OffsetFetchRequest, response: OffsetFetchResponse) 
 
 
 def _failed_fetch(number: int) -> CommitResult:
-    code = ErrorCode(number)
+    code = error_code(number)
     is_removed = code is ErrorCode.UNKNOWN_MEMBER_ID
     is_retriable = code in RETRIABLE or code is ErrorCode.STALE_MEMBER_EPOCH
     return CommitResult(

@@ -73,6 +73,10 @@ class TopicsUnauthorized(ApiError):
         super().__init__(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"Not authorized to access topics: [{names}]")
 
 
+class GroupDataMalformed(ConsumerError):
+    """The error of a subscription or an assignment in a group that cannot be decoded. The next poll joins again."""
+
+
 class CommitFailed(ConsumerError):
     """The error of a commit by a member that the group has removed or replaced."""
 

@@ -19,7 +19,7 @@ from pykbroker.core.consumer.records import FetchedColumns
 from pykbroker.core.consumer.subscription import ConsumerSubscription
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
-from wire.error_codes import ErrorCode
+from wire.error_codes import ErrorCode, error_code
 from wire.messages.fetch import PartitionData
 
 _STALE_METADATA = {
@@ -119,7 +119,7 @@ class FetchBuffer:
                 try:
                     is_usable = self._check(completed, now_ms)
                 except (ConsumerError, ApiError):
-                    if may_drop and not completed.records_bytes:
+                    if may_drop and (completed.data.error_code or not completed.records_bytes):
                         self._waiting.popleft()
                     raise
             self._waiting.popleft()
@@ -177,7 +177,7 @@ class FetchBuffer:
         elif code == ErrorCode.CORRUPT_MESSAGE:
             raise UnreadableRecords(partition, offset, "the broker found it corrupt")
         elif code not in _IGNORED:
-            raise ApiError(ErrorCode(code), f"Unexpected error while fetching {partition} at offset {offset}")
+            raise ApiError(error_code(code), f"Unexpected error while fetching {partition} at offset {offset}")
 
     def _reset(self, partition: TopicPartition, state: AssignedPartition) -> None:
         if self._subscription.reset == NO_RESET:

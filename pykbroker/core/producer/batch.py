@@ -295,6 +295,12 @@ class ProducerBatch:
         self.is_closed, self.outcome = True, outcome
         return True
 
+    def unsettled(self) -> list[ProducerBatch]:
+        """Return this batch, or the batches that it was split into, as far as they have no outcome."""
+        if self._parts:
+            return [found for _, part in self._parts for found in part.unsettled()]
+        return [] if self.outcome is not None else [self]
+
     def when_settled(self, callback: Callable[[], None]) -> None:
         """Let `take_waiters` return this callback. The outcome of a record must still be unknown."""
         assert not self.is_settled, "a settled batch calls nobody"

@@ -38,6 +38,12 @@ class IncompleteBatches:
         if batch.settle(outcome):
             self._settled.append(batch)
 
+    def settle_all(self, outcome: BatchOutcome) -> None:
+        """Set the outcome of all batches that have none. Their memory is not returned."""
+        for batch in self._batches:
+            for part in batch.unsettled():
+                self.settle_in_flight(part, outcome)
+
     def release(self, batch: ProducerBatch) -> None:
         """Return the memory of a settled batch once, and that of a batch that it completes."""
         if batch.is_settled and batch in self._batches:

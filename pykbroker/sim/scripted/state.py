@@ -75,8 +75,8 @@ class ScriptedState:
     def partition(self, partition: TopicPartition) -> ScriptedPartition | None:
         """Return a partition, or None if it does not exist."""
         topic = self.topics.get(partition.topic)
-        known = topic is not None and partition.partition < len(topic.partitions)
-        return topic.partitions[partition.partition] if topic is not None and known else None
+        is_known = topic is not None and 0 <= partition.partition < len(topic.partitions)
+        return topic.partitions[partition.partition] if topic is not None and is_known else None
 
     def named(self, name: str, topic_id: bytes, index: int) -> TopicPartition | None:
         """Return a partition of a topic that a request names, or identifies by its id in newer versions."""

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import trio
 
+from pykbroker.core.producer.accumulator import RecordAccumulator
 from pykbroker.core.producer.errors import ProducerClosed
+from pykbroker.core.producer.sender import Sender
+from pykbroker.core.producer.sequences import Sequences
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.producer.delivery import Delivery
 from pykbroker.producer.threaded import ThreadedProducer
+from pykbroker.world.background import LoopEnded
 from tests.unit.producer.hosted import Call, HostedNet, Planted, threaded, wait_until
 from wire.api import ApiKey
 
@@ -75,8 +80,39 @@ class TestACrash:
         wait_until(lambda: delivery.is_done)
         with pytest.raises(ProducerClosed, match="has failed") as caught:
             delivery.result()
-        assert isinstance(caught.value.__cause__, ExceptionGroup)
-        assert caught.value.__cause__.subgroup(Planted)
+        assert isinstance(caught.value.__cause__, Planted)
+
+    @pytest.mark.parametrize(
+        ("owner", "method"),
+        [
+            (Sender, "sends"),
+            (Sender, "answered"),
+            (Sender, "abort"),
+            (Sequences, "drained"),
+            (Sequences, "succeeded"),
+            (RecordAccumulator, "drain"),
+            (RecordAccumulator, "encode"),
+        ],
+    )
+    def test_a_defect_wherever_it_is_leaves_no_thread_in_flush(
+        self, net: HostedNet, monkeypatch: pytest.MonkeyPatch, owner: type, method: str
+    ) -> None:
+        def planted(*_args: Any, **_kwargs: Any) -> None:
+            raise Planted("planted")
+
+        producer = threaded(net, linger_ms=60_000)
+        delivery = send(producer)
+        if method == "abort":
+            monkeypatch.setattr(Sender, "sends", planted)
+        monkeypatch.setattr(owner, method, planted)
+        for flush in [Call(producer.flush) for _ in range(3)]:
+            with suppress(LoopEnded):
+                flush.join()
+        assert delivery.is_done
+        with pytest.raises(ProducerClosed, match=r"has failed: Planted\('planted'\)"):
+            delivery.result()
+        with pytest.raises(LoopEnded, match=r"producer has failed: Planted\('planted'\)"):
+            producer.close()
 
     def test_a_transaction_call_ends(self, net: HostedNet) -> None:
         producer = threaded(net, transactional_id="t")

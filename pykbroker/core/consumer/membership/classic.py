@@ -16,10 +16,11 @@ from typing import Any
 
 from pykbroker.core.backoff import Uniform
 from pykbroker.core.consumer.assignors.assignor import Assignor, RebalanceProtocol, ReplicaRacks
-from pykbroker.core.consumer.assignors.protocol import decode_assignment, decode_subscription, encode_assignment
+from pykbroker.core.consumer.assignors.protocol import encode_assignment
 from pykbroker.core.consumer.commits import REMOVED, CommitIdentity, CommitResult
-from pykbroker.core.consumer.errors import CommitFailed
+from pykbroker.core.consumer.errors import CommitFailed, GroupDataMalformed
 from pykbroker.core.consumer.membership.generation import NO_GENERATION, MemberGeneration
+from pykbroker.core.consumer.membership.group_data import assignment_of, subscription_of
 from pykbroker.core.consumer.membership.group_requests import (
     heartbeat_request,
     join_request,
@@ -44,7 +45,7 @@ from pykbroker.core.consumer.membership.timers import MemberTimers
 from pykbroker.core.consumer.subscription import ConsumerSubscription
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
-from wire.error_codes import ErrorCode
+from wire.error_codes import ErrorCode, error_code
 from wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from wire.messages.join_group import JoinGroupResponse
 from wire.messages.leave_group import LeaveGroupRequest
@@ -213,7 +214,7 @@ class ClassicMembership:
         self.needs_coordinator = self.needs_coordinator or code in _NO_COORDINATOR
         is_current = (request.generation_id, request.member_id) == self.generation[:2]
         if code in {*_RESETS, ErrorCode.FENCED_INSTANCE_ID} and is_current:
-            name = ErrorCode(code).name
+            name = error_code(code).name
             drops = code != ErrorCode.ILLEGAL_GENERATION
             self._reset(f"encountered {name} from HEARTBEAT response", drops_member_id=drops)
             if code == ErrorCode.FENCED_INSTANCE_ID:
@@ -229,35 +230,40 @@ class ClassicMembership:
         return self._needs_join and now_ms >= self._timers.retry_at_ms
 
     def _rebalance(self) -> MemberSteps:
-        """Join the group, and take the assignment."""
-        if not self._is_prepared:
-            yield from self._prepare()
-            self._is_prepared = True
-        self.state, sent = JoinState.PREPARING_REBALANCE, self.generation
-        settings = self._settings
-        timeout_ms = max(settings.request_timeout_ms, settings.poll_interval_ms_max + JOIN_LAPSE_MS)
-        request = join_request(settings, self._subscription, self.generation, self._assignors, self._reason)
-        self._joined_topics = self._subscription.topics
-        joined: JoinGroupResponse | None = yield SendToCoordinator(request, timeout_ms)
-        if joined is None or joined.error_code or self.state is not JoinState.PREPARING_REBALANCE:
-            self._join_failed(joined, sent)
-            return
-        self.state = JoinState.COMPLETING_REBALANCE
-        self.generation = MemberGeneration(joined.generation_id, joined.member_id, joined.protocol_name)
-        self._timers.restart(self._now_ms)
-        sync = sync_request(settings, self.generation)
-        self._is_leader = joined.leader == joined.member_id
-        if self._is_leader:
-            yield from self._lead(joined, sync)
-        synced: SyncGroupResponse | None = yield SendToCoordinator(sync, settings.request_timeout_ms)
-        sent = MemberGeneration(sync.generation_id, sync.member_id, sync.protocol_name)
-        if synced is None or synced.error_code or self.generation != sent:
-            self._sync_failed(synced, sent)
-            return
-        self.state = JoinState.STABLE
-        self._needs_join, self._reason = False, ""
-        self._timers.succeeded(self._now_ms)
-        yield from self._complete(synced.assignment)
+        """Join the group, and take the assignment. Raise GroupDataMalformed if the group has malformed data."""
+        try:
+            if not self._is_prepared:
+                yield from self._prepare()
+                self._is_prepared = True
+            self.state, sent = JoinState.PREPARING_REBALANCE, self.generation
+            settings = self._settings
+            timeout_ms = max(settings.request_timeout_ms, settings.poll_interval_ms_max + JOIN_LAPSE_MS)
+            request = join_request(settings, self._subscription, self.generation, self._assignors, self._reason)
+            self._joined_topics = self._subscription.topics
+            joined: JoinGroupResponse | None = yield SendToCoordinator(request, timeout_ms)
+            if joined is None or joined.error_code or self.state is not JoinState.PREPARING_REBALANCE:
+                self._join_failed(joined, sent)
+                return
+            self.state = JoinState.COMPLETING_REBALANCE
+            self.generation = MemberGeneration(joined.generation_id, joined.member_id, joined.protocol_name)
+            self._timers.restart(self._now_ms)
+            sync = sync_request(settings, self.generation)
+            self._is_leader = joined.leader == joined.member_id
+            if self._is_leader:
+                yield from self._lead(joined, sync)
+            synced: SyncGroupResponse | None = yield SendToCoordinator(sync, settings.request_timeout_ms)
+            sent = MemberGeneration(sync.generation_id, sync.member_id, sync.protocol_name)
+            if synced is None or synced.error_code or self.generation != sent:
+                self._sync_failed(synced, sent)
+                return
+            self.state = JoinState.STABLE
+            self._needs_join, self._reason = False, ""
+            self._timers.succeeded(self._now_ms)
+            yield from self._complete(synced.assignment)
+        except GroupDataMalformed:
+            self.state, self._needs_join, self._reason = JoinState.UNJOINED, True, "the group has malformed data"
+            self._timers.failed(self._now_ms)
+            raise
 
     def _prepare(self) -> MemberSteps:
         """Commit, and give away partitions that the member may not keep while it joins."""
@@ -282,7 +288,7 @@ class ClassicMembership:
         self._is_leader, subscription.group_topics = False, frozenset()
 
     def _join_failed(self, response: JoinGroupResponse | None, sent: MemberGeneration) -> None:
-        code = ErrorCode.NETWORK_EXCEPTION if response is None else ErrorCode(response.error_code)
+        code = ErrorCode.NETWORK_EXCEPTION if response is None else error_code(response.error_code)
         if response is not None and code is ErrorCode.MEMBER_ID_REQUIRED:
             self.generation = MemberGeneration(member_id=response.member_id)
             self._needs_join, self._reason = True, f"need to re-join with the given member-id: {response.member_id}"
@@ -293,10 +299,7 @@ class ClassicMembership:
 
     def _lead(self, joined: JoinGroupResponse, sync: SyncGroupRequest) -> MemberSteps:
         """Assign the partitions as the leader. A static leader that returns may find its group unchanged (KIP-814)."""
-        members = {
-            member.member_id: decode_subscription(member.metadata, member.group_instance_id)
-            for member in joined.members
-        }
+        members = {member.member_id: subscription_of(member, self._settings.group_id) for member in joined.members}
         self._subscription.group_topics = frozenset(topic for each in members.values() for topic in each.topics)
         self._assigned_topics = yield LoadTopics(self._subscription.group_topics)
         if not joined.skip_assignment:
@@ -307,7 +310,7 @@ class ClassicMembership:
             ]
 
     def _sync_failed(self, response: SyncGroupResponse | None, sent: MemberGeneration) -> None:
-        code = ErrorCode.NETWORK_EXCEPTION if response is None else ErrorCode(response.error_code)
+        code = ErrorCode.NETWORK_EXCEPTION if response is None else error_code(response.error_code)
         if code in _RESETS and self.generation == sent:
             drops = code is not ErrorCode.ILLEGAL_GENERATION
             self._reset(f"encountered {code.name} from SYNC_GROUP response", drops_member_id=drops)
@@ -326,7 +329,7 @@ class ClassicMembership:
 
     def _complete(self, data: bytes) -> MemberSteps:
         """Take the assignment, and call the listener."""
-        subscription, assigned = self._subscription, decode_assignment(data)
+        subscription, assigned = self._subscription, assignment_of(data, self._settings.group_id)
         self._is_prepared = False
         if not subscription.accepts(assigned):
             self.request_rejoin("received assignment does not match the current subscription")

@@ -34,7 +34,7 @@ from pykbroker.core.consumer.membership.timers import MemberTimers
 from pykbroker.core.consumer.subscription import ConsumerSubscription
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
-from wire.error_codes import ErrorCode
+from wire.error_codes import ErrorCode, error_code
 from wire.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -218,7 +218,7 @@ class ConsumerMembership:
         self._timers.failed(now_ms)
         if response is None:
             return
-        code = ErrorCode(response.error_code)
+        code = error_code(response.error_code)
         if code in _NO_COORDINATOR:
             self.needs_coordinator = True
             self._timers.retry_at_ms = self._timers.heartbeat_at_ms = now_ms
