@@ -3,22 +3,47 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+
+import msgspec
 
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.errors import StartError
 from pykbroker.core.settings import Settings
 from pykbroker.world.net import Accept, Bound, Net, SocketOptions
 
 
-def bind(net: Net, settings: Settings) -> dict[str, Bound]:
-    """Bind the address of each listener: name -> address. Raise StartError if one is in use or cannot be bound."""
+class BoundListeners(msgspec.Struct, frozen=True):
+    """The bound addresses of a node by listener: those for clients, and those for controllers."""
+
+    clients: Mapping[str, Bound]
+    controllers: Mapping[str, Bound] = {}
+
+    def close(self) -> None:
+        """Stop accepting on all addresses."""
+        close(self.clients)
+        close(self.controllers)
+
+
+def bind(net: Net, settings: Settings) -> BoundListeners:
+    """Bind the address of each listener. Raise StartError if one is in use or cannot be bound."""
+    clients = bind_listeners(net, settings.listeners, settings.config)
+    try:
+        return BoundListeners(clients, bind_listeners(net, settings.controller_listeners, settings.config))
+    except BaseException:
+        close(clients)
+        raise
+
+
+def bind_listeners(net: Net, listeners: Iterable[ListenerSettings], config: BrokerConfig) -> dict[str, Bound]:
+    """Bind the addresses of these listeners: name -> address. Raise StartError if one is in use or cannot be bound."""
     bound: dict[str, Bound] = {}
-    for listener in settings.listeners:
+    for listener in listeners:
         host, port = listener.address
         try:
-            bound[listener.name] = net.bind(host, port, socket_options(settings.config))
+            bound[listener.name] = net.bind(host, port, socket_options(config))
         except OSError as error:
             close(bound)
             raise refused_address(host, port, error) from None
@@ -39,13 +64,24 @@ def close(bound: Mapping[str, Bound]) -> None:
         one.close()
 
 
-def advertised(settings: Settings, bound: Mapping[str, Bound]) -> dict[str, Address]:
+def advertised(listeners: Iterable[ListenerSettings], bound: Mapping[str, Bound]) -> dict[str, Address]:
     """Return the advertised address of each listener that has one. The bound port replaces port 0."""
     return {
         listener.name: Address(listener.advertised.host, listener.advertised.port or bound[listener.name].port)
-        for listener in settings.listeners
+        for listener in listeners
         if listener.advertised is not None
     }
+
+
+def all_advertised(settings: Settings, bound: BoundListeners) -> dict[str, Address]:
+    """Return the advertised addresses of the listeners for clients and of those for controllers."""
+    of_clients = advertised(settings.listeners, bound.clients)
+    return of_clients | advertised(settings.controller_listeners, bound.controllers)
+
+
+def registered(listeners: Iterable[ListenerSettings], bound: Mapping[str, Bound]) -> dict[str, Address]:
+    """Return the address of each listener for other nodes: the advertised address, or else the bound one."""
+    return {name: Address(one.host, one.port) for name, one in bound.items()} | advertised(listeners, bound)
 
 
 def refused_address(host: str, port: int, error: OSError) -> StartError:

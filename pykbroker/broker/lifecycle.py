@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 import trio
 
 from pykbroker.broker.address import close, listen
 from pykbroker.broker.directories import unclosed
+from pykbroker.broker.handlers.controllers import controller_table
 from pykbroker.broker.handlers.table import api_table
 from pykbroker.broker.metadata import MetadataPublisher, limits_under
 from pykbroker.broker.observer import BrokerObserver
@@ -18,7 +20,9 @@ from pykbroker.core.errors import ApiError, StartError, StopError
 from pykbroker.core.settings import Ready, Serving
 from pykbroker.quorum.controller import JournalFailed
 from pykbroker.server.connections import Connections
+from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
+from pykbroker.server.table import ApiTable
 from pykbroker.storage.directory.log_directory import LOCK
 
 CLOSING_S_MAX = 30
@@ -47,6 +51,7 @@ class Broker:
             raise
         finally:
             close(self._parts.bound)
+            close(self._parts.controller_bound)
         with trio.CancelScope(shield=True):
             failure = await self._close()
         if refusal is not None:
@@ -60,7 +65,9 @@ class Broker:
         async with trio.open_nursery() as nursery:
             self._start_tasks(nursery)
             try:
+                await self._serve_controllers(nursery)
                 await register(self._parts)
+                nursery.start_soon(self._parts.lifecycle.run)
                 await self._serve_clients(ready, stop)
             except StartError as error:
                 refusal = error
@@ -77,9 +84,10 @@ class Broker:
 
     def _start_tasks(self, nursery: trio.Nursery) -> None:
         parts = self._parts
-        nursery.start_soon(parts.controller.run)
-        nursery.start_soon(parts.controller.snapshotter.run)
+        nursery.start_soon(parts.quorum.run)
+        nursery.start_soon(parts.quorum.snapshotter.run)
         nursery.start_soon(self._publisher.run)
+        nursery.start_soon(self._publisher.reports.run)
         nursery.start_soon(self._keep_metadata)
         for directory in parts.directories[1:]:
             nursery.start_soon(directory.run)
@@ -104,35 +112,62 @@ class Broker:
         except ApiError as error:
             logger.error("controlled shutdown failed: %s", error)
 
+    async def _serve_controllers(self, nursery: trio.Nursery) -> None:
+        """Serve other nodes on the listeners of the controller, until the broker has stopped."""
+        parts, controller = self._parts, self._parts.local_controller
+        if controller is None or not parts.controller_bound:
+            return
+        limits = (await limits_under(parts, parts.image())).of_nodes()
+        table = controller_table(parts, controller, limits.answer_bytes_max)
+        connections = Connections(table, nursery, parts.turns, limits)
+        nursery.start_soon(connections.run)
+        for name, bound in parts.controller_bound.items():
+            listen(bound, Listener(name, connections))
+
     async def _serve_clients(self, ready: Ready, stop: trio.Event) -> None:
         parts = self._parts
         limits = await limits_under(parts, parts.image())
         table = api_table(parts, limits.answer_bytes_max)
         refusal = None
         async with trio.open_nursery() as clients:
-            connections = self._publisher.connections = Connections(
-                table, clients, parts.turns, limits, parts.connections_max, parts.exempt_listener()
-            )
+            connections = Connections(table, clients, parts.turns, limits, parts.connections_max)
+            brokers = self._connections_of_brokers(table, clients, limits)
+            self._publisher.of_clients, self._publisher.of_brokers = (connections,), tuple(brokers.values())
             try:
                 if not stop.is_set():
                     for name, bound in parts.bound.items():
-                        listen(bound, Listener(name, connections))
+                        listen(bound, Listener(name, brokers.get(name, connections)))
             except StartError as error:
                 refusal = error
             else:
-                self._start_serving(clients, connections)
+                self._start_serving(clients, [connections, *brokers.values()])
                 if not stop.is_set():
-                    ready(self._serving(connections))
+                    ready(self._serving([connections, *brokers.values()]))
                 await stop.wait()
             close(parts.bound)
+            for open_ones in (connections, *brokers.values()):
+                open_ones.close()
             clients.cancel_scope.cancel()
         if refusal is not None:
             raise refusal
 
-    def _start_serving(self, clients: trio.Nursery, connections: Connections) -> None:
+    def _connections_of_brokers(self, table: ApiTable, clients: trio.Nursery, limits: Limits) -> dict[str, Connections]:
+        """Return the connections of the listener for brokers, if it is bound apart from those for clients.
+
+        No limit on clients applies to them.
+        """
         parts = self._parts
-        clients.start_soon(connections.run)
-        clients.start_soon(parts.world.net.run)
+        if len(parts.bound) == 1:
+            return {}
+        connections = Connections(table, clients, parts.turns, limits.of_nodes())
+        return {parts.settings.inter_broker_listener: connections}
+
+    def _start_serving(self, clients: trio.Nursery, all_connections: Sequence[Connections]) -> None:
+        parts = self._parts
+        for connections in all_connections:
+            clients.start_soon(connections.run)
+        if not parts.settings.has_other_nodes:  # otherwise it runs already
+            clients.start_soon(parts.world.net.run)
         clients.start_soon(parts.replicas.moves.run, parts.lifecycle.assign)
         logger.info(
             "%s: %d of at most %d partitions are open, which leaves room for %d connections",
@@ -142,9 +177,10 @@ class Broker:
             parts.connections_max(),
         )
 
-    def _serving(self, connections: Connections) -> Serving:
+    def _serving(self, connections: Sequence[Connections]) -> Serving:
         identity = self._parts.identity
         listeners = {name: Address(bound.host, bound.port) for name, bound in self._parts.bound.items()}
+        controllers = {name: Address(bound.host, bound.port) for name, bound in self._parts.controller_bound.items()}
         first = next(iter(listeners.values()))
         return Serving(
             host=first.host,
@@ -153,6 +189,7 @@ class Broker:
             node_id=identity.node_id,
             observer=BrokerObserver(self._parts, connections),
             listeners=listeners,
+            controller_listeners=controllers,
         )
 
     async def _close(self) -> StopError | None:
@@ -164,7 +201,7 @@ class Broker:
         """
         parts, refusals = self._parts, dict[str, OSError]()
         try:
-            await parts.controller.close()
+            await parts.quorum.close()
         except OSError as refusal:
             refusals[parts.directories[0].path] = refusal
         for directory in parts.directories:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import logging
-
+from pykbroker.broker.directory_reports import DirectoryReports
 from pykbroker.broker.parts import Parts
-from pykbroker.core.errors import ApiError
 from pykbroker.core.group.requests import ForgetTopics
 from pykbroker.core.metadata.image import Delta, MetadataImage
 from pykbroker.core.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from pykbroker.replica.own_log import OwnLog
 from pykbroker.server.connections import Connections
 from pykbroker.server.limits import Limits, overrides
-
-logger = logging.getLogger(__name__)
 
 
 async def limits_under(parts: Parts, image: MetadataImage) -> Limits:
@@ -25,31 +21,29 @@ async def limits_under(parts: Parts, image: MetadataImage) -> Limits:
 class MetadataPublisher:
     """The task that applies each metadata image to replicas, connections, controller and coordinators, in this order.
 
-    `connections` is None until the broker serves clients.
+    `of_clients` and `of_brokers` have the connections whose limits depend on the metadata, once the broker serves.
     """
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self.connections: Connections | None = None
+        self.reports = DirectoryReports(parts.lifecycle)
+        self.of_clients: tuple[Connections, ...] = ()
+        self.of_brokers: tuple[Connections, ...] = ()
 
     async def run(self) -> None:
-        """Apply every update of the metadata until cancelled."""
-        async for delta in self._parts.controller.images.updates():
+        """Apply every update of the metadata until cancelled, once this broker has caught up with the log."""
+        await self._parts.caught_up.wait()
+        self._parts.quorum.applies = True
+        async for delta in self._parts.quorum.images.updates():
             await self._parts.replicas.apply(delta)
-            if delta.configs_changed and self.connections is not None:
-                self.connections.limit(await limits_under(self._parts, delta.image))
-            await self._assign_directories(delta)
+            if delta.configs_changed and (self.of_clients or self.of_brokers):
+                limits = await limits_under(self._parts, delta.image)
+                for connections in self.of_clients:
+                    connections.limit(limits)
+                for connections in self.of_brokers:
+                    connections.limit(limits.of_nodes())
+            self.reports.note(await self._parts.replicas.misplaced(delta))
             self._coordinate(delta)
-
-    async def _assign_directories(self, delta: Delta) -> None:
-        try:
-            await self._parts.lifecycle.assign(await self._parts.replicas.misplaced(delta))
-        except ApiError as refusal:
-            logger.warning(
-                "the controller did not record the log directories of new partitions: %s. The next start reports"
-                " them again.",
-                refusal,
-            )
 
     def _coordinate(self, delta: Delta) -> None:
         """Tell the coordinators which partitions of their topics this broker leads, and which topics are deleted."""

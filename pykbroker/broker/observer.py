@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import msgspec
@@ -20,7 +21,7 @@ class BrokerObserver(msgspec.Struct, frozen=True):
     """A source of metrics. Work that grows with the number of topics runs in time slices of the event loop."""
 
     parts: Parts
-    connections: Connections
+    connections: Sequence[Connections]
 
     async def statistics(self) -> BrokerStatistics:
         """Return the current counters of the whole broker."""

@@ -8,9 +8,10 @@ from functools import partial
 import msgspec
 import trio
 
-from pykbroker.broker.address import advertised
+from pykbroker.broker.address import BoundListeners, all_advertised
 from pykbroker.broker.current_config import CurrentConfig
 from pykbroker.broker.directories import leave_untouched, open_directories
+from pykbroker.broker.quorum import NodeQuorum, open_identity, open_quorum
 from pykbroker.coordinator.batches import Batches
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.coordinator.transaction_coordinator import TransactionCoordinator
@@ -24,19 +25,18 @@ from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.offsets import read_run
 from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.metadata.image import MetadataImage
-from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.security.authorizer import AllowAll, Authorizer
 from pykbroker.core.settings import Settings
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.quorum.controller import Controller
-from pykbroker.quorum.identity import BrokerIdentity, prepare
+from pykbroker.quorum.identity import BrokerIdentity
 from pykbroker.quorum.lifecycle import Lifecycle
-from pykbroker.quorum.metadata_log import open_metadata_log
+from pykbroker.quorum.member import QuorumMember
 from pykbroker.quorum.producer_ids import ProducerIds
-from pykbroker.quorum.rules import LogRules
-from pykbroker.quorum.start import start_controller
+from pykbroker.quorum.remote_controller import RemoteController
 from pykbroker.replica.own_log import OwnLog
 from pykbroker.replica.places import Places
 from pykbroker.replica.replicas import Replicas
@@ -54,11 +54,15 @@ from wire.stored.group import GROUP_RECORDS
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """All parts of one broker. `refused_paths` are the entries of log.dirs that could not be opened."""
+    """All parts of one broker. `refused_paths` are the entries of log.dirs that could not be opened.
+
+    Metadata is applied once `caught_up` is set.
+    """
 
     settings: Settings
     world: World
     bound: Mapping[str, Bound]
+    controller_bound: Mapping[str, Bound]
     hosts: HostNames
     identity: BrokerIdentity
     descriptors: Descriptors
@@ -66,7 +70,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     authorizer: Authorizer
     directories: tuple[LogDirectory, ...]
     refused_paths: tuple[str, ...]
-    controller: Controller
+    node_quorum: NodeQuorum
+    caught_up: trio.Event
     image: Callable[[], MetadataImage]
     live_config: LiveConfig
     current_config: CurrentConfig
@@ -82,20 +87,40 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     fetch_sessions: FetchSessionCache
     endpoints: BrokerEndpoints
 
+    @property
+    def controller(self) -> ActiveController:
+        """Return the active controller."""
+        return self.node_quorum.controller
+
+    @property
+    def quorum(self) -> QuorumMember:
+        """Return the metadata log of this node."""
+        return self.node_quorum.member
+
+    @property
+    def local_controller(self) -> Controller | None:
+        """Return the controller if it runs in this process, else None."""
+        return self.node_quorum.local
+
+    @property
+    def remote_controller(self) -> RemoteController | None:
+        """Return the controller if it runs in another process, else None."""
+        return self.node_quorum.remote
+
     def connections_max(self) -> int:
         """Return how many connections the file descriptors allow that the open logs leave free."""
         return self.descriptors.connections_max(self.replicas.open_logs)
 
-    def exempt_listener(self) -> str | None:
-        """Return the listener that is exempt from the broker's limits on connections, or None."""
-        return self.settings.inter_broker_listener if len(self.bound) > 1 else None
+    def kraft_version(self) -> int:
+        """Return the level of `kraft.version`."""
+        return self.quorum.kraft_version
 
     def verifies_transactions(self) -> bool:
         """Whether `transaction.partition.verification.enable` is currently true."""
         return self.current_config().transaction_partition_verification_enable
 
 
-async def open_parts(settings: Settings, world: World, bound: Mapping[str, Bound], hosts: HostNames) -> Parts:
+async def open_parts(settings: Settings, world: World, bound: BoundListeners, hosts: HostNames) -> Parts:
     """Open the log directories, format empty ones, and build all parts.
 
     Raise StartError if the broker cannot start. No directory stays locked in that case.
@@ -107,8 +132,8 @@ async def open_parts(settings: Settings, world: World, bound: Mapping[str, Bound
     directories: list[LogDirectory] = []
     try:
         world = await open_directories(world, directories, descriptors)
-        identity = await prepare(world.disks, config.node_id, world.rng, world.wall_ms())
-        controller = await open_controller(config, world, identity, configs, descriptors, turns)
+        identity = await open_identity(settings, world, bound)
+        quorum = await open_quorum(settings, world, bound, identity, configs, descriptors, turns)
     except BaseException as failure:
         with trio.CancelScope(shield=True):
             await leave_untouched(directories)
@@ -117,17 +142,20 @@ async def open_parts(settings: Settings, world: World, bound: Mapping[str, Bound
                 f"a log directory cannot be read or written: {failure}. Repair the disk or correct log.dirs"
             ) from failure
         raise
-    opened = tuple(directories)
-    image = partial(getattr, controller.images, "current")
+    opened, controller = tuple(directories), quorum.controller
+    image = partial(getattr, quorum.member.images, "current")
     current_config = CurrentConfig(live, image, identity.node_id)
     replicas = Replicas(identity.node_id, Places(opened, identity.directory_ids), configs, descriptors)
-    lifecycle = Lifecycle(controller, identity, world.rng)
+    lifecycle = Lifecycle(
+        controller, quorum.member.images, identity, world.rng, config.broker_heartbeat_interval_ms / 1000
+    )
     producer_ids = ProducerIds(controller, identity.node_id, lambda: lifecycle.broker_epoch)
     groups = groups_runtime(config, world, image, turns)
     return Parts(
         settings=settings,
         world=world,
-        bound=bound,
+        bound=bound.clients,
+        controller_bound=bound.controllers,
         hosts=hosts,
         identity=identity,
         descriptors=descriptors,
@@ -135,7 +163,8 @@ async def open_parts(settings: Settings, world: World, bound: Mapping[str, Bound
         authorizer=AllowAll(),
         directories=opened,
         refused_paths=refused_paths(settings, opened),
-        controller=controller,
+        node_quorum=quorum,
+        caught_up=trio.Event(),
         image=image,
         live_config=live,
         current_config=current_config,
@@ -144,38 +173,18 @@ async def open_parts(settings: Settings, world: World, bound: Mapping[str, Bound
         automatic_topics=AutomaticTopics(controller, world.ticks_ns),
         replicas=replicas,
         upkeep=Upkeep(replicas, opened, config, world.wall_ms),
-        cleaner=Cleaner(
-            replicas.all_online, world.workers, lambda: CleanerSettings.of(current_config()), world.wall_ms
-        ),
+        cleaner=log_cleaner(replicas, world, current_config),
         scrubber=Scrubber(replicas.all_online, ScrubSettings.of(config)),
         groups=groups,
         transactions=transaction_coordinator(config, world, image, producer_ids, groups, replicas, turns),
         fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots, world.rng),
-        endpoints=BrokerEndpoints(identity.node_id, image, advertised(settings, bound)),
+        endpoints=BrokerEndpoints(identity.node_id, image, all_advertised(settings, bound)),
     )
 
 
-async def open_controller(
-    config: BrokerConfig,
-    world: World,
-    identity: BrokerIdentity,
-    configs: TopicConfigs,
-    descriptors: Descriptors,
-    turns: Turns,
-) -> Controller:
-    """Open the metadata log in the first log directory and load the controller from it."""
-    rules = LogRules.of(config)
-    return await start_controller(
-        await open_metadata_log(world.disks[0], world.off_loop, rules),
-        world.disks[0],
-        ControllerSettings.of(config, identity.node_id, identity.cluster_id, descriptors),
-        configs,
-        world.rng,
-        world.wall_ms,
-        world.off_loop,
-        rules,
-        turns,
-    )
+def log_cleaner(replicas: Replicas, world: World, current_config: CurrentConfig) -> Cleaner:
+    """Return the cleaner of all open logs."""
+    return Cleaner(replicas.all_online, world.workers, lambda: CleanerSettings.of(current_config()), world.wall_ms)
 
 
 def groups_runtime(config: BrokerConfig, world: World, image: Callable[[], MetadataImage], turns: Turns) -> Runtime:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 
-from pykbroker.broker.address import advertised
+from pykbroker.broker.address import BoundListeners, registered
 from pykbroker.broker.parts import Parts
-from pykbroker.core.address import Address
+from pykbroker.broker.quorum import PLAINTEXT, controller_endpoints
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.image import Endpoint
 from pykbroker.core.new_topic import BROKER_DEFAULT
+from pykbroker.quorum.lifecycle import NOT_REGISTERED
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-
-PLAINTEXT = 0
 
 logger = logging.getLogger(__name__)
 
@@ -21,16 +20,26 @@ logger = logging.getLogger(__name__)
 async def register(parts: Parts) -> None:
     """Register with the controller, take leadership, and create the topics of the settings.
 
-    Raise ApiError or StartError.
+    A node that is no controller applies no metadata before it has caught up: an old image would let it judge partitions
+    as strays. Raise ApiError or StartError.
     """
-    settings = parts.settings
-    addresses = {name: Address(bound.host, bound.port) for name, bound in parts.bound.items()}
-    addresses |= advertised(settings, parts.bound)
-    endpoints = {name: Endpoint(name, *address, security_protocol=PLAINTEXT) for name, address in addresses.items()}
-    await parts.lifecycle.register_controller([endpoints[settings.inter_broker_listener]])
+    settings, lifecycle = parts.settings, parts.lifecycle
+    if parts.local_controller is not None:
+        parts.caught_up.set()
+        bound = BoundListeners(parts.bound, parts.controller_bound)
+        await lifecycle.register_controller(controller_endpoints(settings, bound))
+    endpoints = [
+        Endpoint(name, *address, security_protocol=PLAINTEXT)
+        for name, address in registered(settings.listeners, parts.bound).items()
+    ]
     clean = all(directory.clean for directory in parts.directories)
-    await parts.lifecycle.register([*endpoints.values()], settings.config.broker_rack, clean=clean)
-    await parts.lifecycle.unfence()
+    epochs = {directory.clean_epoch for directory in parts.directories}
+    clean_epoch = epochs.pop() if len(epochs) == 1 else NOT_REGISTERED
+    await lifecycle.register(endpoints, settings.config.broker_rack, clean=clean, clean_epoch=clean_epoch)
+    if parts.local_controller is None:
+        await lifecycle.wait_caught_up()
+        parts.caught_up.set()
+    await lifecycle.unfence()
     await create_topics(parts)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 
-from pykbroker.broker.address import bind, close
+from pykbroker.broker.address import bind
 from pykbroker.broker.lifecycle import Broker
 from pykbroker.broker.parts import open_parts
 from pykbroker.core.config.config import BrokerConfig
@@ -24,15 +24,38 @@ async def serve(
     `world` is the real machine by default. Raise StartError if the broker cannot start.
     """
     world = world or system_world(settings.data_dirs, durable=not settings.memory)
+    stop = trio.Event() if stop is None else stop
+    if settings.has_other_nodes:
+        await serve_in_cluster(settings, ready, world, stop)
+    else:
+        await serve_alone(settings, ready, world, stop)
+
+
+async def serve_alone(settings: Settings, ready: Ready, world: World, stop: trio.Event) -> None:
+    """Run a broker. If it connects to other nodes, `world.net` must run meanwhile."""
     bound = bind(world.net, settings)
     hosts = HostNames(world.net)
     try:
         await check_hosts(hosts, settings.config)
         parts = await open_parts(settings, world, bound, hosts)
     except BaseException:
-        close(bound)
+        bound.close()
         raise
-    await Broker(parts).run(ready, trio.Event() if stop is None else stop)
+    await Broker(parts).run(ready, stop)
+
+
+async def serve_in_cluster(settings: Settings, ready: Ready, world: World, stop: trio.Event) -> None:
+    """Run a broker that connects to other nodes, or that other nodes connect to, from its start to its end."""
+    failure: Exception | None = None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(world.net.run)
+        try:
+            await serve_alone(settings, ready, world, stop)
+        except Exception as error:  # noqa: BLE001 - it is raised below, outside of the nursery's exception group
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 async def check_hosts(hosts: HostNames, config: BrokerConfig) -> None:

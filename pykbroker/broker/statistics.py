@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from pykbroker.broker.parts import Parts
@@ -11,7 +13,7 @@ from pykbroker.quorum.statistics import ControllerStatistics
 from pykbroker.replica.scrubber import ScrubStatistics
 from pykbroker.replica.statistics import ReplicaStatistics
 from pykbroker.server.connections import Connections
-from pykbroker.server.metrics import ServerStatistics
+from pykbroker.server.metrics import ServerStatistics, merged
 from pykbroker.storage.directory.statistics import DirectoryStatistics
 from pykbroker.world.net import NetStatistics
 
@@ -28,18 +30,18 @@ class BrokerStatistics(msgspec.Struct, frozen=True):
     controller: ControllerStatistics
 
 
-def statistics(parts: Parts, connections: Connections) -> Steps[BrokerStatistics]:
+def statistics(parts: Parts, connections: Sequence[Connections]) -> Steps[BrokerStatistics]:
     """Return the current counters. They are summed over all partitions in steps."""
     replicas = yield from parts.replicas.statistics()
     directories = list[DirectoryStatistics]()
     for directory in parts.directories:
         directories.append((yield from directory.statistics()))
     return BrokerStatistics(
-        server=connections.statistics(),
+        server=merged([one.statistics() for one in connections]),
         fetch_sessions=parts.fetch_sessions.statistics(),
         net=parts.world.net.statistics(),
         directories=tuple(directories),
         replicas=replicas,
         scrub=parts.scrubber.statistics(),
-        controller=parts.controller.statistics(),
+        controller=parts.quorum.statistics(),
     )

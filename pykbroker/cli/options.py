@@ -14,8 +14,15 @@ from pykbroker.cli.server_properties import ServerProperties, read_properties
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig, known
 from pykbroker.core.config.environment import EnvironmentConfigs, container_configs, own_configs
-from pykbroker.core.config.listeners import inter_broker_listener, listener_settings, with_listeners, without_stale
+from pykbroker.core.config.listeners import (
+    controller_listener_settings,
+    inter_broker_listener,
+    listener_settings,
+    with_listeners,
+    without_stale,
+)
 from pykbroker.core.config.names import unknown_config
+from pykbroker.core.config.quorum import is_controller, quorum_addresses
 from pykbroker.core.config.table import ONE_BROKER
 from pykbroker.core.errors import ApiError, StartError
 from pykbroker.core.new_topic import NewTopic
@@ -49,10 +56,13 @@ class Options(msgspec.Struct, frozen=True, dict=True):
             names = [listener.name for listener in listeners]
             texts = without_stale(texts, names) if self.listen else texts
             inter_broker = inter_broker_listener(texts, names)
+            leads = is_controller(texts)
+            of_controllers = controller_listener_settings(texts, self.listen) if leads else ()
+            quorum = () if leads else quorum_addresses(texts)
         except StartError as error:
             raise StartError(self._blamed(str(error))) from None
         data_dirs = self._data_dirs(texts, temporary_dir)
-        texts = {**with_listeners(texts, listeners), "log.dirs": ",".join(data_dirs)}
+        texts = {**with_listeners(texts, listeners, of_controllers), "log.dirs": ",".join(data_dirs)}
         try:
             config = BrokerConfig.from_mapping(texts)
         except ApiError as error:
@@ -62,6 +72,8 @@ class Options(msgspec.Struct, frozen=True, dict=True):
             data_dirs,
             listeners=listeners,
             inter_broker_listener=inter_broker,
+            controller_listeners=of_controllers,
+            quorum=quorum,
             memory=self.memory,
             topics=self.topics,
         )

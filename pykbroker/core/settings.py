@@ -22,16 +22,26 @@ class Settings(msgspec.Struct, frozen=True):
     """The listeners for clients, at least one."""
     inter_broker_listener: str = PLAINTEXT
     """The name of the listener that other brokers connect to."""
+    controller_listeners: tuple[ListenerSettings, ...] = ()
+    """The listeners of the controller, for other brokers. Without one, the controller serves this process alone."""
+    quorum: tuple[Address, ...] = ()
+    """The addresses of the controller if it runs in another process, else empty."""
     memory: bool = False
     """Whether data is temporary: log directories are deleted at the end and never flushed to the device."""
     topics: tuple[NewTopic, ...] = ()
     """The topics that are created before the first client is served, unless they exist."""
 
+    @property
+    def has_other_nodes(self) -> bool:
+        """Whether nodes in other processes belong to the cluster, or may join it."""
+        return bool(self.quorum or self.controller_listeners)
+
 
 class Serving(msgspec.Struct, frozen=True):
     """The facts of a broker that has started to serve, passed once to the callback of `broker.serve`.
 
-    `host` and `port` are the address of the first listener. `listeners` has the address of each listener by name.
+    `host` and `port` are the address of the first listener. `listeners` has the address of each listener by name, and
+    `controller_listeners` those of the controller.
     """
 
     host: str
@@ -41,6 +51,7 @@ class Serving(msgspec.Struct, frozen=True):
     observer: Any
     """The source of the broker's metrics: `pykbroker.broker.BrokerObserver`."""
     listeners: Mapping[str, Address] = msgspec.field(default_factory=dict)
+    controller_listeners: Mapping[str, Address] = msgspec.field(default_factory=dict)
 
 
 Ready = Callable[[Serving], None]

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar, cast
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar, cast
 
 import trio
 
 from pykbroker.core.errors import ApiError, StopError
 from pykbroker.core.metadata.record import Record
 from pykbroker.machines.shell import MachineShell, ShellRules
+from pykbroker.quorum.applied_offsets import AppliedOffsets
 from pykbroker.quorum.controller_log import ControllerLog
 from pykbroker.quorum.driver import Driver
 from pykbroker.quorum.images import Images
+from pykbroker.quorum.metadata_fetches import MetadataFetches
 from pykbroker.quorum.snapshotter import Snapshotter
 from pykbroker.quorum.statistics import ControllerStatistics
 from pykbroker.world.turns import Turns
-from wire.declare import Request, Response
+from wire.declare import NIL, Request, Response
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from wire.messages.alter_partition import AlterPartitionRequest
 from wire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -34,6 +37,7 @@ Rsp = TypeVar("Rsp", bound=Response)
 COMMITTED = frozenset(
     {
         AllocateProducerIdsRequest,
+        AlterPartitionRequest,
         BrokerRegistrationRequest,
         BrokerHeartbeatRequest,
         ControllerRegistrationRequest,
@@ -70,14 +74,37 @@ class JournalFailed(StopError):
         )
 
 
+class RecordedVoter(NamedTuple):
+    """The only voter, this node, as the log records it: the level of `kraft.version`, and the id of its directory."""
+
+    kraft_version: int = 0
+    directory_id: bytes = NIL
+
+
+NOT_RECORDED = RecordedVoter()
+"""The voter of a log that does not record its voters."""
+
+
 class Controller:
-    """The active controller. It responds only while `run` runs, and `snapshotter.run` must run meanwhile."""
+    """The active controller. It responds only while `run` runs, and `snapshotter.run` must run meanwhile.
+
+    `fetches` serves the metadata log to brokers in other processes, and `applied` has what they have applied.
+    """
 
     def __init__(
-        self, driver: Driver, images: Images, wall_ms: Callable[[], int], snapshotter: Snapshotter, turns: Turns
+        self,
+        driver: Driver,
+        images: Images,
+        wall_ms: Callable[[], int],
+        snapshotter: Snapshotter,
+        turns: Turns,
+        fetches: MetadataFetches | None = None,
+        voter: RecordedVoter = NOT_RECORDED,
     ) -> None:
         self._driver = driver
-        self.images, self.snapshotter = images, snapshotter
+        self.images, self.snapshotter, self._fetches, self.voter = images, snapshotter, fetches, voter
+        self.applies = False
+        self.applied = AppliedOffsets(self._other_brokers)
         log = ControllerLog(driver, images, snapshotter)
         self._shell: MachineShell[Record] = MachineShell(log, RULES, wall_ms, turns, trio.Lock())
         self._shell.begin(driver.machine, driver.machine.next_offset)
@@ -87,20 +114,29 @@ class Controller:
         """Return the epoch in which this controller leads the quorum."""
         return self._driver.epoch
 
+    @property
+    def kraft_version(self) -> int:
+        """Return the level of `kraft.version`."""
+        return self.voter.kraft_version
+
+    @property
+    def fetches(self) -> MetadataFetches:
+        """Return the server of the metadata log."""
+        assert self._fetches is not None
+        return self._fetches
+
+    def _other_brokers(self) -> Iterator[int]:
+        """Yield the unfenced brokers in other processes."""
+        own = self._driver.node_id
+        brokers = self.images.committed.cluster.brokers
+        return (broker_id for broker_id, broker in brokers.items() if not broker.fenced and broker_id != own)
+
     def statistics(self) -> ControllerStatistics:
         """Return the current statistics."""
-        image = self.images.current
-        return ControllerStatistics(
-            self.epoch,
-            image.offset,
-            len(image.cluster.brokers),
-            len(image.topics),
-            sum(len(topic.partitions) for topic in image.topics.by_name.values()),
-            self._shell.uncommitted,
-        )
+        return ControllerStatistics.of(self.epoch, self.images.current, self._shell.uncommitted)
 
     async def ask(self, request: Request[Rsp], /) -> Rsp:
-        """Return the response once the change is committed and, for requests of clients, applied by this broker.
+        """Return the response once the change is committed and, for requests of clients, applied by all brokers.
 
         Raise ApiError REQUEST_TIMED_OUT after the timeout; the change may still be made later, unless the timeout was
         not positive. Raise ApiError NOT_CONTROLLER if the metadata log has failed.
@@ -112,6 +148,7 @@ class Controller:
             with trio.move_on_after(timeout_ms / 1000):
                 response, end_offset = await self._committed(request)
                 await self.images.wait_for(end_offset - 1)
+                await self.applied.wait(end_offset - 1)
                 return response
         raise ApiError(ErrorCode.REQUEST_TIMED_OUT)
 

@@ -61,6 +61,7 @@ class ControllerLog:
         except OSError as error:
             raise LogLost(str(error)) from error
         self._images.publish(delta)
+        self._driver.progress.note()
         self._snapshotter.committed()
         end_offset: int = delta.image.offset + 1
         return end_offset

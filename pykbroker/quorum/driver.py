@@ -13,10 +13,13 @@ from pykbroker.core.metadata.record import Record, write_record
 from pykbroker.core.outcome import Entry
 from pykbroker.core.steps import Steps
 from pykbroker.quorum.journal import BATCH_BYTES_MAX, MetadataJournal
+from pykbroker.quorum.progress import LogProgress
 from pykbroker.quorum.quorum_state import QuorumState, write_state
+from pykbroker.quorum.snapshot_file import QuorumRecord
 from pykbroker.world.disk import Disk
+from wire.declare import NIL
 from wire.records.builder import BatchBuilder
-from wire.records.control import kraft_batch
+from wire.records.control import KRaftValue, kraft_batch
 from wire.stored.control import LeaderChangeMessage, LeaderChangeMessageVoter
 
 
@@ -24,8 +27,7 @@ class Driver:
     """The metadata log and the controller's state machine, in one epoch.
 
     Any OSError of `append` and `commit` except that of a full disk is final, since the contents of the log are then
-    unknown. `time_ms` is the append time of the last batch. `log_bytes` counts the bytes that were appended since the
-    snapshot that this start read.
+    unknown. `time_ms` is the append time of the last batch.
     """
 
     def __init__(
@@ -40,7 +42,8 @@ class Driver:
     ) -> None:
         self._journal, self._disk, self._state = journal, disk, state
         self.machine = machine
-        self.time_ms, self.log_bytes = time_ms, log_bytes
+        self.time_ms, self._log_bytes = time_ms, log_bytes
+        self.progress = LogProgress()
 
     @property
     def directory(self) -> str:
@@ -53,18 +56,36 @@ class Driver:
         return self._state.leader_epoch
 
     @property
+    def node_id(self) -> int:
+        """Return the id of this node."""
+        return self._state.leader_id
+
+    @property
+    def log_bytes(self) -> int:
+        """Return the bytes of records since the snapshot that this start read."""
+        return self._log_bytes
+
+    @property
     def journal_bytes(self) -> int:
         """Return the size of the log in bytes, without deleted segments."""
         return self._journal.size_bytes
 
-    async def begin_epoch(self, now_ms: int) -> None:
-        """Append a LeaderChange record for the epoch in `quorum-state`. This voter alone elected itself."""
+    async def begin_epoch(self, now_ms: int, directory_id: bytes = NIL, quorum: Sequence[QuorumRecord] = ()) -> None:
+        """Append a LeaderChange record for the epoch in `quorum-state`. This voter alone elected itself.
+
+        With kraft.version 1, it names the voter's directory. `quorum` are the records about the voters that the log
+        lacks (KIP-853).
+        """
         await self._journal.flush()
         await self.note_synced(self._journal.log_end_offset)
-        voters = [LeaderChangeMessageVoter(voter_id=self._state.leader_id)]
-        message = LeaderChangeMessage(leader_id=self._state.leader_id, voters=voters, granting_voters=voters)
+        voters = [LeaderChangeMessageVoter(voter_id=self._state.leader_id, voter_directory_id=directory_id)]
+        version = int(directory_id != NIL)
+        message = LeaderChangeMessage(
+            version=version, leader_id=self._state.leader_id, voters=voters, granting_voters=voters
+        )
         self._journal.become_leader(self.epoch)
-        self.append(kraft_batch([message], base_offset=0, leader_epoch=self.epoch, timestamp=now_ms), now_ms)
+        control: list[KRaftValue] = [message, *quorum]
+        self.append(kraft_batch(control, base_offset=0, leader_epoch=self.epoch, timestamp=now_ms), now_ms)
         self.machine.skip(self._journal.log_end_offset - 1)
 
     def frame(self, records: Sequence[Record], now_ms: int) -> Steps[list[tuple[bytes, Sequence[Record]]]]:
@@ -90,7 +111,8 @@ class Driver:
         """Append a batch of `frame` and return the offset after it."""
         self._journal.append_as_leader(batch, self.epoch)
         self.time_ms = now_ms
-        self.log_bytes += len(batch)
+        self._log_bytes += len(batch)
+        self.progress.note()
         return self._journal.log_end_offset
 
     def entries(self, records: Sequence[Record], end_offset: int) -> Iterator[Entry[Record]]:

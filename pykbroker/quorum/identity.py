@@ -15,9 +15,12 @@ from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.bootstrap import feature_records
 from pykbroker.core.metadata.features import NEW_CLUSTER
 from pykbroker.core.metadata.ids import Randomness, id_text, is_directory, new_id
+from pykbroker.core.metadata.image import Endpoint
 from pykbroker.quorum.bootstrap_file import BOOTSTRAP_FILE, bootstrap_content
 from pykbroker.quorum.journal import METADATA_DIRECTORY
 from pykbroker.quorum.snapshot_file import SnapshotId
+from pykbroker.quorum.snapshots import write_snapshot
+from pykbroker.quorum.voters import BOOTSTRAP, formatted_snapshot, only_voter
 from pykbroker.storage.files.checkpoints import CLEANED, RECOVERY_POINTS
 from pykbroker.storage.files.meta_properties import NAME as META_PROPERTIES
 from pykbroker.storage.files.meta_properties import CorruptMeta, MetaProperties
@@ -49,16 +52,36 @@ class BrokerIdentity(msgspec.Struct, frozen=True):
     directory_ids: tuple[bytes, ...]
 
 
+class Voter(msgspec.Struct, frozen=True):
+    """The only voter of a new cluster, with its endpoints for other nodes."""
+
+    endpoints: tuple[Endpoint, ...] = ()
+
+
+async def find_cluster_id(disks: Sequence[Disk], node_id: int) -> str | None:
+    """Return the cluster id that the log directories agree on, or None if all are empty. Raise StartError."""
+    return _agree(disks, [await _read(disk) for disk in disks], node_id, None)
+
+
 async def prepare(
-    disks: Sequence[Disk], node_id: int, randomness: Randomness, now_ms: int, cluster_id: str | None = None
+    disks: Sequence[Disk],
+    node_id: int,
+    randomness: Randomness,
+    now_ms: int,
+    cluster_id: str | None = None,
+    voter: Voter | None = None,
+    *,
+    is_controller: bool = True,
 ) -> BrokerIdentity:
     """Return the identity that the log directories agree on, and format empty ones.
 
-    The first directory has the metadata log.
+    The first directory has the metadata log. With `voter`, a new cluster records its voters in that log (kraft.version
+    1). A node that is no controller can fetch the metadata again if it is missing.
     """
     found = [await _read(disk) for disk in disks]
     cluster_id = _agree(disks, found, node_id, cluster_id) or id_text(new_id(randomness))
-    _check_metadata(disks, found)
+    if is_controller:
+        _check_metadata(disks, found)
     directory_ids = []
     for place, (disk, properties) in enumerate(zip(disks, found, strict=True)):
         if properties is None:
@@ -69,7 +92,9 @@ async def prepare(
                     disk.path,
                 )
             properties = MetaProperties(cluster_id, node_id, new_id(randomness))
-            await _format(disk, properties, now_ms, with_metadata=place == 0)
+            if place == 0 and is_controller:
+                await _format_metadata(disk, properties, now_ms, voter)
+            await replace_durably(disk, META_PROPERTIES, properties.encode(now_ms))
         directory_ids.append(properties.directory_id)
     return BrokerIdentity(cluster_id, node_id, tuple(directory_ids))
 
@@ -77,7 +102,10 @@ async def prepare(
 async def _read(disk: Disk) -> MetaProperties | None:
     if disk.exists(META_PROPERTIES):
         return _decoded(disk, await read_whole(disk, META_PROPERTIES))
-    if names := set(disk.names("")) - HARMLESS:
+    names = set(disk.names("")) - HARMLESS
+    if not _holds_metadata(disk):
+        names.discard(METADATA_DIRECTORY)  # an interrupted formatting leaves it
+    if names:
         raise StartError(
             f"{disk.path} holds {sorted(names)[0]} but no {META_PROPERTIES}: name an empty directory in log.dirs, "
             "or restore the file"
@@ -149,7 +177,11 @@ def _holds_metadata(disk: Disk) -> bool:
     return any(disk.size(f"{METADATA_DIRECTORY}/{name}") for name in kept)
 
 
-async def _format(disk: Disk, properties: MetaProperties, now_ms: int, *, with_metadata: bool) -> None:
-    if with_metadata:
-        await replace_durably(disk, BOOTSTRAP_FILE, bootstrap_content(feature_records(NEW_CLUSTER), now_ms))
-    await replace_durably(disk, META_PROPERTIES, properties.encode(now_ms))
+async def _format_metadata(disk: Disk, properties: MetaProperties, now_ms: int, voter: Voter | None) -> None:
+    await replace_durably(disk, BOOTSTRAP_FILE, bootstrap_content(feature_records(NEW_CLUSTER), now_ms))
+    if voter is not None:
+        if not disk.exists(METADATA_DIRECTORY):
+            disk.make_directory(METADATA_DIRECTORY)
+            await disk.sync_directory("")
+        voters = only_voter(properties.node_id, properties.directory_id, voter.endpoints)
+        await write_snapshot(disk, f"{METADATA_DIRECTORY}/{BOOTSTRAP.name}", formatted_snapshot(voters, now_ms))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import trio
 
@@ -35,6 +35,11 @@ class Images:
     async def wait_for(self, offset: int) -> None:
         """Wait until the subscriber has applied an image that contains the record at `offset`."""
         while self.current.offset < offset:
+            await self._applied.wait()
+
+    async def wait_until(self, condition: Callable[[MetadataImage], bool]) -> None:
+        """Wait until the subscriber has applied an image for which `condition` returns true."""
+        while not condition(self.current):
             await self._applied.wait()
 
     async def take(self) -> Delta:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from pykbroker.core.log.epochs import LeaderEpochs
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC
 from pykbroker.world.disk import Buffer, FileSlice
 
@@ -54,3 +55,21 @@ class MetadataJournal(Protocol):
 
     async def close(self) -> None:
         """Flush and close the files."""
+
+
+class ReplicatedJournal(MetadataJournal, Protocol):
+    """The metadata log as its leader serves it to observers, and as an observer keeps its copy."""
+
+    @property
+    def epochs(self) -> LeaderEpochs:
+        """Return the leader epochs, and the offsets at which they begin."""
+
+    def append_stored(self, data: Buffer, /) -> Any:
+        """Append batches with the offsets and epochs of their leader. Raise ApiError CORRUPT_MESSAGE if they do not
+        follow the log."""
+
+    async def truncate(self, offset: int, /) -> None:
+        """Drop the batch that contains `offset` and all later ones."""
+
+    async def truncate_fully_and_start_at(self, offset: int, /) -> None:
+        """Drop all records and continue the log at `offset`."""

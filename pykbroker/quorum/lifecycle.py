@@ -1,16 +1,25 @@
-"""The lifecycle of this broker in its cluster: registration, unfencing, and controlled shutdown."""
+"""The lifecycle of this broker in its cluster: registration, heartbeats, unfencing, and controlled shutdown (KIP-631).
+
+The controller may run in this process or in another one.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
+import trio
+
+from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.features import SUPPORTED
 from pykbroker.core.metadata.ids import Randomness, new_id
-from pykbroker.core.metadata.image import Endpoint
+from pykbroker.core.metadata.image import Endpoint, MetadataImage
 from pykbroker.core.metadata.record import DIRECTORIES_LEVEL
-from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.quorum.identity import BrokerIdentity
+from pykbroker.quorum.images import Images
+from wire.error_codes import ErrorCode
 from wire.messages import broker_registration, controller_registration
 from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from wire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequestDirectoryData as DirectoryData
@@ -21,14 +30,37 @@ from wire.messages.broker_registration import BrokerRegistrationRequest
 from wire.messages.controller_registration import ControllerRegistrationRequest
 
 NOT_REGISTERED = -1
+REPEATED = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.DUPLICATE_BROKER_REGISTRATION)
+"""Errors of a registration that end when the controller is back, or when the session of an earlier process ends."""
+
+
+CATCH_UP_S = 0.01
+"""The interval of heartbeats until the broker has caught up with the metadata log, and until it is unfenced."""
+SHUT_DOWN_S = 0.05
+"""The pause after the first heartbeat that asks for a controlled shutdown."""
+HEARTBEAT_S = 2.0
+"""The default interval of heartbeats."""
+REGISTRATION_S_MAX = 60.0
+"""The time in which a broker must be registered: initial.broker.registration.timeout.ms."""
+REGISTRATION_RETRY_S = 0.2
+
+logger = logging.getLogger(__name__)
 
 
 class Lifecycle:
     """The registration of this broker. `broker_epoch` is -1 until the broker is registered."""
 
-    def __init__(self, controller: Controller, identity: BrokerIdentity, randomness: Randomness) -> None:
-        self._controller, self._identity = controller, identity
-        self._incarnation_id = new_id(randomness)
+    def __init__(
+        self,
+        controller: ActiveController,
+        images: Images,
+        identity: BrokerIdentity,
+        randomness: Randomness,
+        heartbeat_s: float = HEARTBEAT_S,
+    ) -> None:
+        self._controller, self._images, self._identity = controller, images, identity
+        self._incarnation_id, self._heartbeat_s = new_id(randomness), heartbeat_s
+        self._applies = self._stopping = False
         self.broker_epoch = NOT_REGISTERED
 
     async def register_controller(self, endpoints: Sequence[Endpoint]) -> None:
@@ -56,39 +88,96 @@ class Lifecycle:
             )
         )
 
-    async def register(self, endpoints: Sequence[Endpoint], rack: str | None, *, clean: bool) -> int:
-        """Register as a fenced broker and return the broker epoch. `clean` says that the last run shut down cleanly."""
-        last = self._controller.images.committed.cluster.brokers.get(self._identity.node_id)
-        response = await self._controller.ask(
-            BrokerRegistrationRequest(
-                broker_id=self._identity.node_id,
-                cluster_id=self._identity.cluster_id,
-                incarnation_id=self._incarnation_id,
-                rack=rack,
-                log_dirs=list(self._identity.directory_ids),
-                previous_broker_epoch=last.epoch if clean and last is not None else NOT_REGISTERED,
-                listeners=[
-                    broker_registration.Listener(
-                        name=endpoint.name,
-                        host=endpoint.host,
-                        port=endpoint.port,
-                        security_protocol=endpoint.security_protocol,
-                    )
-                    for endpoint in endpoints
-                ],
-                features=[
-                    broker_registration.Feature(name=name, min_supported_version=least, max_supported_version=most)
-                    for name, (least, most) in SUPPORTED.items()
-                ],
-            )
+    async def register(
+        self, endpoints: Sequence[Endpoint], rack: str | None, *, clean: bool, clean_epoch: int = NOT_REGISTERED
+    ) -> int:
+        """Register as a fenced broker and return the broker epoch.
+
+        `clean` says that the last run shut down cleanly, and `clean_epoch` in which epoch, -1 if unknown. While another
+        incarnation of this broker is registered, or the controller does not respond, the request is repeated for
+        `REGISTRATION_S_MAX`.
+        """
+        last = self._images.committed.cluster.brokers.get(self._identity.node_id)
+        if clean and clean_epoch == NOT_REGISTERED and last is not None:
+            clean_epoch = last.epoch
+        request = self._registration(endpoints, rack, clean_epoch if clean else NOT_REGISTERED)
+        deadline = trio.current_time() + REGISTRATION_S_MAX
+        waiting = False
+        while True:
+            try:
+                response = await self._controller.ask(request)
+            except ApiError as error:
+                if error.code not in REPEATED or trio.current_time() > deadline:
+                    raise
+                if not waiting:
+                    logger.info("the controller does not register this broker yet (%s): waiting", error)
+                    waiting = True
+                await trio.sleep(REGISTRATION_RETRY_S)
+            else:
+                self.broker_epoch = response.broker_epoch
+                return self.broker_epoch
+
+    def _registration(
+        self, endpoints: Sequence[Endpoint], rack: str | None, clean_epoch: int
+    ) -> BrokerRegistrationRequest:
+        return BrokerRegistrationRequest(
+            broker_id=self._identity.node_id,
+            cluster_id=self._identity.cluster_id,
+            incarnation_id=self._incarnation_id,
+            rack=rack,
+            log_dirs=list(self._identity.directory_ids),
+            previous_broker_epoch=clean_epoch,
+            listeners=[
+                broker_registration.Listener(
+                    name=endpoint.name,
+                    host=endpoint.host,
+                    port=endpoint.port,
+                    security_protocol=endpoint.security_protocol,
+                )
+                for endpoint in endpoints
+            ],
+            features=[
+                broker_registration.Feature(name=name, min_supported_version=least, max_supported_version=most)
+                for name, (least, most) in SUPPORTED.items()
+            ],
         )
-        self.broker_epoch = response.broker_epoch
-        return self.broker_epoch
+
+    async def wait_caught_up(self) -> None:
+        """Send heartbeats until this broker has read the metadata log up to its registration."""
+        while True:
+            if (await self._beat_patiently()).is_caught_up:
+                return
+            await trio.sleep(CATCH_UP_S)
 
     async def unfence(self) -> None:
         """Unfence the broker and wait until it leads its partitions again, each in a new leader epoch."""
-        await self._beat(want_fence=False)
-        await self._controller.images.wait_for(self._controller.images.committed.offset)
+        while True:
+            if not (await self._beat_patiently(want_fence=False)).is_fenced:
+                break
+            await trio.sleep(CATCH_UP_S)
+        await self._images.wait_until(self._is_unfenced)
+        await self._images.wait_for(self._images.committed.offset)
+        self._applies = True
+
+    def _is_unfenced(self, image: MetadataImage) -> bool:
+        broker = image.cluster.brokers.get(self._identity.node_id)
+        return broker is not None and broker.epoch == self.broker_epoch and not broker.fenced
+
+    async def run(self) -> None:
+        """Send heartbeats until the controlled shutdown. A broker that was fenced is unfenced by the next one."""
+        failing = False
+        while not self._stopping:
+            await trio.sleep(self._heartbeat_s)
+            if self._stopping:
+                return
+            try:
+                await self._beat(want_fence=False)
+            except ApiError as error:
+                if not failing:
+                    logger.warning("a heartbeat of this broker failed: %s", error)
+                failing = True
+            else:
+                failing = False
 
     async def assign(self, placed: Mapping[tuple[bytes, int], bytes]) -> None:
         """Report to the controller in which log directory each of these partitions (topic id, index) is.
@@ -96,7 +185,7 @@ class Lifecycle:
         Nothing is sent before the registration, nor in a cluster whose metadata.version is older than log directory
         ids.
         """
-        level = self._controller.images.committed.features.level(METADATA_FEATURE)
+        level = self._images.committed.features.level(METADATA_FEATURE)
         if not placed or self.broker_epoch == NOT_REGISTERED or level < DIRECTORIES_LEVEL:
             return
         directories: dict[bytes, dict[bytes, list[int]]] = {}
@@ -127,15 +216,29 @@ class Lifecycle:
 
         The logs may be closed after that.
         """
-        while not (await self._beat(want_shut_down=True)).should_shut_down:
-            pass
+        self._stopping, pause_s = True, 0.0
+        while not (await self._beat_patiently(want_shut_down=True)).should_shut_down:
+            await trio.sleep(pause_s)
+            pause_s = SHUT_DOWN_S if not pause_s else self._heartbeat_s
+
+    async def _beat_patiently(
+        self, *, want_fence: bool = True, want_shut_down: bool = False
+    ) -> BrokerHeartbeatResponse:
+        """Return the response to a heartbeat, which is repeated while the controller does not respond."""
+        while True:
+            try:
+                return await self._beat(want_fence=want_fence, want_shut_down=want_shut_down)
+            except ApiError as error:
+                if error.code != ErrorCode.REQUEST_TIMED_OUT:
+                    raise
 
     async def _beat(self, *, want_fence: bool = True, want_shut_down: bool = False) -> BrokerHeartbeatResponse:
+        image = self._images.current if self._applies else self._images.committed
         return await self._controller.ask(
             BrokerHeartbeatRequest(
                 broker_id=self._identity.node_id,
                 broker_epoch=self.broker_epoch,
-                current_metadata_offset=self._controller.images.committed.offset,
+                current_metadata_offset=image.offset,
                 want_fence=want_fence,
                 want_shut_down=want_shut_down,
             )

@@ -31,7 +31,8 @@ READ_BYTES = 1 << 20
 class Recovered(msgspec.Struct):
     """The result of a recovery: the state, the newest epoch, the time of the last record, and the bytes of log read.
 
-    `quorum` has the last record of each type that the log contains about its own quorum.
+    `quorum` has the last record of each type that the log contains about its own quorum. `quorum_is_logged` is false if
+    only the formatting wrote these records, into a snapshot without an offset.
     """
 
     machine: ControllerMachine
@@ -39,6 +40,7 @@ class Recovered(msgspec.Struct):
     time_ms: int = -1
     log_bytes: int = 0
     quorum: dict[type, QuorumRecord] = {}
+    quorum_is_logged: bool = False
 
     @property
     def voters(self) -> set[int]:
@@ -100,7 +102,8 @@ async def _newest(
             damaged.append((snapshot, error))
             continue
         quorum = {type(record): record for record in content.quorum}
-        return Recovered(new_machine(image), snapshot.epoch, content.time_ms, 0, quorum), damaged
+        is_logged = bool(quorum) and snapshot.end_offset > 0
+        return Recovered(new_machine(image), snapshot.epoch, content.time_ms, 0, quorum, is_logged), damaged
     return None, damaged
 
 
@@ -109,15 +112,18 @@ async def _replay_log(journal: MetadataJournal, found: Recovered) -> None:
 
 
 class StoredMetadata:
-    """The metadata log, adapted to the loader. Records about the log's own quorum are stored in `found`."""
+    """The metadata log, adapted to the loader. Records about the log's own quorum are stored in `found`.
 
-    def __init__(self, journal: MetadataJournal, found: Recovered) -> None:
-        self._journal, self._found = journal, found
+    Records from `end` on are left out.
+    """
+
+    def __init__(self, journal: MetadataJournal, found: Recovered, end: int | None = None) -> None:
+        self._journal, self._found, self._end = journal, found, end
 
     @property
     def log_end_offset(self) -> int:
         """Return the offset of the next record."""
-        return self._journal.log_end_offset
+        return self._journal.log_end_offset if self._end is None else self._end
 
     async def read_batches(self, offset: int) -> list[Batch]:
         """Return batches; the first contains `offset`. Raise DamagedMetadata if there is none."""
@@ -144,6 +150,7 @@ class StoredMetadata:
             for control in control_records(batch):
                 if isinstance(control.value, VotersRecord | KRaftVersionRecord):
                     found.quorum[type(control.value)] = control.value
+                    found.quorum_is_logged = True
         else:
             cursor = RecordCursor(batch, data)
             while cursor.left:

@@ -48,6 +48,14 @@ class Snapshots:
         """Read and verify a whole snapshot. Raise DecodeError if it is damaged."""
         return await self._off_loop(decode_snapshot, await self._bytes(snapshot, None))
 
+    async def read_part(self, snapshot: SnapshotId, position: int, bytes_max: int) -> Buffer:
+        """Return at most `bytes_max` bytes of the file, from `position` on."""
+        file = self._disk.open(self.path(snapshot))
+        try:
+            return await read_file(file, position, min(bytes_max, file.size - position))
+        finally:
+            file.close()
+
     async def time_ms(self, snapshot: SnapshotId) -> int:
         """Return when the last record in the snapshot was appended to the log, or -1 if the header has no time."""
         try:
@@ -65,19 +73,11 @@ class Snapshots:
 
     async def write(self, snapshot: SnapshotId, parts: list[bytes]) -> None:
         """Write a snapshot durably."""
-        part = self.path(snapshot).removesuffix(SUFFIX) + PART
-        if self._disk.exists(part):
-            self._disk.remove(part)
-        file = self._disk.open(part, create=True)
-        try:
-            for data in parts:
-                file.append(data)
-            await file.sync()
-        finally:
-            file.close()
-        self._disk.protect(part)
-        self._disk.rename(part, self.path(snapshot))
-        await self._disk.sync_directory(self._directory)
+        await write_snapshot(self._disk, self.path(snapshot), parts)
+
+    def begin(self, snapshot: SnapshotId) -> SnapshotPart:
+        """Begin to write a snapshot that comes in parts. An earlier attempt is removed."""
+        return SnapshotPart(self._disk, self.path(snapshot))
 
     def remove(self, snapshot: SnapshotId) -> None:
         """Remove a snapshot."""
@@ -96,3 +96,41 @@ class Snapshots:
         for name in self._disk.names(self._directory):
             if name.endswith(PART):
                 self._disk.remove(f"{self._directory}/{name}")
+
+
+class SnapshotPart:
+    """A snapshot file that is being written. It gets its name when it is complete."""
+
+    def __init__(self, disk: Disk, path: str) -> None:
+        self._disk, self._path = disk, path
+        self._part = path.removesuffix(SUFFIX) + PART
+        if disk.exists(self._part):
+            disk.remove(self._part)
+        self._file = disk.open(self._part, create=True)
+
+    def append(self, data: Buffer) -> None:
+        """Append bytes."""
+        self._file.append(data)
+
+    async def complete(self) -> None:
+        """Make the file durable and give it its name."""
+        await self._file.sync()
+        self._file.close()
+        self._disk.protect(self._part)
+        self._disk.rename(self._part, self._path)
+        await self._disk.sync_directory(self._path.rpartition("/")[0])
+
+    def close(self) -> None:
+        """Close the file. Unless it is complete, the next attempt or start removes it."""
+        self._file.close()
+
+
+async def write_snapshot(disk: Disk, path: str, parts: list[bytes]) -> None:
+    """Write a snapshot file durably."""
+    part = SnapshotPart(disk, path)
+    try:
+        for data in parts:
+            part.append(data)
+        await part.complete()
+    finally:
+        part.close()

@@ -10,8 +10,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from math import inf
+from typing import Protocol
 
 import trio
 
@@ -19,7 +20,6 @@ from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.metadata.record import write_record
 from pykbroker.core.metadata.snapshot import snapshot_records
-from pykbroker.quorum.driver import Driver
 from pykbroker.quorum.images import Images
 from pykbroker.quorum.rules import LogRules
 from pykbroker.quorum.snapshot_file import QuorumRecord, SnapshotId, encode_snapshot
@@ -32,18 +32,36 @@ logger = logging.getLogger(__name__)
 LOOK_INTERVAL_MS = 60_000
 
 
+class SnapshottedLog(Protocol):
+    """The metadata log as the snapshotter uses it: that of the controller, or the copy of an observer."""
+
+    @property
+    def log_bytes(self) -> int:
+        """Return the bytes of the records since the start."""
+
+    @property
+    def journal_bytes(self) -> int:
+        """Return the size of the log in bytes, without deleted segments."""
+
+    async def begin_at(self, offset: int, now_ms: int) -> None:
+        """Delete the segments whose records are all below `offset`. A snapshot contains these records."""
+
+    async def note_synced(self, offset: int) -> None:
+        """Record that all records below `offset` are durable."""
+
+
 class Snapshotter:
     """The task that writes and deletes snapshots. `quorum` has the log's control records about its voters."""
 
     def __init__(
         self,
-        driver: Driver,
+        driver: SnapshottedLog,
         images: Images,
         snapshots: Snapshots,
         rules: LogRules,
         off_loop: OffLoop,
         wall_ms: Callable[[], int],
-        quorum: Sequence[QuorumRecord] = (),
+        quorum: Collection[QuorumRecord] = (),
     ) -> None:
         self._driver, self._images, self._snapshots, self._rules = driver, images, snapshots, rules
         self._off_loop, self._wall_ms, self._quorum = off_loop, wall_ms, quorum
@@ -86,7 +104,7 @@ class Snapshotter:
         snapshot = SnapshotId(image.offset + 1, image.epoch)
         if snapshot.end_offset <= self._end_before:
             return
-        parts = await self._off_loop(encoded, image, self._wall_ms(), self._quorum)
+        parts = await self._off_loop(encoded, image, self._wall_ms(), tuple(self._quorum))
         await self._snapshots.write(snapshot, parts)
         await self._driver.note_synced(snapshot.end_offset)
         self._end_before = snapshot.end_offset

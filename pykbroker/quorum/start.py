@@ -12,28 +12,33 @@ from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.bootstrap import bootstrap_records, feature_records
 from pykbroker.core.metadata.context import METADATA_FEATURE, ControllerConfigs
 from pykbroker.core.metadata.features import KRAFT_FEATURE, NEW_CLUSTER, check_levels, unsupported
-from pykbroker.core.metadata.ids import Randomness
-from pykbroker.core.metadata.image import Delta, MetadataImage
+from pykbroker.core.metadata.ids import Randomness, id_text
+from pykbroker.core.metadata.image import Delta, Endpoint, MetadataImage
 from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.core.metadata.record import Record
 from pykbroker.core.metadata.replay import DamagedMetadata
 from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.steps import finish
 from pykbroker.quorum.bootstrap_file import BOOTSTRAP_FILE, read_bootstrap
-from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.controller import Controller, RecordedVoter
 from pykbroker.quorum.driver import Driver
 from pykbroker.quorum.images import Images
-from pykbroker.quorum.journal import METADATA_DIRECTORY, MetadataJournal
+from pykbroker.quorum.journal import METADATA_DIRECTORY, MetadataJournal, ReplicatedJournal
+from pykbroker.quorum.metadata_fetches import MetadataFetches
 from pykbroker.quorum.quorum_state import QuorumState, read_state
 from pykbroker.quorum.recovery import Recovered, recover
 from pykbroker.quorum.rules import LogRules
+from pykbroker.quorum.snapshot_file import QuorumRecord
 from pykbroker.quorum.snapshots import Snapshots
 from pykbroker.quorum.snapshotter import Snapshotter
+from pykbroker.quorum.voters import only_voter, quorum_records
 from pykbroker.storage.files.small_files import read_whole
 from pykbroker.world.disk import Disk
 from pykbroker.world.off_loop import OffLoop
 from pykbroker.world.turns import Turns
+from wire.declare import NIL
 from wire.errors import DecodeError
+from wire.stored.control import VotersRecord
 from wire.stored.metadata_marks import AbortTransactionRecord
 from wire.stored.metadata_settings import FeatureLevelRecord
 
@@ -41,7 +46,7 @@ logger = logging.getLogger(__name__)
 
 
 async def start_controller(
-    journal: MetadataJournal,
+    journal: ReplicatedJournal,
     disk: Disk,
     settings: ControllerSettings,
     configs: ControllerConfigs,
@@ -50,13 +55,16 @@ async def start_controller(
     off_loop: OffLoop,
     rules: LogRules,
     turns: Turns,
+    directory_id: bytes = NIL,
+    endpoints: Sequence[Endpoint] = (),
 ) -> Controller:
     """Replay the metadata log, begin a new epoch, and return the controller. All that was written is durable.
 
-    Raise StartError if the log is damaged, or belongs to another cluster or quorum.
+    `directory_id` and `endpoints` are those of this voter, for a log that records its voters. Raise StartError if the
+    log is damaged, or belongs to another cluster or quorum.
     """
     snapshots = Snapshots(disk, off_loop)
-    found = await _recovered(journal, disk, snapshots, partial(ControllerMachine, settings, configs, randomness))
+    found = await recovered(journal, disk, snapshots, partial(ControllerMachine, settings, configs, randomness))
     machine = found.machine
     check_levels({**machine.features, KRAFT_FEATURE: found.kraft_version})
     for name, level in unsupported(machine.features).items():
@@ -68,7 +76,8 @@ async def start_controller(
     formatted = await _formatted(disk)
     state = await _next_state(disk, settings, found)
     driver = Driver(journal, machine, disk, state, time_ms=found.time_ms, log_bytes=found.log_bytes)
-    await driver.begin_epoch(wall_ms())
+    changed = _changed_quorum(disk, found, settings.node_id, directory_id, endpoints)
+    await driver.begin_epoch(wall_ms(), directory_id if found.kraft_version else NIL, changed)
     if machine.in_transaction:
         _write(driver, [AbortTransactionRecord(reason="the controller that began it is gone")], wall_ms())
     if METADATA_FEATURE not in machine.features:
@@ -76,17 +85,41 @@ async def start_controller(
     await driver.commit()
     snapshots.remove_parts()
     images = Images(Delta.since_nothing(driver.freeze().image))
-    quorum = tuple(found.quorum.values())
+    quorum = changed or tuple(found.quorum.values())
     snapshotter = Snapshotter(driver, images, snapshots, rules, off_loop, wall_ms, quorum)
-    return Controller(driver, images, wall_ms, snapshotter, turns)
+    fetches = MetadataFetches(driver.epoch, journal, images, snapshots, driver.progress, wall_ms)
+    return Controller(
+        driver, images, wall_ms, snapshotter, turns, fetches, RecordedVoter(found.kraft_version, directory_id)
+    )
 
 
-async def _recovered(
+def _changed_quorum(
+    disk: Disk, found: Recovered, node_id: int, directory_id: bytes, endpoints: Sequence[Endpoint]
+) -> tuple[QuorumRecord, ...]:
+    """Return the records about the quorum that the log lacks, or whose entry of this voter is out of date."""
+    if not found.kraft_version or directory_id == NIL:
+        return ()
+    recorded = found.quorum[VotersRecord]
+    assert isinstance(recorded, VotersRecord)
+    (voter,) = recorded.voters
+    if voter.voter_directory_id != directory_id:
+        raise StartError(
+            f"the voter {node_id} is recorded with directory.id {id_text(voter.voter_directory_id)}, and"
+            f" {disk.path}/meta.properties has {id_text(directory_id)}: restore meta.properties"
+        )
+    current = only_voter(node_id, directory_id, endpoints)
+    if found.quorum_is_logged and recorded == current:
+        return ()
+    return quorum_records(current)
+
+
+async def recovered(
     journal: MetadataJournal,
     disk: Disk,
     snapshots: Snapshots,
     new_machine: Callable[[MetadataImage], ControllerMachine],
 ) -> Recovered:
+    """Read the newest snapshot and the log after it. Raise StartError if one of them is damaged."""
     try:
         return await recover(journal, snapshots, new_machine)
     except (DecodeError, DamagedMetadata) as error:

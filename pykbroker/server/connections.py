@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 
 
 class Connections:
-    """All open connections of all listeners, and the counters of their requests.
+    """All open connections of some listeners, and the counters of their requests.
 
-    `connections_max` returns the number of connections for which file descriptors are free now. The broker-wide limits
-    do not apply to the listener `exempt`.
+    These listeners have the table, the limits and the memory budget in common. `connections_max` returns the number of
+    connections for which file descriptors are free now.
     """
 
     def __init__(
@@ -39,14 +39,13 @@ class Connections:
         turns: Turns,
         limits: Limits,
         connections_max: Callable[[], int] = lambda: UNLIMITED,
-        exempt: str | None = None,
     ) -> None:
         self._limits, self._connections_max = limits, connections_max
         self._budget = Budget(limits.held_bytes_max, limits.held_requests_max)
         self.ticks = turns.ticks
         strangers = Strangers(turns.ticks)
         self._shared = Shared(table, tasks, turns, strangers, self._budget, limits.request_bytes_max, self._forget)
-        self._quotas = ConnectionQuotas(limits, self.ticks, exempt)
+        self._quotas = ConnectionQuotas(limits, self.ticks)
         self._open: set[Connection] = set()
         self._closed: Counter[ConnectionEnding] = Counter()
         self._accepted = self._refused = 0
@@ -79,6 +78,11 @@ class Connections:
         self._open.add(connection)
         self._accepted += 1
         return connection
+
+    def close(self) -> None:
+        """Close all open connections."""
+        for connection in list(self._open):
+            connection.end(ConnectionEnding.PEER)
 
     def statistics(self) -> ServerStatistics:
         """Return the counts since the start."""

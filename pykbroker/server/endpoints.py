@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from pykbroker.core.address import Address
-from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.metadata.image import BrokerImage, MetadataImage
 from pykbroker.core.security.session import Session
 
 LOOPBACK = ("127.", "::1", "::ffff:127.")
@@ -28,7 +28,8 @@ class BrokerEndpoints:
     """The advertised endpoints of the cluster's brokers, for all APIs that return brokers.
 
     A client gets the endpoint of the listener through which it is connected. `advertised` has the advertised addresses
-    by listener. A client of any other listener gets the address that it is connected to.
+    of this broker by listener. A client of any other listener gets the address that it is connected to. Other brokers
+    have the endpoints that they registered.
     """
 
     def __init__(
@@ -41,6 +42,38 @@ class BrokerEndpoints:
         """Return the endpoint of this broker for this client."""
         broker = self._image().cluster.brokers.get(self._node_id)
         return BrokerEndpoint(self._node_id, *self.address(session), None if broker is None else broker.rack)
+
+    def of(self, node_id: int, session: Session) -> BrokerEndpoint | None:
+        """Return the endpoint of a broker for this client.
+
+        Return None if the broker is not registered, is fenced, or has no such listener.
+        """
+        if node_id == self._node_id:
+            return self.own(session)
+        broker = self._image().cluster.brokers.get(node_id)
+        return None if broker is None or broker.fenced else registered_endpoint(broker, session)
+
+    def alive(self, session: Session, *, with_fenced: bool = False) -> list[tuple[BrokerEndpoint, bool]]:
+        """Return the endpoints of all brokers for this client, each with whether the broker is fenced.
+
+        Fenced brokers are left out unless `with_fenced` is true. This broker answers clients, so it is always listed.
+        """
+        brokers = self._image().cluster.brokers
+        found = []
+        for node_id in sorted({*brokers, self._node_id}):
+            broker = brokers.get(node_id)
+            fenced = broker is None or broker.fenced
+            if node_id == self._node_id:
+                found.append((self.own(session), fenced))
+            elif broker is not None and (with_fenced or not fenced):
+                endpoint = registered_endpoint(broker, session)
+                if endpoint is not None:
+                    found.append((endpoint, fenced))
+        return found
+
+    def controller_address(self, session: Session) -> Address:
+        """Return the (host, port) of this controller for a broker that is connected to one of its listeners."""
+        return self._advertised.get(session.listener) or Address(session.local_host, session.local_port)
 
     def address(self, session: Session) -> Address:
         """Return the advertised (host, port) of this broker for this client.
@@ -60,3 +93,9 @@ class BrokerEndpoints:
                 session.listener,
             )
         return Address(session.local_host, session.local_port)
+
+
+def registered_endpoint(broker: BrokerImage, session: Session) -> BrokerEndpoint | None:
+    """Return the endpoint that a broker registered for the listener of this client, or None."""
+    endpoint = broker.endpoint(session.listener)
+    return None if endpoint is None else BrokerEndpoint(broker.id, endpoint.host, endpoint.port, broker.rack)

@@ -45,6 +45,12 @@ class Limits(msgspec.Struct, frozen=True):
     held_requests_max: int = 500
     held_bytes_max: int = 256 << 20
 
+    def of_nodes(self) -> Limits:
+        """Return the limits for other nodes of the cluster. Those that keep clients out do not apply to them."""
+        return msgspec.structs.replace(
+            self, connections=ConnectionLimits(), connections_per_ip_max=UNLIMITED, connections_per_ip_overrides={}
+        )
+
     @property
     def answer_bytes_max(self) -> int:
         """Return the maximum size of a response of an API whose response can be much longer than the request."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -81,3 +82,27 @@ class ServerStatistics(msgspec.Struct, frozen=True):
     held_bytes: int
     """The bytes of requests and responses that are charged to the memory budget."""
     held_bytes_max: int
+
+
+def merged(parts: Sequence[ServerStatistics]) -> ServerStatistics:
+    """Return the statistics of connections that share one table of APIs but no limits."""
+    if len(parts) == 1:
+        return parts[0]
+    closed: Counter[ConnectionEnding] = Counter()
+    for part in parts:
+        closed.update(part.connections_closed)
+    sums = {name: sum(getattr(part, name) for part in parts) for name in SUMMED}
+    return ServerStatistics(
+        requests=parts[0].requests,
+        connections_age_ns_max=max(part.connections_age_ns_max for part in parts),
+        connections_closed=dict(closed),
+        **sums,
+    )
+
+
+SUMMED = tuple(
+    name
+    for name in ServerStatistics.__struct_fields__
+    if name not in ("requests", "connections_age_ns_max", "connections_closed")
+)
+"""The statistics that are sums over all connections."""

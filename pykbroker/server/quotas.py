@@ -53,13 +53,10 @@ class ConnectionCredit:
 
 
 class ConnectionQuotas:
-    """The numbers of connections of all listeners, and their limits.
+    """The numbers of connections of all listeners, and their limits."""
 
-    The broker-wide limits do not apply to the listener `exempt`, through which other brokers connect.
-    """
-
-    def __init__(self, limits: Limits, ticks: Callable[[], int], exempt: str | None = None) -> None:
-        self._limits, self._exempt = limits, exempt
+    def __init__(self, limits: Limits, ticks: Callable[[], int]) -> None:
+        self._limits = limits
         self._broker = ConnectionCredit(limits.connections, ticks)
         self._listeners = {name: ConnectionCredit(own, ticks) for name, own in limits.listeners.items()}
         self._of_host: dict[str, int] = {}
@@ -104,4 +101,4 @@ class ConnectionQuotas:
     def _credits(self, listener: str) -> list[ConnectionCredit]:
         """Return the counts and limits that apply to new connections of a listener."""
         own = [self._listeners[listener]] if listener in self._listeners else []
-        return own if listener == self._exempt else [self._broker, *own]
+        return [self._broker, *own]

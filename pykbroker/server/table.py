@@ -130,19 +130,23 @@ class Route:
         return EncodedResponse(joined + parts)
 
 
-def served(handlers: Iterable[Handler]) -> tuple[ApiVersion, ...]:
-    """Return the versions of these handlers as Kafka advertises them in ApiVersions."""
+def served(handlers: Iterable[Handler], *, by_controller: bool = False) -> tuple[ApiVersion, ...]:
+    """Return the versions of these handlers as Kafka advertises them in ApiVersions.
+
+    `by_controller` is true for the listeners of controllers, which advertise all their APIs.
+    """
     answer = []
     for handler in sorted(handlers, key=lambda handler: handler.key):
         api, versions = APIS[handler.key], parse_versions(handler.versions)
-        if api.advertised is None:
+        advertised = api.accepted if by_controller else api.advertised
+        if advertised is None:
             continue  # this version is served, but not advertised
         whole = versions.first <= api.accepted.first
         answer.append(
             ApiVersion(
                 api_key=handler.key,
-                min_version=api.advertised.first if whole else versions.first,
-                max_version=min(versions.last, api.advertised.last),
+                min_version=advertised.first if whole else versions.first,
+                max_version=min(versions.last, advertised.last),
             )
         )
     return tuple(answer)

@@ -77,7 +77,7 @@ def test_a_broker_starts_with_the_listeners_of_a_container_in_a_properties_file(
     file = tmp_path / "server.properties"
     file.write_text(
         "node.id=1\nprocess.roles=broker,controller\ncontroller.quorum.voters=1@localhost:9093\n"
-        "listeners=PLAINTEXT://127.0.0.1:0,PLAINTEXT_HOST://127.0.0.1:0,CONTROLLER://:9093\n"
+        "listeners=PLAINTEXT://127.0.0.1:0,PLAINTEXT_HOST://127.0.0.1:0,CONTROLLER://127.0.0.1:0\n"
         "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT\n"
         "controller.listener.names=CONTROLLER\ninter.broker.listener.name=PLAINTEXT\n"
         "offsets.topic.replication.factor=1\n"

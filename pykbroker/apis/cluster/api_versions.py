@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.core.metadata.features import ADVERTISED, advertised
+from pykbroker.core.metadata.features import ADVERTISED, KRAFT_FEATURE, advertised
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
@@ -31,6 +31,11 @@ SOFTWARE_VERSION_FIRST = 3
 FEATURE_FROM_ZERO_VERSION_FIRST = 4
 
 
+def no_level() -> int:
+    """Return the level 0 of kraft.version, which is not listed."""
+    return 0
+
+
 class ApiVersions(Handler, msgspec.Struct, frozen=True):
     """A handler that returns the ranges in `served`. An invalid client software name gets INVALID_REQUEST."""
 
@@ -38,13 +43,15 @@ class ApiVersions(Handler, msgspec.Struct, frozen=True):
     versions: ClassVar[str] = "0-4"
     served: tuple[ApiVersion, ...]
     image: Callable[[], MetadataImage]
+    kraft_version: Callable[[], int] = no_level
 
     def __call__(self, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
         if context.version >= SOFTWARE_VERSION_FIRST and not (
             SOFTWARE.fullmatch(request.client_software_name) and SOFTWARE.fullmatch(request.client_software_version)
         ):
             return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
-        image = self.image()
+        image, kraft_version = self.image(), self.kraft_version()
+        finalized = advertised(image.features.levels) | ({KRAFT_FEATURE: kraft_version} if kraft_version else {})
         return ApiVersionsResponse(
             api_keys=list(self.served),
             supported_features=[
@@ -55,6 +62,6 @@ class ApiVersions(Handler, msgspec.Struct, frozen=True):
             finalized_features_epoch=image.offset,
             finalized_features=[
                 FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-                for name, level in advertised(image.features.levels).items()
+                for name, level in finalized.items()
             ],
         )

@@ -1,6 +1,7 @@
 """DescribeCluster (60), v0-2: return the brokers of the cluster and its controller.
 
-v0 brokers   v1 endpoint type: a broker lists brokers only (KIP-919)   v2 fenced brokers on request (KIP-1073)
+v0 brokers   v1 endpoint type (KIP-919)   v2 fenced brokers on request (KIP-1073)
+A broker lists brokers, and the listeners of controllers list controllers. Either refuses the other endpoint type.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import msgspec
 
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer, cluster_operations
+from pykbroker.core.security.session import Session
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
@@ -19,10 +21,15 @@ from wire.error_codes import ErrorCode
 from wire.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 
 BROKERS, CONTROLLERS = 1, 2
+TYPES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
+ENDPOINT_TYPE_VERSION_FIRST = 1
 
 
 class DescribeCluster(Handler, msgspec.Struct, frozen=True):
-    """A handler that returns this broker under its advertised address, or the address that the client connected to."""
+    """A handler that returns each node under its address for the listener of the client.
+
+    `endpoint_type` is the type of nodes that the listener describes.
+    """
 
     key: ClassVar = ApiKey.DESCRIBE_CLUSTER
     versions: ClassVar[str] = "0-2"
@@ -31,31 +38,43 @@ class DescribeCluster(Handler, msgspec.Struct, frozen=True):
     image: Callable[[], MetadataImage]
     endpoints: BrokerEndpoints
     authorizer: Authorizer
+    endpoint_type: int = BROKERS
 
     def __call__(self, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
-        if request.endpoint_type != BROKERS:
-            return unsupported(request.endpoint_type)
+        if request.endpoint_type != self.endpoint_type:
+            return unsupported(request.endpoint_type, self.endpoint_type)
         response = DescribeClusterResponse(
-            cluster_id=self.cluster_id, controller_id=self.node_id, brokers=self._brokers(context, request)
+            cluster_id=self.cluster_id,
+            controller_id=self.node_id,
+            brokers=self._brokers(context, request)
+            if self.endpoint_type == BROKERS
+            else self._controllers(context.session),
         )
+        if context.version >= ENDPOINT_TYPE_VERSION_FIRST:
+            response.endpoint_type = self.endpoint_type
         if request.include_cluster_authorized_operations:
             response.cluster_authorized_operations = cluster_operations(self.authorizer, context.session)
         return response
 
     def _brokers(self, context: RequestContext, request: DescribeClusterRequest) -> list[DescribeClusterBroker]:
-        broker = self.image().cluster.brokers.get(self.node_id)
-        if broker is None or (broker.fenced and not request.include_fenced_brokers):
-            return []
-        return [DescribeClusterBroker(*self.endpoints.own(context.session), is_fenced=broker.fenced)]
+        found = self.endpoints.alive(context.session, with_fenced=request.include_fenced_brokers)
+        return [
+            DescribeClusterBroker(*endpoint, is_fenced=fenced)
+            for endpoint, fenced in found
+            if endpoint.node_id in self.image().cluster.brokers and (request.include_fenced_brokers or not fenced)
+        ]
+
+    def _controllers(self, session: Session) -> list[DescribeClusterBroker]:
+        return [DescribeClusterBroker(self.node_id, *self.endpoints.controller_address(session))]
 
 
-def unsupported(endpoint_type: int) -> DescribeClusterResponse:
-    """Return the error for an endpoint type other than BROKER."""
-    if endpoint_type == CONTROLLERS:
+def unsupported(endpoint_type: int, supported: int) -> DescribeClusterResponse:
+    """Return the error for an endpoint type that the listener does not describe."""
+    if endpoint_type in TYPES:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
-            error_message="The request was sent to an endpoint of type "
-            "BROKER, but we wanted an endpoint of type CONTROLLER",
+            error_message=f"The request was sent to an endpoint of type {TYPES[supported]}, but we wanted an endpoint"
+            f" of type {TYPES[endpoint_type]}",
         )
     return DescribeClusterResponse(
         error_code=ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, error_message=f"Unsupported endpoint type {endpoint_type}"

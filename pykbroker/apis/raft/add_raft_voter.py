@@ -10,17 +10,17 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.core.metadata.features import KRAFT_FEATURE
-from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 
+NO_CHANGE = "The controller of this cluster is pykbroker, whose quorum has one voter that cannot change"
+
 
 class AddRaftVoter(Handler, msgspec.Struct, frozen=True):
-    """A handler that refuses the request, as Kafka does while kraft.version is 0.
+    """A handler that refuses the request: while kraft.version is 0 as Kafka does, and otherwise too.
 
     `listener` is the name of the controller listener, which must be among the voter's endpoints.
     """
@@ -28,7 +28,7 @@ class AddRaftVoter(Handler, msgspec.Struct, frozen=True):
     key: ClassVar = ApiKey.ADD_RAFT_VOTER
     versions: ClassVar[str] = "0-1"
     cluster_id: str
-    image: Callable[[], MetadataImage]
+    kraft_version: Callable[[], int]
     listener: str
 
     def __call__(self, context: RequestContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
@@ -47,7 +47,9 @@ class AddRaftVoter(Handler, msgspec.Struct, frozen=True):
             return ErrorCode.INVALID_REQUEST, (
                 f"Add voter request didn't include the endpoint ({names}) for the default listener {self.listener}"
             )
-        level = self.image().features.level(KRAFT_FEATURE)
+        level = self.kraft_version()
+        if level:
+            return ErrorCode.UNSUPPORTED_VERSION, NO_CHANGE
         return ErrorCode.UNSUPPORTED_VERSION, (
             f"Cluster doesn't support adding voter because the kraft.version feature is {level}"
         )

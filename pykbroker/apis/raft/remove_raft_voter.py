@@ -10,22 +10,22 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.core.metadata.features import KRAFT_FEATURE
-from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.server.handler import Handler, RequestContext
 from wire.api import ApiKey
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
 from wire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 
+NO_CHANGE = "The controller of this cluster is pykbroker, whose quorum has one voter that cannot change"
+
 
 class RemoveRaftVoter(Handler, msgspec.Struct, frozen=True):
-    """A handler that refuses the request, as Kafka does while kraft.version is 0."""
+    """A handler that refuses the request: while kraft.version is 0 as Kafka does, and otherwise too."""
 
     key: ClassVar = ApiKey.REMOVE_RAFT_VOTER
     versions: ClassVar[str] = "0"
     cluster_id: str
-    image: Callable[[], MetadataImage]
+    kraft_version: Callable[[], int]
 
     def __call__(self, context: RequestContext, request: RemoveRaftVoterRequest) -> RemoveRaftVoterResponse:
         code, message = self._refusal(request)
@@ -38,7 +38,9 @@ class RemoveRaftVoter(Handler, msgspec.Struct, frozen=True):
             )
         if request.voter_id < 0 or request.voter_directory_id == NIL:
             return ErrorCode.INVALID_REQUEST, "Remove voter request didn't include a valid voter"
-        level = self.image().features.level(KRAFT_FEATURE)
+        level = self.kraft_version()
+        if level:
+            return ErrorCode.UNSUPPORTED_VERSION, NO_CHANGE
         return ErrorCode.UNSUPPORTED_VERSION, (
             f"Cluster doesn't support removing voter because the kraft.version feature is {level}"
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pykbroker.apis.cluster.api_versions import ApiVersions
 from pykbroker.broker.handlers.cluster import cluster_handlers
 from pykbroker.broker.handlers.configs import config_handlers
+from pykbroker.broker.handlers.forwarded import forwarded
 from pykbroker.broker.handlers.groups import group_handlers
 from pykbroker.broker.handlers.raft import raft_handlers
 from pykbroker.broker.handlers.records import record_handlers
@@ -17,7 +18,10 @@ from pykbroker.server.table import ApiTable, served
 
 
 def api_table(parts: Parts, answer_bytes_max: int) -> ApiTable:
-    """Return the table of handlers, including ApiVersions, which describes the table."""
+    """Return the table of handlers for clients, including ApiVersions, which describes the table.
+
+    Requests for a controller in another process are forwarded.
+    """
     handlers: list[Handler] = [
         *record_handlers(parts),
         *topic_handlers(parts),
@@ -28,5 +32,7 @@ def api_table(parts: Parts, answer_bytes_max: int) -> ApiTable:
         *security_handlers(parts),
         *raft_handlers(parts),
     ]
+    if parts.remote_controller is not None:
+        handlers = forwarded(handlers, parts.remote_controller.forwarding)
     versions = served([*handlers, ApiVersions((), parts.image)])
-    return ApiTable([*handlers, ApiVersions(versions, parts.image)], parts.authorizer)
+    return ApiTable([*handlers, ApiVersions(versions, parts.image, parts.kraft_version)], parts.authorizer)

@@ -89,6 +89,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
     node_id = Setting[int]("node.id")
     broker_rack = Setting[str | None]("broker.rack")
     broker_session_timeout_ms = Setting[int]("broker.session.timeout.ms")
+    broker_heartbeat_interval_ms = Setting[int]("broker.heartbeat.interval.ms")
     connections_max_idle_ms = Setting[int]("connections.max.idle.ms")
     fetch_max_bytes = Setting[int]("fetch.max.bytes")
     max_connection_creation_rate = Setting[int]("max.connection.creation.rate")

@@ -14,7 +14,16 @@ USED = {
         "The rack or availability zone of this broker; clients see it, and replicas of a partition are spread over "
         "racks.",
     "connections.max.idle.ms": "A connection without a request or response for this many ms is closed.",
-    "controller.listener.names": "Names of listeners that serve controllers; clients cannot connect to them.",
+    "broker.heartbeat.interval.ms": "A broker sends a heartbeat to the controller every so many ms.",
+    "controller.listener.names":
+        "Names of the controller's listeners, which serve other brokers; clients cannot connect to them.",
+    "controller.quorum.bootstrap.servers":
+        "The addresses, as HOST:PORT, at which a node that is only a broker finds the controller.",
+    "controller.quorum.voters":
+        "The controller as ID@HOST:PORT. A node that is only a broker uses it without "
+        "`controller.quorum.bootstrap.servers`.",
+    "process.roles":
+        "The roles of the node: `broker,controller`, or `broker` if the controller is another node.",
     "fetch.max.bytes":
         "The largest fetch response in bytes, whatever its client allows; a first batch that is larger is still sent.",
     "inter.broker.listener.name":
@@ -274,7 +283,6 @@ UNUSED = {
     "num.network.threads": "how many threads of each listener read requests and write answers.",
     "num.recovery.threads.per.data.dir":
         "how many threads of each log directory load logs at the start and flush them at the end.",
-    "process.roles": "the roles of the node: broker, controller or both.",
     "producer.purgatory.purge.interval.requests":
         "after how many waiting produce requests the finished ones are cleared out.",
     "request.timeout.ms": "how many ms the broker waits for the response to its own requests.",
@@ -335,14 +343,12 @@ UNUSED = {
     "replication.quota.window.size.seconds": "how long each window is that measures throttled replication, in s.",
 
     # The quorum and its metadata log
-    "broker.heartbeat.interval.ms": "how often a broker sends a heartbeat to the controller, in ms.",
     "controller.performance.always.log.threshold.ms":
         "an event that keeps the controller for longer than this many ms is logged.",
     "controller.performance.sample.period.ms": "how often the controller logs how long its events take, in ms.",
     "controller.quorum.append.linger.ms":
         "how many ms the leader of the quorum collects records before it writes them to disk.",
     "controller.quorum.auto.join.enable": "whether a controller joins the voters of a quorum automatically.",
-    "controller.quorum.bootstrap.servers": "the addresses at which a node finds the quorum, as host:port.",
     "controller.quorum.election.backoff.max.ms":
         "the longest time in ms that a candidate waits before it starts another election.",
     "controller.quorum.election.timeout.ms":
@@ -353,7 +359,6 @@ UNUSED = {
         "after how many ms without a successful fetch a follower becomes a candidate, or a leader resigns.",
     "controller.quorum.request.timeout.ms": "how many ms a member of the quorum waits for an answer of another.",
     "controller.quorum.retry.backoff.ms": "how many ms pass before a failed request to the quorum is repeated.",
-    "controller.quorum.voters": "the fixed voters of the quorum, as id@host:port.",
     "controller.quota.window.num": "over how many windows the rate of changes to topics is averaged.",
     "controller.quota.window.size.seconds": "how long each window is that measures changes to topics, in s.",
     "controller.socket.timeout.ms": "how many ms a broker waits for the controller to answer.",

@@ -2,7 +2,7 @@
 
 1. Names are compared in upper case. Each listener has a port of its own. As an exception, an IPv4 and an IPv6 listener
    may share a port.
-2. The listeners of `controller.listener.names` are accepted, but neither bound nor advertised.
+2. The listeners of `controller.listener.names` serve other brokers, not clients. Only a controller binds them.
 3. Only the security protocol PLAINTEXT is supported.
 
 A function raises StartError if a rule is broken. Sources: KIP-103, KIP-291, and SocketServerConfigs and KafkaConfig of
@@ -38,7 +38,7 @@ Addresses = dict[str, Address]
 
 
 class ListenerSettings(msgspec.Struct, frozen=True):
-    """A listener for clients. Port 0 selects any free port.
+    """A listener for clients or for controllers. Port 0 selects any free port.
 
     Responses tell clients the address `advertised`. If it is None, they tell each client the address to which it
     connected.
@@ -57,13 +57,40 @@ def listener_settings(
     `advertise` takes precedence over `advertised.listeners`. A name may be empty in both options.
     """
     listen = list(listen)
-    bound = listeners_of_option(listen, texts) if listen else listeners_of_configs(texts)
+    bound = clients_of_option(listen, texts) if listen else listeners_of_configs(texts)
     advertised = {} if listen else advertised_addresses(ADVERTISED, entries_for_clients(texts), bound)
     advertised |= advertised_addresses(ADVERTISE, [(name or only(bound), one) for name, one in advertise], bound)
     return tuple(
         ListenerSettings(name, Address(address.host or ALL_INTERFACES, address.port), advertised.get(name))
         for name, address in bound.items()
     )
+
+
+def controller_listener_settings(
+    texts: Texts, listen: Iterable[tuple[str, Address]] = ()
+) -> tuple[ListenerSettings, ...]:
+    """Return the listeners of `controller.listener.names`, in the order of that config.
+
+    They are those of the option `listen`, or those of `listeners` if the option is empty.
+    """
+    listen = list(listen)
+    declared = listeners_of_option(listen, texts) if listen else unique(LISTENERS, entries_of(LISTENERS, texts))
+    bound = {name: declared[name] for name in controllers(texts) if name in declared}
+    check_protocols(LISTENERS, bound, protocols(texts, bound))
+    advertised = dict(entries_of(ADVERTISED, texts))
+    return tuple(
+        ListenerSettings(name, Address(address.host or ALL_INTERFACES, address.port), advertised.get(name))
+        for name, address in bound.items()
+    )
+
+
+def clients_of_option(listen: Iterable[tuple[str, Address]], texts: Texts) -> Addresses:
+    """Return the addresses for clients in the option `--listen`."""
+    declared = listeners_of_option(listen, texts)
+    bound = {name: address for name, address in declared.items() if name not in controllers(texts)}
+    if not bound:
+        raise StartError(f"{LISTEN} has no listener for clients: add {LISTEN} HOST:PORT")
+    return bound
 
 
 def listeners_of_option(listen: Iterable[tuple[str, Address]], texts: Texts) -> Addresses:
@@ -185,9 +212,9 @@ def only(names: Iterable[str]) -> str:
     return PLAINTEXT if PLAINTEXT in names else names[0]
 
 
-def controllers(texts: Texts) -> set[str]:
-    """Return the names of the listeners that only controllers use."""
-    return {name.strip().upper() for name in texts.get(CONTROLLERS, FILL_IN[CONTROLLERS]).split(",")}
+def controllers(texts: Texts) -> list[str]:
+    """Return the names of the listeners of controllers. Brokers connect to the first of them."""
+    return [name.strip().upper() for name in texts.get(CONTROLLERS, FILL_IN[CONTROLLERS]).split(",")]
 
 
 def protocols(texts: Texts, named: Iterable[str] = ()) -> dict[str, str]:
@@ -211,10 +238,12 @@ def protocol_map(texts: Texts) -> str:
     return texts.get(PROTOCOL_MAP, str(BROKER[PROTOCOL_MAP].default))
 
 
-def with_listeners(texts: Texts, listeners: Iterable[ListenerSettings]) -> dict[str, str]:
+def with_listeners(
+    texts: Texts, listeners: Iterable[ListenerSettings], of_controllers: Iterable[ListenerSettings] = ()
+) -> dict[str, str]:
     """Return the configs with these listeners instead of the declared ones."""
     written = {name: text for name, text in texts.items() if name != ADVERTISED}
-    listeners = list(listeners)
+    listeners = [*listeners, *of_controllers]
     written[LISTENERS] = ",".join(f"{one.name}://{one.address}" for one in listeners)
     if advertised := [f"{one.name}://{one.advertised}" for one in listeners if one.advertised is not None]:
         written[ADVERTISED] = ",".join(advertised)

@@ -148,6 +148,14 @@ PERMISSIONS: dict[ApiKey, Permission] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: parts((Operation.DESCRIBE, ResourceType.TOPIC)),
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: Permission(),
     ApiKey.PUSH_TELEMETRY: Permission(),
+    ApiKey.ENVELOPE: whole(Operation.CLUSTER_ACTION),
+    ApiKey.FETCH_SNAPSHOT: whole(Operation.CLUSTER_ACTION),
+    ApiKey.ALTER_PARTITION: whole(Operation.CLUSTER_ACTION),
+    ApiKey.BROKER_REGISTRATION: whole(Operation.CLUSTER_ACTION),
+    ApiKey.BROKER_HEARTBEAT: whole(Operation.CLUSTER_ACTION),
+    ApiKey.CONTROLLER_REGISTRATION: whole(Operation.CLUSTER_ACTION),
+    ApiKey.ALLOCATE_PRODUCER_IDS: whole(Operation.CLUSTER_ACTION),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: whole(Operation.CLUSTER_ACTION),
 }
 
 

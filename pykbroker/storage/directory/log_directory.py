@@ -51,6 +51,7 @@ logger = logging.getLogger(__name__)
 
 LOCK = ".lock"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+NO_BROKER_EPOCH = -1
 CLOSING_AT_ONCE = 64
 CHORE_INTERVAL_S = 1
 CHECKPOINT_INTERVAL_MS = 60_000
@@ -75,6 +76,8 @@ class LogDirectory:
         loaded_max: int,
     ) -> None:
         self.path, self.clean = disk.path, marker is not None
+        self.clean_epoch = broker_epoch_of(marker)
+        """The broker epoch in which the last run shut down cleanly, -1 if it is unknown."""
         self.logs: dict[TopicPartition, Log] = {}
         self.failed: OSError | None = None
         self._disk, self._opener, self._wall_ms = disk, opener, wall_ms
@@ -433,3 +436,11 @@ class LogDirectory:
         async with trio.open_nursery() as nursery:
             for key, log in (*self.logs.items(), *self.futures.logs.items()):
                 nursery.start_soon(close, key, log)
+
+
+def broker_epoch_of(marker: bytes | None) -> int:
+    """Return the broker epoch in the content of `.kafka_cleanshutdown`, -1 without one."""
+    try:
+        return int(json.loads(marker or b"{}").get("brokerEpoch", NO_BROKER_EPOCH))
+    except (ValueError, TypeError, AttributeError):
+        return NO_BROKER_EPOCH

@@ -55,6 +55,8 @@ class Log:
     scrub = Delegate("reader", LogReader.scrub)
     delete_records = Delegate("shrinker", LogShrinker.delete_records)
     take_deleted = Delegate("shrinker", LogShrinker.take_deleted)
+    truncate = Delegate("shrinker", LogShrinker.truncate)
+    truncate_fully_and_start_at = Delegate("shrinker", LogShrinker.truncate_fully_and_start_at)
     sync_directory = Delegate("flusher", Flusher.sync_directory)
 
     def __init__(self, opening: Opening, off_loop: OffLoop, recovered: RecoveredLog) -> None:

@@ -16,6 +16,7 @@ from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import SUPPORTED, Operation, ResourceType
 from pykbroker.core.security.permissions import PERMISSIONS
+from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import Handler, RequestContext
 from pykbroker.server.table import ApiTable
 from tests.unit.apis.calling import Denies, context
@@ -23,6 +24,7 @@ from tests.unit.apis.refused_requests import REQUESTS
 from tests.unit.server.rig import Api, NoTasks, Rig
 from wire.api import APIS, ApiKey, response_header_version
 from wire.declare import Request, Response
+from wire.error_codes import ErrorCode
 from wire.frame import decode_response, encode_request
 from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse
 from wire.messages.describe_cluster import DescribeClusterRequest
@@ -62,6 +64,11 @@ def guarded_versions() -> list[tuple[ApiKey, int]]:
     ]
 
 
+def of_clients() -> list[tuple[ApiKey, int]]:
+    """Return those of the guarded versions that a listener for clients serves."""
+    return [(key, version) for key, version in guarded_versions() if APIS[key].advertised is not None]
+
+
 def kafka_refusals() -> dict[tuple[ApiKey, int], bytes]:
     lines = [line.split() for line in REFUSALS.read_text().splitlines() if not line.startswith("#")]
     return {(ApiKey[name], int(version)): bytes.fromhex(body) for name, version, body in lines}
@@ -93,7 +100,7 @@ def without_default_message(part: Any) -> Any:
     return part
 
 
-@pytest.mark.parametrize(("key", "version"), guarded_versions(), ids=lambda part: str(getattr(part, "name", part)))
+@pytest.mark.parametrize(("key", "version"), of_clients(), ids=lambda part: str(getattr(part, "name", part)))
 def test_a_client_without_the_right_gets_kafkas_response(key: ApiKey, version: int) -> None:
     head = b"\0\0\0\1" + b"\0" * response_header_version(key, version)
     theirs = decode_response(APIS[key].response, version, head + kafka_refusals()[key, version])[1]
@@ -103,7 +110,17 @@ def test_a_client_without_the_right_gets_kafkas_response(key: ApiKey, version: i
 
 
 def test_every_version_of_a_refused_request_was_recorded_from_kafka() -> None:
-    assert set(kafka_refusals()) == set(guarded_versions())
+    assert set(kafka_refusals()) == set(of_clients())
+
+
+@pytest.mark.parametrize("key", [key for key in GUARDED if APIS[key].advertised is None], ids=lambda key: key.name)
+def test_a_node_without_the_right_to_act_for_the_cluster_is_refused_by_a_controller(key: ApiKey) -> None:
+    refused: Any = answered(unconnected(key), Denies(Operation.CLUSTER_ACTION), APIS[key].request(), last_version(key))
+    assert refused.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def last_version(key: ApiKey) -> int:
+    return parse_versions(HANDLERS[key].versions).last
 
 
 class Reached(Exception):
@@ -124,7 +141,7 @@ def test_each_of_several_sufficient_rights_reaches_the_handler(key: ApiKey) -> N
         handler = table[key << 16 | version].handler
         for call in (handler, handler.handle_large):
             with pytest.raises(Reached):
-                call(context(version), REQUESTS[key])
+                call(context(version), REQUESTS.get(key) or APIS[key].request())
 
 
 @pytest.mark.parametrize("key", HANDLERS, ids=lambda key: key.name)
@@ -153,7 +170,7 @@ def test_a_client_adds_partitions_without_a_right_on_the_cluster() -> None:
 
 @pytest.mark.parametrize("denied", [[], [Operation.DESCRIBE], [Operation.ALTER]])
 def test_describe_cluster_without_describe_omits_only_the_authorized_operations(denied: list[Operation]) -> None:
-    endpoints: Any = None
+    endpoints = BrokerEndpoints(1, MetadataImage)
     api = DescribeCluster(1, "c", MetadataImage, endpoints, Denies(*denied))
     response: Any = api(context(2), DescribeClusterRequest(include_cluster_authorized_operations=True))
     every = sum(1 << operation for operation in SUPPORTED[ResourceType.CLUSTER] if operation not in denied)
@@ -162,6 +179,7 @@ def test_describe_cluster_without_describe_omits_only_the_authorized_operations(
     assert response.cluster_authorized_operations == expected
 
 
-def test_no_handler_returns_cluster_authorization_failed_itself() -> None:
-    sources = Path(apis.__file__).parent.rglob("*.py")
-    assert [path.name for path in sources if "CLUSTER_AUTHORIZATION_FAILED" in path.read_text()] == []
+def test_no_handler_returns_cluster_authorization_failed_itself_but_that_of_the_metadata_log() -> None:
+    root = Path(apis.__file__).parent
+    found = [path for path in root.rglob("*.py") if "CLUSTER_AUTHORIZATION_FAILED" in path.read_text()]
+    assert [str(path.relative_to(root)) for path in found] == ["raft/fetch.py"]

@@ -22,7 +22,11 @@ FILES = set((ROOT / "pykbroker").rglob("*.py")) - {ROOT / f"pykbroker/core/confi
 CODE = "".join(path.read_text() for path in sorted(FILES) if DROP_IN not in path.parents)
 ATTRIBUTES = {*vars(BrokerConfig), *LogConfig.__struct_fields__} & set(re.findall(r"\.([a-z0-9_]+)\b", CODE))
 NAMES = set(re.findall(r'(?:\.get\(|\[)"([a-z0-9._]+)"', CODE))
-OF_LISTENERS = set(re.findall(r'"([a-z.]+)"', (ROOT / "pykbroker/core/config/listeners.py").read_text()))
+OF_LISTENERS = {
+    name
+    for file in ("listeners", "quorum")
+    for name in re.findall(r'"([a-z.]+)"', (ROOT / f"pykbroker/core/config/{file}.py").read_text())
+}
 """Configs that a file reads through constants of its own."""
 
 

@@ -159,7 +159,7 @@ async def running_controller(disk: Disk, **options: Any) -> AsyncIterator[Contro
         nursery.start_soon(controller.run)
         nursery.start_soon(controller.snapshotter.run)
         nursery.start_soon(follow, controller)
-        lifecycle = Lifecycle(controller, IDENTITY, random.Random(3))
+        lifecycle = Lifecycle(controller, controller.images, IDENTITY, random.Random(3))
         await lifecycle.register([ENDPOINT], None, clean=False)
         await lifecycle.unfence()
         yield controller

@@ -48,7 +48,7 @@ class BrokerRun:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(controller.run)
                 nursery.start_soon(follow, controller)
-                lifecycle = Lifecycle(controller, IDENTITY, random.Random(self.seed))
+                lifecycle = Lifecycle(controller, controller.images, IDENTITY, random.Random(self.seed))
                 await lifecycle.register_controller([ENDPOINT])
                 await lifecycle.register([ENDPOINT], None, clean=self.clean)
                 await lifecycle.unfence()

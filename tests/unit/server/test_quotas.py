@@ -140,10 +140,9 @@ def test_a_listener_may_have_its_own_rate() -> None:
     assert each.has_room("B")
 
 
-def test_the_limits_of_the_broker_do_not_apply_to_the_inter_broker_listener() -> None:
-    own = {"PLAINTEXT": ConnectionLimits(), "INTERNAL": ConnectionLimits(2)}
-    each = ConnectionQuotas(limited(1, 1, listeners=own), Clock(), exempt="INTERNAL")
-    assert [each.admit(of(HOST)), each.has_room("PLAINTEXT")] == [True, False]
+def test_the_limits_on_clients_do_not_apply_to_the_listeners_of_nodes() -> None:
+    limits = limited(1, 1, listeners={"INTERNAL": ConnectionLimits(2)}, connections_per_ip_max=1)
+    each = ConnectionQuotas(limits.of_nodes(), Clock())
     assert [each.has_room("INTERNAL"), each.admit(of(HOST, "INTERNAL"))] == [True, True]
     assert [each.has_room("INTERNAL"), each.admit(of(HOST, "INTERNAL"))] == [True, True]
     assert not each.has_room("INTERNAL")

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from pykbroker.apis.raft.add_raft_voter import NO_CHANGE, AddRaftVoter
+from pykbroker.apis.raft.remove_raft_voter import RemoveRaftVoter
 from tests.unit.apis.conftest import Client
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
@@ -14,6 +16,7 @@ from wire.messages.describe_cluster import DescribeClusterRequest
 from wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 
 UNSUPPORTED, INVALID = ErrorCode.UNSUPPORTED_VERSION, ErrorCode.INVALID_REQUEST
+ANY_CONTEXT: Any = None
 HERE = [Listener("PLAINTEXT", "localhost", 9093)]
 
 
@@ -28,16 +31,24 @@ def removing(**fields: Any) -> RemoveRaftVoterRequest:
 
 
 @pytest.mark.parametrize(
-    ("version", "make", "doing"), [(0, adding, "adding"), (1, adding, "adding"), (0, removing, "removing")]
+    ("version", "handler", "make", "doing"),
+    [
+        (0, AddRaftVoter, adding, "adding"),
+        (1, AddRaftVoter, adding, "adding"),
+        (0, RemoveRaftVoter, removing, "removing"),
+    ],
 )
-async def test_every_version_refuses_to_change_the_voters(client: Client, version: int, make: Any, doing: str) -> None:
+async def test_every_version_refuses_to_change_the_voters(
+    client: Client, version: int, handler: Any, make: Any, doing: str
+) -> None:
     cluster_id = (await client.call(DescribeClusterRequest(), 0)).cluster_id
     for fields in ({}, {"cluster_id": cluster_id}, {"voter_id": 1}, {"voter_id": 0}):
         response = await client.call(make(**fields), version)
-        assert (response.error_code, response.error_message) == (
-            UNSUPPORTED,
-            f"Cluster doesn't support {doing} voter because the kraft.version feature is 0",
-        )
+        assert (response.error_code, response.error_message) == (UNSUPPORTED, NO_CHANGE)
+    static = handler("c", lambda: 0, *(["PLAINTEXT"] if handler is AddRaftVoter else []))
+    assert static(ANY_CONTEXT, make()).error_message == (
+        f"Cluster doesn't support {doing} voter because the kraft.version feature is 0"
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,33 @@
+"""BrokerHeartbeat (63), v0-2: renew a broker's session, and fence, unfence or shut down the broker (KIP-631).
+
+v1 offline log directories (KIP-858)   v2 cordoned log directories (KIP-1066)
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from pykbroker.quorum.active_controller import ActiveController
+from pykbroker.quorum.applied_offsets import AppliedOffsets
+from pykbroker.server.handler import Handler, Later, RequestContext
+from wire.api import ApiKey
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+
+
+class BrokerHeartbeat(Handler, msgspec.Struct, frozen=True):
+    """A handler that passes the request to the controller, and notes which metadata the broker has applied."""
+
+    key: ClassVar = ApiKey.BROKER_HEARTBEAT
+    versions: ClassVar[str] = "0-2"
+    controller: ActiveController
+    applied: AppliedOffsets
+
+    def __call__(self, context: RequestContext, request: BrokerHeartbeatRequest) -> Later:
+        return Later(self._beat(request), holds_connection=False)
+
+    async def _beat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        response = await self.controller.ask(request)
+        self.applied.note(request.broker_id, request.current_metadata_offset)
+        return response

@@ -1,0 +1,108 @@
+"""Envelope (58), v0: handle a request that a broker forwards for one of its clients (KIP-590).
+
+The response of the forwarded request, or the error of the envelope: INVALID_REQUEST for a request that cannot be read
+or must not be forwarded, NOT_CONTROLLER if another controller is active. An Envelope inside of an Envelope is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.security.forwarded import decode_host, decode_principal
+from pykbroker.core.security.session import Session
+from pykbroker.server.failure import failure
+from pykbroker.server.handler import CloseConnection, EncodedResponse, Handler, Later, RequestContext
+from pykbroker.server.table import ApiTable, Route
+from pykbroker.server.work import response_of
+from pykbroker.world.turns import Turns
+from wire.api import ApiKey
+from wire.declare import Buffer, Response
+from wire.error_codes import ErrorCode
+from wire.errors import DecodeError
+from wire.header import RequestHeader, decode_request_header, encode_response_header
+from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from wire.schema import fields_of
+
+
+class Envelope(Handler, msgspec.Struct, frozen=True):
+    """A handler that passes the forwarded request to its own handler. `table` has the APIs that may be forwarded."""
+
+    key: ClassVar = ApiKey.ENVELOPE
+    versions: ClassVar[str] = "0"
+    table: ApiTable
+    turns: Turns
+
+    def __call__(self, context: RequestContext, request: EnvelopeRequest) -> Later:
+        return Later(self._answer(context.session, request), holds_connection=False)
+
+    async def _answer(self, outer: Session, request: EnvelopeRequest) -> EnvelopeResponse:
+        try:
+            session = forwarded_session(outer, request)
+        except DecodeError:
+            return EnvelopeResponse(error_code=ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
+        data = request.request_data
+        try:
+            header, pos = decode_request_header(data, 0, len(data))
+            route = self.table[header.key << 16 | header.version]
+        except DecodeError:
+            return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
+        try:
+            inner = route.decode(data, pos, len(data))
+        except DecodeError:
+            return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
+        try:
+            response = await self._handle(RequestContext(header.version, header.client_id, session), route, inner)
+        except CloseConnection:
+            return EnvelopeResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
+        if names_not_controller(response):
+            return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+        return EnvelopeResponse(response_data=await self._encoded(route, header, response))
+
+    async def _handle(self, context: RequestContext, route: Route, inner: Any) -> Response:
+        """Return the response of the API's handler, or its error response."""
+        try:
+            answer = route.handler(context, inner)
+            if isinstance(answer, Later):
+                return await response_of(answer, self.turns, goes_on)
+        except CloseConnection:
+            raise
+        except Exception as error:  # noqa: BLE001 - `failure` answers and logs what a handler raises
+            if isinstance(error, ApiError) and error.code == ErrorCode.NOT_CONTROLLER:
+                return EnvelopeResponse(error_code=error.code)
+            return failure(route, inner, error)
+        return answer
+
+    async def _encoded(self, route: Route, header: RequestHeader, response: Response) -> bytes:
+        """Return the response with its header, as its client's broker would send it."""
+        encoded = await self.turns.through(route.encode_in_steps(response))
+        assert isinstance(encoded, EncodedResponse)
+        parts: list[Buffer] = [encode_response_header(header.key, header.version, header.correlation_id)]
+        return b"".join(parts + encoded.parts)
+
+
+def goes_on() -> None:
+    """Do nothing: a forwarded request never blocks the connection of its broker."""
+
+
+def forwarded_session(outer: Session, request: EnvelopeRequest) -> Session:
+    """Return the session of the client that sent the request to the forwarding broker. Raise DecodeError."""
+    return Session(
+        client_host=decode_host(request.client_host_address),
+        client_port=0,
+        local_host=outer.local_host,
+        local_port=outer.local_port,
+        listener=outer.listener,
+        opened_at=outer.opened_at,
+        principal=decode_principal(request.request_principal or b""),
+    )
+
+
+def names_not_controller(response: Response) -> bool:
+    """Whether the response, or one of its results, has the error NOT_CONTROLLER."""
+    names = {field.name for field in fields_of(type(response))} if not isinstance(response, EncodedResponse) else set()
+    values = [getattr(response, name) for name in names]
+    results = [response, *(one for value in values if isinstance(value, list) for one in value)]
+    return any(getattr(one, "error_code", 0) == ErrorCode.NOT_CONTROLLER for one in results)

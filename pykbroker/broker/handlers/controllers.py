@@ -1,0 +1,87 @@
+"""The handlers on the listeners of controllers: for other brokers, and for tools that ask the controller (KIP-919)."""
+
+from __future__ import annotations
+
+from pykbroker.apis.brokers.allocate_producer_ids import AllocateProducerIds
+from pykbroker.apis.brokers.alter_partition import AlterPartition
+from pykbroker.apis.brokers.assign_replicas_to_dirs import AssignReplicasToDirs
+from pykbroker.apis.brokers.broker_heartbeat import BrokerHeartbeat
+from pykbroker.apis.brokers.broker_registration import BrokerRegistration
+from pykbroker.apis.brokers.controller_registration import ControllerRegistration
+from pykbroker.apis.brokers.envelope import Envelope
+from pykbroker.apis.cluster.api_versions import ApiVersions
+from pykbroker.apis.cluster.describe_cluster import CONTROLLERS, DescribeCluster
+from pykbroker.apis.raft.fetch import MetadataLogFetch
+from pykbroker.apis.raft.fetch_snapshot import FetchSnapshot
+from pykbroker.broker.handlers.cluster import cluster_handlers
+from pykbroker.broker.handlers.configs import config_handlers
+from pykbroker.broker.handlers.forwarded import FORWARDABLE
+from pykbroker.broker.handlers.raft import raft_handlers
+from pykbroker.broker.handlers.security import security_handlers
+from pykbroker.broker.handlers.topics import topic_handlers
+from pykbroker.broker.parts import Parts
+from pykbroker.quorum.controller import Controller
+from pykbroker.server.handler import Handler
+from pykbroker.server.table import ApiTable, served
+from wire.api import ApiKey
+
+ALSO_OF_CLIENTS = frozenset(
+    {
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.DESCRIBE_ACLS,
+        ApiKey.DESCRIBE_CONFIGS,
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    }
+)
+"""APIs that are not forwarded, and that listeners of clients and of controllers serve alike."""
+
+
+def controller_table(parts: Parts, controller: Controller, answer_bytes_max: int) -> ApiTable:
+    """Return the table of handlers of the controller's listeners."""
+    alike = [
+        handler
+        for handler in (
+            *topic_handlers(parts),
+            *config_handlers(parts, answer_bytes_max),
+            *cluster_handlers(parts),
+            *security_handlers(parts),
+            *raft_handlers(parts),
+        )
+        if handler.key in FORWARDABLE | ALSO_OF_CLIENTS
+    ]
+    may_be_forwarded = ApiTable(
+        [handler for handler in (*alike, *broker_handlers(controller)) if handler.key in FORWARDABLE], parts.authorizer
+    )
+    handlers = [
+        *alike,
+        *broker_handlers(controller),
+        *metadata_handlers(parts, controller),
+        Envelope(may_be_forwarded, parts.turns),
+    ]
+    versions = served([*handlers, ApiVersions((), parts.image)], by_controller=True)
+    return ApiTable([*handlers, ApiVersions(versions, parts.image, parts.kraft_version)], parts.authorizer)
+
+
+def broker_handlers(controller: Controller) -> list[Handler]:
+    """Return the handlers of `apis.brokers` except Envelope."""
+    return [
+        BrokerRegistration(controller, controller.applied),
+        BrokerHeartbeat(controller, controller.applied),
+        ControllerRegistration(controller),
+        AllocateProducerIds(controller),
+        AssignReplicasToDirs(controller),
+        AlterPartition(controller),
+    ]
+
+
+def metadata_handlers(parts: Parts, controller: Controller) -> list[Handler]:
+    """Return the handlers that serve the metadata log, and the one that describes the controllers."""
+    node_id, cluster_id = parts.identity.node_id, parts.identity.cluster_id
+    endpoints, authorizer = parts.endpoints, parts.authorizer
+    return [
+        MetadataLogFetch(node_id, cluster_id, controller.fetches, controller.applied, endpoints, authorizer),
+        FetchSnapshot(node_id, cluster_id, controller.fetches, endpoints),
+        DescribeCluster(node_id, cluster_id, parts.image, endpoints, authorizer, CONTROLLERS),
+    ]

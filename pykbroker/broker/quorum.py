@@ -1,0 +1,119 @@
+"""The part of this node in the quorum: the controller, or an observer of a controller in another process."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pykbroker.broker.address import BoundListeners, registered
+from pykbroker.core.descriptors import Descriptors
+from pykbroker.core.metadata.image import Endpoint
+from pykbroker.core.metadata.settings import ControllerSettings
+from pykbroker.core.settings import Settings
+from pykbroker.quorum.active_controller import ActiveController
+from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.controller_channel import ControllerChannel
+from pykbroker.quorum.identity import BrokerIdentity, Voter, find_cluster_id, prepare
+from pykbroker.quorum.member import QuorumMember
+from pykbroker.quorum.metadata_log import open_metadata_log
+from pykbroker.quorum.observer_requests import ObserverIds
+from pykbroker.quorum.observer_start import ask_cluster_id, start_observer
+from pykbroker.quorum.quorum_leader import QuorumLeader
+from pykbroker.quorum.remote_controller import RemoteController
+from pykbroker.quorum.rules import LogRules
+from pykbroker.quorum.start import start_controller
+from pykbroker.replica.topic_configs import TopicConfigs
+from pykbroker.world.turns import Turns
+from pykbroker.world.world import World
+
+PLAINTEXT = 0
+
+
+class NodeQuorum(NamedTuple):
+    """The metadata log of this node, and the active controller: `local` in this process, or `remote` in another."""
+
+    member: QuorumMember
+    local: Controller | None = None
+    remote: RemoteController | None = None
+
+    @property
+    def controller(self) -> ActiveController:
+        """Return the active controller."""
+        found = self.local or self.remote
+        assert found is not None
+        return found
+
+
+def controller_endpoints(settings: Settings, bound: BoundListeners) -> tuple[Endpoint, ...]:
+    """Return the endpoints of the controller for other nodes. Without listeners of its own, it has that of the broker.
+
+    Tools read these endpoints in the metadata log.
+    """
+    found = registered(settings.controller_listeners, bound.controllers)
+    if not found:
+        name = settings.inter_broker_listener
+        found = {name: registered(settings.listeners, bound.clients)[name]}
+    return tuple(Endpoint(name, *address, security_protocol=PLAINTEXT) for name, address in found.items())
+
+
+async def open_identity(settings: Settings, world: World, bound: BoundListeners) -> BrokerIdentity:
+    """Return the identity of this node, and format empty log directories.
+
+    A new node that is no controller asks a controller for the id of its cluster. Raise StartError.
+    """
+    node_id, disks, now_ms = settings.config.node_id, world.disks, world.wall_ms()
+    if not settings.quorum:
+        voter = Voter(controller_endpoints(settings, bound))
+        return await prepare(disks, node_id, world.rng, now_ms, voter=voter)
+    cluster_id = await find_cluster_id(disks, node_id) or await ask_cluster_id(world.net, settings.quorum)
+    return await prepare(disks, node_id, world.rng, now_ms, cluster_id, is_controller=False)
+
+
+async def open_quorum(
+    settings: Settings,
+    world: World,
+    bound: BoundListeners,
+    identity: BrokerIdentity,
+    configs: TopicConfigs,
+    descriptors: Descriptors,
+    turns: Turns,
+) -> NodeQuorum:
+    """Open the metadata log in the first log directory. Raise StartError."""
+    config, disk, rules = settings.config, world.disks[0], LogRules.of(settings.config)
+    journal = await open_metadata_log(disk, world.off_loop, rules)
+    of_controller = ControllerSettings.of(config, identity.node_id, identity.cluster_id, descriptors)
+    if not settings.quorum:
+        controller = await start_controller(
+            journal,
+            disk,
+            of_controller,
+            configs,
+            world.rng,
+            world.wall_ms,
+            world.off_loop,
+            rules,
+            turns,
+            identity.directory_ids[0],
+            controller_endpoints(settings, bound),
+        )
+        return NodeQuorum(controller, local=controller)
+    leader = QuorumLeader(settings.quorum)
+    ids = ObserverIds(identity.cluster_id, identity.node_id, identity.directory_ids[0])
+    observer = await start_observer(
+        journal,
+        disk,
+        ids,
+        of_controller,
+        configs,
+        world.rng,
+        world.wall_ms,
+        world.off_loop,
+        rules,
+        leader,
+        world.net,
+        world.ticks_ns,
+    )
+
+    def channel(client_id: str) -> ControllerChannel:
+        return ControllerChannel(world.net, leader, client_id, world.rng.uniform)
+
+    return NodeQuorum(observer, remote=RemoteController(channel, config.broker_heartbeat_interval_ms / 1000))

@@ -1,0 +1,80 @@
+"""A connection of a broker to the active controller. A request is sent until the active controller answers it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import trio
+
+from pykbroker.client.backoff import Backoff
+from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.client.pending_response import R
+from pykbroker.client.reconnecting import ReconnectingConnection
+from pykbroker.core.address import Address
+from pykbroker.core.backoff import Uniform
+from pykbroker.core.errors import ApiError
+from pykbroker.quorum.quorum_leader import QuorumLeader
+from pykbroker.world.net import Net
+from wire.declare import Request
+from wire.error_codes import ErrorCode
+
+RETRY_S = 0.1
+"""The pause before a request is sent again. Kafka's brokers look for the controller at this interval."""
+RECONNECT_MS, RECONNECT_MS_MAX = 50, 1000
+RESPONSE_BYTES_MAX = 100 << 20
+
+logger = logging.getLogger(__name__)
+
+
+class ControllerChannel:
+    """A connection for one kind of requests, so that a slow request delays none of another kind.
+
+    It has no timeouts: callers set their own deadlines.
+    """
+
+    def __init__(self, net: Net, leader: QuorumLeader, client_id: str, uniform: Uniform) -> None:
+        self._net, self._leader, self._client_id, self._uniform = net, leader, client_id, uniform
+        self._link: ReconnectingConnection | None = None
+
+    async def ask(self, request: Request[R], version: int | None = None) -> R:
+        """Return the response of the active controller.
+
+        A request whose connection is lost is sent again. Raise ApiError UNSUPPORTED_VERSION if the controller does not
+        serve the API.
+        """
+        while True:
+            address = await self._leader.wait()
+            try:
+                response = await self._connection(address).ask(request, version)
+            except (OSError, Disconnected) as failure:
+                logger.debug("%s: %s is sent again: %s", address, type(request).__name__, failure)
+                self._leader.lost(address)
+            except UnsupportedVersion as unsupported:
+                raise ApiError(ErrorCode.UNSUPPORTED_VERSION, str(unsupported)) from unsupported
+            else:
+                if getattr(response, "error_code", 0) != ErrorCode.NOT_CONTROLLER:
+                    return response
+                self._leader.lost(address)
+            await trio.sleep(RETRY_S)
+
+    def close(self) -> None:
+        """Close the connection. A later request opens another one."""
+        if self._link is not None:
+            self._link.close()
+
+    def _connection(self, address: Address) -> ReconnectingConnection:
+        """Return the connection to this address. A connection to an earlier controller is closed."""
+        link = self._link
+        if link is None or link.address != address:
+            if link is not None:
+                link.close()
+            backoff = Backoff(self._uniform, RECONNECT_MS, RECONNECT_MS_MAX)
+            link = self._link = ReconnectingConnection(
+                self._net, *address, self._client_id, backoff, RESPONSE_BYTES_MAX
+            )
+        return link
+
+
+Channels = Callable[[str], ControllerChannel]
+"""A function that returns a new channel with this client id."""

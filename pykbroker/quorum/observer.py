@@ -1,0 +1,190 @@
+"""The observer: it keeps a copy of the metadata log of a controller in another process (KIP-595, KIP-630)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import trio
+
+from pykbroker.client.connection import BrokerConnection, connect
+from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.core.address import Address
+from pykbroker.core.errors import ApiError, StopError
+from pykbroker.core.metadata.replay import DamagedMetadata
+from pykbroker.core.raft.fetch_position import OffsetAndEpoch
+from pykbroker.quorum.applied_offsets import OBSERVER_CLIENT_ID
+from pykbroker.quorum.images import Images
+from pykbroker.quorum.observer_log import ObserverLog
+from pykbroker.quorum.observer_requests import ObserverIds, fetch_request, fetched_partition, snapshot_request
+from pykbroker.quorum.quorum_leader import NOBODY, QuorumLeader
+from pykbroker.quorum.snapshot_file import SnapshotId
+from pykbroker.quorum.snapshotter import Snapshotter
+from pykbroker.quorum.statistics import ControllerStatistics
+from pykbroker.world.net import Net
+from pykbroker.world.rate_limited_warning import RateLimitedWarning
+from wire.error_codes import ErrorCode
+from wire.errors import DecodeError
+from wire.messages.fetch import FetchResponse, PartitionData
+
+RETRY_S = 0.1
+"""The pause before another controller is asked. Kafka's default of 20 ms gains nothing with one controller."""
+REQUEST_S_MAX = 2.5
+"""The time in which the leader answers a fetch: controller.quorum.request.timeout.ms, and the time that it may wait."""
+APPLY_S_MAX = 0.5
+"""The time that the next fetch waits for this broker to apply what it has fetched."""
+
+logger = logging.getLogger(__name__)
+
+
+class LeaderLost(Exception):
+    """The end of a connection to a controller: another one must be asked."""
+
+
+class MetadataObserver:
+    """The copy of the metadata log, and its images for one subscriber. It matches `member.QuorumMember`.
+
+    The fetches name as high watermark what this broker has applied, once it `applies` images. The controller then waits
+    for this broker before it responds to a change.
+    """
+
+    def __init__(
+        self,
+        ids: ObserverIds,
+        log: ObserverLog,
+        images: Images,
+        leader: QuorumLeader,
+        net: Net,
+        snapshotter: Snapshotter,
+        ticks: Callable[[], int],
+    ) -> None:
+        self._ids, self._log, self.images, self._leader, self._net = ids, log, images, leader, net
+        self.snapshotter = snapshotter
+        self.applies = False
+        self._unreachable = RateLimitedWarning(logger, ticks)
+
+    @property
+    def epoch(self) -> int:
+        """Return the newest known epoch of the quorum."""
+        return self._leader.epoch
+
+    @property
+    def kraft_version(self) -> int:
+        """Return the level of `kraft.version`."""
+        return self._log.found.kraft_version
+
+    def statistics(self) -> ControllerStatistics:
+        """Return the current statistics of the metadata. No request waits here."""
+        return ControllerStatistics.of(self.epoch, self.images.current, 0)
+
+    async def run(self) -> None:
+        """Fetch and apply the log until cancelled. Raise StopError if the copy contradicts the leader's log."""
+        while True:
+            address = self._leader.candidate()
+            try:
+                connection = await connect(self._net, *address, OBSERVER_CLIENT_ID)
+                try:
+                    await self._follow(connection, address)
+                finally:
+                    connection.close()
+            except (OSError, Disconnected, LeaderLost, UnsupportedVersion) as failure:
+                self._leader.lost(address)
+                self._unreachable.warn("no metadata comes from the controller at %s: %s", address, failure)
+            except (ApiError, DecodeError) as damage:
+                logger.warning("the controller at %s sent damaged metadata; fetching again: %s", address, damage)
+            except DamagedMetadata as damage:
+                raise StopError(
+                    f"{self._log.directory}: the copy of the metadata log is damaged: {damage}. Stop the broker, remove"
+                    " the directory __cluster_metadata-0, and start it again: it fetches the metadata anew"
+                ) from damage
+            await trio.sleep(RETRY_S)
+
+    async def close(self) -> None:
+        """Close the log. `run` must have ended."""
+        await self._log.close()
+
+    async def _follow(self, connection: BrokerConnection, address: Address) -> None:
+        """Fetch from one controller. Raise LeaderLost once it is not the leader."""
+        while True:
+            high_watermark = (self.images.current if self.applies else self.images.committed).offset + 1
+            request = fetch_request(
+                self._ids, self._leader.epoch, self._log.log_end_offset, self._log.last_epoch, high_watermark
+            )
+            response = None
+            with trio.move_on_after(REQUEST_S_MAX):
+                response = await connection.ask(request)
+            if response is None:
+                raise LeaderLost("it did not respond in time")
+            data = fetched_partition(response)
+            self._check_cluster(response)
+            await self._note_leader(response, data, address)
+            await self._take(connection, data)
+
+    def _check_cluster(self, response: FetchResponse) -> None:
+        if response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+            raise StopError(
+                f"the log directories belong to cluster {self._ids.cluster_id}, and the controller to another one:"
+                " correct controller.quorum.bootstrap.servers, or name other directories in log.dirs"
+            )
+        if response.error_code:
+            raise LeaderLost(ErrorCode(response.error_code).name)
+
+    async def _note_leader(self, response: FetchResponse, data: PartitionData, address: Address) -> None:
+        """Note the leader that a response names. Raise LeaderLost unless it is the node that responded."""
+        leader_id, epoch = data.current_leader.leader_id, data.current_leader.leader_epoch
+        if data.error_code == ErrorCode.NONE:
+            self._leader.found(leader_id, epoch, address)
+        elif leader_id != NOBODY and epoch >= self._leader.epoch:
+            named = [one for one in response.node_endpoints if one.node_id == leader_id]
+            if data.error_code == ErrorCode.FENCED_LEADER_EPOCH and not named:
+                self._leader.found(leader_id, epoch, address)
+            for endpoint in named[:1]:
+                self._leader.found(leader_id, epoch, Address(endpoint.host, endpoint.port))
+        if leader_id != NOBODY:
+            await self._log.note_leader(leader_id, self._leader.epoch)
+        if data.error_code != ErrorCode.NONE and self._leader.address != address:
+            self._leader_moved(data)
+
+    def _leader_moved(self, data: PartitionData) -> None:
+        raise LeaderLost(ErrorCode(data.error_code).name)
+
+    async def _take(self, connection: BrokerConnection, data: PartitionData) -> None:
+        """Store the records of a response and replay those that are committed."""
+        if data.error_code != ErrorCode.NONE:
+            await trio.sleep(RETRY_S if data.error_code != ErrorCode.FENCED_LEADER_EPOCH else 0)
+        elif data.snapshot_id.end_offset >= 0:
+            await self._fetch_snapshot(connection, SnapshotId(data.snapshot_id.end_offset, data.snapshot_id.epoch))
+        elif data.diverging_epoch.end_offset >= 0:
+            await self._log.truncate(OffsetAndEpoch(data.diverging_epoch.end_offset, data.diverging_epoch.epoch))
+        else:
+            if data.records:
+                self._log.append(data.records)
+            delta = await self._log.replay(data.high_watermark)
+            if delta is not None:
+                self.images.publish(delta)
+                self.snapshotter.committed()
+            if self.applies:
+                with trio.move_on_after(APPLY_S_MAX):
+                    await self.images.wait_for(self.images.committed.offset)
+
+    async def _fetch_snapshot(self, connection: BrokerConnection, snapshot: SnapshotId) -> None:
+        """Fetch a snapshot in parts, and continue from it."""
+        logger.info("fetching the snapshot %s of the metadata log", snapshot.name)
+        part = self._log.snapshots.begin(snapshot)
+        try:
+            position, size = 0, 1
+            while position < size:
+                with trio.fail_after(REQUEST_S_MAX):
+                    response = await connection.ask(snapshot_request(self._ids, self._leader.epoch, snapshot, position))
+                found = response.topics[0].partitions[0] if response.topics else None
+                if response.error_code or found is None or found.error_code or not found.unaligned_records:
+                    code = response.error_code or (found.error_code if found is not None else 0)
+                    raise LeaderLost(f"the snapshot {snapshot.name} cannot be fetched: {ErrorCode(code).name}")
+                part.append(found.unaligned_records)
+                size, position = found.size, position + len(found.unaligned_records)
+            await part.complete()
+        except trio.TooSlowError:
+            raise LeaderLost("it did not respond in time") from None
+        finally:
+            part.close()
+        self.images.publish(await self._log.take_snapshot(snapshot))

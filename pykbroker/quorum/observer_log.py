@@ -1,0 +1,174 @@
+"""The copy of the metadata log that an observer keeps: records, snapshots, and the state that follows from them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+import trio
+
+from pykbroker.core.log.epochs import UNDEFINED_EPOCH
+from pykbroker.core.metadata.difference import difference
+from pykbroker.core.metadata.image import EMPTY, Delta, MetadataImage
+from pykbroker.core.metadata.machine import ControllerMachine
+from pykbroker.core.metadata.record import read_record
+from pykbroker.core.metadata.replay import DamagedMetadata
+from pykbroker.core.metadata.snapshot import image_of
+from pykbroker.core.raft.fetch_position import OffsetAndEpoch
+from pykbroker.core.raft.follower import truncation_offset
+from pykbroker.machines.loader import Loader
+from pykbroker.quorum.journal import ReplicatedJournal
+from pykbroker.quorum.quorum_state import QuorumState, write_state
+from pykbroker.quorum.recovery import Recovered, StoredMetadata
+from pykbroker.quorum.snapshot_file import Content, SnapshotId
+from pykbroker.quorum.snapshots import Snapshots
+from pykbroker.world.disk import Buffer, Disk
+from wire.errors import DecodeError
+
+logger = logging.getLogger(__name__)
+
+NewMachine = Callable[[MetadataImage], ControllerMachine]
+
+
+class ObserverLog:
+    """The log of an observer. Records are applied once the leader's high watermark has passed them.
+
+    Appended records are not synced one by one: the leader has them, and a lost tail is fetched again.
+    """
+
+    def __init__(
+        self,
+        journal: ReplicatedJournal,
+        disk: Disk,
+        snapshots: Snapshots,
+        state: QuorumState,
+        found: Recovered,
+        new_machine: NewMachine,
+    ) -> None:
+        self._journal, self._disk, self.snapshots = journal, disk, snapshots
+        self._state, self.found, self._new_machine = state, found, new_machine
+        self._replaying = trio.Lock()
+        self.image = found.machine.freeze(found.epoch, found.time_ms).image
+
+    @property
+    def directory(self) -> str:
+        """Return the path of the log directory that contains the log."""
+        return self._disk.path
+
+    @property
+    def log_bytes(self) -> int:
+        """Return the bytes of records that were replayed since the start."""
+        return self.found.log_bytes
+
+    @property
+    def journal_bytes(self) -> int:
+        """Return the size of the log in bytes, without deleted segments."""
+        return self._journal.size_bytes
+
+    @property
+    def log_end_offset(self) -> int:
+        """Return the offset of the next record to fetch."""
+        return self._journal.log_end_offset
+
+    @property
+    def last_epoch(self) -> int:
+        """Return the epoch of the last record, 0 if there is none."""
+        latest = self._journal.epochs.latest
+        if latest != UNDEFINED_EPOCH:
+            return latest
+        newest = self.snapshots.ids()[-1:]
+        return newest[0].epoch if newest and newest[0].end_offset == self.log_end_offset else 0
+
+    @property
+    def replayed(self) -> int:
+        """Return the offset below which all records are replayed."""
+        return self.found.machine.next_offset
+
+    async def note_leader(self, leader_id: int, epoch: int) -> None:
+        """Record the leader of a new epoch in `quorum-state`."""
+        if (leader_id, epoch) != (self._state.leader_id, self._state.leader_epoch):
+            self._state = msgspec.structs.replace(self._state, leader_id=leader_id, leader_epoch=epoch)
+            await write_state(self._disk, self._state)
+
+    def append(self, records: Buffer) -> None:
+        """Append fetched batches. Raise ApiError CORRUPT_MESSAGE if they do not follow the log."""
+        self._journal.append_stored(records)
+
+    async def truncate(self, diverging: OffsetAndEpoch) -> None:
+        """Drop the records that the leader does not have. Raise DamagedMetadata if one of them was committed."""
+        offset = truncation_offset(self._journal.epochs, self.log_end_offset, diverging)
+        if offset < self.replayed:
+            raise DamagedMetadata(
+                f"the leader's log diverges at offset {offset}, and all records below {self.replayed} were committed"
+            )
+        logger.info("the metadata log is truncated from offset %d to %d", self.log_end_offset, offset)
+        await self._journal.truncate(offset)
+
+    async def replay(self, high_watermark: int) -> Delta | None:
+        """Replay the records below the high watermark, and return the change, or None if there are none."""
+        end, machine = min(high_watermark, self.log_end_offset), self.found.machine
+        if end <= machine.next_offset:
+            return None
+        await Loader(StoredMetadata(self._journal, self.found, end), self._replaying).load(machine, machine.next_offset)
+        delta = machine.freeze(self.found.epoch, self.found.time_ms)
+        self.image = delta.image
+        return delta
+
+    async def take_snapshot(self, snapshot: SnapshotId) -> Delta:
+        """Continue from a snapshot that was just fetched, and return the change that it means.
+
+        Raise DecodeError or DamagedMetadata if the snapshot is damaged.
+        """
+        content = await self.snapshots.read(snapshot)
+        image = snapshot_image(snapshot, content)
+        self.found.machine, self.found.epoch = self._new_machine(image), snapshot.epoch
+        self.found.time_ms = content.time_ms
+        self.found.quorum.clear()
+        self.found.quorum.update({type(record): record for record in content.quorum})
+        await self._journal.truncate_fully_and_start_at(snapshot.end_offset)
+        delta, self.image = difference(self.image, image), image
+        return delta
+
+    async def begin_at(self, offset: int, now_ms: int) -> None:
+        """Delete the segments whose records are all below `offset`. A snapshot contains these records."""
+        await self._journal.flush()
+        self._journal.delete_records(offset)
+        await self._journal.retain(now_ms, offset)
+        for path in self._journal.take_deleted():
+            self._disk.remove(path)
+
+    async def note_synced(self, offset: int) -> None:
+        """Do nothing: a damaged tail of this copy is fetched again."""
+
+    async def close(self) -> None:
+        """Flush and close the log."""
+        await self._journal.flush()
+        await self._journal.close()
+
+
+def snapshot_image(snapshot: SnapshotId, content: Content) -> MetadataImage:
+    """Return the image in a snapshot. Raise DecodeError or DamagedMetadata if the snapshot is damaged."""
+    values = map(read_record, content.values)
+    return image_of(values, snapshot.end_offset - 1, snapshot.epoch, content.time_ms)
+
+
+async def recover_copy(journal: ReplicatedJournal, snapshots: Snapshots, new_machine: NewMachine) -> Recovered:
+    """Return the state of the newest undamaged snapshot. The records after it are replayed once they are committed.
+
+    The log begins anew at the snapshot if it does not continue it.
+    """
+    for snapshot in reversed(snapshots.ids()):
+        try:
+            content = await snapshots.read(snapshot)
+            image = snapshot_image(snapshot, content)
+        except (DecodeError, DamagedMetadata) as damage:
+            snapshots.set_aside(snapshot, damage)
+            continue
+        if not journal.log_start_offset <= snapshot.end_offset <= journal.log_end_offset:
+            await journal.truncate_fully_and_start_at(snapshot.end_offset)
+        quorum = {type(record): record for record in content.quorum}
+        return Recovered(new_machine(image), snapshot.epoch, content.time_ms, 0, quorum)
+    if journal.log_start_offset > 0:
+        await journal.truncate_fully_and_start_at(0)
+    return Recovered(new_machine(EMPTY))

@@ -1,0 +1,72 @@
+"""The requests with which an observer fetches the metadata log and its snapshots."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pykbroker.core.names import CLUSTER_METADATA_TOPIC
+from pykbroker.quorum.metadata_log import METADATA_TOPIC_ID
+from pykbroker.quorum.snapshot_file import SnapshotId
+from wire.errors import DecodeError
+from wire.messages import fetch_snapshot
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
+from wire.messages.fetch_snapshot import FetchSnapshotRequest
+
+FETCH_BYTES = 1 << 20
+"""The bytes of records that one fetch asks for: controller.quorum.fetch.max.bytes."""
+WAIT_MS = 500
+
+
+class ObserverIds(msgspec.Struct, frozen=True):
+    """The ids with which an observer presents itself to the leader."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: bytes
+
+
+def fetch_request(
+    ids: ObserverIds, epoch: int, log_end_offset: int, last_epoch: int, high_watermark: int
+) -> FetchRequest:
+    """Return the request for the records after the end of the observer's log."""
+    partition = FetchPartition(
+        partition=0,
+        current_leader_epoch=epoch,
+        fetch_offset=log_end_offset,
+        last_fetched_epoch=last_epoch,
+        partition_max_bytes=FETCH_BYTES,
+        replica_directory_id=ids.directory_id,
+        high_watermark=high_watermark,
+    )
+    return FetchRequest(
+        cluster_id=ids.cluster_id,
+        replica_state=ReplicaState(ids.node_id, -1),
+        max_wait_ms=WAIT_MS,
+        max_bytes=FETCH_BYTES,
+        topics=[FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[partition])],
+    )
+
+
+def fetched_partition(response: FetchResponse) -> PartitionData:
+    """Return the result for the metadata log. Raise DecodeError if a response without an error lacks it."""
+    for topic in response.responses:
+        for partition in topic.partitions:
+            return partition
+    if response.error_code:
+        return PartitionData(error_code=response.error_code)
+    raise DecodeError("a response to a fetch of the metadata log has no partition")
+
+
+def snapshot_request(ids: ObserverIds, epoch: int, snapshot: SnapshotId, position: int) -> FetchSnapshotRequest:
+    """Return the request for the next part of a snapshot."""
+    asked = fetch_snapshot.FetchSnapshotRequestPartitionSnapshot(
+        partition=0,
+        current_leader_epoch=epoch,
+        snapshot_id=fetch_snapshot.SnapshotId(snapshot.end_offset, snapshot.epoch),
+        position=position,
+        replica_directory_id=ids.directory_id,
+    )
+    topic = fetch_snapshot.FetchSnapshotRequestTopicSnapshot(name=CLUSTER_METADATA_TOPIC, partitions=[asked])
+    return FetchSnapshotRequest(
+        cluster_id=ids.cluster_id, replica_id=ids.node_id, max_bytes=FETCH_BYTES, topics=[topic]
+    )

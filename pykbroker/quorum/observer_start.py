@@ -1,0 +1,97 @@
+"""The start of an observer, from its copy of the metadata log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import trio
+
+from pykbroker.client.connection import connected
+from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.core.address import Address
+from pykbroker.core.errors import StartError
+from pykbroker.core.metadata.context import ControllerConfigs
+from pykbroker.core.metadata.ids import Randomness
+from pykbroker.core.metadata.image import Delta
+from pykbroker.core.metadata.machine import ControllerMachine
+from pykbroker.core.metadata.settings import ControllerSettings
+from pykbroker.quorum.images import Images
+from pykbroker.quorum.journal import ReplicatedJournal
+from pykbroker.quorum.observer import MetadataObserver
+from pykbroker.quorum.observer_log import ObserverLog, recover_copy
+from pykbroker.quorum.observer_requests import ObserverIds
+from pykbroker.quorum.quorum_leader import QuorumLeader
+from pykbroker.quorum.quorum_state import QuorumState, read_state
+from pykbroker.quorum.rules import LogRules
+from pykbroker.quorum.snapshots import Snapshots
+from pykbroker.quorum.snapshotter import Snapshotter
+from pykbroker.world.disk import Disk
+from pykbroker.world.net import Net
+from pykbroker.world.off_loop import OffLoop
+from wire.messages.describe_cluster import DescribeClusterRequest
+
+CONTROLLERS = 2
+FIND_S_MAX = 60.0
+"""The time in which a controller must be found before a new node can be formatted."""
+ATTEMPT_S_MAX = 5.0
+RETRY_S = 0.2
+DYNAMIC_STATE = 1
+"""The version of `quorum-state` for nodes that are not named as voters in a config."""
+
+
+async def ask_cluster_id(net: Net, servers: Sequence[Address]) -> str:
+    """Return the id of the cluster of these controllers. Raise StartError if none of them responds in time."""
+    failure: Exception | None = None
+    with trio.move_on_after(FIND_S_MAX):
+        while True:
+            for address in servers:
+                try:
+                    with trio.fail_after(ATTEMPT_S_MAX):
+                        async with connected(net, *address, "pykbroker-start") as connection:
+                            response = await connection.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS))
+                    if response.cluster_id:
+                        return response.cluster_id
+                except (OSError, Disconnected, UnsupportedVersion, trio.TooSlowError) as error:
+                    failure = error
+            await trio.sleep(RETRY_S)
+    named = ", ".join(map(str, servers))
+    raise StartError(
+        f"no controller responds at {named} ({failure}): start the controller, or correct"
+        " controller.quorum.bootstrap.servers"
+    )
+
+
+async def start_observer(
+    journal: ReplicatedJournal,
+    disk: Disk,
+    ids: ObserverIds,
+    settings: ControllerSettings,
+    configs: ControllerConfigs,
+    randomness: Randomness,
+    wall_ms: Callable[[], int],
+    off_loop: OffLoop,
+    rules: LogRules,
+    leader: QuorumLeader,
+    net: Net,
+    ticks: Callable[[], int],
+) -> MetadataObserver:
+    """Return the observer of a controller in another process. It fetches once `run` runs.
+
+    Raise StartError if the copy of the log belongs to another cluster.
+    """
+    snapshots = Snapshots(disk, off_loop)
+    state = await read_state(disk) or QuorumState(version=DYNAMIC_STATE)
+    if state.cluster_id not in ("", ids.cluster_id):
+        raise StartError(
+            f"the metadata in {disk.path} belongs to cluster {state.cluster_id}, and meta.properties says"
+            f" {ids.cluster_id}: put the cluster.id back, or give this directory its own meta.properties"
+        )
+    leader.epoch = max(leader.epoch, state.leader_epoch)
+    new_machine = partial(ControllerMachine, settings, configs, randomness)
+    found = await recover_copy(journal, snapshots, new_machine)
+    snapshots.remove_parts()
+    log = ObserverLog(journal, disk, snapshots, state, found, new_machine)
+    images = Images(Delta.since_nothing(log.image))
+    snapshotter = Snapshotter(log, images, snapshots, rules, off_loop, wall_ms, found.quorum.values())
+    return MetadataObserver(ids, log, images, leader, net, snapshotter, ticks)

@@ -1,0 +1,73 @@
+"""The handler that forwards requests to the active controller in an Envelope (KIP-590)."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import trio
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.security.forwarded import encode_host, encode_principal
+from pykbroker.server.handler import CloseConnection, EncodedResponse, Handler, Later, RequestContext
+from wire.api import ApiKey
+from wire.declare import Request, Response
+from wire.error_codes import ErrorCode
+from wire.frame import LENGTH_BYTES, encode_request
+from wire.header import decode_response_header
+from wire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+
+FORWARD_S_MAX = 60.0
+"""The time after which a forwarded request fails, while no controller answers it."""
+
+
+class EnvelopeSender(Protocol):
+    """A connection to the active controller."""
+
+    async def ask(self, request: Request[EnvelopeResponse], /) -> EnvelopeResponse:
+        """Return the response of the active controller, however long that takes."""
+
+
+class ForwardedHandler(Handler):
+    """A handler that forwards the requests of one API. `local` makes the error responses of the API."""
+
+    __slots__ = ("_local", "_sender", "key", "versions")
+
+    def __init__(self, key: ApiKey, versions: str, sender: EnvelopeSender, local: Handler | None = None) -> None:
+        self.key, self.versions = key, versions  # type: ignore[misc]
+        self._sender, self._local = sender, local
+
+    def __call__(self, context: RequestContext, request: Any) -> Later:
+        return Later(self._forward(context, request), holds_connection=True)  # the next request sees the change
+
+    def refuse(self, request: Any, code: ErrorCode) -> Response | None:
+        """Return the response of the API's own handler."""
+        return None if self._local is None else self._local.refuse(request, code)
+
+    async def _forward(self, context: RequestContext, request: Request[Any]) -> EncodedResponse:
+        session = context.session
+        envelope = EnvelopeRequest(
+            request_data=encode_request(request, context.version, 0, context.client_id)[LENGTH_BYTES:],
+            request_principal=encode_principal(session.principal),
+            client_host_address=encode_host(session.client_host),
+        )
+        response = None
+        with trio.move_on_after(FORWARD_S_MAX):
+            response = await self._sender.ask(envelope)
+        if response is None:
+            raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "no controller answered the forwarded request")
+        return unwrapped(response, self.key, context.version)
+
+
+def unwrapped(envelope: EnvelopeResponse, key: ApiKey, version: int) -> EncodedResponse:
+    """Return the response in an envelope.
+
+    Raise CloseConnection if the controller does not support the version of the request, as Kafka does, and ApiError
+    UNKNOWN_SERVER_ERROR for any other error of the envelope.
+    """
+    if envelope.error_code == ErrorCode.UNSUPPORTED_VERSION:
+        raise CloseConnection(f"the controller does not support {key.name} version {version}")
+    if envelope.error_code or envelope.response_data is None:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the controller refused to handle a forwarded {key.name}")
+    data = envelope.response_data
+    _, pos = decode_response_header(data, 0, len(data), key, version)
+    return EncodedResponse([data[pos:]])
