@@ -81,12 +81,20 @@ class Replicas:
         return topic
 
     def partition(self, key: TopicPartition) -> Partition:
-        """Return a partition by the name of its topic. Raise UNKNOWN_TOPIC_OR_PARTITION if it does not exist."""
+        """Return a partition by the name of its topic.
+
+        Raise UNKNOWN_TOPIC_OR_PARTITION if it does not exist, and NOT_LEADER_OR_FOLLOWER if other brokers have it.
+        """
         known = self._by_name.get(key.topic)
         partition = known.partitions.get(key.partition) if known is not None else None
         if partition is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            raise ApiError(self.why_absent(key))
         return partition
+
+    def why_absent(self, key: TopicPartition) -> ErrorCode:
+        """Return the error for a partition that is not on this broker: other brokers have it, or it does not exist."""
+        elsewhere = self._metadata.topics.partition(*key) is not None
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def topics(self) -> list[TopicReplicas]:
         """Return all topics that have partitions on this broker."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import NamedTuple
 
 from pykbroker.core.address import Address
-from pykbroker.core.metadata.image import BrokerImage, MetadataImage
+from pykbroker.core.metadata.image import BrokerImage, MetadataImage, PartitionImage
 from pykbroker.core.security.session import Session
 
 LOOPBACK = ("127.", "::1", "::ffff:127.")
@@ -53,6 +53,10 @@ class BrokerEndpoints:
         broker = self._image().cluster.brokers.get(node_id)
         return None if broker is None or broker.fenced else registered_endpoint(broker, session)
 
+    def unfenced(self) -> set[int]:
+        """Return the ids of the unfenced brokers, and of this broker, which answers clients."""
+        return {self._node_id} | {one.id for one in self._image().cluster.brokers.values() if not one.fenced}
+
     def alive(self, session: Session, *, with_fenced: bool = False) -> list[tuple[BrokerEndpoint, bool]]:
         """Return the endpoints of all brokers for this client, each with whether the broker is fenced.
 
@@ -93,6 +97,11 @@ class BrokerEndpoints:
                 session.listener,
             )
         return Address(session.local_host, session.local_port)
+
+
+def offline_replicas(partition: PartitionImage, alive: Container[int], lost: int | None) -> list[int]:
+    """Return the replicas of a partition that cannot serve: those of fenced brokers, and the broker `lost`."""
+    return [replica for replica in partition.replicas if replica == lost or replica not in alive]
 
 
 def registered_endpoint(broker: BrokerImage, session: Session) -> BrokerEndpoint | None:

@@ -41,7 +41,6 @@ class FindCoordinator(Handler, msgspec.Struct, frozen=True):
 
     key: ClassVar = ApiKey.FIND_COORDINATOR
     versions: ClassVar[str] = "0-6"
-    node_id: int
     image: Callable[[], MetadataImage]
     automatic: AutomaticTopics
     topics: Mapping[int, CoordinatorTopic]
@@ -102,10 +101,10 @@ class FindCoordinator(Handler, msgspec.Struct, frozen=True):
         topic = self.topics.get(key_type)
         made = None if topic is None else self.image().topics.by_name.get(topic.name)
         leader = -1 if made is None else made.partitions[partition_of(key, len(made.partitions))].leader
-        if leader != self.node_id:
+        endpoint = self.endpoints.of(leader, context.session)
+        if endpoint is None:
             return _refused(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        own = self.endpoints.own(context.session)
-        return Coordinator(key=key, node_id=own.node_id, host=own.host, port=own.port)
+        return Coordinator(key=key, node_id=endpoint.node_id, host=endpoint.host, port=endpoint.port)
 
 
 def _refused(key: str, code: ErrorCode) -> Coordinator:

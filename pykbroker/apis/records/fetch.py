@@ -17,7 +17,6 @@ import msgspec
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch.session import FetchedPartition, Fetching, SessionPartition
 from pykbroker.core.fetch.session_cache import FetchSessionCache
-from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.steps import Steps
@@ -26,20 +25,13 @@ from pykbroker.replica.partition import Partition
 from pykbroker.replica.reading import Located, Reading, failed
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.watch import Watch
-from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
+from pykbroker.server.leader_hints import WRONG_LEADER, LeaderHints
 from pykbroker.world.disk import NotCached
 from pykbroker.world.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
-from wire.messages.fetch import (
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-)
+from wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, LeaderIdAndEpoch, NodeEndpoint
 
 READ_COMMITTED = 1
 AT_ONCE_MAX = 256
@@ -47,7 +39,6 @@ AT_ONCE_MAX = 256
 BY_ID_VERSION_FIRST = 13
 REPLICA_STATE_VERSION_FIRST = 15
 LEADER_VERSION_FIRST = 16
-WRONG_LEADER = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 class Fetch(Handler, msgspec.Struct, frozen=True):
@@ -60,8 +51,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
     sessions: FetchSessionCache
     ticks_ns: Callable[[], int]
     fetch_bytes_max: int
-    node_id: int
-    endpoints: BrokerEndpoints
+    hints: LeaderHints
 
     def __call__(self, context: RequestContext, request: FetchRequest) -> Answer:
         version = context.version
@@ -179,9 +169,11 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         try:
             self.replicas.partition(TopicPartition(wanted.topic, wanted.asked.partition))
         except ApiError as error:
-            return error.code
-        if wanted.replica is None:
-            return ErrorCode.INCONSISTENT_TOPIC_ID
+            if error.code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                return error.code
+        else:
+            if wanted.replica is None:
+                return ErrorCode.INCONSISTENT_TOPIC_ID
         known_epoch = wanted.asked.current_leader_epoch >= 0  # only followers send it, and there are none
         return ErrorCode.UNKNOWN_LEADER_EPOCH if known_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
@@ -211,19 +203,22 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         found += refused
         response = self.sessions.open(fetching, found, self._now_ms()) if fetching.opening else fetching.answer(found)
         if context.version >= LEADER_VERSION_FIRST:
-            for wanted, data in found:
-                if data.error_code in WRONG_LEADER and wanted.replica is not None:
-                    self._tell_leader(context, wanted.replica, data, response)
+            self._tell_leaders(context, found, response)
         return response
 
-    def _tell_leader(
-        self, context: RequestContext, partition: Partition, data: PartitionData, response: FetchResponse
-    ) -> None:
-        """Add the partition's current leader and its endpoint to the response (KIP-951)."""
-        leader = self.node_id if partition.is_leader else NO_LEADER
-        data.current_leader = LeaderIdAndEpoch(leader, partition.leader_epoch)
-        if partition.is_leader and not response.node_endpoints:
-            response.node_endpoints = [NodeEndpoint(*self.endpoints.own(context.session))]
+    def _tell_leaders(self, context: RequestContext, found: list[FetchedPartition], response: FetchResponse) -> None:
+        """Add the current leaders of partitions that this broker does not lead, and their endpoints (KIP-951)."""
+        endpoints = {}
+        for wanted, data in found:
+            if data.error_code not in WRONG_LEADER:
+                continue
+            hint = self.hints.find(wanted.topic, wanted.asked.partition, context.session)
+            if hint is not None:
+                data.current_leader = LeaderIdAndEpoch(hint.leader_id, hint.leader_epoch)
+                if hint.endpoint is not None:
+                    endpoints[hint.leader_id] = NodeEndpoint(*hint.endpoint)
+        if endpoints:
+            response.node_endpoints = list(endpoints.values())
 
     def _now_ms(self) -> int:
         return self.ticks_ns() // 1_000_000

@@ -27,12 +27,15 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas, TopicReplicas
 from pykbroker.server.handler import NO_RESPONSE, Answer, CloseConnection, Handler, Later, RequestContext
+from pykbroker.server.leader_hints import WRONG_LEADER, LeaderHints
 from wire.api import ApiKey
 from wire.declare import Buffer, Response
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -53,6 +56,7 @@ ADMIN_CLIENT = "__admin_client"
 """The client id that may write to internal topics, as in Kafka."""
 WRITE, TOPIC = Operation.WRITE, ResourceType.TOPIC
 """Enum members as module constants, because looking up an enum member costs as much as a call."""
+LEADER_VERSION_FIRST = 10
 ZSTD_VERSION_FIRST, ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 7, 11, 12
 UNREACHED = (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
 """Coordinator errors that producers do not expect from Produce. They become NOT_ENOUGH_REPLICAS, which is retriable."""
@@ -76,6 +80,7 @@ class Produce(Handler, msgspec.Struct, frozen=True):
 
     The config is `transaction.partition.verification.enable`.
     """
+    hints: LeaderHints
 
     def __call__(self, context: RequestContext, request: ProduceRequest) -> Answer:
         if request.acks not in ACKS:
@@ -104,6 +109,7 @@ class Produce(Handler, msgspec.Struct, frozen=True):
         now_ms = self.wall_ms()
         response = ProduceResponse([])
         unsettled: list[Unsettled] = []
+        misled: list[tuple[str, PartitionProduceResponse]] = []
         for data in request.topic_data:
             answers: list[PartitionProduceResponse] = []
             response.responses.append(TopicProduceResponse(data.name, data.topic_id, answers))
@@ -113,12 +119,39 @@ class Produce(Handler, msgspec.Struct, frozen=True):
                 answers += [failed(part.index, error) for part in data.partition_data]
                 continue
             for part in data.partition_data:
-                answers.append(append(topic, part, request, now_ms, unsettled, admission, context.version))
+                answer = append(topic, part, request, now_ms, unsettled, admission, context.version)
+                answers.append(answer)
+                if answer.error_code:
+                    self._note_error(topic.name, answer, misled)
+        if misled and context.version >= LEADER_VERSION_FIRST:
+            self._tell_leaders(context, response, misled)
         if not unsettled:
             return response if request.acks else unanswered(response)
         if any(one.unopened for one in unsettled):
             return Later(open_batches(request, response, unsettled, now_ms), holds_connection=True)
         return Later(settle(request, response, unsettled), holds_connection=False)
+
+    def _note_error(
+        self, topic: str, answer: PartitionProduceResponse, misled: list[tuple[str, PartitionProduceResponse]]
+    ) -> None:
+        """Correct the error of a partition that other brokers have, and note results that must name the leader."""
+        if answer.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            answer.error_code = self.replicas.why_absent(TopicPartition(topic, answer.index))
+        if answer.error_code in WRONG_LEADER:
+            misled.append((topic, answer))
+
+    def _tell_leaders(
+        self, context: RequestContext, response: ProduceResponse, misled: list[tuple[str, PartitionProduceResponse]]
+    ) -> None:
+        """Add the current leaders and their endpoints to the response (KIP-951)."""
+        endpoints = {}
+        for topic, answer in misled:
+            hint = self.hints.find(topic, answer.index, context.session)
+            if hint is not None:
+                answer.current_leader = LeaderIdAndEpoch(hint.leader_id, hint.leader_epoch)
+                if hint.endpoint is not None:
+                    endpoints[hint.leader_id] = NodeEndpoint(*hint.endpoint)
+        response.node_endpoints = list(endpoints.values())
 
     def refuse(self, request: ProduceRequest, code: ErrorCode, message: str | None = None) -> Response:
         """Return a response with the error `code` for every partition."""
@@ -211,6 +244,7 @@ async def joined(request: ProduceRequest, answers: list[Answer]) -> Response:
     for answer in answers:
         part = await ended(answer) if isinstance(answer, Later) else answer
         assert isinstance(part, ProduceResponse)
+        response.node_endpoints += part.node_endpoints
         for topic in part.responses:
             last = response.responses[-1] if response.responses else None
             if last is not None and (last.name, last.topic_id) == (topic.name, topic.topic_id):

@@ -19,6 +19,7 @@ from pykbroker.core.security.operation import ResourceType
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps
 from pykbroker.replica.replicas import Replicas
+from pykbroker.server.endpoints import BrokerEndpoints, offline_replicas
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -44,6 +45,7 @@ class DescribeTopicPartitions(Handler, msgspec.Struct, frozen=True):
     partitions_max: int
     node_id: int
     replicas: Replicas
+    endpoints: BrokerEndpoints
 
     def __call__(self, context: RequestContext, request: DescribeTopicPartitionsRequest) -> Later:
         return Later(self._steps(context, request), holds_connection=True)
@@ -93,7 +95,7 @@ class DescribeTopicPartitions(Handler, msgspec.Struct, frozen=True):
         return described
 
     def _described(self, topic: TopicImage, first: int, end: int) -> DescribeTopicPartitionsResponseTopic:
-        offline = self.replicas.offline(topic.id)
+        offline, alive = self.replicas.offline(topic.id), self.endpoints.unfenced()
         return DescribeTopicPartitionsResponseTopic(
             name=topic.name,
             topic_id=topic.id,
@@ -108,11 +110,12 @@ class DescribeTopicPartitions(Handler, msgspec.Struct, frozen=True):
                     isr_nodes=list(partition.isr),
                     eligible_leader_replicas=list(partition.elr),
                     last_known_elr=list(partition.last_known_elr),
-                    offline_replicas=[self.node_id] if index in offline else [],
+                    offline_replicas=offline_replicas(partition, alive, self.node_id if index in offline else None),
                 )
                 for index, partition in sorted(topic.partitions.items())
                 if first <= index < end
-                for leader in (NO_LEADER if index in offline else partition.leader,)
+                for is_lost in (index in offline and partition.leader == self.node_id,)
+                for leader in (NO_LEADER if is_lost or partition.leader not in alive else partition.leader,)
             ],
         )
 

@@ -26,7 +26,7 @@ from pykbroker.core.steps import Steps
 from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.answers import Answers
-from pykbroker.server.endpoints import BrokerEndpoints
+from pykbroker.server.endpoints import BrokerEndpoints, offline_replicas
 from pykbroker.server.handler import Answer, EncodedResponse, Handler, Later, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.compile import stepwise_encoder
@@ -120,6 +120,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
             context.version,
             context.session.principal,  # once there are ACLs by host, the key needs the client's host
             self.endpoints.address(context.session),
+            context.session.listener,
             request.include_cluster_authorized_operations,
             request.include_topic_authorized_operations,
             None if topics is None else tuple(dict.fromkeys([(topic.name, topic.topic_id) for topic in topics])),
@@ -133,7 +134,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
         self, context: RequestContext, request: MetadataRequest, image: MetadataImage, cache_key: Hashable
     ) -> Steps[Answer]:
         response = MetadataResponse(
-            brokers=[MetadataResponseBroker(*self.endpoints.own(context.session))],
+            brokers=[MetadataResponseBroker(*one) for one, _ in self.endpoints.alive(context.session)],
             cluster_id=self.cluster_id,
             controller_id=self.node_id,
         )
@@ -187,9 +188,10 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
 
     def _described(self, topic: TopicImage) -> Generator[None, None, MetadataResponseTopic]:
         """Describe a topic and all its partitions. A partition whose log is offline has no leader."""
-        offline, partitions = self.replicas.offline(topic.id), []
+        offline, partitions, alive = self.replicas.offline(topic.id), [], self.endpoints.unfenced()
         for index, partition in topic.partitions.items():
-            leader = NO_LEADER if index in offline else partition.leader
+            is_lost = index in offline and partition.leader == self.node_id
+            leader = NO_LEADER if is_lost or partition.leader not in alive else partition.leader
             partitions.append(
                 MetadataResponsePartition(
                     error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader < 0 else ErrorCode.NONE,
@@ -198,7 +200,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
                     leader_epoch=partition.leader_epoch,
                     replica_nodes=list(partition.replicas),
                     isr_nodes=list(partition.isr),
-                    offline_replicas=[self.node_id] if index in offline else [],
+                    offline_replicas=offline_replicas(partition, alive, self.node_id if index in offline else None),
                 )
             )
             yield

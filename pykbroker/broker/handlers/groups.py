@@ -32,7 +32,6 @@ def group_handlers(parts: Parts) -> list[Handler]:
 
     return [
         FindCoordinator(
-            node_id=parts.identity.node_id,
             image=image,
             automatic=parts.automatic_topics,
             topics={GROUP: groups_topic(config), TRANSACTION: transactions_topic(config)},

@@ -10,11 +10,13 @@ from pykbroker.apis.records.offset_for_leader_epoch import OffsetForLeaderEpoch
 from pykbroker.apis.records.produce import Produce
 from pykbroker.broker.parts import Parts
 from pykbroker.server.handler import Handler
+from pykbroker.server.leader_hints import LeaderHints
 
 
 def record_handlers(parts: Parts) -> list[Handler]:
     """Return the handlers of `apis.records`."""
     replicas, authorizer, config = parts.replicas, parts.authorizer, parts.settings.config
+    hints = LeaderHints(parts.image, parts.endpoints)
     return [
         Produce(
             replicas=replicas,
@@ -22,6 +24,7 @@ def record_handlers(parts: Parts) -> list[Handler]:
             wall_ms=parts.world.wall_ms,
             transactions=parts.transactions.transactions,
             verifies=parts.verifies_transactions,
+            hints=hints,
         ),
         Fetch(
             replicas=replicas,
@@ -29,8 +32,7 @@ def record_handlers(parts: Parts) -> list[Handler]:
             sessions=parts.fetch_sessions,
             ticks_ns=parts.world.ticks_ns,
             fetch_bytes_max=config.fetch_max_bytes,
-            node_id=parts.identity.node_id,
-            endpoints=parts.endpoints,
+            hints=hints,
         ),
         ListOffsets(replicas, authorizer),
         OffsetForLeaderEpoch(replicas, authorizer),

@@ -36,6 +36,7 @@ def topic_handlers(parts: Parts) -> list[Handler]:
             partitions_max=config.max_request_partition_size_limit,
             node_id=parts.identity.node_id,
             replicas=parts.replicas,
+            endpoints=parts.endpoints,
         ),
         CreateTopics(controller, authorizer),
         DeleteTopics(controller, image, authorizer, config.delete_topic_enable),

@@ -148,7 +148,10 @@ class LocalBroker:
 
     async def connect(self, listener: str | None = None) -> Client:
         """Connect to the named listener, or to the first one."""
-        address = self.serving.listeners[listener or next(iter(self.serving.listeners))]
+        return await self.connect_to(self.serving.listeners[listener or next(iter(self.serving.listeners))])
+
+    async def connect_to(self, address: Address) -> Client:
+        """Connect to any of the broker's addresses."""
         self._streams.append(await trio.open_tcp_stream(*address))
         return Client(self._streams[-1])
 

@@ -409,7 +409,6 @@ def codes(response: Any) -> set[int]:
 def test_find_coordinator_is_authorized(kind: int, code: ErrorCode) -> None:
     nobody: Any = Unreached()
     finder = FindCoordinator(
-        1,
         lambda: MetadataImage(),
         nobody,
         {0: groups_topic(BrokerConfig.from_mapping({}))},

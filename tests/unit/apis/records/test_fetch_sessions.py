@@ -19,6 +19,7 @@ from pykbroker.core.security.session import Session
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.server.endpoints import BrokerEndpoints
+from pykbroker.server.leader_hints import LeaderHints
 from tests.unit.apis.calling import context
 from tests.unit.apis.conftest import Client, LocalBroker, batch, serving
 from tests.unit.replica.test_reading import FakeLog, located
@@ -27,6 +28,7 @@ from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, ReplicaState
 
 LONG_MS = 50_000
+HINTS = LeaderHints(MetadataImage, BrokerEndpoints(1, MetadataImage))
 BY_ID_VERSION_FIRST = 13
 
 
@@ -269,7 +271,7 @@ def called(fetch: Fetch, request: FetchRequest) -> FetchResponse:
 
 def test_an_unknown_topic_id_is_looked_up_in_each_fetch() -> None:
     one: Any = OneTopic()
-    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, 1, BrokerEndpoints(1, MetadataImage))
+    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, HINTS)
     session = FetchingClient(None, "b", b"B" * 16)  # type: ignore[arg-type]
     unknown = {0: (ErrorCode.UNKNOWN_TOPIC_ID, -1, False)}
     assert session.results(called(fetch, session.request({0: 0}))) == unknown
@@ -290,7 +292,7 @@ def test_an_unknown_topic_id_is_looked_up_in_each_fetch() -> None:
 def test_a_follower_fetch_needs_cluster_action(operation: Operation, code: ErrorCode) -> None:
     one: Any = OneTopic()
     one.known, one.denied = True, {operation}
-    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, 1, BrokerEndpoints(1, MetadataImage))
+    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, HINTS)
     request = FetchingClient(None, "b", b"B" * 16).request({0: 0})  # type: ignore[arg-type]
     request.replica_state = ReplicaState(replica_id=2, replica_epoch=1)
     assert called(fetch, request).responses[0].partitions[0].error_code == code

@@ -1,0 +1,225 @@
+"""Clusters of one controller and several brokers: every broker knows all topics, and forwards what it cannot decide."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pykbroker.core.metadata.ids import UNASSIGNED
+from pykbroker.core.security.forwarded import encode_host, encode_principal
+from pykbroker.quorum.journal import METADATA_DIRECTORY
+from tests.unit.apis.conftest import Client, batch, produce_request
+from tests.unit.cluster.nodes import Cluster, cluster, eventually
+from wire.api import ApiKey
+from wire.error_codes import ErrorCode
+from wire.frame import encode_request
+from wire.messages.api_versions import ApiVersionsRequest
+from wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from wire.messages.describe_cluster import DescribeClusterRequest
+from wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
+from wire.messages.envelope import EnvelopeRequest
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+PRINCIPAL, LOOPBACK = encode_principal("User:ANONYMOUS"), encode_host("127.0.0.1")
+LENGTH_BYTES = 4
+
+
+async def leaders(client: Client, topic: str) -> dict[int, int]:
+    """Return the leader of each partition, as this client's broker knows it."""
+    response = await client.call(
+        MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False), 12
+    )
+    return {one.partition_index: one.leader_id for one in response.topics[0].partitions}
+
+
+async def test_a_topic_is_known_to_all_brokers_when_the_response_to_its_creation_is_sent(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2, 3) as running:
+        for number, client in enumerate(running.clients.values()):
+            await client.create(f"t{number}", 6)
+            known = [await leaders(one, f"t{number}") for one in running.clients.values()]
+            assert known[0] == known[1] == known[2]
+            assert sorted(set(known[0].values())) == [1, 2, 3]
+
+
+async def test_a_broker_serves_its_own_partitions_and_names_the_leader_of_all_others(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2) as running:
+        await running.clients[1].create("t", 4)
+        for partition, leader in (await leaders(running.clients[2], "t")).items():
+            produced = await running.clients[leader].produce("t", batch(b"v"), partition=partition)
+            assert (produced.error_code, produced.base_offset) == (0, 0)
+            found = await running.clients[leader].fetch("t", 0, partition=partition)
+            assert found.high_watermark == 1
+            other, hint = running.clients[3 - leader], (leader, running.brokers[leader].serving.port)
+            request = produce_request("t", batch(b"v"), partition)
+            response = await other.call(request, 11)
+            answer = response.responses[0].partition_responses[0]
+            (named,) = response.node_endpoints
+            assert (answer.error_code, answer.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, leader)
+            assert (named.node_id, named.port) == hint
+            topic_id = (
+                (await other.call(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12)).topics[0].topic_id
+            )
+            asked = FetchPartition(partition=partition, partition_max_bytes=1)
+            response = await other.call(FetchRequest(topics=[FetchTopic(topic_id=topic_id, partitions=[asked])]), 16)
+            data = response.responses[0].partitions[0]
+            (named,) = response.node_endpoints
+            assert (data.error_code, data.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, leader)
+            assert (named.node_id, named.port) == hint
+
+
+async def test_every_broker_lists_all_unfenced_brokers_with_the_endpoint_of_the_clients_listener(
+    tmp_path: Path,
+) -> None:
+    async with cluster(tmp_path, 1, 2, 3) as running:
+        expected = {node_id: local.serving.port for node_id, local in running.brokers.items()}
+        for client in running.clients.values():
+            described = await client.call(DescribeClusterRequest(), 1)
+            assert {one.broker_id: one.port for one in described.brokers} == expected
+            response = await client.call(MetadataRequest(topics=[]), 12)
+            assert {one.node_id: one.port for one in response.brokers} == expected
+            assert response.controller_id in expected
+        await running.stop(3)
+        response = await running.clients[2].call(MetadataRequest(topics=[]), 12)
+        assert {one.node_id for one in response.brokers} == {1, 2}
+
+
+async def test_a_stopped_broker_leaves_no_leader_and_serves_its_records_again_after_a_restart(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2) as running:
+        await running.clients[1].create("t", 2)
+        (own,) = [one for one, leader in (await leaders(running.clients[1], "t")).items() if leader == 2]
+        assert (await running.clients[2].produce("t", batch(b"kept"), partition=own)).error_code == 0
+        await running.stop(2)
+        assert (await leaders(running.clients[1], "t"))[own] == -1
+        client = await running.start(2)
+        assert (await leaders(running.clients[1], "t"))[own] == 2
+        assert (await client.fetch("t", 0, partition=own)).high_watermark == 1
+
+
+async def observers(client: Client) -> dict[int, int]:
+    """Return the observers of the metadata log with their log end offsets."""
+    request = DescribeQuorumRequest(
+        [DescribeQuorumRequestTopicData("__cluster_metadata", [DescribeQuorumRequestPartitionData(0)])]
+    )
+    response = await client.call(request, 2)
+    partition = response.topics[0].partitions[0]
+    assert (partition.error_code, [one.replica_id for one in partition.current_voters]) == (0, [1])
+    return {one.replica_id: one.log_end_offset for one in partition.observers}
+
+
+async def test_brokers_are_observers_of_the_quorum_whichever_broker_is_asked(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2, 3) as running:
+        for client in running.clients.values():
+            assert sorted(await observers(client)) == [2, 3]
+
+
+async def test_a_new_broker_reads_the_snapshot_and_then_the_log(tmp_path: Path) -> None:
+    often = {"metadata_log_max_record_bytes_between_snapshots": "1000"}
+    async with cluster(tmp_path, 1, **often) as running:
+        for number in range(5):
+            await running.clients[1].create(f"t{number}", 3)
+        directory = running.nodes[1].directory / METADATA_DIRECTORY
+
+        async def snapshots() -> list[Path]:
+            return [path for path in directory.glob("*.checkpoint") if not path.name.startswith("0" * 20)]
+
+        await eventually(snapshots)
+        client = await running.start(2)
+        copies = (running.nodes[2].directory / METADATA_DIRECTORY).glob("*.checkpoint")
+        assert {path.name for path in copies} & {path.name for path in await snapshots()}
+        for number in range(5):
+            assert await leaders(client, f"t{number}") == dict.fromkeys(range(3), 1)
+
+
+async def test_a_new_broker_takes_the_cluster_id_of_the_controller(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2) as running:
+        ids = {local.serving.cluster_id for local in running.brokers.values()}
+        assert len(ids) == 1
+        client = await running.controller_client()
+        described = await client.call(DescribeClusterRequest(endpoint_type=2), 1)
+        assert ({described.cluster_id}, described.controller_id, described.endpoint_type) == (ids, 1, 2)
+        assert [(one.broker_id, one.port) for one in described.brokers] == [
+            (1, running.nodes[1].controller_address.port)
+        ]
+
+
+async def test_listeners_of_controllers_and_of_clients_serve_different_apis(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1) as running:
+        request = ApiVersionsRequest("test", "1")
+        of_controller = {one.api_key for one in (await (await running.controller_client()).call(request, 4)).api_keys}
+        of_clients = {one.api_key for one in (await running.clients[1].call(request, 4)).api_keys}
+        assert {ApiKey.ENVELOPE, ApiKey.BROKER_HEARTBEAT, ApiKey.FETCH_SNAPSHOT, ApiKey.ALTER_PARTITION} <= (
+            of_controller - of_clients
+        )
+        assert {ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.JOIN_GROUP} <= of_clients - of_controller
+        assert not of_controller & {ApiKey.VOTE, ApiKey.BEGIN_QUORUM_EPOCH, ApiKey.END_QUORUM_EPOCH}
+
+
+def enveloped(data: bytes, principal: bytes = PRINCIPAL, host: bytes = LOOPBACK) -> EnvelopeRequest:
+    return EnvelopeRequest(request_data=data, request_principal=principal, client_host_address=host)
+
+
+CREATION = encode_request(
+    CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=1, replication_factor=1)]), 7, 5, "c"
+)[LENGTH_BYTES:]
+
+
+@pytest.mark.parametrize(
+    ("envelope", "code"),
+    [
+        (enveloped(CREATION), ErrorCode.NONE),
+        (enveloped(encode_request(enveloped(CREATION), 0, 1, "c")[LENGTH_BYTES:]), ErrorCode.INVALID_REQUEST),
+        (enveloped(encode_request(MetadataRequest(), 12, 1, "c")[LENGTH_BYTES:]), ErrorCode.INVALID_REQUEST),
+        (enveloped(encode_request(BrokerHeartbeatRequest(), 1, 1, "c")[LENGTH_BYTES:]), ErrorCode.INVALID_REQUEST),
+        (enveloped(CREATION[:-3]), ErrorCode.INVALID_REQUEST),
+        (enveloped(b""), ErrorCode.INVALID_REQUEST),
+        (enveloped(CREATION, principal=b"\0\7"), ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+        (enveloped(CREATION, host=b"abc"), ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+    ],
+    ids=["create", "envelope", "metadata", "heartbeat", "cut", "empty", "principal", "host"],
+)
+async def test_an_envelope_carries_only_requests_that_brokers_forward(
+    tmp_path: Path, envelope: EnvelopeRequest, code: ErrorCode
+) -> None:
+    async with cluster(tmp_path, 1) as running:
+        response = await (await running.controller_client()).call(envelope, 0)
+        assert (response.error_code, response.response_data is not None) == (code, code == ErrorCode.NONE)
+        assert ("t" in str(await leaders_of_all(running))) == (code == ErrorCode.NONE)
+
+
+async def leaders_of_all(running: Cluster) -> list[str]:
+    return [topic.name for topic in (await running.clients[1].call(MetadataRequest(topics=None), 12)).topics]
+
+
+def fetching(**fields: object) -> FetchRequest:
+    partition = FetchPartition(**{"partition": 0, "last_fetched_epoch": 0, "current_leader_epoch": 1, **fields})  # type: ignore[arg-type]
+    return FetchRequest(topics=[FetchTopic(topic_id=UNASSIGNED, partitions=[partition])], max_wait_ms=0)
+
+
+async def test_a_fetch_of_the_metadata_log_is_refused_as_kafka_refuses_it(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1) as running:
+        client = await running.controller_client()
+
+        async def partition(request: FetchRequest) -> tuple[int, int, int]:
+            (topic,) = (await client.call(request, 18)).responses
+            (data,) = topic.partitions
+            assert (data.current_leader.leader_id, data.current_leader.leader_epoch) == (1, 1)
+            return data.error_code, data.diverging_epoch.end_offset, len(data.records or b"")
+
+        code, _, size = await partition(fetching())
+        assert (code, size > 0) == (0, True)
+        assert await partition(fetching(current_leader_epoch=0)) == (ErrorCode.FENCED_LEADER_EPOCH, -1, 0)
+        assert await partition(fetching(current_leader_epoch=9)) == (ErrorCode.UNKNOWN_LEADER_EPOCH, -1, 0)
+        assert await partition(fetching(fetch_offset=-1)) == (ErrorCode.INVALID_REQUEST, -1, 0)
+        code, end, size = await partition(fetching(fetch_offset=1_000_000, last_fetched_epoch=1))
+        assert (code, end > 0, size) == (0, True, 0)
+        foreign = fetching()
+        foreign.cluster_id = "x"
+        assert (await client.call(foreign, 18)).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
+        assert (await client.call(FetchRequest(), 18)).error_code == ErrorCode.INVALID_REQUEST
