@@ -19,6 +19,7 @@ from pykbroker.core.address import Address
 from pykbroker.core.errors import ApiError, StartError, StopError
 from pykbroker.core.settings import Ready, Serving
 from pykbroker.quorum.controller import JournalFailed
+from pykbroker.quorum.heartbeat_links import HeartbeatLinks
 from pykbroker.server.connections import Connections
 from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
@@ -118,9 +119,16 @@ class Broker:
         if controller is None or not parts.controller_bound:
             return
         limits = (await limits_under(parts, parts.image())).of_nodes()
-        table = controller_table(parts, controller, limits.answer_bytes_max)
-        connections = Connections(table, nursery, parts.turns, limits)
+        links = HeartbeatLinks(
+            parts.world.net,
+            lambda: controller.images.committed.cluster,
+            parts.settings.inter_broker_listener,
+            controller.note_gone,
+        )
+        table = controller_table(parts, controller, links, limits.answer_bytes_max)
+        connections = Connections(table, nursery, parts.turns, limits, on_closed=links.closed)
         nursery.start_soon(connections.run)
+        nursery.start_soon(links.run)
         for name, bound in parts.controller_bound.items():
             listen(bound, Listener(name, connections))
 

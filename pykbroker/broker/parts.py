@@ -142,14 +142,13 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
                 f"a log directory cannot be read or written: {failure}. Repair the disk or correct log.dirs"
             ) from failure
         raise
-    opened, controller = tuple(directories), quorum.controller
-    image = partial(getattr, quorum.member.images, "current")
+    opened, controller, images = tuple(directories), quorum.controller, quorum.member.images
+    image = partial(getattr, images, "current")
     current_config = CurrentConfig(live, image, identity.node_id)
     replicas = Replicas(identity.node_id, Places(opened, identity.directory_ids), configs, descriptors)
-    lifecycle = Lifecycle(
-        controller, quorum.member.images, identity, world.rng, config.broker_heartbeat_interval_ms / 1000
-    )
-    producer_ids = ProducerIds(controller, identity.node_id, lambda: lifecycle.broker_epoch)
+    lifecycle = Lifecycle(controller, images, identity, world.rng, config.broker_heartbeat_interval_ms / 1000)
+    broker_epoch = quorum.member.broker_epoch = partial(getattr, lifecycle, "broker_epoch")
+    producer_ids = ProducerIds(controller, identity.node_id, broker_epoch)
     groups = groups_runtime(config, world, image, turns)
     return Parts(
         settings=settings,

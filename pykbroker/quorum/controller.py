@@ -8,7 +8,9 @@ from typing import NamedTuple, TypeVar, cast
 import trio
 
 from pykbroker.core.errors import ApiError, StopError
+from pykbroker.core.metadata.notices import BrokerGone
 from pykbroker.core.metadata.record import Record
+from pykbroker.core.now import Now
 from pykbroker.machines.shell import MachineShell, ShellRules
 from pykbroker.quorum.applied_offsets import AppliedOffsets
 from pykbroker.quorum.controller_log import ControllerLog
@@ -101,9 +103,10 @@ class Controller:
         fetches: MetadataFetches | None = None,
         voter: RecordedVoter = NOT_RECORDED,
     ) -> None:
-        self._driver = driver
+        self._driver, self._wall_ms = driver, wall_ms
         self.images, self.snapshotter, self._fetches, self.voter = images, snapshotter, fetches, voter
         self.applies = False
+        self.broker_epoch: Callable[[], int] = lambda: -1
         self.applied = AppliedOffsets(self._other_brokers)
         log = ControllerLog(driver, images, snapshotter)
         self._shell: MachineShell[Record] = MachineShell(log, RULES, wall_ms, turns, trio.Lock())
@@ -130,6 +133,20 @@ class Controller:
         own = self._driver.node_id
         brokers = self.images.committed.cluster.brokers
         return (broker_id for broker_id, broker in brokers.items() if not broker.fenced and broker_id != own)
+
+    def note_contact(self, broker_id: int, broker_epoch: int) -> None:
+        """Extend the session of a broker whose heartbeat has arrived, before the heartbeat's turn comes."""
+        now = Now(trio.current_time() * 1000, self._wall_ms())
+        self._driver.machine.note_contact(broker_id, broker_epoch, now)
+
+    def note_applied(self, broker_id: int, broker_epoch: int, offset: int) -> None:
+        """Note that a broker has applied the metadata log up to the record at `offset`."""
+        self.applied.note(broker_id, offset)
+        self._driver.machine.note_applied(broker_id, broker_epoch, offset)
+
+    def note_gone(self, gone: BrokerGone) -> None:
+        """Note that the connection of a broker's heartbeats has ended."""
+        self._shell.notify(gone)
 
     def statistics(self) -> ControllerStatistics:
         """Return the current statistics."""

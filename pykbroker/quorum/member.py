@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from pykbroker.quorum.images import Images
@@ -24,6 +25,9 @@ class QuorumMember(Protocol):
     @property
     def kraft_version(self) -> int:
         """Return the level of `kraft.version`."""
+
+    broker_epoch: Callable[[], int]
+    """A function that returns this broker's epoch, -1 until it is registered."""
 
     def statistics(self) -> ControllerStatistics:
         """Return the current statistics."""

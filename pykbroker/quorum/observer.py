@@ -37,6 +37,11 @@ APPLY_S_MAX = 0.5
 logger = logging.getLogger(__name__)
 
 
+def not_registered() -> int:
+    """Return the broker epoch of a broker that is not registered."""
+    return -1
+
+
 class LeaderLost(Exception):
     """The end of a connection to a controller: another one must be asked."""
 
@@ -61,6 +66,7 @@ class MetadataObserver:
         self._ids, self._log, self.images, self._leader, self._net = ids, log, images, leader, net
         self.snapshotter = snapshotter
         self.applies = False
+        self.broker_epoch: Callable[[], int] = not_registered
         self._unreachable = RateLimitedWarning(logger, ticks)
 
     @property
@@ -108,7 +114,12 @@ class MetadataObserver:
         while True:
             high_watermark = (self.images.current if self.applies else self.images.committed).offset + 1
             request = fetch_request(
-                self._ids, self._leader.epoch, self._log.log_end_offset, self._log.last_epoch, high_watermark
+                self._ids,
+                self.broker_epoch(),
+                self._leader.epoch,
+                self._log.log_end_offset,
+                self._log.last_epoch,
+                high_watermark,
             )
             response = None
             with trio.move_on_after(REQUEST_S_MAX):

@@ -26,9 +26,12 @@ class ObserverIds(msgspec.Struct, frozen=True):
 
 
 def fetch_request(
-    ids: ObserverIds, epoch: int, log_end_offset: int, last_epoch: int, high_watermark: int
+    ids: ObserverIds, broker_epoch: int, epoch: int, log_end_offset: int, last_epoch: int, high_watermark: int
 ) -> FetchRequest:
-    """Return the request for the records after the end of the observer's log."""
+    """Return the request for the records after the end of the observer's log.
+
+    `broker_epoch` is -1 until the broker is registered.
+    """
     partition = FetchPartition(
         partition=0,
         current_leader_epoch=epoch,
@@ -40,7 +43,7 @@ def fetch_request(
     )
     return FetchRequest(
         cluster_id=ids.cluster_id,
-        replica_state=ReplicaState(ids.node_id, -1),
+        replica_state=ReplicaState(ids.node_id, broker_epoch),
         max_wait_ms=WAIT_MS,
         max_bytes=FETCH_BYTES,
         topics=[FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[partition])],

@@ -25,11 +25,16 @@ from pykbroker.world.turns import Turns
 logger = logging.getLogger(__name__)
 
 
+def ignore(_session: Session) -> None:
+    """Do nothing."""
+
+
 class Connections:
     """All open connections of some listeners, and the counters of their requests.
 
     These listeners have the table, the limits and the memory budget in common. `connections_max` returns the number of
-    connections for which file descriptors are free now.
+    connections for which file descriptors are free now. `on_closed` is called with the session of each connection that
+    has closed.
     """
 
     def __init__(
@@ -39,8 +44,9 @@ class Connections:
         turns: Turns,
         limits: Limits,
         connections_max: Callable[[], int] = lambda: UNLIMITED,
+        on_closed: Callable[[Session], None] = ignore,
     ) -> None:
-        self._limits, self._connections_max = limits, connections_max
+        self._limits, self._connections_max, self._on_closed = limits, connections_max, on_closed
         self._budget = Budget(limits.held_bytes_max, limits.held_requests_max)
         self.ticks = turns.ticks
         strangers = Strangers(turns.ticks)
@@ -110,3 +116,4 @@ class Connections:
         self._open.discard(connection)
         self._closed[connection.ending] += 1
         self._quotas.release(connection.session)
+        self._on_closed(connection.session)

@@ -14,7 +14,7 @@ WRONG_LEADER = frozenset((ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEA
 """The errors that come with the leader."""
 
 
-class LeaderHint(NamedTuple):
+class CurrentLeader(NamedTuple):
     """The leader of a partition. `endpoint` is None if no unfenced broker leads it."""
 
     leader_id: int
@@ -28,9 +28,9 @@ class LeaderHints:
     def __init__(self, image: Callable[[], MetadataImage], endpoints: BrokerEndpoints) -> None:
         self._image, self._endpoints = image, endpoints
 
-    def find(self, topic: str, index: int, session: Session) -> LeaderHint | None:
+    def find(self, topic: str, index: int, session: Session) -> CurrentLeader | None:
         """Return the leader of a partition with its endpoint for this client, None for an unknown partition."""
         partition = self._image().topics.partition(topic, index)
         if partition is None:
             return None
-        return LeaderHint(partition.leader, partition.leader_epoch, self._endpoints.of(partition.leader, session))
+        return CurrentLeader(partition.leader, partition.leader_epoch, self._endpoints.of(partition.leader, session))

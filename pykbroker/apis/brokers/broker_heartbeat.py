@@ -9,25 +9,30 @@ from typing import ClassVar
 
 import msgspec
 
-from pykbroker.quorum.active_controller import ActiveController
-from pykbroker.quorum.applied_offsets import AppliedOffsets
+from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.heartbeat_links import HeartbeatLinks
 from pykbroker.server.handler import Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
 
 class BrokerHeartbeat(Handler, msgspec.Struct, frozen=True):
-    """A handler that passes the request to the controller, and notes which metadata the broker has applied."""
+    """A handler that passes the request to the controller, and notes which metadata the broker has applied.
+
+    The session of the broker is extended when the request arrives. `links` watches the connection.
+    """
 
     key: ClassVar = ApiKey.BROKER_HEARTBEAT
     versions: ClassVar[str] = "0-2"
-    controller: ActiveController
-    applied: AppliedOffsets
+    controller: Controller
+    links: HeartbeatLinks
 
     def __call__(self, context: RequestContext, request: BrokerHeartbeatRequest) -> Later:
+        self.controller.note_contact(request.broker_id, request.broker_epoch)
+        self.links.note(context.session, request.broker_id, request.broker_epoch)
         return Later(self._beat(request), holds_connection=False)
 
     async def _beat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
         response = await self.controller.ask(request)
-        self.applied.note(request.broker_id, request.current_metadata_offset)
+        self.controller.applied.note(request.broker_id, request.current_metadata_offset)
         return response

@@ -15,8 +15,9 @@ from pykbroker.core.metadata.ids import UNASSIGNED
 from pykbroker.core.raft.fetch_position import Diverging
 from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.quorum.applied_offsets import AppliedOffsets, names_applied
-from pykbroker.quorum.metadata_fetches import Fetched, MetadataFetch, MetadataFetches
+from pykbroker.quorum.applied_offsets import names_applied
+from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.metadata_fetches import Fetched, MetadataFetch
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from wire.api import ApiKey
@@ -45,8 +46,7 @@ class MetadataLogFetch(Handler, msgspec.Struct, frozen=True):
     versions: ClassVar[str] = "17-18"
     node_id: int
     cluster_id: str
-    fetches: MetadataFetches
-    applied: AppliedOffsets
+    controller: Controller
     endpoints: BrokerEndpoints
     authorizer: Authorizer
 
@@ -60,9 +60,9 @@ class MetadataLogFetch(Handler, msgspec.Struct, frozen=True):
             return FetchResponse(error_code=ErrorCode.INVALID_REQUEST)
         if asked.fetch_offset < 0 or asked.last_fetched_epoch < 0 or asked.current_leader_epoch < 0:
             return self._response(context, PartitionData(error_code=ErrorCode.INVALID_REQUEST))
-        replica = request.replica_state.replica_id
         if context.version >= KNOWN_VERSION_FIRST and names_applied(context.client_id):
-            self.applied.note(replica, asked.high_watermark - 1)
+            state = request.replica_state
+            self.controller.note_applied(state.replica_id, state.replica_epoch, asked.high_watermark - 1)
         return Later(self._fetch(context, request, asked), holds_connection=False)
 
     async def _fetch(self, context: RequestContext, request: FetchRequest, asked: FetchPartition) -> FetchResponse:
@@ -75,14 +75,16 @@ class MetadataLogFetch(Handler, msgspec.Struct, frozen=True):
         )
         replica = request.replica_state.replica_id
         try:
-            found = await self.fetches.fetch(wanted, replica, asked.replica_directory_id, request.max_wait_ms)
+            found = await self.controller.fetches.fetch(
+                wanted, replica, asked.replica_directory_id, request.max_wait_ms
+            )
         except ApiError as error:
             return self._response(context, PartitionData(error_code=error.code))
         return self._response(context, described(found))
 
     def _response(self, context: RequestContext, data: PartitionData) -> FetchResponse:
         """Return a response with the partition, the current leader and its endpoint."""
-        data.current_leader = LeaderIdAndEpoch(self.node_id, self.fetches.epoch)
+        data.current_leader = LeaderIdAndEpoch(self.node_id, self.controller.epoch)
         leader = NodeEndpoint(self.node_id, *self.endpoints.controller_address(context.session))
         return FetchResponse(
             responses=[FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[data])], node_endpoints=[leader]

@@ -21,6 +21,7 @@ from pykbroker.broker.handlers.security import security_handlers
 from pykbroker.broker.handlers.topics import topic_handlers
 from pykbroker.broker.parts import Parts
 from pykbroker.quorum.controller import Controller
+from pykbroker.quorum.heartbeat_links import HeartbeatLinks
 from pykbroker.server.handler import Handler
 from pykbroker.server.table import ApiTable, served
 from wire.api import ApiKey
@@ -38,7 +39,7 @@ ALSO_OF_CLIENTS = frozenset(
 """APIs that are not forwarded, and that listeners of clients and of controllers serve alike."""
 
 
-def controller_table(parts: Parts, controller: Controller, answer_bytes_max: int) -> ApiTable:
+def controller_table(parts: Parts, controller: Controller, links: HeartbeatLinks, answer_bytes_max: int) -> ApiTable:
     """Return the table of handlers of the controller's listeners."""
     alike = [
         handler
@@ -51,24 +52,20 @@ def controller_table(parts: Parts, controller: Controller, answer_bytes_max: int
         )
         if handler.key in FORWARDABLE | ALSO_OF_CLIENTS
     ]
+    of_brokers = broker_handlers(controller, links)
     may_be_forwarded = ApiTable(
-        [handler for handler in (*alike, *broker_handlers(controller)) if handler.key in FORWARDABLE], parts.authorizer
+        [handler for handler in (*alike, *of_brokers) if handler.key in FORWARDABLE], parts.authorizer
     )
-    handlers = [
-        *alike,
-        *broker_handlers(controller),
-        *metadata_handlers(parts, controller),
-        Envelope(may_be_forwarded, parts.turns),
-    ]
+    handlers = [*alike, *of_brokers, *metadata_handlers(parts, controller), Envelope(may_be_forwarded, parts.turns)]
     versions = served([*handlers, ApiVersions((), parts.image)], by_controller=True)
     return ApiTable([*handlers, ApiVersions(versions, parts.image, parts.kraft_version)], parts.authorizer)
 
 
-def broker_handlers(controller: Controller) -> list[Handler]:
+def broker_handlers(controller: Controller, links: HeartbeatLinks) -> list[Handler]:
     """Return the handlers of `apis.brokers` except Envelope."""
     return [
         BrokerRegistration(controller, controller.applied),
-        BrokerHeartbeat(controller, controller.applied),
+        BrokerHeartbeat(controller, links),
         ControllerRegistration(controller),
         AllocateProducerIds(controller),
         AssignReplicasToDirs(controller),
@@ -81,7 +78,7 @@ def metadata_handlers(parts: Parts, controller: Controller) -> list[Handler]:
     node_id, cluster_id = parts.identity.node_id, parts.identity.cluster_id
     endpoints, authorizer = parts.endpoints, parts.authorizer
     return [
-        MetadataLogFetch(node_id, cluster_id, controller.fetches, controller.applied, endpoints, authorizer),
+        MetadataLogFetch(node_id, cluster_id, controller, endpoints, authorizer),
         FetchSnapshot(node_id, cluster_id, controller.fetches, endpoints),
         DescribeCluster(node_id, cluster_id, parts.image, endpoints, authorizer, CONTROLLERS),
     ]

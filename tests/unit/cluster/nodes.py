@@ -87,6 +87,7 @@ class Cluster:
     def __init__(self, nursery: trio.Nursery, directory: Path, **configs: str) -> None:
         self._nursery, self._directory, self._configs = nursery, directory, configs
         self._stops: dict[int, tuple[trio.Event, trio.Event]] = {}
+        self._scopes: dict[int, trio.CancelScope] = {}
         self.nodes: dict[int, Node] = {}
         self.brokers: dict[int, LocalBroker] = {}
         self.clients: dict[int, Client] = {}
@@ -106,6 +107,11 @@ class Cluster:
         stop.set()
         await ended.wait()
 
+    def crash(self, node_id: int) -> None:
+        """End a node without a controlled shutdown: its sockets are closed, and its directories are not."""
+        self._stops.pop(node_id)
+        self._scopes.pop(node_id).cancel()
+
     async def stop_all(self) -> None:
         """Shut down all nodes, the controller last."""
         for node_id in sorted(self._stops, reverse=True):
@@ -117,9 +123,10 @@ class Cluster:
 
     async def _run(self, node_id: int, task_status: trio.TaskStatus[LocalBroker]) -> None:
         stop, ended = self._stops[node_id] = trio.Event(), trio.Event()
-        async with self.nodes[node_id].running() as local:
-            task_status.started(local)
-            await stop.wait()
+        with trio.CancelScope() as self._scopes[node_id]:
+            async with self.nodes[node_id].running() as local:
+                task_status.started(local)
+                await stop.wait()
         ended.set()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import trio
 
 from pykbroker.core.metadata.ids import UNASSIGNED
 from pykbroker.core.security.forwarded import encode_host, encode_principal
@@ -223,3 +224,18 @@ async def test_a_fetch_of_the_metadata_log_is_refused_as_kafka_refuses_it(tmp_pa
         foreign.cluster_id = "x"
         assert (await client.call(foreign, 18)).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
         assert (await client.call(FetchRequest(), 18)).error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_a_broker_whose_process_is_gone_is_fenced_at_once(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2) as running:
+        await running.clients[1].create("t", 2)
+        (own,) = [one for one, leader in (await leaders(running.clients[1], "t")).items() if leader == 2]
+        running.crash(2)
+
+        async def is_fenced() -> bool:
+            return (await leaders(running.clients[1], "t"))[own] == -1
+
+        with trio.fail_after(5):  # the session lasts for 9 s
+            await eventually(is_fenced)
+        await running.start(2)
+        assert (await leaders(running.clients[1], "t"))[own] == 2

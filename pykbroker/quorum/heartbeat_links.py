@@ -1,0 +1,82 @@
+"""The connections on which brokers send their heartbeats to the controller.
+
+When such a connection ends, the controller connects to the broker once. If the broker's port refuses the connection,
+the broker's process has ended and it is fenced at once. Otherwise its session decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+from pykbroker.client.connection import open_connection
+from pykbroker.core.address import Address
+from pykbroker.core.metadata.image import ClusterImage
+from pykbroker.core.metadata.notices import BrokerGone
+from pykbroker.core.security.session import Session
+from pykbroker.world.net import Net
+
+PROBE_S_MAX = 1.0
+PROBE_CLIENT_ID = "pykbroker-probe"
+
+
+class HeartbeatLinks:
+    """The broker of each connection. `run` must run.
+
+    `cluster` returns the registered brokers, `listener` is the name of the listener to connect to, and `gone` takes the
+    notices.
+    """
+
+    def __init__(
+        self, net: Net, cluster: Callable[[], ClusterImage], listener: str, gone: Callable[[BrokerGone], None]
+    ) -> None:
+        self._net, self._cluster, self._listener, self._gone = net, cluster, listener, gone
+        self._brokers: dict[Session, tuple[int, int]] = {}
+        self._ended: list[tuple[int, int]] = []
+        self._noted = trio.Event()
+
+    def note(self, session: Session, broker_id: int, broker_epoch: int) -> None:
+        """Note that a broker sends its heartbeats on this connection."""
+        self._brokers[session] = broker_id, broker_epoch
+
+    def closed(self, session: Session) -> None:
+        """Note that a connection has ended."""
+        broker = self._brokers.pop(session, None)
+        if broker is not None and broker not in self._brokers.values():
+            self._ended.append(broker)
+            self._noted.set()
+
+    async def run(self) -> None:
+        """Probe brokers whose connections have ended, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._noted.wait()
+                self._noted, ended, self._ended = trio.Event(), self._ended, []
+                for broker_id, epoch in ended:
+                    nursery.start_soon(self._probe, broker_id, epoch)
+
+    async def _probe(self, broker_id: int, broker_epoch: int) -> None:
+        broker = self._cluster().brokers.get(broker_id)
+        if broker is None or broker.epoch != broker_epoch or broker.fenced:
+            return
+        endpoint = broker.endpoint(self._listener)
+        refused = endpoint is not None and await self._refuses(Address(endpoint.host, endpoint.port))
+        self._gone(BrokerGone(broker_id, broker_epoch, refused))
+
+    async def _refuses(self, address: Address) -> bool:
+        """Whether nobody listens on the address. A connection that is not opened in time is not refused."""
+        with trio.move_on_after(PROBE_S_MAX):
+            try:
+                connection = await open_connection(self._net, *address, PROBE_CLIENT_ID)
+            except OSError as error:
+                return is_refusal(error)
+            connection.close()
+        return False
+
+
+def is_refusal(error: BaseException | None) -> bool:
+    """Whether all attempts to connect were refused, as trio reports them: in a cause or a group of causes."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(is_refusal, error.exceptions))
+    return isinstance(error, ConnectionRefusedError) or (error is not None and is_refusal(error.__cause__))
