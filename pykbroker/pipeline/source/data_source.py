@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from pyspark import __version__ as spark_version
 from pyspark.sql.datasource import DataSource
 
 from pykbroker.pipeline.source.batch_reader import TopicBatchReader
 from pykbroker.pipeline.source.errors import InvalidOption
 from pykbroker.pipeline.source.import_cache import forget_zip_importers
-from pykbroker.pipeline.source.read_options import batch_options, truth
+from pykbroker.pipeline.source.read_limits import refuse_limits
+from pykbroker.pipeline.source.read_options import batch_options, stream_options, truth
 from pykbroker.pipeline.source.record_batches import spark_schema
+from pykbroker.pipeline.source.stream_reader import TopicStreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 NAME = "pykbroker"
+HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None
+"""Whether a Python data source may limit a micro-batch: since Spark 4.2."""
 
 
 class PykbrokerDataSource(DataSource):
@@ -41,6 +47,19 @@ class PykbrokerDataSource(DataSource):
         options = batch_options(self._given)
         self._check_schema(schema)
         return TopicBatchReader(options)
+
+    def streamReader(self, schema: StructType) -> TopicStreamReader:
+        """Return the reader of a stream. Raise InvalidOption."""
+        given = self._given
+        if not HAS_LIMITS:
+            refuse_limits(given, spark_version)
+        options = stream_options(given)
+        self._check_schema(schema)
+        if not HAS_LIMITS:
+            return TopicStreamReader(options)
+        from pykbroker.pipeline.source.limited_stream_reader import LimitedStreamReader
+
+        return LimitedStreamReader(options)
 
     def _check_schema(self, schema: StructType) -> None:
         columns = [part.split()[0] for part in self.schema().split(", ") if ":" not in part.split()[0]]

@@ -19,9 +19,9 @@ from pykbroker.pipeline.source.offset_limits import (
     parse_limit,
 )
 from pykbroker.pipeline.source.offset_ranges import Division
+from pykbroker.pipeline.source.read_limits import DELAY_S_MAX, TriggerLimits, check_limits, duration_s
 from pykbroker.pipeline.source.topic_selection import TopicSelection, parse_selection
 
-TRIGGER_OPTIONS = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
 KNOWN = frozenset(
     """
     subscribe subscribepattern assign startingtimestamp startingoffsetsbytimestamp startingoffsets endingtimestamp
@@ -49,13 +49,15 @@ class ReadOptions(msgspec.Struct, frozen=True):
     attempts: int = 3
     """The attempts of a look-up that fails, and the pause between two of them."""
     retry_s: float = 1.0
+    limits: TriggerLimits = TriggerLimits()
+    """The limits of a micro-batch."""
 
 
 def batch_options(options: Mapping[str, str]) -> ReadOptions:
     """Return the options of a batch query, from names in lower case. Raise InvalidOption."""
     starting, ending = parse_limit(options, STARTING, EARLIEST), parse_limit(options, ENDING, LATEST)
     check_batch_limits(starting, ending)
-    return _options(options, starting, ending)
+    return _options(options, starting, ending, TriggerLimits())
 
 
 def stream_options(options: Mapping[str, str]) -> ReadOptions:
@@ -63,10 +65,19 @@ def stream_options(options: Mapping[str, str]) -> ReadOptions:
     for name in ENDING:
         if name.lower() in options:
             raise InvalidOption(f"{name} is not valid in streaming queries: a stream has no end")
-    return _options(options, parse_limit(options, STARTING, LATEST), EveryPartition(LATEST))
+    delay = options.get("maxtriggerdelay")
+    limits = TriggerLimits(
+        positive(options, "maxOffsetsPerTrigger"),
+        positive(options, "minOffsetsPerTrigger"),
+        DELAY_S_MAX if delay is None else duration_s("maxTriggerDelay", delay),
+    )
+    check_limits(limits)
+    return _options(options, parse_limit(options, STARTING, LATEST), EveryPartition(LATEST), limits)
 
 
-def _options(options: Mapping[str, str], starting: OffsetLimit, ending: OffsetLimit) -> ReadOptions:
+def _options(
+    options: Mapping[str, str], starting: OffsetLimit, ending: OffsetLimit, limits: TriggerLimits
+) -> ReadOptions:
     selection = parse_selection(options)
     for name in options:
         if name not in KNOWN and not name.startswith(PREFIX):
@@ -82,6 +93,7 @@ def _options(options: Mapping[str, str], starting: OffsetLimit, ending: OffsetLi
         (positive(options, "kafkaConsumer.pollTimeoutMs") or POLL_TIMEOUT_MS) / 1000,
         positive(options, "fetchOffset.numRetries") or 3,
         (1000 if (pause := integer(options, "fetchOffset.retryIntervalMs")) is None else pause) / 1000,
+        limits,
     )
 
 

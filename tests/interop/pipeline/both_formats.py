@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic, ResourceType
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    ResourceType,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,6 +84,10 @@ class BothFormats:
         ]
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
         self._admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
+
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Let a topic have more partitions, `total` in all."""
+        self._admin.create_partitions([NewPartitions(topic, total)])[topic].result(PATIENCE_S)
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic."""

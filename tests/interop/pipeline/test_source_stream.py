@@ -1,0 +1,255 @@
+"""Streams: the format `pykbroker` reads the same rows as Spark's format `kafka`, and fails where it fails."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pykbroker.pipeline.source.data_source import HAS_LIMITS
+from tests.interop.pipeline.both_formats import COMMITTED, FORMATS, PATIENCE_S, BothFormats, failure, numbers
+from tests.interop.pipeline.streams import Stream, both, running, settle
+
+CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+START_MS = 1_700_000_000_000
+EARLIEST = {"startingOffsets": "earliest"}
+
+pytestmark = [
+    pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
+    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
+]
+
+
+def test_a_stream_reads_what_is_new_and_goes_on_from_its_checkpoint(formats: BothFormats, tmp_path: Path) -> None:
+    topic = formats.topic()
+    formats.feed(topic, numbers(0, 10), 0)
+    streams = both(formats, tmp_path, subscribe=topic, includeHeaders="true", **EARLIEST)
+    with running(streams) as queries:
+        settle(queries)
+        formats.feed(topic, numbers(10, 20), 1)
+        settle(queries)
+    formats.feed(topic, numbers(20, 30), 0)
+    for stream in streams:
+        stream.finish()
+        stream.finish()
+    theirs, ours = streams
+    assert ours.values == [numbers(0, 10), numbers(10, 20), numbers(20, 30)]
+    assert ours.rows == theirs.rows
+
+
+def test_a_stream_reads_every_codec_transactions_and_gaps(formats: BothFormats, tmp_path: Path) -> None:
+    prefix = f"each-{uuid.uuid4().hex[:8]}"
+    codecs, committed, compacted = (f"{prefix}-{name}" for name in ("codecs", "committed", "compacted"))
+    formats.topic(1, codecs)
+    for index, codec in enumerate(CODECS):
+        formats.feed(codecs, [*numbers(index * 100, index * 100 + 50), "x" * 3000], compression_type=codec)
+    formats.topic(1, committed)
+    writer = formats.transactional(committed)
+    writer.write(numbers(0, 10), "commit")
+    writer.write(numbers(100, 105), "abort")
+    writer.write(numbers(20, 25))
+    compact = {"cleanup_policy": "compact", "internal_segment_bytes": "3000", "min_cleanable_dirty_ratio": "0.01"}
+    formats.topic(1, compacted, **compact)
+    formats.feed(compacted, numbers(0, 300), is_keyed=True, batch_size="500")
+    formats.feed(compacted, ["x" * 2800, "y" * 2800], is_keyed=True)
+    deadline = time.monotonic() + PATIENCE_S
+    while len(formats.rows("pykbroker", subscribe=compacted)) > 200:
+        assert time.monotonic() < deadline, "the cleaner has not run"
+    formats.configure(compacted, cleanup_policy="delete", retention_ms="-1")
+    options = {"subscribePattern": f"{prefix}-.*", "includeHeaders": "true", **EARLIEST, **COMMITTED}
+    theirs, ours = streams = both(formats, tmp_path, **options)
+    for stream in streams:
+        stream.finish()
+    assert ours.rows == theirs.rows
+    assert {row[2] for row in ours.rows} == {codecs, committed, compacted}
+    assert [row[1].decode() for row in ours.rows if row[2] == committed] == numbers(0, 10)
+    writer.end("commit")
+    for stream in streams:
+        stream.finish()
+    assert ours.rows == theirs.rows
+    assert ours.values[-1] == numbers(20, 25)
+
+
+def test_a_first_micro_batch_that_fails_begins_at_the_same_place_again(formats: BothFormats, tmp_path: Path) -> None:
+    """With `startingOffsets=latest`, which is the default, a later start would lose the records in between."""
+    topic = formats.topic(1)
+    formats.feed(topic, numbers(0, 10))
+    streams = both(formats, tmp_path, subscribe=topic)
+    for stream in streams:
+        stream.finish()
+        assert stream.batches == []
+    streams = both(formats, tmp_path / "failing", subscribe=topic)
+    for stream in streams:
+        stream.fails = True
+        assert "this micro-batch fails" in failure(stream.finish)
+    formats.feed(topic, numbers(10, 20))
+    for stream in streams:
+        stream.fails = False
+        stream.finish()
+        stream.finish()
+        assert [value for batch in stream.values for value in batch] == numbers(10, 20)
+
+
+@pytest.mark.parametrize(
+    ("starting", "wanted"),
+    [
+        (lambda topic: {"startingOffsets": {topic: {"0": 4, "1": -2}}}, [*numbers(4, 20)]),
+        (lambda topic: {"startingOffsets": {topic: {"0": -1, "1": 7}}}, [*numbers(17, 20)]),
+        (lambda topic: {"startingTimestamp": str(START_MS + 5000)}, [*numbers(5, 10), *numbers(15, 20)]),
+        (
+            lambda topic: {"startingOffsetsByTimestamp": {topic: {"0": START_MS + 8000, "1": START_MS}}},
+            [*numbers(8, 20)],
+        ),
+    ],
+    ids=["earliest", "latest", "timestamp", "timestamps"],
+)
+def test_a_stream_starts_where_its_options_say(
+    formats: BothFormats, tmp_path: Path, starting: Callable[[str], dict[str, object]], wanted: list[str]
+) -> None:
+    topic = formats.topic()
+    formats.feed(topic, numbers(0, 10), 0, START_MS)
+    formats.feed(topic, numbers(10, 20), 1, START_MS)
+    theirs, ours = streams = both(formats, tmp_path, subscribe=topic, minPartitions="5", **starting(topic))
+    for stream in streams:
+        stream.finish()
+    assert ours.values == theirs.values == [wanted]
+    assert ours.tasks == theirs.tasks
+
+
+def test_a_partition_that_is_added_is_read_from_its_start(formats: BothFormats, tmp_path: Path) -> None:
+    topic = formats.topic(1)
+    theirs, ours = streams = both(formats, tmp_path, subscribe=topic)
+    with running(streams) as queries:
+        settle(queries)
+        formats.add_partitions(topic, 3)
+        formats.feed(topic, numbers(0, 10), 2)
+        for stream, query in zip(streams, queries, strict=True):
+            deadline = time.monotonic() + PATIENCE_S
+            while not stream.batches:
+                query.processAllAvailable()
+                assert time.monotonic() < deadline, "the new partition was not read"
+    assert ours.rows == theirs.rows
+    assert ours.values == [numbers(0, 10)]
+
+
+def test_deleted_records_fail_a_stream_unless_fail_on_data_loss_is_false(formats: BothFormats, tmp_path: Path) -> None:
+    topic = formats.topic(1)
+    formats.feed(topic, numbers(0, 10))
+    streams = both(formats, tmp_path, subscribe=topic, **EARLIEST)
+    tolerant = both(formats, tmp_path, subscribe=topic, failOnDataLoss="false", **EARLIEST)
+    for stream in streams:
+        stream.finish()
+    formats.feed(topic, numbers(10, 30))
+    formats.delete_records(topic, 20)
+    for stream in streams:
+        text = failure(stream.finish)
+        assert "failOnDataLoss" in text
+        assert "Could not read records in offset [10, 30)" in text
+    for stream in tolerant:
+        stream.finish()
+        assert stream.values == [numbers(20, 30)]
+
+
+def test_a_topic_that_is_created_again_fails_a_stream_unless_fail_on_data_loss_is_false(
+    formats: BothFormats, tmp_path: Path
+) -> None:
+    """The offsets of the new topic up to the last one that was read count as read, as in Spark's own format."""
+    prefix = f"again-{uuid.uuid4().hex[:8]}"
+    topic, other = (formats.topic(1, f"{prefix}-{index}") for index in range(2))
+    formats.feed(topic, numbers(0, 10))
+    options = {"subscribePattern": f"{prefix}-.", "fetchOffset.numRetries": "1", **EARLIEST}
+    streams = both(formats, tmp_path / "strict", **options)
+    tolerant = both(formats, tmp_path / "tolerant", failOnDataLoss="false", **options)
+    for stream in streams + tolerant:
+        stream.finish()
+    formats.delete_topic(topic)
+    for stream in streams:
+        assert "have been deleted" in failure(stream.finish)
+    formats.topic(1, topic)
+    formats.feed(topic, numbers(10, 15))
+    for stream in streams:
+        assert f"Partition {topic}-0 offset was changed from 10 to 5" in failure(stream.finish)
+    for stream in tolerant:
+        stream.finish()
+    formats.feed(topic, numbers(15, 20))
+    formats.feed(other, numbers(20, 25))
+    for stream in tolerant:
+        stream.finish()
+        assert stream.values == [numbers(0, 10), numbers(15, 25)]
+
+
+def test_a_stream_of_a_missing_topic_fails(formats: BothFormats, tmp_path: Path) -> None:
+    missing = f"missing-{uuid.uuid4().hex[:8]}"
+    theirs, ours = (failure(stream.finish) for stream in both(formats, tmp_path, subscribe=missing))
+    assert "UnknownTopicOrPartition" in theirs
+    assert f"Topic '{missing}' (UNKNOWN_TOPIC_OR_PARTITION)" in ours
+
+
+REFUSED = {
+    "end": ({"endingOffsets": "latest"}, "not valid in streaming queries"),
+    "end by time": ({"endingTimestamp": "5"}, "not valid in streaming queries"),
+    "no tasks": ({"minPartitions": "0"}, "minPartitions must be positive"),
+    "commits": ({"kafka.enable.auto.commit": "true"}, "Kafka option 'enable.auto.commit' is not supported"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_option_is_refused_with_the_same_words(formats: BothFormats, tmp_path: Path, name: str) -> None:
+    options, message = REFUSED[name]
+    for stream in both(formats, tmp_path, subscribe="a", **options):
+        assert message in failure(stream.finish)
+
+
+# ---- limits
+
+
+@pytest.mark.skipif(HAS_LIMITS, reason="this Spark has limits for micro-batches")
+@pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"])
+def test_a_limit_is_refused_where_spark_has_none(formats: BothFormats, tmp_path: Path, name: str) -> None:
+    stream = Stream(formats, FORMATS[1], tmp_path, {"subscribe": "a", name: "10"})
+    assert f"{name} needs Spark 4.2: in Spark {formats.spark.version}" in failure(stream.finish)
+
+
+@pytest.mark.skipif(not HAS_LIMITS, reason="a Python data source has no limits for micro-batches in this Spark")
+def test_a_limit_divides_what_there_is_in_the_same_way(formats: BothFormats, tmp_path: Path) -> None:
+    topic = formats.topic(3)
+    formats.feed(topic, numbers(0, 100), 0)
+    formats.feed(topic, numbers(100, 105), 1)
+    theirs, ours = streams = both(formats, tmp_path, subscribe=topic, maxOffsetsPerTrigger="30", **EARLIEST)
+    with running(streams) as queries:
+        settle(queries)
+    formats.feed(topic, numbers(105, 150), 2)
+    for stream in streams:
+        stream.finish()
+    assert ours.values == theirs.values
+    assert len(ours.values) > 4
+
+
+@pytest.mark.skipif(not HAS_LIMITS, reason="a Python data source has no limits for micro-batches in this Spark")
+def test_a_micro_batch_waits_for_its_least_number_of_offsets(formats: BothFormats, tmp_path: Path) -> None:
+    topic = formats.topic(1)
+    formats.feed(topic, numbers(0, 10))
+    streams = both(formats, tmp_path, subscribe=topic, minOffsetsPerTrigger="20", **EARLIEST)
+    with running(streams) as queries:
+        settle(queries)
+        formats.feed(topic, numbers(10, 20))
+        settle(queries)
+        assert [stream.values for stream in streams] == [[numbers(0, 10)]] * 2
+        formats.feed(topic, numbers(20, 31))
+        for stream, query in zip(streams, queries, strict=True):
+            deadline = time.monotonic() + PATIENCE_S
+            while len(stream.batches) < 2:
+                query.processAllAvailable()
+                assert time.monotonic() < deadline, "there is no second micro-batch"
+    assert [stream.values[1:] for stream in streams] == [[numbers(10, 31)]] * 2
+    stream = Stream(formats, FORMATS[1], tmp_path / "x", {"subscribe": "a", "maxOffsetsPerTrigger": "1"})
+    stream = Stream(
+        formats,
+        FORMATS[1],
+        tmp_path / "x",
+        {"subscribe": "a", "maxOffsetsPerTrigger": "1", "minOffsetsPerTrigger": "2"},
+    )
+    assert "is higher than the maxOffsetsPerTrigger(1)" in failure(partial(stream.finish))
