@@ -17,8 +17,7 @@ REPOSITORY = Path(__file__).parent.parent
 CONSTRAINTS = REPOSITORY / "constraints.txt"
 VERSION = "4.2.0"
 UNIT_TESTS, INTEROP_TESTS = "tests/unit/pipeline/source", "tests/interop/pipeline/test_source_*.py"
-PACKAGES = ("confluent-kafka", "hypothesis", "pytest", "pytest-timeout", "pytest-trio", "pytest-xdist")
-"""The packages that these tests import, beside those of the extra `spark`."""
+REQUIREMENTS = REPOSITORY / "tools" / "requirements.txt"
 INSTALL_S_MAX = 1200
 
 
@@ -38,10 +37,10 @@ def prepare(version: str) -> Path:
     python, made = directory / "bin" / "python", directory / "made"
     if made.exists():
         return python
-    subprocess.run([sys.executable, "-m", "venv", "--clear", directory], check=True)
+    subprocess.run([sys.executable, "-m", "venv", directory], check=True)
     without_spark = directory / "constraints.txt"
     without_spark.write_text(constraints(CONSTRAINTS.read_text().splitlines(keepends=True)))
-    needs = ["--editable", f"{REPOSITORY}[spark]", f"pyspark=={version}", *PACKAGES]
+    needs = ["--editable", f"{REPOSITORY}[spark]", f"pyspark=={version}", "--requirement", str(REQUIREMENTS)]
     install = [str(python), "-m", "pip", "install", "--quiet", *needs, "--constraint", str(without_spark)]
     subprocess.run(install, check=True, timeout=INSTALL_S_MAX)
     made.touch()

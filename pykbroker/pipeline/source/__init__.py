@@ -6,5 +6,6 @@
    (`range_reader`), or sends the rows of one partition (`row_writer`).
 3. A range ends at its end offset, even if its last records are hidden: markers, aborted records and compacted ones.
 4. Records that are lost fail a query unless `failOnDataLoss` is false, and are logged then.
-5. Only `data_source`, `batch_reader`, `stream_reader` and `writers` import pyspark. The others work without it.
+5. Only `data_source`, `shipping`, the readers and the writers of Spark's own classes import pyspark. The others work
+   without it.
 """

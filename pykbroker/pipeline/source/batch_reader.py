@@ -13,6 +13,7 @@ from pykbroker.pipeline.source.offset_ranges import TaskRange
 from pykbroker.pipeline.source.planning import batch_ranges
 from pykbroker.pipeline.source.range_reader import read_range
 from pykbroker.pipeline.source.read_options import ReadOptions
+from pykbroker.pipeline.source.shipping import Shipped
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +27,7 @@ class RangePartition(InputPartition):
         self.range = found
 
 
-class TopicBatchReader(DataSourceReader):
+class TopicBatchReader(Shipped, DataSourceReader):
     """The reader of a batch query. Spark plans with it on the driver, and copies it to the tasks."""
 
     def __init__(self, options: ReadOptions) -> None:

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pyspark import __version__ as spark_version
+from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSource
 
 from pykbroker.pipeline.source.batch_reader import TopicBatchReader
@@ -15,13 +16,19 @@ from pykbroker.pipeline.source.read_limits import refuse_limits
 from pykbroker.pipeline.source.read_options import batch_options, stream_options, truth
 from pykbroker.pipeline.source.record_batches import spark_schema
 from pykbroker.pipeline.source.stream_reader import TopicStreamReader
+from pykbroker.pipeline.source.write_options import check_batch_mode, check_columns, write_options
+from pykbroker.pipeline.source.writers import StreamTopicWriter, TopicWriter
 
 if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamWriter
     from pyspark.sql.types import StructType
 
 NAME = "pykbroker"
 HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None
 """Whether a Python data source may limit a micro-batch: since Spark 4.2."""
+
+HAS_ARROW_STREAMS = hasattr(datasource, "DataSourceStreamArrowWriter")
+"""Whether the writer of a stream may get Arrow batches: since Spark 4.1."""
 
 
 class PykbrokerDataSource(DataSource):
@@ -61,7 +68,31 @@ class PykbrokerDataSource(DataSource):
 
         return LimitedStreamReader(options)
 
+    def writer(self, schema: StructType, overwrite: bool) -> TopicWriter:
+        """Return the writer of a batch query. Raise InvalidOption or InvalidColumn."""
+        forget_zip_importers()
+        check_batch_mode(overwrite=overwrite)
+        options = write_options(self._given)
+        check_columns(_columns(schema), options)
+        return TopicWriter(options)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Return the writer of a stream, in any output mode. Raise InvalidOption or InvalidColumn."""
+        forget_zip_importers()
+        options, columns = write_options(self._given), _columns(schema)
+        check_columns(columns, options)
+        if not HAS_ARROW_STREAMS:
+            return StreamTopicWriter(options, columns)
+        from pykbroker.pipeline.source.arrow_stream_writer import ArrowStreamTopicWriter
+
+        return ArrowStreamTopicWriter(TopicWriter(options))
+
     def _check_schema(self, schema: StructType) -> None:
         columns = [part.split()[0] for part in self.schema().split(", ") if ":" not in part.split()[0]]
         if schema.fieldNames() != columns:
             raise InvalidOption("the format pykbroker has a fixed schema, and cannot be set with a custom one")
+
+
+def _columns(schema: StructType) -> list[tuple[str, str]]:
+    """Return the names and types of columns."""
+    return [(field.name, field.dataType.simpleString()) for field in schema.fields]

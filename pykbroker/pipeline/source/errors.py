@@ -17,6 +17,10 @@ class InvalidOption(ValueError):
     """The error of an option that is missing, unknown, or not allowed with this value or in this kind of query."""
 
 
+class InvalidColumn(ValueError):
+    """The error of a column that rows need to be written and lack, or that has a wrong type or content."""
+
+
 class DataLoss(RuntimeError):
     """The error of records that a query was to read and that the cluster no longer has."""
 

@@ -64,7 +64,8 @@ def stream_options(options: Mapping[str, str]) -> ReadOptions:
     """Return the options of a stream, from names in lower case. Raise InvalidOption."""
     for name in ENDING:
         if name.lower() in options:
-            raise InvalidOption(f"{name} is not valid in streaming queries: a stream has no end")
+            what = "offset" if name == ENDING.offsets else "timestamp"
+            raise InvalidOption(f"ending {what} not valid in streaming queries: leave out {name}")
     delay = options.get("maxtriggerdelay")
     limits = TriggerLimits(
         positive(options, "maxOffsetsPerTrigger"),

@@ -20,13 +20,14 @@ from pykbroker.pipeline.source.offset_json import OffsetMap
 from pykbroker.pipeline.source.planning import micro_batch, new_partitions
 from pykbroker.pipeline.source.range_reader import read_range
 from pykbroker.pipeline.source.read_options import ReadOptions
+from pykbroker.pipeline.source.shipping import Shipped
 from pykbroker.pipeline.source.stream_offsets import StreamPosition, advanced, begin_of, json_of, position_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class TopicStreamReader(DataSourceStreamReader):
+class TopicStreamReader(Shipped, DataSourceStreamReader):
     """The reader of a stream, without limits for its micro-batches."""
 
     def __init__(self, options: ReadOptions) -> None:
@@ -97,8 +98,6 @@ class TopicStreamReader(DataSourceStreamReader):
         existing = set(self._lookup.partitions())
         return self._lookup.earliest([each for each in partitions if each in existing])
 
-    def __getstate__(self) -> ReadOptions:
-        return self._options
-
-    def __setstate__(self, options: ReadOptions) -> None:
-        TopicStreamReader.__init__(self, options)
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what a task needs, which excludes the connections of the driver."""
+        return {"_options": self._options}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
 from collections.abc import Callable
@@ -167,11 +168,9 @@ def test_a_topic_that_is_created_again_fails_a_stream_unless_fail_on_data_loss_i
         stream.finish()
     formats.delete_topic(topic)
     for stream in streams:
-        assert "have been deleted" in failure(stream.finish)
+        assert re.search(f"{topic}-0.? have been deleted", failure(stream.finish))
     formats.topic(1, topic)
     formats.feed(topic, numbers(10, 15))
-    for stream in streams:
-        assert f"Partition {topic}-0 offset was changed from 10 to 5" in failure(stream.finish)
     for stream in tolerant:
         stream.finish()
     formats.feed(topic, numbers(15, 20))
@@ -189,8 +188,8 @@ def test_a_stream_of_a_missing_topic_fails(formats: BothFormats, tmp_path: Path)
 
 
 REFUSED = {
-    "end": ({"endingOffsets": "latest"}, "not valid in streaming queries"),
-    "end by time": ({"endingTimestamp": "5"}, "not valid in streaming queries"),
+    "end": ({"endingOffsets": "latest"}, "ending offset not valid in streaming queries"),
+    "end by time": ({"endingOffsetsByTimestamp": "{}"}, "ending timestamp not valid in streaming queries"),
     "no tasks": ({"minPartitions": "0"}, "minPartitions must be positive"),
     "commits": ({"kafka.enable.auto.commit": "true"}, "Kafka option 'enable.auto.commit' is not supported"),
 }
@@ -245,11 +244,6 @@ def test_a_micro_batch_waits_for_its_least_number_of_offsets(formats: BothFormat
                 query.processAllAvailable()
                 assert time.monotonic() < deadline, "there is no second micro-batch"
     assert [stream.values[1:] for stream in streams] == [[numbers(10, 31)]] * 2
-    stream = Stream(formats, FORMATS[1], tmp_path / "x", {"subscribe": "a", "maxOffsetsPerTrigger": "1"})
-    stream = Stream(
-        formats,
-        FORMATS[1],
-        tmp_path / "x",
-        {"subscribe": "a", "maxOffsetsPerTrigger": "1", "minOffsetsPerTrigger": "2"},
-    )
-    assert "is higher than the maxOffsetsPerTrigger(1)" in failure(partial(stream.finish))
+    crossed = {"maxOffsetsPerTrigger": "1", "minOffsetsPerTrigger": "2"}
+    for stream in both(formats, tmp_path / "crossed", subscribe=topic, **crossed):
+        assert "is higher than the maxOffsetsPerTrigger(1)" in failure(stream.finish)
