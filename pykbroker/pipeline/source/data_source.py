@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -24,11 +25,21 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 NAME = "pykbroker"
+FILTER_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 HAS_LIMITS = find_spec("pyspark.sql.streaming.datasource") is not None
 """Whether a Python data source may limit a micro-batch: since Spark 4.2."""
 
 HAS_ARROW_STREAMS = hasattr(datasource, "DataSourceStreamArrowWriter")
 """Whether the writer of a stream may get Arrow batches: since Spark 4.1."""
+
+
+def pushes_filters() -> bool:
+    """Whether Spark (since 4.1) plans a query in this process with the filters that it pushes down.
+
+    A reader that takes filters fails a query wherever `spark.sql.python.filterPushdown.enabled` is false.
+    """
+    main = getattr(sys.modules["__main__"], "__spec__", None)
+    return FILTER_WORKER in sys.modules or (main is not None and main.name == FILTER_WORKER)
 
 
 class PykbrokerDataSource(DataSource):
@@ -53,7 +64,11 @@ class PykbrokerDataSource(DataSource):
         """Return the reader of a batch query. Raise InvalidOption."""
         options = batch_options(self._given)
         self._check_schema(schema)
-        return TopicBatchReader(options)
+        if not pushes_filters():
+            return TopicBatchReader(options)
+        from pykbroker.pipeline.source.filtered_batch_reader import FilteredBatchReader
+
+        return FilteredBatchReader(options)
 
     def streamReader(self, schema: StructType) -> TopicStreamReader:
         """Return the reader of a stream. Raise InvalidOption."""

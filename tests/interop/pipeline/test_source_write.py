@@ -76,9 +76,9 @@ def test_a_row_may_name_its_topic(formats: BothFormats) -> None:
 
 
 def test_options_reach_the_producer(formats: BothFormats) -> None:
-    """A topic that is limited to 1000 bytes a batch takes 20,000 bytes only if they are compressed."""
+    """A topic that is limited to 1000 bytes a batch takes 10,000 bytes only if they are compressed."""
     topic = formats.topic(1, max_message_bytes="1000")
-    frame = formats.spark.sql("SELECT repeat('x', 20000) AS value")
+    frame = formats.spark.sql("SELECT repeat('x', 10000) AS value")
     for codec in ("gzip", "snappy", "lz4", "zstd"):
         save(formats, "pykbroker", frame, {"topic": topic, "kafka.compression.type": codec})
     assert len(formats.same(subscribe=topic)) == 4
