@@ -14,6 +14,7 @@ from tools.bench.rows import (
     recovery,
     requests,
     spark,
+    spark_source,
     start,
     steps,
     topics,
@@ -35,6 +36,7 @@ ROWS = (
     *end_to_end.ROWS,
     *idle.CONNECTION_ROWS,
     *spark.ROWS,
+    *spark_source.ROWS,
     *topics.ROWS,
     *steps.ROWS,
 )

@@ -49,13 +49,13 @@ def read(stage: Stage) -> Mapping[str, float] | None:
     return {"seconds": seconds}
 
 
-def micro_batch(stage: Stage) -> Mapping[str, float] | None:
-    """Return the median time that Spark reports for a trigger with one new row."""
+def micro_batch(stage: Stage, kind: str = "kafka") -> Mapping[str, float] | None:
+    """Return the median time that Spark reports for a trigger with one new row, read by a format."""
     if not stage.peer.spark:
         return None
     with Topic(stage.broker) as topic:
         producer = Producer({"bootstrap.servers": stage.broker.bootstrap, "linger.ms": 0})
-        stream = session().readStream.format("kafka").option("kafka.bootstrap.servers", stage.broker.bootstrap)
+        stream = session().readStream.format(kind).option("kafka.bootstrap.servers", stage.broker.bootstrap)
         name = f"bench_{uuid.uuid4().hex[:8]}"
         rows = stream.option("subscribe", topic.name).option("startingOffsets", "earliest").load()
         query = rows.writeStream.format("noop").queryName(name).start()
