@@ -109,7 +109,6 @@ REFUSED: dict[str, tuple[str, dict[str, str], str]] = {
         {"topic": "t", "kafka.key.serializer": "x"},
         "Kafka option 'key.serializer' is not supported",
     ),
-    "null topic": ("'v' AS value, CAST(null AS string) AS topic", {}, "null topic present in the data"),
 }
 
 
@@ -119,6 +118,13 @@ def test_what_cannot_be_written_is_refused_with_the_same_words(formats: BothForm
     frame = formats.spark.sql(f"SELECT {columns}")
     for kind in FORMATS:
         assert message in failure(partial(save, formats, kind, frame, options))
+
+
+def test_a_row_without_a_topic_fails_the_query(formats: BothFormats) -> None:
+    frame = formats.spark.sql("SELECT 'v' AS value, CAST(null AS string) AS topic")
+    theirs, ours = (failure(partial(save, formats, kind, frame, {})) for kind in FORMATS)
+    assert "topic" in theirs
+    assert "null topic present in the data. Use the topic option for setting a topic" in ours
 
 
 def overwrite(formats: BothFormats, kind: str, frame: DataFrame) -> None:
