@@ -69,10 +69,10 @@ def row_batches(rows: Iterable[Sequence[Any]], columns: Sequence[tuple[str, str]
         yield pa.RecordBatch.from_arrays(arrays, [name for _, name, _ in written])
 
 
-Place = tuple[str, int | None]
+RowPlace = tuple[str, int | None]
 
 
-def _places(columns: dict[str, Any], topic: str | None, count: int) -> Place | dict[Place, list[int]]:
+def _places(columns: dict[str, Any], topic: str | None, count: int) -> RowPlace | dict[RowPlace, list[int]]:
     """Return the place of all rows, or the rows of each place."""
     topics = None if topic is not None else columns["topic"]
     partitions = columns.get("partition")
@@ -85,7 +85,7 @@ def _places(columns: dict[str, Any], topic: str | None, count: int) -> Place | d
             return topic, None
     names = [topic] * count if topics is None else topics.to_pylist()
     indexes = [None] * count if partitions is None else partitions.to_pylist()
-    found: dict[Place, list[int]] = {}
+    found: dict[RowPlace, list[int]] = {}
     for row, place in enumerate(zip(names, indexes, strict=True)):
         found.setdefault(place, []).append(row)
     return next(iter(found)) if len(found) == 1 else found
