@@ -19,7 +19,15 @@ from pykbroker.pipeline.report import JobReport
 from pykbroker.pipeline.session import PipelineSession
 from pykbroker.pipeline.writing.placement import spark_hash
 from pykbroker.pipeline.writing.task import WritePlan, write_batches
-from tests.interop.pipeline.archives import FIRST_TIME, Content, archived, content, table, topic_content, write_archive
+from tests.interop.pipeline.archived_rows import (
+    FIRST_TIME,
+    Content,
+    archived,
+    content,
+    table,
+    topic_content,
+    write_archive,
+)
 from tests.interop.pipeline.both_formats import BothFormats
 
 pytestmark = [

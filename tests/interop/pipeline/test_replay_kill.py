@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pykbroker.pipeline.cluster import PipelineCluster
-from tests.interop.pipeline.archives import archived, content, topic_content, write_archive
+from tests.interop.pipeline.archived_rows import archived, content, topic_content, write_archive
 from tests.interop.pipeline.both_formats import BothFormats
 
 PARTITIONS, RECORDS = 3, 4000
