@@ -36,6 +36,11 @@ def pyarrow() -> Any:
         raise ImportError("Arrow tables need the package pyarrow: pip install 'pykbroker[arrow]'") from error
 
 
+def compute() -> Any:
+    """Return the module `pyarrow.compute`."""
+    return import_module("pyarrow.compute")
+
+
 class ArrowTable(Protocol):
     """A table that exports Arrow's C stream: a Table or RecordBatch of pyarrow, or one of polars, pandas or DuckDB."""
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 OWN = ("pykbroker", "wire")
 """The packages of this distribution."""
-NEEDED = ("pykbroker", "msgspec", "trio", "fastcrc", "cramjam", "pyarrow", "pandas")
+NEEDED = ("pykbroker", "msgspec", "trio", "fastcrc", "cramjam", "pyarrow", "pandas", "fastavro")
 """The distributions that tasks import."""
 NOT_SENT = frozenset(("pyspark", "py4j", "pykbroker"))
 """Distributions that are never sent: those that an executor has, and this one, whose files may lie in a checkout."""

@@ -15,6 +15,8 @@ PACKAGE = re.compile(r"^(?:[a-z_0-9]+\.)+(?=[A-Z])")
 LOST = re.compile(
     r"failOnDataLoss|data may have been lost|KAFKA_DATA_LOSS|partitions? (?:was|were|are) gone", re.IGNORECASE
 )
+OWN_ERROR = re.compile("(PipelineError|StateConflict): ")
+"""The beginning of a cause that is an error of this package in a task."""
 DISK_FULL = "No space left on device"
 
 
@@ -35,8 +37,11 @@ def is_of_spark(error: BaseException) -> bool:
 
 
 def sentence(error: BaseException) -> str:
-    """Return the cause of an error of Spark."""
-    text = f"Spark has failed: {root_cause(trace(error))}"
+    """Return the cause of an error of Spark. A PipelineError of a task is a sentence by itself."""
+    cause = root_cause(trace(error))
+    if own := OWN_ERROR.match(cause):
+        return cause[own.end() :]
+    text = f"Spark has failed: {cause}"
     return f"{text}: make room, and start the job again" if DISK_FULL in text else text
 
 

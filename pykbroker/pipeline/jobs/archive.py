@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
@@ -46,6 +46,8 @@ class ArchiveSettings(msgspec.Struct, frozen=True):
     every_s: float | None = None
     file_bytes_min: int = 16 << 20
     """The size below which Parquet files of a day are merged, 0 for never."""
+    fixed: Mapping[str, str] = {}
+    """Further options that may not change over the runs of a checkpoint."""
 
 
 class Sink(Protocol):
@@ -87,10 +89,17 @@ def archive(session: PipelineSession, settings: ArchiveSettings, say: Say) -> Jo
 
 
 class ArchiveJob:
-    """A run of the job."""
+    """A run of the job, or of another one that writes batches of topics to a sink of its own."""
 
-    def __init__(self, session: PipelineSession, settings: ArchiveSettings, say: Say) -> None:
-        self._session, self._settings, self._say = session, settings, say
+    def __init__(
+        self,
+        session: PipelineSession,
+        settings: ArchiveSettings,
+        say: Say,
+        job: str = JOB,
+        sink: Callable[[Storage], Sink] | None = None,
+    ) -> None:
+        self._session, self._settings, self._say, self._job = session, settings, say, job
         source = settings.source
         self._cluster = PipelineCluster(source.bootstrap, committed_only=source.committed_only)
         self._wanted = matching(source.pattern) if source.pattern else named(source.topics)
@@ -100,7 +109,9 @@ class ArchiveJob:
         self._failure: BaseException | None = None
         self._is_ending = False
         self._sink: Sink
-        if self._target is None:
+        if sink is not None and self._target is not None:
+            self._sink = sink(self._target)
+        elif self._target is None:
             self._sink = IcebergTable(session.spark, settings.target)
         elif settings.format == "iceberg":
             self._sink = IcebergTable(session.spark, self._target.directory)
@@ -115,7 +126,7 @@ class ArchiveJob:
             raise PipelineError(f"no topic of cluster {facts.cluster_id} matches {self._settings.source.pattern!r}")
         self._sink.require_archive()
         with self._checkpoint.lock(LOCK):
-            self._manifest = begin_run(self._checkpoint, JOB, facts, self._fixed_options())
+            self._manifest = begin_run(self._checkpoint, self._job, facts, self._fixed_options())
             self._sink.open(self._manifest.run_id, is_new=not has_offsets(self._checkpoint))
             self._run_query()
             self._sink.tidy()
@@ -127,6 +138,7 @@ class ArchiveJob:
             "format": settings.format,
             "target": settings.target if self._target is None else self._target.directory,
             "records": "committed" if settings.source.committed_only else "uncommitted",
+            **settings.fixed,
         }
 
     def _run_query(self) -> None:
@@ -161,12 +173,12 @@ class ArchiveJob:
         written = self._sink.committed(batch)
         if written is not None:
             require_same_ends(batch, written, ends, self._settings.target)
-            self._say(f"archive: batch {batch} is written already")
+            self._say(f"{self._job}: batch {batch} is written already")
             return
         self._check_topics()
         count = self._sink.write(with_date(records), batch, ends, self._check_topics)
         self.records, self.batches = self.records + count, self.batches + 1
-        self._say(f"archive: batch {batch}: {count:,} records in {time.monotonic() - begun:.1f} s")
+        self._say(f"{self._job}: batch {batch}: {count:,} records in {time.monotonic() - begun:.1f} s")
         if self.batches % TIDY_BATCHES == 0:
             self._sink.tidy()
 

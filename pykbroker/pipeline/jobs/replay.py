@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal
 
@@ -14,17 +13,17 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.bounds import between, parse_bound
 from pykbroker.pipeline.cluster import ClusterFacts, PipelineCluster, named, require_topics
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.failures import explained
 from pykbroker.pipeline.jobs.archived import ArchivedSpan, archived_spans, read_archive
 from pykbroker.pipeline.jobs.commits import OWNER, ArchiveOwner, decoded
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession
 from pykbroker.pipeline.source.client_options import PREFIX, producer_options
+from pykbroker.pipeline.spark_errors import explained
 from pykbroker.pipeline.storage import storage_of
 from pykbroker.pipeline.writing.pace import WritePace
 from pykbroker.pipeline.writing.placement import placed, with_source
 from pykbroker.pipeline.writing.position import PositionPlace, SourcePosition
-from pykbroker.pipeline.writing.task import WRITTEN, WritePlan, write_batches
+from pykbroker.pipeline.writing.task import WritePlan, write_records
 from pykbroker.pipeline.writing.writer import WriteTarget, read_positions
 
 if TYPE_CHECKING:
@@ -80,7 +79,8 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
     before = read_positions(settings.bootstrap, targets)
     say(f"replay: job {job}: {_progress(spans, sources, before)}")
     plan = WritePlan(_producer(settings), tuple(targets), WritePace(rate_of_task(spark, settings, len(sources))))
-    write_records(unwritten(records, sources, before), plan)
+    with explained():
+        write_records(unwritten(records, sources, before), plan)
     after = read_positions(settings.bootstrap, targets)
     figures = {
         "job_name": job,
@@ -192,14 +192,6 @@ def unwritten(records: DataFrame, sources: Sequence[TopicPartition], positions: 
         starts = f.array(*[f.lit(each.offset).cast("bigint") for each in positions])
         numbered = numbered.where(f.col("offset") >= f.get(starts, f.col("source")))
     return placed(numbered, len(sources))
-
-
-def write_records(records: DataFrame, plan: WritePlan) -> None:
-    """Write placed records in tasks. Raise PipelineError if one fails."""
-    try:
-        records.mapInArrow(partial(write_batches, plan), WRITTEN).collect()
-    except Exception as error:
-        raise explained(error, JOB) from error
 
 
 def rate_of_task(spark: SparkSession, settings: ReplaySettings, tasks: int) -> float | None:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
-from pykbroker.client.arrow import pyarrow
+from pykbroker.client.arrow import compute, pyarrow
 
 WRITTEN_COLUMNS = ("source", "offset", "key", "value", "headers", "timestamp")
 """The columns of records to write. `source` is the index of the source partition among the targets."""
-
-
-def compute() -> Any:
-    """Return the module `pyarrow.compute`."""
-    return import_module("pyarrow.compute")
 
 
 def record_table(batch: Any) -> Any:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pykbroker.client.arrow import pyarrow
+from pykbroker.client.arrow import compute, pyarrow
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.source.import_cache import forget_zip_importers
 from pykbroker.pipeline.writing.pace import WritePace
-from pykbroker.pipeline.writing.record_table import compute, record_table
+from pykbroker.pipeline.writing.record_table import record_table
 from pykbroker.pipeline.writing.writer import TransactionalWriter, WriteTarget
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 WRITTEN = "source int, records bigint"
 """The columns of what a task returns: a row for each source partition."""
@@ -31,6 +35,11 @@ class WritePlan(msgspec.Struct, frozen=True):
     transaction_rows: int = 100_000
     transaction_bytes: int = 32 << 20
     transaction_s: float = 1.0
+
+
+def write_records(records: DataFrame, plan: WritePlan) -> None:
+    """Write the records of `placed`, each source partition in a task."""
+    records.mapInArrow(partial(write_batches, plan), WRITTEN).collect()
 
 
 def write_batches(plan: WritePlan, batches: Iterable[Any]) -> Iterator[Any]:

@@ -1,0 +1,198 @@
+"""The job `decode`: the values of topics as typed columns in Parquet files, and bad records in a dead-letter topic."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.cluster import PipelineCluster, named, require_topics
+from pykbroker.pipeline.decoding.columns import ERROR, FIELDS, KEPT, decode_batches
+from pykbroker.pipeline.decoding.plan import DecodePlan, decoding
+from pykbroker.pipeline.errors import PipelineError, RecordsLost
+from pykbroker.pipeline.jobs.archive import ArchiveJob, ArchiveSettings
+from pykbroker.pipeline.jobs.dead_letters import DeadLetters
+from pykbroker.pipeline.jobs.parquet import ParquetFiles
+from pykbroker.pipeline.reading import TopicsToRead
+from pykbroker.pipeline.report import JobReport, Say
+from pykbroker.pipeline.schema import HEADERS
+from pykbroker.pipeline.session import PipelineSession
+from pykbroker.pipeline.source.client_options import PREFIX, producer_options
+from pykbroker.pipeline.spark_errors import explained
+from pykbroker.pipeline.spark_offsets import Ends
+from pykbroker.pipeline.storage import Storage
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+JOB = "decode"
+
+
+class DecodeSettings(msgspec.Struct, frozen=True):
+    """The settings of the job. Without `every_s` it stops when it has everything that the topics have at its start.
+
+    Without a topic for `dead_letters`, a bad record stops the job. `producer` has options `kafka.*` of the producer of
+    dead letters.
+    """
+
+    source: TopicsToRead
+    target: str
+    plan: DecodePlan
+    dead_letters: str = ""
+    checkpoint: str = ""
+    every_s: float | None = None
+    producer: Mapping[str, str] = {}
+
+
+def decode(session: PipelineSession, settings: DecodeSettings, say: Say) -> JobReport:
+    """Run the job. Raise PipelineError for a mistake that the user can correct, and if the query fails."""
+    begun = time.monotonic()
+    decoding(settings.plan)
+    letters = _dead_letters(settings)
+    sinks: list[DecodedFiles] = []
+
+    def sink(target: Storage) -> DecodedFiles:
+        sinks.append(DecodedFiles(session.spark, target, settings.plan, letters, say))
+        return sinks[0]
+
+    archiving = ArchiveSettings(
+        settings.source,
+        settings.target,
+        checkpoint=settings.checkpoint,
+        every_s=settings.every_s,
+        fixed=fixed_options(settings),
+    )
+    job = ArchiveJob(session, archiving, say, JOB, sink)
+    losses, is_interrupted = [], False
+    try:
+        job.run()
+    except KeyboardInterrupt:
+        say("decode: interrupted; the next run continues")
+        is_interrupted = settings.every_s is None
+    except RecordsLost as error:
+        losses.append(str(error))
+    bad = sinks[0].bad
+    figures = {
+        "records": job.records,
+        "good": job.records - bad,
+        "bad": bad,
+        "batches": job.batches,
+        "target": settings.target,
+        "dead_letters": settings.dead_letters or "none",
+    }
+    return JobReport(JOB, figures, losses, time.monotonic() - begun, is_interrupted)
+
+
+def fixed_options(settings: DecodeSettings) -> dict[str, str]:
+    """Return the options that decide about each record, and therefore may not change between a batch and its repeat."""
+    plan = settings.plan
+    return {
+        "decoding": f"{plan.format}{'+framing' if plan.framing else ''}",
+        "reader_schema": fingerprint(plan.reader),
+        "writer_schema": fingerprint(plan.writer),
+        "dead_letters": settings.dead_letters,
+    }
+
+
+def fingerprint(schema: str) -> str:
+    """Return a text that differs for schemas that differ, and is empty for none."""
+    if not schema:
+        return ""
+    plain = msgspec.json.encode(msgspec.json.decode(schema), order="sorted")
+    return sha256(plain).hexdigest()[:16]
+
+
+def _dead_letters(settings: DecodeSettings) -> DeadLetters | None:
+    """Return the dead-letter topic. Raise PipelineError if it is missing, or one of the topics that are read."""
+    topic, source = settings.dead_letters, settings.source
+    if not topic:
+        return None
+    if topic in source.topics:
+        raise PipelineError(f"{topic} cannot have its own dead letters: name another topic with --dead-letters")
+    require_topics(PipelineCluster(source.bootstrap).facts(named([topic])), [topic])
+    given = {name.lower(): value for name, value in settings.producer.items()}
+    return DeadLetters(topic, producer_options({**given, f"{PREFIX}bootstrap.servers": source.bootstrap}))
+
+
+def decoded(records: DataFrame, plan: DecodePlan) -> DataFrame:
+    """Return records with the column `fields` of what their values decode to, and `error` with why a value does not."""
+    from pyspark.sql import functions as f
+
+    # Lists that are null are slow in Arrow, see `placed`.
+    kept = records.withColumn("headers", f.coalesce("headers", f.lit([]).cast(HEADERS))).select(*KEPT)
+    return kept.mapInArrow(partial(decode_batches, plan), decoded_schema(kept, plan))
+
+
+def decoded_schema(records: DataFrame, plan: DecodePlan) -> StructType:
+    """Return the columns of decoded records."""
+    from pyspark.sql.pandas.types import from_arrow_type
+    from pyspark.sql.types import StringType, StructType
+
+    fields = from_arrow_type(decoding(plan).type.arrow, prefer_timestamp_ntz=True)
+    columns = StructType(list(records.schema.fields))
+    return columns.add(FIELDS, fields).add(ERROR, StringType())
+
+
+def good(records: DataFrame) -> DataFrame:
+    """Return the decoded records that are not bad, with their fields in the column `value`."""
+    from pyspark.sql import functions as f
+
+    columns = [f.col(FIELDS).alias("value") if name == "value" else f.col(name) for name in KEPT]
+    return records.where(f.col(ERROR).isNull()).select(*columns)
+
+
+class DecodedFiles(ParquetFiles):
+    """Parquet files of decoded records. `bad` counts the records that were not decoded.
+
+    The dead letters of a batch are written before the batch is committed, so that its repeat after a crash finds some
+    of them written and skips these.
+    """
+
+    def __init__(
+        self, spark: SparkSession, target: Storage, plan: DecodePlan, letters: DeadLetters | None, say: Say
+    ) -> None:
+        super().__init__(spark, target, 0, say)
+        self._plan, self._letters, self._job = plan, letters, ""
+        self.bad = 0
+
+    def open(self, run_id: str, *, is_new: bool) -> None:
+        """Take the directory for a run, whose dead letters have a group of its own."""
+        super().open(run_id, is_new=is_new)
+        self._job = f"pykbroker-decode-{run_id}"
+
+    def write(self, records: DataFrame, batch: int, ends: Ends, check: Callable[[], None]) -> int:
+        """Write the dead letters and then the files of a batch. Return the number of good and bad records."""
+        with explained():
+            every = decoded(records, self._plan).persist()
+            try:
+                bad = self._write_dead_letters(every, check)
+                count = super().write(good(every), batch, ends, check)
+            finally:
+                every.unpersist()
+        self.bad += bad
+        return count + bad
+
+    def _write_dead_letters(self, every: DataFrame, check: Callable[[], None]) -> int:
+        """Write the bad records of a batch. Return their number."""
+        from pyspark.sql import functions as f
+
+        bad = every.where(f.col(ERROR).isNotNull())
+        found = bad.groupBy("topic", "partition").agg(f.count("*"), f.min(f.struct("offset", ERROR))).collect()
+        counts = {TopicPartition(topic, partition): count for topic, partition, count, _ in found}
+        if not counts:
+            return 0
+        if self._letters is None:
+            topic, partition, _, (offset, error) = min(found)
+            raise PipelineError(
+                f"{topic}-{partition}: the record at offset {offset} cannot be decoded: {error}. Name a topic for such "
+                "records with --dead-letters"
+            )
+        check()
+        self._letters.write(bad, sorted(counts), self._job)
+        return sum(counts.values())
