@@ -64,8 +64,8 @@ def archive(
 ) -> None:
     """Write topics to Parquet files or to an Iceberg table, each record once, also after a crash.
 
-    The next run continues where the last one stopped. Readers of the bare directory, such as pyarrow and DuckDB, see
-    whole batches.
+    The next run continues where the last one stopped. Readers of the bare directory, such as pyarrow and DuckDB, never
+    see a record twice.
     """
     if bool(topics) is bool(pattern):
         raise click.UsageError("give either --topics or --pattern")

@@ -21,6 +21,17 @@ if TYPE_CHECKING:
     from pykbroker.pipeline.session import PipelineSession, SessionSettings
 
 F = TypeVar("F", bound=Callable[..., Any])
+FIXED = {
+    "kafka.bootstrap.servers": "give the brokers with --bootstrap",
+    "kafka.isolation.level": "give --uncommitted for the records of open and aborted transactions",
+    "includeheaders": "an archive always has the headers",
+    "subscribe": "name the topics with --topics",
+    "subscribepattern": "give the pattern with --pattern",
+    "assign": "name whole topics with --topics",
+    "endingoffsets": "the job decides where it ends",
+    "endingtimestamp": "the job decides where it ends",
+}
+"""The options of Spark's kafka format that are set by others, in lower case, with what to do in their place."""
 CONNECTORS = ("auto", "jvm", "python")
 
 
@@ -29,6 +40,14 @@ def setting(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise click.BadParameter(f"{text!r} is not KEY=VALUE")
+    return key, value
+
+
+def kafka_setting(text: str) -> tuple[str, str]:
+    """Parse the KEY=VALUE of an option of Spark's kafka format. Those that other options set are refused."""
+    key, value = setting(text)
+    if advice := FIXED.get(key.lower()):
+        raise click.BadParameter(f"{key} is not allowed here: {advice}")
     return key, value
 
 
@@ -96,7 +115,7 @@ def kafka_option(command: F) -> F:
     """Add the option for settings of the Kafka client to a command."""
     return click.option(
         "--kafka",
-        type=setting,
+        type=kafka_setting,
         metavar="KEY=VALUE",
         multiple=True,
         help="An option of Spark's kafka format, such as maxOffsetsPerTrigger=100000, or one of its client, such as "

@@ -6,6 +6,7 @@ the executors has is used. The rest is sent as an archive that each executor unp
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import tarfile
@@ -43,7 +44,10 @@ def equip_executors(spark: SparkSession, say: Say) -> None:
     path = Path(context._temp_dir) / f"{UNPACKED}.tar"  # the driver serves it until Spark deletes this directory
     pack(path, missing)
     context.addArchive(f"{path}#{UNPACKED}")
-    context.environment["PYTHONPATH"] = UNPACKED
+    here = dict.fromkeys(str(each.locate_file("")) for each in closure(NEEDED))
+    own = str(Path(package_directory(OWN[0])).parent)
+    # the driver plans queries with this Python and environment, too, and finds the packages where they are installed
+    context.environment["PYTHONPATH"] = os.pathsep.join((UNPACKED, own, *here))
     if still := missing_modules(spark):
         reasons = "; ".join(f"{name} ({why})" for name, why in sorted(still.items()))
         raise PipelineError(
@@ -88,15 +92,20 @@ def pack(path: Path, missing: Iterable[str]) -> None:
     """
     with tarfile.open(path, "w") as archive:
         for name in OWN if "pykbroker" in missing else ():
-            spec = find_spec(name)
-            assert spec is not None, "these packages are imported"
-            for place in spec.submodule_search_locations or ():
-                archive.add(place, name, filter=_without_caches)
+            archive.add(package_directory(name), name, filter=_without_caches)
         for found in closure(missing):
             for file in found.files or ():
                 source = Path(str(file.locate()))
                 if ".." not in file.parts and source.is_file() and source.suffix != ".pyc":
                     archive.add(source, str(file))
+
+
+def package_directory(name: str) -> str:
+    """Return the directory of a package of this distribution."""
+    spec = find_spec(name)
+    assert spec is not None, "this package is imported"
+    assert spec.submodule_search_locations, "it is a directory"
+    return str(next(iter(spec.submodule_search_locations)))
 
 
 def _without_caches(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:

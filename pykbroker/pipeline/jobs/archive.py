@@ -10,7 +10,7 @@ import msgspec
 
 from pykbroker.pipeline.cluster import ClusterFacts, PipelineCluster, matching, named, recreated_topics, require_topics
 from pykbroker.pipeline.errors import PipelineError, RecordsLost
-from pykbroker.pipeline.jobs.commits import require_same_ends
+from pykbroker.pipeline.jobs.commits import CHECKPOINT, require_same_ends
 from pykbroker.pipeline.jobs.iceberg import IcebergTable, is_directory
 from pykbroker.pipeline.jobs.parquet import ParquetFiles
 from pykbroker.pipeline.reading import TopicsToRead, stream_records
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 JOB = "archive"
-CHECKPOINT = "_pykbroker/checkpoint"
 LOCK = "lock"
 POLL_S = 1
 AWAY_S_MAX = 600

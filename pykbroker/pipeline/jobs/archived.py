@@ -1,17 +1,40 @@
-"""An archive as a DataFrame, whichever format it has."""
+"""An archive as a DataFrame, whichever format it has, and what it says about itself."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.iceberg import table_name
+from pykbroker.pipeline.jobs.commits import CHECKPOINT, ArchiveCommits, summed
+from pykbroker.pipeline.jobs.iceberg import is_directory, last_batch, require_columns, table_name
 from pykbroker.pipeline.schema import ARCHIVE, RECORD_COLUMNS
+from pykbroker.pipeline.spark_offsets import by_partition
+from pykbroker.pipeline.state import MANIFEST, read_manifest
 from pykbroker.pipeline.storage import storage_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+class ArchivedSpan(NamedTuple):
+    """The records of a partition in an archive: the first and the last offset, and their number."""
+
+    first: int
+    last: int
+    records: int
+
+
+class ArchiveClaims(NamedTuple):
+    """The claims of an archive about itself: the offsets up to which it has read, and its numbers of records.
+
+    `counts` is None for a format that does not count by partition. `is_pending`: a killed run has left a batch half.
+    """
+
+    ends: Mapping[TopicPartition, int]
+    counts: Mapping[TopicPartition, int] | None = None
+    is_pending: bool = False
 
 
 def read_archive(spark: SparkSession, place: str, format_: str, topics: tuple[str, ...] = ()) -> DataFrame:
@@ -19,7 +42,11 @@ def read_archive(spark: SparkSession, place: str, format_: str, topics: tuple[st
     from pyspark.sql import functions as f
 
     if format_ == "iceberg":
-        found = spark.table(table_name(spark, place))
+        name = table_name(spark, place)
+        if not spark.catalog.tableExists(name):
+            raise PipelineError(f"no table {name} at {place}")
+        found = spark.table(name)
+        require_columns(found, name)
     else:
         storage = storage_of(spark, place)
         if not storage.exists():
@@ -29,12 +56,30 @@ def read_archive(spark: SparkSession, place: str, format_: str, topics: tuple[st
     return found.select(*RECORD_COLUMNS, "date")
 
 
-class ArchivedSpan(NamedTuple):
-    """The records of a partition in an archive: the first and the last offset, and their number."""
+def read_claims(spark: SparkSession, place: str, format_: str) -> ArchiveClaims:
+    """Return what an archive says about itself. Nothing if no job has written it."""
+    if format_ == "iceberg":
+        last = last_batch(spark, table_name(spark, place))
+        return ArchiveClaims({} if last is None else by_partition(last.ends))
+    archive = storage_of(spark, place)
+    commits = ArchiveCommits(archive, archive.sibling(".staging"))
+    if not commits.is_archive():
+        return ArchiveClaims({})
+    total = summed(commits.all())
+    counts = {TopicPartition(each.topic, each.partition): each.count for each in total.ranges}
+    return ArchiveClaims(by_partition(total.ends), counts, commits.is_pending())
 
-    first: int
-    last: int
-    records: int
+
+def read_topic_ids(spark: SparkSession, place: str, format_: str) -> Mapping[str, str]:
+    """Return the ids of the topics of an archive. Nothing if its checkpoint is not at the default place."""
+    if format_ == "iceberg" and not is_directory(place):
+        return {}
+    storage = storage_of(spark, place)
+    if format_ == "iceberg":
+        checkpoint = storage.sibling(".checkpoint")
+    else:
+        checkpoint = storage_of(spark, f"{storage.directory}/{CHECKPOINT}")
+    return read_manifest(checkpoint).topic_ids if checkpoint.exists(MANIFEST) else {}
 
 
 def archived_spans(archived: DataFrame) -> dict[TopicPartition, ArchivedSpan]:

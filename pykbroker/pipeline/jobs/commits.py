@@ -21,6 +21,8 @@ from pykbroker.pipeline.storage import Storage
 
 OWN = "_pykbroker/"
 """The directory of the job's own files. Spark and pyarrow skip it, and it has no Parquet file for others."""
+CHECKPOINT = f"{OWN}checkpoint"
+"""The default place of the checkpoint."""
 COMMITS = f"{OWN}commits"
 OWNER = f"{OWN}archive.json"
 SUMMARY = f"{OWN}summary.json"
@@ -65,9 +67,17 @@ class ArchiveCommits:
     def __init__(self, archive: Storage, staging: Storage) -> None:
         self._archive, self._staging = archive, staging
 
+    def is_archive(self) -> bool:
+        """Whether a run has taken the directory."""
+        return self._archive.exists(OWNER)
+
+    def is_pending(self) -> bool:
+        """Whether a run was killed while it committed a batch, or is committing one now."""
+        return bool(self._names(PENDING))
+
     def require_archive(self) -> None:
         """Raise StateConflict if the directory has files, but is no archive."""
-        if not self._archive.exists(OWNER) and any(not each.path.startswith(OWN) for each in self._archive.files()):
+        if not self.is_archive() and any(not each.path.startswith(OWN) for each in self._archive.files()):
             raise StateConflict(f"{self._archive.directory} has files that are no archive: choose an empty directory")
 
     def open(self, run_id: str, *, is_new: bool) -> None:
@@ -75,7 +85,7 @@ class ArchiveCommits:
 
         Raise StateConflict if it belongs to another run, or if it is gone and the run is not new.
         """
-        if self._archive.exists(OWNER):
+        if self.is_archive():
             owner = decoded(self._archive, OWNER, ArchiveOwner)
             if owner.run_id != run_id:
                 raise StateConflict(
@@ -155,11 +165,6 @@ def summed(commits: Iterable[ArchiveCommit]) -> ArchiveCommit:
             first, end = min(old.first, each.first), max(old.last, each.last)
             ranges[key] = ArchivedRange(*key, first, end, old.count + each.count)
     return ArchiveCommit(last.batch, {}, [ranges[key] for key in sorted(ranges)], last.ends)
-
-
-def archived_counts(commits: Iterable[ArchiveCommit]) -> dict[tuple[str, int], int]:
-    """Return the number of committed records by topic and partition."""
-    return {(each.topic, each.partition): each.count for each in summed(commits).ranges}
 
 
 def require_same_ends(batch: int, written: Ends, planned: Ends, place: str) -> None:

@@ -58,11 +58,19 @@ def _merge(
 ) -> bool:
     """Merge the small files of a day. Return False if the file system cannot exchange the directories."""
     staging.delete(MERGED)
-    target = f"{MERGED}/{day}"
     columns = ", ".join(each for each in ARCHIVE.split(", ") if each.split(" ")[0] not in ("topic", "date"))
     records = spark.read.schema(columns).parquet(*(f"{archive.directory}/{each.path}" for each in small))
     files = records.coalesce(merged_files([each.size for each in small], bytes_min))
-    files.sortWithinPartitions("partition", "offset").write.parquet(f"{staging.directory}/{target}")
+    files.sortWithinPartitions("partition", "offset").write.parquet(f"{staging.directory}/{MERGED}/{day}")
+    return replace_day(archive, staging, day, small)
+
+
+def replace_day(archive: Storage, staging: Storage, day: str, small: list[StoredFile]) -> bool:
+    """Replace the small files of a day by those in the staging directory. Its other files get a second name there.
+
+    Return False if the file system cannot exchange the directories.
+    """
+    target = f"{MERGED}/{day}"
     for file in staging.files(target):
         if not file.path.endswith(".parquet"):
             staging.delete(file.path)
@@ -71,6 +79,6 @@ def _merge(
         if file.path not in merged:
             staging.link(archive, file.path, f"{target}/{PurePosixPath(file.path).name}")
     staging.sync(MERGED)
-    done = archive.exchange(day, staging, target)
+    is_done = archive.exchange(day, staging, target)
     staging.delete(MERGED)
-    return done
+    return is_done

@@ -1,10 +1,10 @@
 """The job `verify`: it proves that an archive and a topic have the same records.
 
-1. Both sides are reduced to buckets of offsets with a count and a checksum. Only buckets that differ are compared
-   record by record.
+1. An archive claims the offsets up to which its last batch has read. Both sides are compared up to there.
 2. The topic is read in its own isolation level, so that transaction markers and aborted records explain themselves:
    neither side has them.
-3. Below the start of a log, where retention has deleted records, the archive's own commits are the judge.
+3. A record that only the archive has is explained if the topic is compacted and the record has a successor.
+4. Below the start of a log, where retention has deleted records, the archive's own commits are the judge.
 """
 
 from __future__ import annotations
@@ -16,23 +16,40 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.pipeline.cluster import LogEnds, PipelineCluster, named, require_topics
+from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster, named, recreated_topics, require_topics
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.archived import ArchivedSpan, archived_spans, read_archive
-from pykbroker.pipeline.jobs.commits import ArchiveCommits, archived_counts
+from pykbroker.pipeline.jobs.archived import ArchivedSpan, archived_spans, read_archive, read_claims, read_topic_ids
+from pykbroker.pipeline.jobs.differences import (
+    ALONE,
+    DIFFERENT,
+    DOUBLE,
+    MISSING,
+    ComparedOffsets,
+    Difference,
+    compacted_away,
+    differing_limits,
+    differing_records,
+    doubles,
+    totals,
+    within,
+)
 from pykbroker.pipeline.reading import TopicsToRead, read_records
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession
-from pykbroker.pipeline.storage import storage_of
+from pykbroker.pipeline.spark_errors import is_of_spark, root_cause, trace
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import DataFrame
 
 JOB = "verify"
-BUCKET_OFFSETS = 10_000
-EXAMPLES_MAX = 5
-"""The offsets that a sentence about a loss names."""
-CONTENT = ("key", "value", "headers", "timestamp", "timestampType")
+UNREADABLE = "FAILED_READ_FILE"
+"""The class of Spark's errors about a damaged file."""
+WORDS = {
+    MISSING: "are missing in the archive",
+    DOUBLE: "are in the archive more than once",
+    ALONE: "are in the archive alone",
+    DIFFERENT: "differ from those of the topic",
+}
 
 
 class VerifySettings(msgspec.Struct, frozen=True):
@@ -43,136 +60,144 @@ class VerifySettings(msgspec.Struct, frozen=True):
     format: str = "parquet"
 
 
-class Finding(NamedTuple):
-    """A record that both sides do not have once and alike. `archived` and `stored` are its numbers on either side."""
+class Comparison(NamedTuple):
+    """The differences of the two sides, and the number of records that compaction explains."""
 
-    topic: str
-    partition: int
-    offset: int
-    archived: int
-    stored: int
-
-
-def buckets(records: DataFrame) -> DataFrame:
-    """Return a count and a checksum for every bucket of offsets of each partition."""
-    from pyspark.sql import functions as f
-
-    bucket = f.floor(f.col("offset") / BUCKET_OFFSETS).alias("bucket")
-    return records.groupBy("topic", "partition", bucket).agg(
-        f.count("*").alias("count"),
-        f.bit_xor(checksum("offset")).alias("checksum"),
-        f.min("offset").alias("first"),
-        f.max("offset").alias("last"),
-    )
-
-
-def checksum(*more: str) -> Column:
-    """Return the checksum of a record's content and of some more columns."""
-    from pyspark.sql import functions as f
-
-    return f.xxhash64(*more, *CONTENT)
-
-
-def differing_buckets(archived: DataFrame, stored: DataFrame) -> DataFrame:
-    """Return the buckets that differ, as topic, partition and bucket."""
-    from pyspark.sql import functions as f
-
-    key = ["topic", "partition", "bucket"]
-    one, two = buckets(archived).alias("one"), buckets(stored).alias("two")
-    same = f.col("one.count").eqNullSafe(f.col("two.count")) & f.col("one.checksum").eqNullSafe(f.col("two.checksum"))
-    return one.join(two, key, "full").where(~same).select(*key)
-
-
-def differing_records(archived: DataFrame, stored: DataFrame) -> DataFrame:
-    """Return the records that the sides do not have once and alike, with their numbers on either side.
-
-    A record whose content differs counts on both sides, as 1 and -1.
-    """
-    from pyspark.sql import functions as f
-
-    key = ["topic", "partition", "offset"]
-
-    def reduced(side: DataFrame, name: str) -> DataFrame:
-        return side.groupBy(*key).agg(f.count("*").alias(name), f.bit_xor(checksum()).alias(f"{name}_sum"))
-
-    both = reduced(archived, "archived").join(reduced(stored, "stored"), key, "full")
-    is_same = f.col("archived_sum").eqNullSafe(f.col("stored_sum"))
-    counts = both.withColumns(
-        {
-            "archived": f.coalesce("archived", f.lit(0)),
-            "stored": f.when(f.col("stored").isNull(), 0).when((f.col("archived") == 1) & ~is_same, -1).otherwise(1),
-        }
-    )
-    return counts.where("archived != 1 or stored != 1").select(*key, "archived", "stored")
+    differences: list[Difference]
+    compacted: int
 
 
 def verify(session: PipelineSession, settings: VerifySettings, say: Say) -> JobReport:
-    """Run the job. The report has a loss for each kind of difference in a partition."""
+    """Run the job. The report has a loss for each kind of difference in a partition, and for files without content."""
     begun = time.monotonic()
+    try:
+        report = _verified(session, settings, say)
+    except Exception as error:
+        if not is_of_spark(error) or UNREADABLE not in trace(error):
+            raise
+        report = JobReport(JOB, {}, [f"a file of the archive cannot be read: {root_cause(trace(error))}"])
+    report.seconds = time.monotonic() - begun
+    return report
+
+
+def _verified(session: PipelineSession, settings: VerifySettings, say: Say) -> JobReport:
     source = settings.source
     cluster = PipelineCluster(source.bootstrap, committed_only=source.committed_only)
     facts = cluster.facts(named(source.topics))
     require_topics(facts, source.topics)
-    ends = cluster.ends(facts)
+    if note := recreation(read_topic_ids(session.spark, settings.archive, settings.format), facts):
+        say(f"verify: {note}")
     archived = read_archive(session.spark, settings.archive, settings.format, source.topics)
+    claims = read_claims(session.spark, settings.archive, settings.format)
+    if claims.is_pending:
+        say("verify: a batch is only half in the archive: `pykbroker pipeline archive` completes it at its next start")
     spans = archived_spans(archived)
-    losses = [] if settings.format == "iceberg" else _commit_losses(session, settings, spans)
     say(f"verify: {sum(each.records for each in spans.values()):,} archived records in {len(spans)} partitions")
-    compared = comparable(spans, ends)
-    findings = _findings(session, settings, archived, compared) if compared else []
-    compacted = cluster.compacted(source.topics)
-    losses += explained(findings, compacted)
-    figures = {
+    ends = cluster.ends(facts)
+    claimed = {key: end for key, end in claims.ends.items() if key.topic in source.topics}
+    require_partitions({*spans, *claimed}, ends)
+    limits = comparable(spans, claimed, ends)
+    found = _compared(session, settings, archived, limits, cluster.compacted(source.topics), ends)
+    losses = behind_the_end(spans, ends) + explained([*_early_doubles(archived, spans, ends), *found.differences])
+    if claims.counts is not None:
+        counts = {key: count for key, count in claims.counts.items() if key.topic in source.topics}
+        losses += count_losses(counts, spans)
+    return JobReport(JOB, {**figures(spans, claimed, ends), "compacted": found.compacted}, losses)
+
+
+def figures(
+    spans: Mapping[TopicPartition, ArchivedSpan], claimed: Mapping[TopicPartition, int], ends: LogEnds
+) -> dict[str, int]:
+    """Return the numbers of a report. Offsets without records are those of transactions, and of earlier compaction."""
+    return {
         "records": sum(each.records for each in spans.values()),
         "partitions": len(spans),
         "not_archived_yet": sum(
-            max(0, end - (spans[key].last + 1 if key in spans else ends.first[key])) for key, end in ends.next.items()
+            max(0, end - max(ends.first[key], archived_end(key, spans, claimed))) for key, end in ends.next.items()
         ),
         "deleted_by_retention": sum(max(0, ends.first[key] - each.first) for key, each in spans.items()),
-        "compacted": sum(1 for each in findings if not each.stored and each.archived == 1 and each.topic in compacted),
+        "offsets_without_records": sum(max(0, each.last + 1 - each.first - each.records) for each in spans.values()),
     }
-    return JobReport(JOB, figures, losses, time.monotonic() - begun)
 
 
-def comparable(spans: Mapping[TopicPartition, ArchivedSpan], ends: LogEnds) -> dict[TopicPartition, tuple[int, int]]:
-    """Return the offsets that both sides should have: from the start of the log to behind the last archived record."""
-    if unknown := sorted(str(each) for each in spans if each not in ends.next):
-        raise PipelineError(f"the archive has {', '.join(unknown)}, which the cluster lacks")
-    found = {key: (ends.first[key], min(each.last + 1, ends.next[key])) for key, each in spans.items()}
-    return {key: (first, end) for key, (first, end) in found.items() if first < end}
+def archived_end(
+    key: TopicPartition, spans: Mapping[TopicPartition, ArchivedSpan], claimed: Mapping[TopicPartition, int]
+) -> int:
+    """Return the offset up to which an archive has a partition: behind its last record, or what it claims."""
+    return max(spans[key].last + 1 if key in spans else 0, claimed.get(key, 0))
 
 
-def _findings(
+def comparable(
+    spans: Mapping[TopicPartition, ArchivedSpan], claimed: Mapping[TopicPartition, int], ends: LogEnds
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Return the offsets that both sides should have: from the start of the log to where the archive ends."""
+    found = {
+        key: (ends.first[key], min(archived_end(key, spans, claimed), ends.next[key])) for key in {*spans, *claimed}
+    }
+    return {key: found[key] for key in sorted(found) if found[key][0] < found[key][1]}
+
+
+def require_partitions(archived: Iterable[TopicPartition], ends: LogEnds) -> None:
+    """Raise PipelineError if the cluster lacks a partition."""
+    if unknown := sorted(str(each) for each in archived if each not in ends.next):
+        raise PipelineError(
+            f"the archive has {', '.join(unknown)}, which the cluster lacks: was the topic created again?"
+        )
+
+
+def recreation(before: Mapping[str, str], now: ClusterFacts) -> str:
+    """Return a sentence about topics that are others than those of the archive, or nothing."""
+    recreated = recreated_topics(before, now.topic_ids)
+    if not recreated:
+        return ""
+    return f"topic {', '.join(recreated)} was deleted and created again since the archive began"
+
+
+def behind_the_end(spans: Mapping[TopicPartition, ArchivedSpan], ends: LogEnds) -> list[str]:
+    """Return a sentence for each partition whose archive has records behind the end of the log."""
+    return [
+        f"{key}: the archive has records up to offset {each.last}, and the log ends at {ends.next[key]}"
+        for key, each in sorted(spans.items())
+        if each.last >= ends.next[key]
+    ]
+
+
+def _compared(
     session: PipelineSession,
     settings: VerifySettings,
     archived: DataFrame,
-    compared: Mapping[TopicPartition, tuple[int, int]],
-) -> list[Finding]:
-    """Return the records that differ between the sides."""
-    stored = read_records(session, assigned(settings.source, compared), **_offsets(compared))
-    archived = within(archived, compared)
-    different = [tuple(row) for row in differing_buckets(archived, stored).collect()]
-    if not different:
-        return []
-    parts = [one_bucket(*each) for each in different]
-    condition = " or ".join(parts)
-    rows = differing_records(archived.where(condition), stored.where(condition)).collect()
-    return [Finding(*row) for row in sorted(rows)]
+    limits: ComparedOffsets,
+    compacted: frozenset[str],
+    ends: LogEnds,
+) -> Comparison:
+    """Return the differences between the sides, without those that compaction explains."""
+    if not limits:
+        return Comparison([], 0)
+    stored = read_records(session, assigned(settings.source, limits), **offsets(limits))
+    unlike = differing_limits(within(archived, limits), stored, limits)
+    if not unlike:
+        return Comparison([], 0)
+    stored = read_records(session, assigned(settings.source, unlike), **offsets(unlike))
+    found = differing_records(within(archived, unlike), stored)
+    counted = totals(found)
+    suspects = {TopicPartition(each.topic, each.partition) for each in counted if each.kind == ALONE}
+    suspects = {key for key in suspects if key.topic in compacted}
+    if not suspects:
+        return Comparison(counted, 0)
+    whole = {key: (ends.first[key], ends.next[key]) for key in suspects}
+    latest = read_records(session, assigned(settings.source, whole), **offsets(whole))
+    alone = within(found.where(f"kind = '{ALONE}'"), whole)
+    removed = compacted_away(alone, archived, latest).cache()
+    rest = found.join(removed, ["topic", "partition", "offset"], "left_anti")
+    return Comparison(totals(rest), removed.count())
 
 
-def one_bucket(topic: str, partition: int, bucket: int) -> str:
-    """Return the SQL condition of one bucket."""
-    return one_range(topic, partition, bucket * BUCKET_OFFSETS, (bucket + 1) * BUCKET_OFFSETS)
-
-
-def one_range(topic: str, partition: int, first: int, end: int) -> str:
-    """Return the SQL condition of a range of offsets."""
-    return f"(topic = '{topic}' and partition = {partition} and offset >= {first} and offset < {end})"
-
-
-def within(records: DataFrame, compared: Mapping[TopicPartition, tuple[int, int]]) -> DataFrame:
-    """Return the records in these ranges of offsets."""
-    return records.where(" or ".join(one_range(*key, *limits) for key, limits in compared.items()))
+def _early_doubles(
+    archived: DataFrame, spans: Mapping[TopicPartition, ArchivedSpan], ends: LogEnds
+) -> list[Difference]:
+    """Return the double records among those that the topic no longer has."""
+    early = {key: (each.first, ends.first[key]) for key, each in spans.items() if each.first < ends.first[key]}
+    return totals(doubles(within(archived, early))) if early else []
 
 
 def assigned(source: TopicsToRead, partitions: Iterable[TopicPartition]) -> TopicsToRead:
@@ -184,10 +209,11 @@ def assigned(source: TopicsToRead, partitions: Iterable[TopicPartition]) -> Topi
     return msgspec.structs.replace(source, topics=(), pattern="", options={**source.options, "assign": text})
 
 
-def _offsets(compared: Mapping[TopicPartition, tuple[int, int]]) -> dict[str, str]:
+def offsets(limits: ComparedOffsets) -> dict[str, str]:
+    """Return limits as options of the `kafka` format."""
     starts: dict[str, dict[str, int]] = {}
     stops: dict[str, dict[str, int]] = {}
-    for key, (first, end) in compared.items():
+    for key, (first, end) in limits.items():
         starts.setdefault(key.topic, {})[str(key.partition)] = first
         stops.setdefault(key.topic, {})[str(key.partition)] = end
     return {
@@ -196,40 +222,23 @@ def _offsets(compared: Mapping[TopicPartition, tuple[int, int]]) -> dict[str, st
     }
 
 
-def explained(findings: Iterable[Finding], compacted: frozenset[str]) -> list[str]:
-    """Return a sentence for each kind of unexplained difference of a partition."""
-    kinds: dict[tuple[str, int, str], list[int]] = {}
-    for each in findings:
-        if each.archived == 1 and not each.stored and each.topic in compacted:
-            continue
-        kinds.setdefault((each.topic, each.partition, kind_of(each)), []).append(each.offset)
+def explained(differences: Iterable[Difference]) -> list[str]:
+    """Return a sentence for each kind of difference of a partition."""
     return [
-        f"{topic}-{partition}: {len(offsets):,} records {kind}, from offset {offsets[0]} on"
-        for (topic, partition, kind), offsets in sorted(kinds.items())
+        f"{each.topic}-{each.partition}: {each.records:,} records {WORDS[each.kind]}, "
+        f"between the offsets {each.first} and {each.last}"
+        if each.records > 1
+        else f"{each.topic}-{each.partition}: the record at offset {each.first} "
+        f"{WORDS[each.kind].replace('are ', 'is ').replace('differ from those', 'differs from that')}"
+        for each in differences
     ]
 
 
-def kind_of(finding: Finding) -> str:
-    """Return what is wrong with a record."""
-    if not finding.archived:
-        return "are missing in the archive"
-    if finding.archived > 1:
-        return "are in the archive more than once"
-    return "are in the archive alone" if not finding.stored else "differ from those of the topic"
-
-
-def _commit_losses(
-    session: PipelineSession, settings: VerifySettings, spans: Mapping[TopicPartition, ArchivedSpan]
-) -> list[str]:
-    """Compare an archive with its own commits, which count records that the topic no longer has."""
-    storage = storage_of(session.spark, settings.archive)
-    counts = archived_counts(ArchiveCommits(storage, storage.sibling(".staging")).all())
-    topics = settings.source.topics
-    wanted = {key: count for key, count in counts.items() if not topics or key[0] in topics}
-    found = {(key.topic, key.partition): each.records for key, each in spans.items()}
+def count_losses(counts: Mapping[TopicPartition, int], spans: Mapping[TopicPartition, ArchivedSpan]) -> list[str]:
+    """Return a sentence for each partition of which the files have other numbers of records than the commits."""
+    found = {key: each.records for key, each in spans.items()}
     return [
-        f"{topic}-{partition}: the archive's files have {found.get((topic, partition), 0):,} records, and its commits "
-        f"{wanted.get((topic, partition), 0):,}"
-        for topic, partition in sorted(wanted.keys() | found.keys())
-        if found.get((topic, partition), 0) != wanted.get((topic, partition), 0)
+        f"{key}: the archive's files have {found.get(key, 0):,} records, and its commits {counts.get(key, 0):,}"
+        for key in sorted(counts.keys() | found.keys())
+        if found.get(key, 0) != counts.get(key, 0)
     ]

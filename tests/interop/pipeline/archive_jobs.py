@@ -1,0 +1,81 @@
+"""Archives in a temporary directory, and what readers of the bare directory see in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+
+from pykbroker.pipeline.jobs.archive import ArchiveSettings, archive
+from pykbroker.pipeline.jobs.verify import VerifySettings, verify
+from pykbroker.pipeline.reading import TopicsToRead
+from pykbroker.pipeline.report import JobReport
+from pykbroker.pipeline.session import PipelineSession
+from tests.interop.pipeline.both_formats import Row
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class Archives:
+    """The jobs `archive` and `verify` between a broker and a directory. `lines` are the lines of their progress."""
+
+    def __init__(self, spark: SparkSession, bootstrap: str, directory: Path) -> None:
+        self.spark, self.bootstrap, self.directory = spark, bootstrap, directory
+        self.session = PipelineSession(spark, "jvm", "")
+        self.lines: list[str] = []
+
+    def source(self, *topics: str, pattern: str = "", committed_only: bool = True, **options: Any) -> TopicsToRead:
+        """Return the topics to read. Names of options have underscores for dots."""
+        named = {key.replace("_", "."): str(value) for key, value in options.items()}
+        return TopicsToRead(self.bootstrap, topics, pattern, named, committed_only=committed_only)
+
+    def archive(self, source: TopicsToRead, target: str, **settings: Any) -> JobReport:
+        """Run the job `archive` into a directory below this one."""
+        return archive(self.session, ArchiveSettings(source, self.path(target), **settings), self.lines.append)
+
+    def verify(self, source: TopicsToRead, target: str, format_: str = "parquet") -> JobReport:
+        """Run the job `verify`."""
+        return verify(self.session, VerifySettings(source, self.path(target), format_), self.lines.append)
+
+    def path(self, target: str) -> str:
+        """Return the path of an archive."""
+        return str(self.directory / target)
+
+    def files(self, target: str) -> list[Path]:
+        """Return the Parquet files of an archive, sorted."""
+        return sorted((self.directory / target).rglob("*.parquet"))
+
+    def rows(self, target: str) -> list[Row]:
+        """Return the rows of an archive as pyarrow reads them, in the form of Spark's rows, sorted."""
+        table = ds.dataset(self.directory / target, format="parquet", partitioning=PARTITIONING).to_table()
+        rows = [
+            (
+                row["key"],
+                row["value"],
+                row["topic"],
+                row["partition"],
+                row["offset"],
+                row["timestamp"].astimezone().replace(tzinfo=None),
+                row["timestampType"],
+                row["headers"] and [(each["key"], each["value"]) for each in row["headers"]],
+            )
+            for row in table.to_pylist()
+        ]
+        return sorted(rows, key=lambda row: row[2:5])
+
+
+PARTITIONING = ds.partitioning(pa.schema([("topic", pa.string()), ("date", pa.string())]), flavor="hive")
+
+
+def edit(path: Path, change: Callable[[list[dict[str, Any]]], list[dict[str, Any]]]) -> None:
+    """Change the rows of a Parquet file."""
+    table = pq.read_table(path, partitioning=None)
+    rows = change(table.to_pylist())
+    for row in rows:
+        row["headers"] = row["headers"] and [{"key": each["key"], "value": each["value"]} for each in row["headers"]]
+    pq.write_table(pa.Table.from_pylist(rows, schema=table.schema), path)

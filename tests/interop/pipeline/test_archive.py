@@ -1,0 +1,262 @@
+"""The job `archive`: each record once in Parquet and Iceberg, whatever happens to topics, brokers and checkpoints."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
+
+from pykbroker.pipeline.errors import PipelineError, StateConflict
+from pykbroker.pipeline.report import ExitCode
+from tests.interop.pipeline.archive_jobs import Archives
+from tests.interop.pipeline.both_formats import PATIENCE_S, BothFormats, numbers
+from tools.broker_process import BrokerProcess
+
+START_MS = 1_700_000_000_000
+DAY_MS = 86_400_000
+
+pytestmark = [
+    pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
+    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
+]
+
+
+@pytest.fixture
+def archives(formats: BothFormats, tmp_path: Path) -> Archives:
+    return Archives(formats.spark, formats.bootstrap, tmp_path)
+
+
+@contextmanager
+def running(archives: Archives, *arguments: Any, **settings: Any) -> Iterator[Callable[[], Any]]:
+    """Run the job in a thread until its query is stopped. The yielded function waits for its report or its error."""
+    result: list[Any] = []
+
+    def run() -> None:
+        try:
+            result.append(archives.archive(*arguments, every_s=0.2, **settings))
+        except PipelineError as error:
+            result.append(error)
+
+    def ended() -> Any:
+        thread.join(PATIENCE_S * 2)
+        return result[0]
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield ended
+    finally:
+        for query in archives.spark.streams.active:
+            query.stop()
+        thread.join(PATIENCE_S)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S * 2
+    while not condition():
+        assert time.monotonic() < deadline, "waited too long"
+        time.sleep(0.05)
+
+
+def test_a_reader_of_the_bare_directory_sees_each_record_once(formats: BothFormats, archives: Archives) -> None:
+    topic = formats.topic()
+    formats.feed(topic, [*numbers(0, 50), None, ""], 0, START_MS + 123)
+    formats.feed(topic, numbers(50, 60), 1, START_MS + 2 * DAY_MS)
+    source = archives.source(topic)
+    report = archives.archive(source, "lake", file_bytes_min=0)
+    assert (report.figures["records"], report.exit_code) == (62, ExitCode.DONE)
+    assert archives.rows("lake") == formats.rows("kafka", subscribe=topic, includeHeaders="true")
+    days = {path.parent.relative_to(archives.directory / "lake").as_posix() for path in archives.files("lake")}
+    assert days == {f"topic={topic}/date=2023-11-14", f"topic={topic}/date=2023-11-16"}
+    formats.feed(topic, numbers(60, 70), 1, START_MS)
+    assert archives.archive(source, "lake").figures["records"] == 10
+    assert archives.archive(source, "lake").figures["records"] == 0
+    assert archives.rows("lake") == formats.rows("kafka", subscribe=topic, includeHeaders="true")
+    assert len(archives.files("lake")) == 2  # the small files of a day are merged
+    report = archives.verify(source, "lake")
+    assert (report.losses, report.figures["records"], report.figures["not_archived_yet"]) == ([], 72, 0)
+    assert not Path(archives.path("lake.staging")).exists()
+
+
+def test_a_batch_is_one_snapshot_of_an_iceberg_table(formats: BothFormats, archives: Archives) -> None:
+    topic = formats.topic()
+    formats.feed(topic, numbers(0, 40), 0, START_MS)
+    source, table = archives.source(topic, maxOffsetsPerTrigger=20), "lake/orders"
+    report = archives.archive(source, table, format="iceberg")
+    assert (report.figures["records"], report.figures["batches"]) == (40, 2)
+    formats.feed(topic, [None, "x"], 1)
+    assert archives.archive(source, table, format="iceberg").figures["records"] == 2
+    snapshots = archives.spark.read.format("iceberg").load(f"{archives.path(table)}#snapshots").orderBy("committed_at")
+    found = [row["summary"] for row in snapshots.collect()]
+    assert [each["pykbroker.batch"] for each in found] == ["0", "1", "2"]
+    assert found[-1]["pykbroker.ends"] == f'{{"{topic}":{{"0":40,"1":2}}}}'
+    report = archives.verify(archives.source(topic), table, "iceberg")
+    assert (report.losses, report.figures["records"], report.figures["not_archived_yet"]) == ([], 42, 0)
+    archives.spark.sql(f"delete from {table_of(archives, table)} where offset >= 38")
+    assert archives.verify(archives.source(topic), table, "iceberg").losses == [
+        f"{topic}-0: 2 records are missing in the archive, between the offsets 38 and 39"
+    ]
+    shutil.rmtree(archives.path(f"{table}.checkpoint"))
+    with pytest.raises(StateConflict, match="was written by a run with another checkpoint"):
+        archives.archive(source, table, format="iceberg")
+
+
+def table_of(archives: Archives, table: str) -> str:
+    from pykbroker.pipeline.jobs.iceberg import table_name
+
+    return table_name(archives.spark, archives.path(table))
+
+
+def test_transactions_are_archived_when_they_are_committed(formats: BothFormats, archives: Archives) -> None:
+    topic = formats.topic(1)
+    transactions = formats.transactional(topic)
+    transactions.write(numbers(0, 5), "commit")
+    transactions.write(numbers(5, 10), "abort")
+    transactions.write(numbers(10, 15), "commit")
+    transactions.write(numbers(15, 20))
+    source = archives.source(topic)
+    archives.archive(source, "lake")
+    assert [row[1].decode() for row in archives.rows("lake")] == numbers(0, 5) + numbers(10, 15)
+    report = archives.verify(source, "lake")
+    assert (report.losses, report.figures["not_archived_yet"], report.figures["offsets_without_records"]) == ([], 0, 7)
+    transactions.end("commit")
+    everything = archives.source(topic, committed_only=False)
+    archives.archive(everything, "all")
+    assert [row[1].decode() for row in archives.rows("all")] == numbers(0, 20)
+    assert archives.verify(everything, "all").losses == []
+    with pytest.raises(StateConflict, match="belongs to a run with records=committed, not records=uncommitted"):
+        archives.archive(everything, "lake")
+
+
+def test_topics_and_partitions_may_appear_under_a_run(formats: BothFormats, archives: Archives) -> None:
+    prefix = f"late-{uuid.uuid4().hex[:8]}"
+    first = formats.topic(1, f"{prefix}-1")
+    formats.feed(first, numbers(0, 10))
+    source = archives.source(pattern=f"{prefix}-.*", kafka_metadata_max_age_ms=200)
+    with running(archives, source, "lake", file_bytes_min=0) as ended:
+        wait_until(lambda: any("10 records" in line for line in archives.lines))
+        second = formats.topic(2, f"{prefix}-2")
+        formats.feed(second, numbers(0, 7), 1)
+        admin = AdminClient({"bootstrap.servers": archives.bootstrap})
+        admin.create_partitions([NewPartitions(first, 2)])[first].result(PATIENCE_S)
+        formats.feed(first, numbers(10, 20), 1, linger_ms="0")  # a new producer knows the new partition
+        wait_until(lambda: len(archives.rows("lake")) == 27)
+        assert archives.verify(archives.source(first, second), "lake").losses == []
+        formats.delete_topic(second)
+        formats.topic(2, second)
+        formats.feed(second, numbers(0, 30), 1, linger_ms="0")
+        formats.feed(first, numbers(20, 30))
+        error = ended()
+    assert isinstance(error, PipelineError)
+    assert "created again" in str(error)
+    assert sum(row[2] == second for row in archives.rows("lake")) == 7
+    with pytest.raises(StateConflict, match=f"topic {second} was deleted and created again since"):
+        archives.archive(source, "lake")
+
+
+def test_a_deleted_topic_ends_a_run_with_its_name(formats: BothFormats, archives: Archives) -> None:
+    topic = formats.topic(1)
+    formats.feed(topic, numbers(0, 10))
+    with running(archives, archives.source(topic), "lake") as ended:
+        wait_until(lambda: bool(archives.lines))
+        formats.delete_topic(topic)
+        error = ended()
+    assert f"topic {topic} was deleted during the run" in str(
+        error if isinstance(error, PipelineError) else error.losses
+    )
+    with pytest.raises(PipelineError, match=f"no topic {topic} in cluster"):
+        archives.archive(archives.source(topic), "lake")
+
+
+def test_records_that_retention_has_deleted_are_a_loss(formats: BothFormats, archives: Archives) -> None:
+    topic = formats.topic(1)
+    formats.feed(topic, numbers(0, 10))
+    source = archives.source(topic)
+    archives.archive(source, "lake")
+    formats.feed(topic, numbers(10, 30))
+    formats.delete_records(topic, 20)
+    report = archives.archive(source, "lake")
+    assert (report.exit_code, report.figures["records"]) == (ExitCode.LOSS, 0)
+    assert "go on with the rest by --kafka failOnDataLoss=false" in report.losses[0]
+    report = archives.archive(archives.source(topic, failOnDataLoss="false"), "lake")
+    assert (report.exit_code, report.figures["records"]) == (ExitCode.DONE, 10)
+    report = archives.verify(source, "lake")
+    assert (report.losses, report.figures["deleted_by_retention"]) == ([], 20)
+
+
+def test_a_checkpoint_and_an_archive_must_fit(formats: BothFormats, archives: Archives) -> None:
+    topic = formats.topic(1)
+    formats.feed(topic, numbers(0, 10))
+    source, checkpoint = archives.source(topic), archives.path("checkpoint")
+    archives.archive(source, "lake", checkpoint=checkpoint)
+    shutil.copytree(checkpoint, archives.path("old"))
+    formats.feed(topic, numbers(10, 20))
+    archives.archive(source, "lake", checkpoint=checkpoint)
+    formats.feed(topic, numbers(20, 30))
+    with pytest.raises(StateConflict, match="older than the archive"):
+        archives.archive(source, "lake", checkpoint=archives.path("old"))
+    with pytest.raises(StateConflict, match="belongs to a run with target="):
+        archives.archive(source, "other", checkpoint=checkpoint)
+    shutil.move(archives.path("lake"), archives.path("moved"))
+    with pytest.raises(StateConflict, match="is empty, but the checkpoint has the offsets of an archive there"):
+        archives.archive(source, "lake", checkpoint=checkpoint)
+    shutil.move(archives.path("moved"), archives.path("lake"))
+    assert archives.archive(source, "lake", checkpoint=checkpoint).figures["records"] == 10
+    assert archives.verify(source, "lake").losses == []
+
+
+def test_a_run_that_cannot_write_stops_and_the_next_one_completes_it(
+    formats: BothFormats, archives: Archives, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import errno
+    import os
+
+    topic = formats.topic(1)
+    formats.feed(topic, numbers(0, 10))
+    source = archives.source(topic)
+    rename = Path.rename
+
+    def full(path: Path, target: Path) -> Path:
+        if path.suffix == ".parquet":
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+        return rename(path, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "rename", full)
+        with pytest.raises(PipelineError, match="No space left on device"):
+            archives.archive(source, "lake")
+    report = archives.verify(source, "lake")
+    assert report.exit_code == ExitCode.LOSS
+    assert any("a batch is only half in the archive" in line for line in archives.lines)
+    report = archives.archive(source, "lake")
+    assert report.figures["records"] == 0
+    assert "archive: batch 0 is written already" in archives.lines
+    assert archives.verify(source, "lake").losses == []
+    assert len(archives.rows("lake")) == 10
+
+
+def test_a_run_goes_on_when_its_broker_is_back(
+    spark: Any, start_broker: Callable[..., BrokerProcess], tmp_path: Path
+) -> None:
+    broker = start_broker()
+    formats, archives = BothFormats(spark, broker.address), Archives(spark, broker.address, tmp_path)
+    topic = formats.topic(1)
+    formats.feed(topic, numbers(0, 10))
+    with running(archives, archives.source(topic), "lake"):
+        wait_until(lambda: len(archives.rows("lake")) == 10 if archives.lines else False)
+        broker.kill()
+        reachable = threading.Event()
+        threading.Timer(3, reachable.set).start()
+        assert reachable.wait(PATIENCE_S)
+        broker.start()
+        formats.feed(topic, numbers(10, 20))
+        wait_until(lambda: len(archives.rows("lake")) == 20)
+    assert archives.verify(archives.source(topic), "lake").losses == []

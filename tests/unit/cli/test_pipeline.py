@@ -1,0 +1,161 @@
+"""The commands of `pykbroker pipeline`: their options, signals and exit codes, without Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pykbroker.cli.main import pykbroker
+from pykbroker.pipeline import session
+from pykbroker.pipeline.errors import NoConnector
+from pykbroker.pipeline.jobs import archive as archive_job
+from pykbroker.pipeline.jobs import verify as verify_job
+from pykbroker.pipeline.jobs.archive import ArchiveSettings
+from pykbroker.pipeline.jobs.verify import VerifySettings
+from pykbroker.pipeline.reading import TopicsToRead
+from pykbroker.pipeline.report import JobReport
+from pykbroker.pipeline.session import SessionSettings
+
+Job = Callable[[Any, Any, Callable[[str], None]], JobReport]
+
+
+class Calls:
+    """The sessions and jobs that commands have asked for, and the report that they get."""
+
+    def __init__(self) -> None:
+        self.sessions: list[SessionSettings] = []
+        self.settings: list[Any] = []
+        self.job: Callable[[], JobReport] = lambda: JobReport("fake", {"records": 1})
+
+    @contextmanager
+    def session(self, settings: SessionSettings, _: object) -> Iterator[str]:
+        self.sessions.append(settings)
+        yield "session"
+
+    def run(self, _: object, settings: Any, say: Callable[[str], None]) -> JobReport:
+        self.settings.append(settings)
+        say("some progress")
+        return self.job()
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    calls = Calls()
+    monkeypatch.setattr(session, "pipeline_session", calls.session)
+    monkeypatch.setattr(archive_job, "archive", calls.run)
+    monkeypatch.setattr(verify_job, "verify", calls.run)
+    return calls
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(pykbroker, ["pipeline", *arguments])
+
+
+def test_archive_gets_its_settings(calls: Calls) -> None:
+    run("archive", "-b", "h:1,i", "--topics", "a, b,a", "--to", "/lake", "--every", "500ms", "--uncommitted")
+    source = TopicsToRead("h:1,i:9092", ("a", "b"), committed_only=False)
+    assert calls.settings == [ArchiveSettings(source, "/lake", every_s=0.5)]
+    assert calls.sessions == [SessionSettings()]
+
+
+def test_archive_gets_options_for_kafka_and_spark(calls: Calls) -> None:
+    result = run(
+        *("archive", "--pattern", "a.*", "--to", "/d/ns/t", "--format", "iceberg", "--checkpoint", "/c"),
+        *("--kafka", "kafka.max.poll.records=5", "--kafka", "maxOffsetsPerTrigger=7"),
+        *("--master", "spark://h:7077", "--connector", "jvm", "--spark", "spark.a=b=c"),
+    )
+    assert result.exit_code == 0
+    options = {"kafka.max.poll.records": "5", "maxOffsetsPerTrigger": "7"}
+    source = TopicsToRead("127.0.0.1:9092", (), "a.*", options)
+    assert calls.settings == [ArchiveSettings(source, "/d/ns/t", "iceberg", "/c")]
+    [found] = calls.sessions
+    assert (found.master, found.connector, found.conf) == ("spark://h:7077", "jvm", {"spark.a": "b=c"})
+    assert found.packages[0].startswith("org.apache.iceberg:iceberg-spark-runtime-4.")
+
+
+def test_verify_gets_its_settings(calls: Calls) -> None:
+    run("verify", "--topics", "a", "--from", "/lake")
+    assert calls.settings == [VerifySettings(TopicsToRead("127.0.0.1:9092", ("a",)), "/lake")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--to", "/x"), "give either --topics or --pattern"),
+        (("--to", "/x", "--topics", "a", "--pattern", "b"), "give either --topics or --pattern"),
+        (("--to", "/x", "--topics", "a", "--once", "--every", "5s"), "give either --once or --every"),
+        (("--to", "/x", "--topics", " , "), "name at least one topic"),
+        (("--to", "/x", "--topics", "a", "--every", "soon"), "'soon' is no duration, such as 500ms, 5s, 2m or 1h"),
+        (("--to", "/x", "--topics", "a", "--every", "0s"), "must be longer than nothing"),
+        (("--to", "/x", "--topics", "a", "--kafka", "x"), "'x' is not KEY=VALUE"),
+        (
+            ("--to", "/x", "--topics", "a", "--kafka", "kafka.Isolation.Level=read_uncommitted"),
+            "kafka.Isolation.Level is not allowed here: give --uncommitted",
+        ),
+        (("--to", "/x", "--topics", "a", "--kafka", "includeHeaders=false"), "an archive always has the headers"),
+        (("--topics", "a"), "Missing option '--to'"),
+    ],
+)
+def test_wrong_options_are_named(calls: Calls, arguments: tuple[str, ...], message: str) -> None:
+    result = run("archive", *arguments)
+    assert (result.exit_code, calls.settings) == (2, [])
+    assert message in result.output
+
+
+def test_the_report_is_on_stdout_and_progress_on_stderr(calls: Calls) -> None:
+    result = run("verify", "--topics", "a", "--from", "/lake", "--json")
+    assert (result.exit_code, result.stderr) == (0, "some progress\n")
+    assert json.loads(result.stdout)["records"] == 1
+    assert run("verify", "--topics", "a", "--from", "/lake").stdout.startswith("fake: done in ")
+
+
+def test_a_loss_has_its_exit_code(calls: Calls) -> None:
+    calls.job = lambda: JobReport("fake", losses=["one"])
+    result = run("verify", "--topics", "a", "--from", "/lake", "--json")
+    assert (result.exit_code, json.loads(result.stdout)["losses"]) == (3, ["one"])
+
+
+def test_a_failure_is_a_sentence(calls: Calls) -> None:
+    def fail() -> JobReport:
+        raise NoConnector("no jar")
+
+    calls.job = fail
+    result = run("verify", "--topics", "a", "--from", "/lake", "--json")
+    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "some progress\nError: no jar\n")
+
+
+def interrupted(number: int, *, report: JobReport | None) -> Callable[[], JobReport]:
+    """Return a job that gets a signal."""
+
+    def job() -> JobReport:
+        try:
+            os.kill(os.getpid(), number)
+            raise AssertionError("the signal has no effect")
+        except KeyboardInterrupt:
+            if report is None:
+                raise
+            return report
+
+    return job
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_job_in_order(calls: Calls, number: int) -> None:
+    before = signal.getsignal(number)
+    arguments = ("archive", "--topics", "a", "--to", "/lake", "--json")
+    calls.job = interrupted(number, report=JobReport("fake", is_interrupted=True))
+    result = run(*arguments)
+    assert (result.exit_code, json.loads(result.stdout)["is_interrupted"]) == (128 + number, True)
+    calls.job = interrupted(number, report=JobReport("fake"))  # that of a job that runs until it is interrupted
+    assert run(*arguments).exit_code == 0
+    calls.job = interrupted(number, report=None)
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (128 + number, "")
+    assert signal.getsignal(number) == before

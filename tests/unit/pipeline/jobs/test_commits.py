@@ -1,0 +1,194 @@
+"""The commits of an archive: whatever operation a crash stops, readers of the bare directory see each record once."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+from pykbroker.pipeline.errors import StateConflict
+from pykbroker.pipeline.jobs.commits import ArchiveCommit, ArchiveCommits, ArchivedRange, require_same_ends, summed
+from pykbroker.pipeline.jobs.small_files import MERGED, crowded_days, replace_day
+from pykbroker.pipeline.storage import LocalStorage
+from tests.unit.pipeline.jobs.crashes import CRASHES, OPERATIONS_MAX
+
+BATCHES, FILES, FILE_RECORDS = 3, 2, 5
+DAY = "topic=orders/date=2026-11-24"
+
+
+@pytest.fixture(autouse=True)
+def without_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out fsync, which takes most of the time. A process that dies loses no write that the kernel has."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+
+
+def commits_of(directory: Path) -> ArchiveCommits:
+    return ArchiveCommits(LocalStorage(directory), LocalStorage(f"{directory}.staging"))
+
+
+def offsets_of(directory: Path) -> list[int]:
+    """Return the offsets that pyarrow reads in a bare directory, sorted."""
+    if not directory.exists():
+        return []
+    table = ds.dataset(directory, format="parquet", partitioning="hive", schema=pa.schema({"offset": pa.int64()}))
+    return sorted(table.to_table().column("offset").to_pylist())
+
+
+def write_file(path: Path, offsets: range) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"offset": list(offsets)}), path)
+
+
+def staged(directory: Path, batch: int) -> ArchiveCommit:
+    """Write the files of a batch, as Spark does, and return their commit."""
+    size = FILES * FILE_RECORDS
+    files = {}
+    for index in range(FILES):
+        name = f"batch-{batch}-x/{DAY}/part-{index}.parquet"
+        first = batch * size + index * FILE_RECORDS
+        write_file(Path(f"{directory}.staging") / name, range(first, first + FILE_RECORDS))
+        files[name] = f"{DAY}/batch-{batch}-{index}.parquet"
+    found = ArchivedRange("orders", 0, batch * size, (batch + 1) * size - 1, size)
+    return ArchiveCommit(batch, files, [found], {"orders": {"0": (batch + 1) * size}})
+
+
+def run(directory: Path) -> None:
+    """Archive all batches, as a job does that may have been killed before."""
+    commits = commits_of(directory)
+    commits.open("run", is_new=not (directory / "checkpoint").exists())
+    for batch in range(BATCHES):
+        commit = staged(directory, batch)
+        written = commits.committed(batch)
+        if written is None:
+            commits.commit(commit)
+        elif batch == BATCHES - 1:
+            require_same_ends(batch, written.ends, commit.ends, "here")
+        commits.fold(1)
+
+
+def exhaust(action: Callable[[Path], None], prepare: Callable[[Path], None], tmp_path: Path) -> list[Path]:
+    """Run an action in a directory for each of its operations, and end it there. Return the directories."""
+    directories = []
+    for step in range(1, OPERATIONS_MAX):
+        directory = tmp_path / f"archive-{step}"
+        prepare(directory)
+        directories.append(directory)
+        if not CRASHES.run(partial(action, directory), step):
+            return directories
+    raise AssertionError("the action has no end")
+
+
+def test_a_crash_before_any_operation_of_a_run_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    directories = exhaust(run, lambda _: None, tmp_path)
+    assert len(directories) > 70
+    everything = list(range(BATCHES * FILES * FILE_RECORDS))
+    for directory in directories:
+        seen = Counter(offsets_of(directory))
+        assert max(seen.values(), default=1) == 1, directory
+        run(directory)
+        assert offsets_of(directory) == everything, directory
+        total = summed(commits_of(directory).all())
+        assert (total.batch, total.ranges[0].count, total.ends) == (BATCHES - 1, 30, {"orders": {"0": 30}}), directory
+        assert not commits_of(directory).is_pending()
+
+
+def small(directory: Path) -> list[str]:
+    return [each.path for each in crowded_days(LocalStorage(directory).files(), 10_000).get(DAY, [])]
+
+
+def filled(directory: Path) -> None:
+    """Write a day with two small files and a large one."""
+    write_file(directory / DAY / "a.parquet", range(5))
+    write_file(directory / DAY / "b.parquet", range(5, 10))
+    write_file(directory / DAY / "large.parquet", range(10, 40_000))
+
+
+def merge(directory: Path) -> None:
+    archive, staging = LocalStorage(directory), LocalStorage(f"{directory}.staging")
+    staging.delete(MERGED)
+    days = crowded_days(archive.files(), 10_000)
+    if days:
+        write_file(Path(staging.directory) / MERGED / DAY / "part-0.parquet", range(10))
+        assert replace_day(archive, staging, DAY, days[DAY])
+
+
+def test_a_crash_before_any_operation_of_a_merge_loses_and_doubles_nothing(tmp_path: Path) -> None:
+    directories = exhaust(merge, filled, tmp_path)
+    assert len(directories) > 10
+    everything = list(range(40_000))
+    found = set()
+    for directory in directories:
+        assert offsets_of(directory) == everything, directory
+        found.add(len(list((directory / DAY).iterdir())))
+        merge(directory)
+        assert offsets_of(directory) == everything, directory
+        assert sorted(each.name for each in (directory / DAY).iterdir()) == ["large.parquet", "part-0.parquet"]
+        assert not Path(f"{directory}.staging/{MERGED}").exists()
+    assert found == {2, 3}
+
+
+def test_an_archive_belongs_to_the_run_that_began_it(tmp_path: Path) -> None:
+    directory = tmp_path / "archive"
+    run(directory)
+    with pytest.raises(StateConflict, match="was written by a run with another checkpoint"):
+        commits_of(directory).open("other", is_new=True)
+
+
+def test_an_archive_that_is_gone_is_no_new_one(tmp_path: Path) -> None:
+    with pytest.raises(StateConflict, match="is empty, but the checkpoint has the offsets of an archive there"):
+        commits_of(tmp_path / "archive").open("run", is_new=False)
+
+
+def test_a_directory_with_other_files_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "cat.jpg").write_bytes(b"cat")
+    with pytest.raises(StateConflict, match="has files that are no archive: choose an empty directory"):
+        commits_of(tmp_path).require_archive()
+    commits_of(tmp_path / "new").require_archive()
+    assert [each.name for each in tmp_path.iterdir()] == ["cat.jpg"]
+
+
+def test_a_damaged_commit_is_named(tmp_path: Path) -> None:
+    directory = tmp_path / "archive"
+    run(directory)
+    (directory / "_pykbroker/archive.json").write_bytes(b"{")
+    with pytest.raises(StateConflict, match=r"archive/_pykbroker/archive\.json is damaged"):
+        commits_of(directory).open("run", is_new=False)
+
+
+def test_a_batch_with_other_ends_than_before_is_refused() -> None:
+    ends = {"orders": {"0": 5}}
+    require_same_ends(1, ends, dict(ends), "/lake")
+    with pytest.raises(StateConflict, match="older than the archive"):
+        require_same_ends(1, ends, {"orders": {"0": 6}}, "/lake")
+
+
+def test_a_summary_knows_the_batches_that_it_contains(tmp_path: Path) -> None:
+    directory = tmp_path / "archive"
+    run(directory)
+    commits = commits_of(directory)
+    assert [each.batch for each in commits.all()] == [1, 2]
+    assert commits.committed(0) == commits.committed(1) == commits.all()[0]
+    assert commits.committed(2) == commits.all()[1]
+    assert commits.committed(3) is None
+
+
+def test_commits_are_summed_by_partition() -> None:
+    one = ArchiveCommit(
+        0, {"a": "b"}, [ArchivedRange("t", 1, 0, 4, 5), ArchivedRange("t", 0, 3, 3, 1)], {"t": {"0": 4}}
+    )
+    two = ArchiveCommit(1, {}, [ArchivedRange("t", 1, 7, 9, 3)], {"t": {"0": 4, "1": 12}})
+    both = [ArchivedRange("t", 0, 3, 3, 1), ArchivedRange("t", 1, 0, 9, 8)]
+    assert summed([one, two]) == ArchiveCommit(1, {}, both, two.ends)
+    assert summed([]) == ArchiveCommit(-1, {}, [])
+
+
+def test_a_commit_of_before_ends_is_read() -> None:
+    assert msgspec.json.decode(b'{"batch":1,"files":{},"ranges":[]}', type=ArchiveCommit).ends == {}

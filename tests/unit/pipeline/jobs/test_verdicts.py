@@ -1,0 +1,144 @@
+"""The verdicts of `verify` without Spark, the files that are merged, and the places of tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.cluster import ClusterFacts, LogEnds
+from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.jobs.archived import ArchivedSpan
+from pykbroker.pipeline.jobs.differences import ALONE, DIFFERENT, DOUBLE, MISSING, Difference
+from pykbroker.pipeline.jobs.iceberg import is_directory, table_directory
+from pykbroker.pipeline.jobs.small_files import crowded_days, merged_files
+from pykbroker.pipeline.jobs.verify import (
+    assigned,
+    behind_the_end,
+    comparable,
+    count_losses,
+    explained,
+    figures,
+    offsets,
+    recreation,
+    require_partitions,
+)
+from pykbroker.pipeline.reading import TopicsToRead
+from pykbroker.pipeline.storage import StoredFile
+
+ONE, TWO, THREE = (TopicPartition("t", index) for index in range(3))
+ENDS = LogEnds({ONE: 0, TWO: 20, THREE: 0}, {ONE: 100, TWO: 50, THREE: 10})
+SPANS = {ONE: ArchivedSpan(0, 89, 80), TWO: ArchivedSpan(5, 49, 45)}
+
+
+def test_both_sides_are_compared_up_to_what_the_archive_claims() -> None:
+    assert comparable(SPANS, {}, ENDS) == {ONE: (0, 90), TWO: (20, 50)}
+    claimed = {ONE: 95, TWO: 50, THREE: 10}
+    assert comparable(SPANS, claimed, ENDS) == {ONE: (0, 95), TWO: (20, 50), THREE: (0, 10)}
+    assert comparable({ONE: ArchivedSpan(0, 200, 201)}, {}, ENDS) == {ONE: (0, 100)}
+    assert comparable({TWO: ArchivedSpan(0, 10, 11)}, {THREE: 0}, ENDS) == {}
+
+
+def test_figures_explain_what_is_missing() -> None:
+    assert figures(SPANS, {ONE: 95}, ENDS) == {
+        "records": 125,
+        "partitions": 2,
+        "not_archived_yet": 5 + 0 + 10,
+        "deleted_by_retention": 15,
+        "offsets_without_records": 10,
+    }
+
+
+def test_an_archive_behind_the_end_of_the_log_is_a_loss() -> None:
+    assert behind_the_end(SPANS, ENDS) == []
+    assert behind_the_end({TWO: ArchivedSpan(0, 50, 51)}, ENDS) == [
+        "t-1: the archive has records up to offset 50, and the log ends at 50"
+    ]
+
+
+def test_partitions_that_the_cluster_lacks_are_refused() -> None:
+    require_partitions([ONE], ENDS)
+    with pytest.raises(PipelineError, match="the archive has t-7, which the cluster lacks"):
+        require_partitions([ONE, TopicPartition("t", 7)], ENDS)
+
+
+def test_a_topic_that_was_created_again_is_named() -> None:
+    facts = ClusterFacts("c", {"t": "2"}, {"t": 1})
+    assert recreation({"t": "2"}, facts) == recreation({}, facts) == ""
+    assert recreation({"t": "1"}, facts) == "topic t was deleted and created again since the archive began"
+
+
+def test_differences_are_sentences() -> None:
+    assert explained(
+        [
+            Difference("t", 0, MISSING, 1200, 3, 5000),
+            Difference("t", 0, DOUBLE, 1, 4, 4),
+            Difference("t", 1, ALONE, 2, 5, 6),
+            Difference("t", 2, DIFFERENT, 1, 7, 7),
+        ]
+    ) == [
+        "t-0: 1,200 records are missing in the archive, between the offsets 3 and 5000",
+        "t-0: the record at offset 4 is in the archive more than once",
+        "t-1: 2 records are in the archive alone, between the offsets 5 and 6",
+        "t-2: the record at offset 7 differs from that of the topic",
+    ]
+
+
+def test_files_and_commits_must_have_the_same_numbers() -> None:
+    assert count_losses({ONE: 80, TWO: 45}, SPANS) == []
+    assert count_losses({ONE: 81, THREE: 1}, SPANS) == [
+        "t-0: the archive's files have 80 records, and its commits 81",
+        "t-1: the archive's files have 45 records, and its commits 0",
+        "t-2: the archive's files have 0 records, and its commits 1",
+    ]
+
+
+def test_limits_become_options_of_the_format() -> None:
+    source = TopicsToRead("h:1", ("t",), options={"kafka.max.poll.records": "5"})
+    found = assigned(source, [TWO, ONE]).connector_options()
+    assert (found["assign"], found["kafka.max.poll.records"], "subscribe" in found) == ('{"t":[0,1]}', "5", False)
+    assert offsets({ONE: (0, 95), TWO: (20, 50)}) == {
+        "startingOffsets": '{"t":{"0":0,"1":20}}',
+        "endingOffsets": '{"t":{"0":95,"1":50}}',
+    }
+
+
+def test_days_with_several_small_files_are_merged() -> None:
+    files = [
+        StoredFile("topic=a/date=1/x.parquet", 10),
+        StoredFile("topic=a/date=1/y.parquet", 99),
+        StoredFile("topic=a/date=1/large.parquet", 100),
+        StoredFile("topic=a/date=2/x.parquet", 10),
+        StoredFile("topic=a/date=2/large.parquet", 500),
+        StoredFile("_pykbroker/x.parquet", 1),
+        StoredFile("_pykbroker/y.parquet", 1),
+        StoredFile("topic=a/date=3/notes", 1),
+        StoredFile("topic=a/date=3/more", 1),
+    ]
+    assert crowded_days(files, 100) == {"topic=a/date=1": files[:2]}
+    assert crowded_days(files, 10) == {}
+
+
+@pytest.mark.parametrize(("sizes", "files"), [([1, 1], 1), ([99] * 7, 1), ([99] * 20, 2), ([99, 99], 1)])
+def test_merged_files_have_a_multiple_of_the_smallest_size(sizes: list[int], files: int) -> None:
+    assert merged_files(sizes, 100) == files
+
+
+@pytest.mark.parametrize(
+    ("place", "parts"),
+    [
+        ("/data/lake/orders", ("/data", "lake", "orders")),
+        ("/data/warehouse/lake/orders", ("/data/warehouse", "lake", "orders")),
+        ("hdfs://host:8020/data/lake/orders", ("hdfs://host:8020/data", "lake", "orders")),
+        ("s3a://bucket/lake/orders/", ("s3a://bucket", "lake", "orders")),
+        ("file:/data/lake/orders", ("file:/data", "lake", "orders")),
+    ],
+)
+def test_a_table_lies_in_a_namespace_of_a_warehouse(place: str, parts: tuple[str, str, str]) -> None:
+    assert is_directory(place)
+    assert table_directory(place) == parts
+
+
+def test_a_table_needs_a_warehouse_and_a_namespace() -> None:
+    assert not is_directory("catalog.lake.orders")
+    with pytest.raises(PipelineError, match="needs two directories above it, as in /data/lake/orders"):
+        table_directory("/lake/orders")

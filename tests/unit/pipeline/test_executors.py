@@ -1,0 +1,46 @@
+"""The packages that are sent to executors: what tasks need, with all that it requires."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.executors import closure, pack, requirements
+
+
+def test_requirements_of_extras_and_of_other_platforms_are_left_out() -> None:
+    texts = ["attrs>=23", "idna", "cffi>=1.14; os_name == 'nt' and x", "pytest; extra == 'test'", "exceptiongroup ; 1"]
+    assert requirements(texts) == ["attrs", "idna"]
+    assert requirements(["msgspec>=1; python_version > '3'"]) == ["msgspec"]
+
+
+def test_a_closure_has_what_a_distribution_requires_but_not_spark() -> None:
+    names = {each.metadata["Name"].lower() for each in closure(("pykbroker", "pandas"))}
+    assert names >= {"msgspec", "trio", "attrs", "outcome", "sniffio", "pandas", "numpy", "python-dateutil"}
+    assert not names & {"pyspark", "py4j", "pykbroker"}
+
+
+def test_a_distribution_that_is_missing_here_is_named() -> None:
+    with pytest.raises(PipelineError, match="no-such-thing is not installed here"):
+        closure(("no_such_thing",))
+
+
+def test_a_python_without_packages_imports_what_is_packed(tmp_path: Path) -> None:
+    pack(tmp_path / "packages.tar", ("pykbroker", "msgspec", "trio"))
+    with tarfile.open(tmp_path / "packages.tar") as archive:
+        assert not [name for name in archive.getnames() if "__pycache__" in name or ".." in name]
+        archive.extractall(tmp_path / "unpacked", filter="data")
+    code = "import pykbroker.core.version, wire.api, msgspec, trio; print(msgspec.__file__, wire.__file__)"
+    run = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.append('{tmp_path}/unpacked'); {code}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=30,
+    )
+    assert run.stdout.count(str(tmp_path / "unpacked")) == 2

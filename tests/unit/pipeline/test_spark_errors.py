@@ -1,0 +1,97 @@
+"""The sentences for errors of Spark: the deepest cause, without stack traces."""
+
+from __future__ import annotations
+
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import AnalysisException, StreamingQueryException
+
+from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.spark_errors import explained, is_loss, is_of_spark, root_cause, sentence
+
+FULL_DISK = """An error occurred while calling o123.parquet.
+: org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, most recent \
+failure: Lost task 0.0 in stage 3.0 (TID 3) (127.0.0.1 executor driver): java.io.IOException: No space left on device
+\tat java.base/java.io.FileOutputStream.writeBytes(Native Method)
+Driver stacktrace:
+\tat org.apache.spark.scheduler.DAGScheduler.$anonfun$abortStage$3(DAGScheduler.scala:2935)
+"""
+CAUSED = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: x
+org.apache.spark.SparkException: outer
+\tat a.b.C
+Caused by: org.apache.kafka.common.errors.TimeoutException: inner
+\tat d
+Caused by: java.net.ConnectException: Connection refused
+\t... 3 more
+"""
+PYTHON = """org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "worker.py", line 1, in main
+    process()
+  File "x.py", line 3, in read
+pykbroker.pipeline.source.errors.DataLoss: Some data may have been lost
+\tat org.apache.spark.api.python.BasePythonRunner
+Caused by: org.apache.spark.SparkException: wrapper
+"""
+LOSS = (
+    "Partition t-0's offset was changed from 10 to 20. Some data may have been lost because they are not available in "
+    "Kafka any more"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        (FULL_DISK, "IOException: No space left on device"),
+        (CAUSED, "ConnectException: Connection refused"),
+        (PYTHON, "DataLoss: Some data may have been lost"),
+        ("[TABLE_OR_VIEW_NOT_FOUND] The table `a` cannot be found.\n;\n'Plan", "[TABLE_OR_VIEW_NOT_FOUND] The table"),
+        ("org.apache.spark.sql.AnalysisException: plain\n\tat x", "AnalysisException: plain"),
+        ("", "no reason was given"),
+    ],
+)
+def test_the_deepest_cause_is_found(text: str, cause: str) -> None:
+    assert root_cause(text).startswith(cause)
+    assert "\n" not in root_cause(text)
+
+
+def test_a_full_disk_says_what_to_do() -> None:
+    assert sentence(Py4JError(FULL_DISK)) == (
+        "Spark has failed: IOException: No space left on device: make room, and start the job again"
+    )
+
+
+@pytest.mark.parametrize("error", [Py4JError("x"), Py4JNetworkError("x"), AnalysisException("x")])
+def test_errors_of_spark_become_errors_of_the_pipeline(error: Exception) -> None:
+    assert is_of_spark(error)
+    with pytest.raises(PipelineError, match="Spark has failed: x"), explained():
+        raise error
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), OSError("x"), PipelineError("x"), KeyboardInterrupt()])
+def test_other_errors_are_raised_unchanged(error: BaseException) -> None:
+    assert not is_of_spark(error)
+    with pytest.raises(type(error)) as caught, explained():
+        raise error
+    assert caught.value is error
+
+
+class Throwable:
+    """An exception of the JVM with a cause."""
+
+    def __init__(self, text: str, cause: Throwable | None = None) -> None:
+        self._text, self._cause = text, cause
+
+    def toString(self) -> str:
+        return self._text
+
+    def getCause(self) -> Throwable | None:
+        return self._cause
+
+
+def test_the_causes_of_an_exception_of_the_jvm_are_followed() -> None:
+    error = StreamingQueryException("[STREAM_FAILED] terminated")
+    vars(error)["_origin"] = Throwable("a.B: outer", Throwable("c.D: inner"))
+    assert sentence(error) == "Spark has failed: D: inner"
+    assert not is_loss(error)
+    vars(error)["_origin"] = Throwable("a.B: outer", Throwable(f"java.lang.IllegalStateException: {LOSS}"))
+    assert is_loss(error)

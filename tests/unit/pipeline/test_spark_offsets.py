@@ -1,0 +1,37 @@
+"""The offsets that Spark notes in its checkpoint before a batch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.errors import PipelineError, StateConflict
+from pykbroker.pipeline.spark_offsets import by_partition, has_offsets, planned_ends
+from pykbroker.pipeline.storage import LocalStorage
+
+TEXT = 'v1\n{"batchWatermarkMs":0,"conf":{}}\n{"orders":{"0":2000,"1":7},"users":{"0":0}}'
+
+
+def test_the_ends_of_a_batch_are_read(tmp_path: Path) -> None:
+    checkpoint = LocalStorage(tmp_path)
+    assert not has_offsets(checkpoint)
+    checkpoint.write("spark/offsets/3", TEXT.encode())
+    assert has_offsets(checkpoint)
+    ends = planned_ends(checkpoint, 3)
+    assert by_partition(ends) == {
+        TopicPartition("orders", 0): 2000,
+        TopicPartition("orders", 1): 7,
+        TopicPartition("users", 0): 0,
+    }
+    with pytest.raises(PipelineError, match="spark/offsets/4: No such file"):
+        planned_ends(checkpoint, 4)
+
+
+@pytest.mark.parametrize("text", ["", "v1\n{}", "v1\n{}\n-", 'v1\n{}\n{"orders":[1]}', f"{TEXT}\n{{}}"])
+def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
+    checkpoint = LocalStorage(tmp_path)
+    checkpoint.write("spark/offsets/0", text.encode())
+    with pytest.raises(StateConflict, match=f"{tmp_path}/spark/offsets/0 is damaged"):
+        planned_ends(checkpoint, 0)

@@ -1,0 +1,136 @@
+"""The files of jobs in a local directory."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pykbroker.pipeline import storage as storage_module
+from pykbroker.pipeline.errors import PipelineError, StateConflict
+from pykbroker.pipeline.storage import LocalStorage, StoredFile, storage_of
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> LocalStorage:
+    return LocalStorage(tmp_path / "lake")
+
+
+def test_a_file_is_written_read_listed_and_deleted(storage: LocalStorage) -> None:
+    assert (storage.exists(), storage.files()) == (False, [])
+    storage.write("a/b", b"one")
+    storage.write("a/b", b"three")
+    storage.write("c", b"")
+    assert storage.read("a/b") == b"three"
+    assert storage.files() == [StoredFile("a/b", 5), StoredFile("c", 0)]
+    assert storage.files("a") == [StoredFile("a/b", 5)]
+    storage.rename("c", "d/e")
+    assert (storage.exists("c"), storage.exists("d/e")) == (False, True)
+    for name in ("a", "d/e", "missing"):
+        storage.delete(name)
+    assert storage.files() == []
+    storage.delete()
+    assert not storage.exists()
+
+
+def test_files_move_between_siblings(storage: LocalStorage) -> None:
+    staging = storage.sibling(".staging")
+    assert staging.directory == f"{storage.directory}.staging"
+    staging.write("x", b"1")
+    storage.take(staging, "x", "topic=t/x")
+    storage.link(storage, "topic=t/x", "topic=t/y")
+    assert storage.files() == [StoredFile("topic=t/x", 1), StoredFile("topic=t/y", 1)]
+    assert staging.files() == []
+
+
+def test_directories_are_exchanged_in_one_step(storage: LocalStorage) -> None:
+    staging = storage.sibling(".staging")
+    storage.write("day/old", b"")
+    staging.write("new/day/new", b"")
+    assert storage.exchange("day", staging, "new/day")
+    assert (storage.files("day"), staging.files()) == ([StoredFile("day/new", 0)], [StoredFile("new/day/old", 0)])
+    with pytest.raises(PipelineError, match="missing: No such file or directory"):
+        storage.exchange("missing", staging, "new/day")
+
+
+def test_a_file_system_without_an_exchange_says_so(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "get_errno", lambda: errno.EINVAL)
+    assert not storage.exchange("missing", storage, "other")
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace())
+    assert not storage.exchange("missing", storage, "other")
+
+
+def test_failures_name_file_and_reason(storage: LocalStorage) -> None:
+    with pytest.raises(PipelineError, match=f"{storage.directory}/missing: No such file or directory"):
+        storage.read("missing")
+    with pytest.raises(PipelineError, match="No such file or directory"):
+        storage.rename("missing", "x")
+    storage.write("file", b"")
+    with pytest.raises(PipelineError, match="Not a directory|File exists"):
+        storage.write("file/below", b"")
+
+
+def test_a_full_disk_leaves_the_old_content(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage.write("run.json", b"old")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(PipelineError, match=r"lake/run\.json: No space left on device"):
+        storage.write("run.json", b"new")
+    assert [each.path for each in storage.files()] == ["run.json"]
+    assert storage.read("run.json") == b"old"
+
+
+HOLDER = """
+import sys
+from pykbroker.pipeline.storage import LocalStorage
+with LocalStorage(sys.argv[1]).lock("lock"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_lock_has_one_holder_until_its_process_ends(storage: LocalStorage) -> None:
+    command = [sys.executable, "-c", HOLDER, storage.directory]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(StateConflict, match="another process is working on .* now"), storage.lock("lock"):
+            raise AssertionError("both hold the lock")
+        holder.kill()
+        holder.wait(30)
+        with storage.lock("lock"):
+            assert storage.exists("lock")
+
+
+@pytest.mark.parametrize(
+    ("place", "default", "directory"),
+    [
+        ("/lake/a b", "file:///", "/lake/a b"),
+        ("file:///lake/a%20b", "hdfs://host", "/lake/a b"),
+        ("file:/lake", "file:///", "/lake"),
+    ],
+)
+def test_a_path_or_a_uri_of_this_machine_is_local(place: str, default: str, directory: str) -> None:
+    assert storage_of(spark_with(default), place).directory == directory
+
+
+@pytest.mark.parametrize(("place", "default"), [("s3a://bucket/lake", "file:///"), ("/lake", "hdfs://host")])
+def test_other_places_belong_to_hadoop(place: str, default: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage_module, "HadoopStorage", lambda _, directory: ("hadoop", directory))
+    found: Any = storage_of(spark_with(default), place)
+    assert found == ("hadoop", place)
+
+
+def spark_with(default: str) -> Any:
+    """Return a session whose default file system is that."""
+    configuration = SimpleNamespace(get=lambda *_: default)
+    return SimpleNamespace(_jsc=SimpleNamespace(hadoopConfiguration=lambda: configuration))

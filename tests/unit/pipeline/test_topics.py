@@ -1,0 +1,89 @@
+"""The choice of topics, the options of the `kafka` format, and clusters that do not answer."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from pykbroker.pipeline import cluster
+from pykbroker.pipeline.cluster import ClusterFacts, PipelineCluster, matching, named, recreated_topics, require_topics
+from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.jobs.archive import changed_topics
+from pykbroker.pipeline.reading import TopicsToRead
+
+FACTS = ClusterFacts("c", {"a": "1", "b": "2"}, {"a": 1, "b": 1})
+
+
+def test_topics_are_selected_by_name_or_by_a_pattern_for_whole_names() -> None:
+    assert [name for name in ("a", "ab", "b") if named(["a", "b"])(name)] == ["a", "b"]
+    assert [name for name in ("a1", "ba1", "a1b") if matching("a.")(name)] == ["a1"]
+    with pytest.raises(PipelineError, match=r"the pattern '\(' is no regular expression"):
+        matching("(")
+
+
+def test_missing_topics_are_named() -> None:
+    require_topics(FACTS, ["a"])
+    with pytest.raises(PipelineError, match="no topic x, y in cluster c: create it first"):
+        require_topics(FACTS, ["y", "a", "x"])
+
+
+def test_topics_with_another_id_were_created_again() -> None:
+    assert recreated_topics({"a": "1", "b": "3", "gone": "4"}, FACTS.topic_ids) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("before", "topics", "sentence"),
+    [
+        ({"a": "1"}, ("a",), ""),
+        ({"a": "0"}, ("a",), "topic a was deleted and created again during the run"),
+        ({"a": "1", "x": "5"}, ("a", "x"), "topic x was deleted during the run: leave it out of --topics"),
+        ({"a": "1", "x": "5"}, (), ""),
+    ],
+)
+def test_a_failed_run_says_what_happened_to_its_topics(
+    before: dict[str, str], topics: tuple[str, ...], sentence: str
+) -> None:
+    assert changed_topics(before, FACTS, topics) == sentence
+
+
+def test_a_source_becomes_options_of_the_format() -> None:
+    options = TopicsToRead("h:1", ("a", "b"), options={"kafka.max.poll.records": "5"}).connector_options()
+    assert options == {
+        "kafka.bootstrap.servers": "h:1",
+        "kafka.isolation.level": "read_committed",
+        "includeHeaders": "true",
+        "startingOffsets": "earliest",
+        "subscribe": "a,b",
+        "kafka.max.poll.records": "5",
+    }
+    pattern = TopicsToRead("h:1", pattern="a.*", options={"startingOffsets": "latest"}, committed_only=False)
+    options = pattern.connector_options()
+    assert (options["subscribePattern"], options["startingOffsets"]) == ("a.*", "latest")
+    assert (options["kafka.isolation.level"], "subscribe" in options) == ("read_uncommitted", False)
+
+
+@pytest.fixture
+def unused() -> str:
+    """Return an address at which nobody listens."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{bound.getsockname()[1]}"
+
+
+def test_a_cluster_that_does_not_answer_is_named_with_the_reason(unused: str) -> None:
+    with pytest.raises(PipelineError, match=f"{unused}: no answer within 0.3 s: all attempts to connect"):
+        PipelineCluster(unused).facts(named("a"), 0.3)
+
+
+def test_a_caller_that_ends_waits_for_no_cluster(unused: str) -> None:
+    begun = time.monotonic()
+    with pytest.raises(PipelineError, match="no answer"):
+        PipelineCluster(unused).facts(named("a"), 1000, lambda: time.monotonic() > begun + 0.3)
+
+
+def test_lookups_wait_for_a_cluster_as_well(unused: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "PATIENCE_S", 1)
+    with pytest.raises(PipelineError, match=f"{unused}: no answer within 1 s: is a broker running there"):
+        PipelineCluster(unused).ends(FACTS)
