@@ -69,10 +69,22 @@ def _assign(
 def move(
     context: ControllerContext, topic: TopicImage, index: int, broker_id: int, directory: bytes
 ) -> PartitionChangeRecord | None:
-    """Return the record that moves a replica to a directory. In an offline directory it leaves the ISR."""
+    """Return the record that moves a replica to a directory. In an offline directory it leaves the ISR.
+
+    A replica that replaces one in an offline directory is not in the ISR, and leaves the ELR, since it begins anew.
+    """
     partition = topic.partitions[index]
     broker = context.broker(broker_id)
     target = ReplicaAssignment.of(partition)
     if broker is None or not broker.is_online(directory):
         target = msgspec.structs.replace(target, isr=without(partition.isr, (broker_id,)))
-    return change(context, topic, index, target, context.rules(topic.name), directories={broker_id: directory})
+    anew = broker is None or not broker.is_online(partition.directory(broker_id))
+    return change(
+        context,
+        topic,
+        index,
+        target,
+        context.rules(topic.name),
+        directories={broker_id: directory},
+        lost=broker_id if anew and broker_id in partition.elr else None,
+    )

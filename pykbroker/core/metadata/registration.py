@@ -3,7 +3,8 @@
 1. A broker is registered as fenced, with an epoch that is the offset of its registration. A heartbeat unfences it.
 2. A registration of the same incarnation amends the earlier one, and keeps its epoch and state.
 3. A registration that names the previous epoch of the broker proves a clean shutdown. Without it, the broker may have
-   lost acknowledged records, and leaves every ISR and ELR first.
+   lost acknowledged records, and leaves every ISR and ELR first. So do its replicas in a directory that it no longer
+   has, such as one on a disk that was replaced.
 4. The controller's own broker runs in the same process, so any earlier incarnation of it has ended. Its supported
    features were checked when it started.
 """
@@ -13,11 +14,12 @@ from __future__ import annotations
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.broker_changes import broker_record, everywhere, unserved
+from pykbroker.core.metadata.broker_changes import broker_record, everywhere
 from pykbroker.core.metadata.context import METADATA_FEATURE, ControllerContext, Deciding, MetadataDecision
 from pykbroker.core.metadata.ids import id_text, is_directory
 from pykbroker.core.metadata.image import BrokerImage
 from pykbroker.core.metadata.partition_change import repairs
+from pykbroker.core.metadata.partition_index import PartitionRef
 from pykbroker.core.metadata.record import DIRECTORIES_LEVEL, Record
 from wire.error_codes import ErrorCode
 from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -47,11 +49,28 @@ def register_broker(context: ControllerContext, request: BrokerRegistrationReque
     gone = None if old is None else msgspec.structs.replace(old, fenced=True)
     if old is not None and gone is not None and (fencing := broker_record(old, gone)) is not None:
         records.append(fencing)
-    clean = old is not None and request.previous_broker_epoch == old.epoch
     before = context.changing(request.broker_id, gone)
-    refs = (unserved if clean else everywhere)(before, request.broker_id)
-    records += yield from repairs(before, refs, lost=None if clean else request.broker_id)
+    kept, lost = _split(before, request, clean=old is not None and request.previous_broker_epoch == old.epoch)
+    records += yield from repairs(before, kept)
+    records += yield from repairs(before, lost, lost=request.broker_id)
     return [*records, record], BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
+
+
+def _split(
+    context: ControllerContext, request: BrokerRegistrationRequest, *, clean: bool
+) -> tuple[list[PartitionRef], list[PartitionRef]]:
+    """Return the partitions that the broker must leave: those that it kept in full, and those that it may have lost.
+
+    After a clean shutdown, the broker has lost the replicas in directories that it no longer has.
+    """
+    kept, lost = [], []
+    broker_id, directories = request.broker_id, request.log_dirs
+    for ref in dict.fromkeys(everywhere(context, broker_id)):
+        topic_id, number = ref
+        directory = context.draft.topics[topic_id].partitions[number].directory(broker_id)
+        there = directory in directories or not is_directory(directory) or not directories
+        (kept if clean and there else lost).append(ref)
+    return kept, lost
 
 
 def _check(context: ControllerContext, request: BrokerRegistrationRequest, old: BrokerImage | None) -> None:

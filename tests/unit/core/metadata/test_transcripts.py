@@ -15,6 +15,7 @@ import pytest
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.elect_leaders import Election
+from pykbroker.core.metadata.notices import BrokerGone
 from tests.unit.core.metadata.harness import ControllerHarness, topic
 from wire.declare import NIL
 from wire.error_codes import ErrorCode
@@ -27,6 +28,12 @@ from wire.messages.alter_client_quotas import (
     OpData,
 )
 from wire.messages.alter_configs import AlterConfigsRequest
+from wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    BrokerState,
+)
 from wire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -36,6 +43,12 @@ from wire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
+)
+from wire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
 )
 from wire.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
 from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
@@ -58,7 +71,7 @@ class TranscriptRunner:
     """An interpreter of transcripts. Each method runs one command and yields the lines of its result."""
 
     def __init__(self) -> None:
-        self.harness = ControllerHarness(num_partitions=2).bootstrap()
+        self.harness = ControllerHarness(num_partitions=2).bootstrap().activate()
         self.epochs: dict[int, int] = {}
         self.topic_ids: dict[str, bytes] = {}
 
@@ -149,15 +162,100 @@ class TranscriptRunner:
             for one in result.partitions:
                 yield f"{result.name}:{one.partition_index} {self._outcome(one)}"
 
-    def register(self, broker: str, incarnation: str = "1", previous: str = "-1") -> Iterator[str]:
-        """Run `register broker [incarnation [previous epoch]]`."""
-        self.epochs[int(broker)] = self.harness.register(int(broker), int(incarnation), int(previous))
+    def register(self, broker: str, incarnation: str = "1", previous: str = "-1", *options: str) -> Iterator[str]:
+        """Run `register broker [incarnation [previous epoch [dirs=abc] [rack=name]]]`; a letter is a directory."""
+        given = dict(option.split("=") for option in options)
+        self.epochs[int(broker)] = self.harness.register(
+            int(broker),
+            int(incarnation),
+            int(previous),
+            log_dirs=directories(given.get("dirs", "")),
+            rack=given.get("rack"),
+        )
         yield f"epoch {self.epochs[int(broker)]}"
 
     def beat(self, broker: str, *wants: str) -> Iterator[str]:
-        """Run `beat broker [want_fence] [want_shut_down]`."""
-        response = self.harness.beat(int(broker), self.epochs.get(int(broker), 0), **dict.fromkeys(wants, True))
-        yield f"fenced={response.is_fenced} should_shut_down={response.should_shut_down}"
+        """Run `beat broker [want_fence] [want_shut_down] [offset=n] [offline=ab] [cordoned=ab]`."""
+        given: dict[str, Any] = {}
+        for want in wants:
+            name, sign, value = want.partition("=")
+            if name == "offset":
+                given["current_metadata_offset"] = int(value)
+            else:
+                given[f"{name}_log_dirs" if sign else name] = directories(value) if sign else True
+        response = self.harness.beat(int(broker), self.epochs.get(int(broker), 0), **given)
+        behind = "" if response.is_caught_up else " behind"
+        yield f"fenced={response.is_fenced} should_shut_down={response.should_shut_down}{behind}"
+
+    def gone(self, broker: str, *refused: str) -> Iterator[str]:
+        """Run `gone broker [refused]`."""
+        self.harness.notify(BrokerGone(int(broker), self.epochs[int(broker)], bool(refused)))
+        yield from ()
+
+    def wait(self, ms: str) -> Iterator[str]:
+        """Run `wait ms`; the records of each tick are a batch."""
+        batches = self.harness.pass_time(float(ms))
+        yield f"batches of {[len(batch) for batch in batches]} records"
+
+    def keep(self, broker: str, ms: str) -> Iterator[str]:
+        """Run `keep broker ms`: time passes, and the broker keeps its session."""
+        batches = []
+        for _ in range(int(ms) // 1_000):
+            batches += self.harness.pass_time(1_000)
+            self.harness.beat(int(broker), self.epochs[int(broker)])
+        self.harness.decided = tuple(record for batch in batches for record in batch)
+        yield f"batches of {[len(batch) for batch in batches]} records"
+
+    def place(self, broker: str, *words: str) -> Iterator[str]:
+        """Run `place broker topic:partition=letter ...`: the broker reports the directories of replicas."""
+        asked = []
+        for word in words:
+            place, _, letter = word.partition("=")
+            name, _, index = place.partition(":")
+            data = AssignReplicasToDirsRequestTopicData(
+                self.topic_ids.get(name, b"nobody's id here"), [AssignReplicasToDirsRequestPartitionData(int(index))]
+            )
+            asked.append(AssignReplicasToDirsRequestDirectoryData(directories(letter)[0], [data]))
+        request = AssignReplicasToDirsRequest(int(broker), self.epochs[int(broker)], asked)
+        for word, directory in zip(words, self.harness.ask(request).directories, strict=True):
+            yield f"{word} {self._outcome(directory.topics[0].partitions[0])}"
+
+    def isr(self, leader: str, place: str, members: str, *options: str) -> Iterator[str]:
+        """Run `isr leader[@epoch] topic:partition member[@epoch],... [leader_epoch=+1] [partition_epoch=-1]
+        [recovering]`; epochs of the partition are relative to the current ones.
+
+        A member without "@" has its current broker epoch, and one with "@-" none, as in version 2 of the request.
+        """
+        sender, at, epoch = leader.partition("@")
+        name, _, index = place.partition(":")
+        offset = dict(option.split("=") for option in options if "=" in option)
+        now = self.harness.freeze().image.topics.partition(name, int(index))
+        new = [self._member(member) for member in members.split(",") if member != "nobody"]
+        data = AlterPartitionRequestPartitionData(
+            partition_index=int(index),
+            leader_epoch=(now.leader_epoch if now else 0) + int(offset.get("leader_epoch", 0)),
+            partition_epoch=(now.partition_epoch if now else 0) + int(offset.get("partition_epoch", 0)),
+            new_isr=[state.broker_id for state in new] if "@-" in members else [],
+            new_isr_with_epochs=[] if "@-" in members else new,
+            leader_recovery_state=int("recovering" in options),
+        )
+        topic_id = self.topic_ids.get(name, b"nobody's id here")
+        request = AlterPartitionRequest(
+            int(sender),
+            int(epoch) if at else self.epochs[int(sender)],
+            [AlterPartitionRequestTopicData(topic_id, [data])],
+        )
+        ((result,),) = (topic.partitions for topic in self.harness.ask(request).topics)
+        yield (
+            self._outcome(result)
+            if result.error_code
+            else f"leader={result.leader_id} epochs={result.leader_epoch}/{result.partition_epoch} isr={result.isr} "
+            f"recovering={result.leader_recovery_state}"
+        )
+
+    def _member(self, text: str) -> BrokerState:
+        broker, at, epoch = text.partition("@")
+        return BrokerState(int(broker), -1 if epoch == "-" else int(epoch) if at else self.epochs.get(int(broker), 0))
 
     def ids(self, broker: str, epoch: str = "") -> Iterator[str]:
         """Run `ids broker [epoch]`."""
@@ -273,6 +371,7 @@ class TranscriptRunner:
             yield (
                 f"{index}: leader={partition.leader} epoch={partition.leader_epoch} replicas={partition.replicas} "
                 f"isr={partition.isr} elr={partition.elr} recovering={partition.recovering}"
+                + (f" last_known_elr={partition.last_known_elr}" if partition.last_known_elr else "")
                 + (
                     f" adding={partition.adding} removing={partition.removing}"
                     if partition.adding or partition.removing
@@ -284,7 +383,8 @@ class TranscriptRunner:
         return f"{name or result.name} {self._outcome(result) if result.error_code else details}".rstrip()
 
     def _outcome(self, result: Any) -> str:
-        return ErrorCode(result.error_code).name + (f": {result.error_message}" if result.error_message else "")
+        message = getattr(result, "error_message", None)
+        return ErrorCode(result.error_code).name + (f": {message}" if message else "")
 
     def tell(self, record: Any) -> str:
         """Return the fields of a record that differ from their default, except random and secret fields."""
@@ -292,6 +392,10 @@ class TranscriptRunner:
         fields = {name: getattr(record, name) for name in record.__struct_fields__ if name not in UNTOLD}
         fields_text = [f"{name}={value}" for name, value in fields.items() if value != getattr(plain, name)]
         return " ".join([type(record).__name__.removesuffix("Record"), *fields_text]).replace(", unknown_tags={}", "")
+
+
+def directories(letters: str) -> list[bytes]:
+    return [letter.encode() * 16 for letter in letters]
 
 
 def ids(text: str) -> list[int]:
