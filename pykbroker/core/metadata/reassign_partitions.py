@@ -73,7 +73,8 @@ def _reverted(
 ) -> tuple[ReplicaAssignment, Rules]:
     """Return the assignment before the reassignment, and the rules for the election that follows.
 
-    If no member of the ISR is in that assignment, the election must be unclean.
+    If no member of the ISR is in that assignment, the election must be unclean, and the ISR is empty until one takes
+    place. Kafka 4.3 puts the first replica into the ISR, which then loses records without a trace if it is not alive.
     """
     partition = topic.partitions[index]
     if not (partition.adding or partition.removing):
@@ -87,7 +88,7 @@ def _reverted(
             f"Unable to revert partition assignment for {topic.name}:{index} because it would require an "
             "unclean leader election.",
         )
-    return ReplicaAssignment(replicas, replicas[:1]), msgspec.structs.replace(rules, unclean=True)
+    return ReplicaAssignment(replicas, ()), msgspec.structs.replace(rules, unclean=True)
 
 
 def _check_size(partition: PartitionImage, replicas: Sequence[int]) -> None:

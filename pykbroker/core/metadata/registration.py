@@ -63,7 +63,8 @@ def _split(
 
     After a clean shutdown, the broker has lost the replicas in directories that it no longer has.
     """
-    kept, lost = [], []
+    kept: list[PartitionRef] = []
+    lost: list[PartitionRef] = []
     broker_id, directories = request.broker_id, request.log_dirs
     for ref in dict.fromkeys(everywhere(context, broker_id)):
         topic_id, number = ref
