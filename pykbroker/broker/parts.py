@@ -12,9 +12,12 @@ from pykbroker.broker.address import BoundListeners, all_advertised
 from pykbroker.broker.current_config import CurrentConfig
 from pykbroker.broker.directories import leave_untouched, open_directories
 from pykbroker.broker.quorum import NodeQuorum, open_identity, open_quorum
+from pykbroker.client.peers import Peers
 from pykbroker.coordinator.batches import Batches
+from pykbroker.coordinator.cluster import ClusterLeaders
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.coordinator.transaction_coordinator import TransactionCoordinator
+from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.live_config import LiveConfig
 from pykbroker.core.config.resource import ConfigResource
@@ -169,13 +172,13 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
         current_config=current_config,
         lifecycle=lifecycle,
         producer_ids=producer_ids,
-        automatic_topics=AutomaticTopics(controller, world.ticks_ns),
+        automatic_topics=AutomaticTopics(controller, images, world.ticks_ns),
         replicas=replicas,
         upkeep=Upkeep(replicas, opened, config, world.wall_ms),
         cleaner=log_cleaner(replicas, world, current_config),
         scrubber=Scrubber(replicas.all_online, ScrubSettings.of(config)),
         groups=groups,
-        transactions=transaction_coordinator(config, world, image, producer_ids, groups, replicas, turns),
+        transactions=transaction_coordinator(settings, world, image, producer_ids, groups, replicas, turns),
         fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots, world.rng),
         endpoints=BrokerEndpoints(identity.node_id, image, all_advertised(settings, bound)),
     )
@@ -200,7 +203,7 @@ def groups_runtime(config: BrokerConfig, world: World, image: Callable[[], Metad
 
 
 def transaction_coordinator(
-    config: BrokerConfig,
+    settings: Settings,
     world: World,
     image: Callable[[], MetadataImage],
     producer_ids: ProducerIds,
@@ -210,7 +213,7 @@ def transaction_coordinator(
 ) -> TransactionCoordinator:
     """Return the transaction coordinator, which leads no partition yet."""
     return TransactionCoordinator(
-        config,
+        settings.config,
         image,
         producer_ids,
         groups,
@@ -218,7 +221,20 @@ def transaction_coordinator(
         world.wall_ms,
         world.off_loop,
         turns,
+        leaders(settings, world, image),
     )
+
+
+def leaders(settings: Settings, world: World, image: Callable[[], MetadataImage]) -> ClusterLeaders:
+    """Return the leaders of all partitions, and the connections to those on other brokers."""
+
+    def address_of(node_id: int) -> Address | None:
+        broker = image().cluster.brokers.get(node_id)
+        endpoint = None if broker is None or broker.fenced else broker.endpoint(settings.inter_broker_listener)
+        return None if endpoint is None else Address(endpoint.host, endpoint.port)
+
+    node_id = settings.config.node_id
+    return ClusterLeaders(node_id, image, Peers(world.net, address_of, f"broker-{node_id}", world.rng.uniform))
 
 
 def refused_paths(settings: Settings, opened: tuple[LogDirectory, ...]) -> tuple[str, ...]:

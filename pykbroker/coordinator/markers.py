@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 import trio
 
+from pykbroker.coordinator.cluster import ClusterLeaders
 from pykbroker.coordinator.endings import Endings
 from pykbroker.coordinator.journal import CoordinatorJournal
+from pykbroker.coordinator.remote_markers import write_at
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
@@ -28,18 +30,25 @@ AT_ONCE_MAX = 100
 """The number of markers that are appended or awaited before other tasks may run."""
 SORTED_AT_ONCE_MAX = 4096
 """The number of partitions that are sorted before other tasks may run, which takes 2 ms."""
-ENDED_OTHERWISE = ErrorCode.INVALID_PRODUCER_EPOCH
-"""The error of a partition where a newer epoch of the producer has already ended the transaction."""
+ENDED_OTHERWISE = (ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED)
+"""The errors of a partition where a newer epoch of the producer or of the coordinator has ended the transaction."""
 
 
 class MarkerWriter:
     """The tasks that write markers: one for each led partition of `__transaction_state`, and one for each transaction.
 
-    `exists` returns whether a partition exists. A deleted partition needs no marker.
+    `exists` returns whether a partition exists. A deleted partition needs no marker. Without `leaders`, this broker
+    leads all partitions.
     """
 
-    def __init__(self, transactions: Runtime, endings: Endings, exists: Callable[[str, int], bool]) -> None:
-        self._transactions, self._endings, self._exists = transactions, endings, exists
+    def __init__(
+        self,
+        transactions: Runtime,
+        endings: Endings,
+        exists: Callable[[str, int], bool],
+        leaders: ClusterLeaders | None = None,
+    ) -> None:
+        self._transactions, self._endings, self._exists, self._leaders = transactions, endings, exists, leaders
         self._led: dict[int, int] = {}
         self._scopes: dict[int, tuple[int, trio.CancelScope]] = {}
         self._changed = trio.Event()
@@ -103,16 +112,25 @@ class MarkerWriter:
             )
 
     async def _write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
-        """Append the marker to all partitions, then wait until it is committed. Return the partitions to retry."""
-        appended, again = [], []
+        """Append the marker to all partitions, then wait until it is committed. Return the partitions to retry.
+
+        Other brokers append it to the partitions that they lead.
+        """
+        appended, again, elsewhere = [], [], dict[int, list[TopicPartition]]()
         for count, place in enumerate(await in_order(partitions), 1):
             if count % AT_ONCE_MAX == 0:
                 await trio.lowlevel.checkpoint()
+            leader = None if self._leaders is None else self._leaders.elsewhere(place)
+            if leader is not None:
+                elsewhere.setdefault(leader, []).append(place)
+                continue
             try:
                 appended.append((place, self._endings.append(*place, marker)))
             except ApiError as error:
                 if self._must_retry(place, marker, error):
                     again.append(place)
+        if elsewhere:
+            again += await self._write_elsewhere(marker, elsewhere)
         for count, (place, ending) in enumerate(appended, 1):
             if count % AT_ONCE_MAX == 0:
                 await trio.lowlevel.checkpoint()
@@ -123,8 +141,24 @@ class MarkerWriter:
                     again.append(place)
         return frozenset(again)
 
+    async def _write_elsewhere(
+        self, marker: Marker, elsewhere: Mapping[int, list[TopicPartition]]
+    ) -> list[TopicPartition]:
+        """Let other brokers write the marker to the partitions that they lead. Return the partitions to retry."""
+        assert self._leaders is not None
+        peers, again = self._leaders.peers, list[TopicPartition]()
+
+        async def write(node_id: int, places: list[TopicPartition]) -> None:
+            failed = await write_at(peers, node_id, marker, places)
+            again.extend(place for place, error in failed.items() if self._must_retry(place, marker, error))
+
+        async with trio.open_nursery() as nursery:
+            for node_id, places in elsewhere.items():
+                nursery.start_soon(write, node_id, places)
+        return again
+
     def _must_retry(self, place: TopicPartition, marker: Marker, error: ApiError) -> bool:
-        if error.code is ENDED_OTHERWISE or not self._exists(*place):
+        if error.code in ENDED_OTHERWISE or not self._exists(*place):
             logger.info("%s-%d: no marker is written for producer id %d: %s", *place, marker.producer_id, error)
             return False
         return True

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import trio
 
 from pykbroker.coordinator.batches import Batches
+from pykbroker.coordinator.cluster import ClusterLeaders
 from pykbroker.coordinator.endings import Endings
 from pykbroker.coordinator.journal import CoordinatorJournal
 from pykbroker.coordinator.markers import MarkerWriter
@@ -38,6 +39,7 @@ class TransactionCoordinator:
         wall_ms: Callable[[], int],
         off_loop: OffLoop,
         turns: Turns,
+        leaders: ClusterLeaders,
     ) -> None:
         settings = TransactionSettings.of(config, lambda: image().features.level(TRANSACTION_FEATURE))
         self._runtime = Runtime(
@@ -49,11 +51,14 @@ class TransactionCoordinator:
             turns,
         )
         self.transactions = TransactionRequests(
-            self._runtime, producer_ids, config.add_partitions_to_txn_retry_backoff_max_ms
+            self._runtime, producer_ids, config.add_partitions_to_txn_retry_backoff_max_ms, leaders
         )
         self.endings = Endings(log_of, groups, wall_ms)
         self._writer = MarkerWriter(
-            self._runtime, self.endings, lambda topic, index: image().topics.partition(topic, index) is not None
+            self._runtime,
+            self.endings,
+            lambda topic, index: image().topics.partition(topic, index) is not None,
+            leaders,
         )
 
     def follow(self, partitions: int, led: Mapping[int, CoordinatorJournal]) -> None:

@@ -7,8 +7,11 @@ from typing import Any, Protocol, TypeVar
 
 import trio
 
+from pykbroker.coordinator.cluster import ClusterLeaders
+from pykbroker.coordinator.remote_admission import admit_at
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
+from pykbroker.core.names import TRANSACTION_STATE_TOPIC
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.requests import (
     AddPartitions,
@@ -28,6 +31,9 @@ from pykbroker.machines.call import Call
 from wire.error_codes import ErrorCode
 
 T = TypeVar("T")
+
+ELSEWHERE_S = 0.02
+"""The pause before a coordinator on another broker is asked again: add.partitions.to.txn.retry.backoff.ms."""
 
 CLIENT_ERRORS: Mapping[ErrorCode, ErrorCode] = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -64,8 +70,25 @@ class TransactionRequests:
     once itself.
     """
 
-    def __init__(self, runtime: Runtime, producer_ids: ProducerIdAllocator, patience_ms: int) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        producer_ids: ProducerIdAllocator,
+        patience_ms: int,
+        leaders: ClusterLeaders | None = None,
+    ) -> None:
         self._runtime, self._producer_ids, self._patience_ms = runtime, producer_ids, patience_ms
+        self._leaders = leaders
+
+    def _coordinator_elsewhere(self, transactional_id: str) -> int | None:
+        """Return the broker that coordinates a transactional id if it is another broker, else None."""
+        if self._leaders is None:
+            return None
+        try:
+            index = self._runtime.partition_of(transactional_id)
+        except ApiError:
+            return None
+        return self._leaders.elsewhere(TopicPartition(TRANSACTION_STATE_TOPIC, index))
 
     def ask(self, request: TransactionRequest, respond: Callable[[Reply], T]) -> T | Coroutine[Any, Any, T]:
         """Return the response that `respond` makes from the coordinator's reply, or a coroutine that waits for it."""
@@ -103,7 +126,13 @@ class TransactionRequests:
         return isinstance(request, InitProducer | EndTransaction) and not self._producer_ids.in_hand
 
     async def wait_ended(self, transactional_id: str) -> None:
-        """Wait until the markers of the last transaction are written, at most `patience_ms`."""
+        """Wait until the markers of the last transaction are written, at most `patience_ms`.
+
+        A coordinator on another broker is asked again after a short pause instead.
+        """
+        if self._coordinator_elsewhere(transactional_id) is not None:
+            await trio.sleep(ELSEWHERE_S)
+            return
         await self._runtime.ask(transactional_id, AwaitEnd(transactional_id, self._patience_ms)).wait_settled()
 
     async def listed(self, wanted: Callable[[Transaction], bool]) -> list[Transaction]:
@@ -126,6 +155,10 @@ class TransactionRequests:
         With `add`, the partitions are added to the transaction first. Callers go through `Admission`, which repeats the
         request after CONCURRENT_TRANSACTIONS.
         """
+        elsewhere = self._coordinator_elsewhere(transactional_id)
+        if elsewhere is not None and self._leaders is not None:
+            peers = self._leaders.peers
+            return await admit_at(peers, elsewhere, transactional_id, producer_id, epoch, partitions, add=add)
         request: TransactionRequest = (
             AddPartitions(transactional_id, producer_id, epoch, partitions, EPOCH_BUMP_VERSION)
             if add

@@ -5,10 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+import trio
+
 from pykbroker.quorum.active_controller import ActiveController
+from pykbroker.quorum.images import Images
 from pykbroker.world.rate_limited_warning import RateLimitedWarning
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+
+APPLIED_S_MAX = 5
+"""The time in which this broker applies what a controller in another process has created."""
 
 logger = logging.getLogger(__name__)
 
@@ -16,8 +22,8 @@ logger = logging.getLogger(__name__)
 class AutomaticTopics:
     """A creator of topics that logs why the controller refuses one, since many clients do not print the reason."""
 
-    def __init__(self, controller: ActiveController, ticks: Callable[[], int]) -> None:
-        self._controller = controller
+    def __init__(self, controller: ActiveController, images: Images, ticks: Callable[[], int]) -> None:
+        self._controller, self._images = controller, images
         self._refusal = RateLimitedWarning(logger, ticks)
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
@@ -30,4 +36,7 @@ class AutomaticTopics:
                     topic.name,
                     topic.error_message or ErrorCode(topic.error_code).name,
                 )
+        made = [topic.name for topic in response.topics if topic.error_code in (0, ErrorCode.TOPIC_ALREADY_EXISTS)]
+        with trio.move_on_after(APPLIED_S_MAX):
+            await self._images.wait_until(lambda image: all(name in image.topics.by_name for name in made))
         return response

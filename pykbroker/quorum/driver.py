@@ -17,7 +17,6 @@ from pykbroker.quorum.progress import LogProgress
 from pykbroker.quorum.quorum_state import QuorumState, write_state
 from pykbroker.quorum.snapshot_file import QuorumRecord
 from pykbroker.world.disk import Disk
-from wire.declare import NIL
 from wire.records.builder import BatchBuilder
 from wire.records.control import KRaftValue, kraft_batch
 from wire.stored.control import LeaderChangeMessage, LeaderChangeMessageVoter
@@ -70,19 +69,15 @@ class Driver:
         """Return the size of the log in bytes, without deleted segments."""
         return self._journal.size_bytes
 
-    async def begin_epoch(self, now_ms: int, directory_id: bytes = NIL, quorum: Sequence[QuorumRecord] = ()) -> None:
+    async def begin_epoch(self, now_ms: int, quorum: Sequence[QuorumRecord] = ()) -> None:
         """Append a LeaderChange record for the epoch in `quorum-state`. This voter alone elected itself.
 
-        With kraft.version 1, it names the voter's directory. `quorum` are the records about the voters that the log
-        lacks (KIP-853).
+        `quorum` are the records about the voters that the log lacks (KIP-853).
         """
         await self._journal.flush()
         await self.note_synced(self._journal.log_end_offset)
-        voters = [LeaderChangeMessageVoter(voter_id=self._state.leader_id, voter_directory_id=directory_id)]
-        version = int(directory_id != NIL)
-        message = LeaderChangeMessage(
-            version=version, leader_id=self._state.leader_id, voters=voters, granting_voters=voters
-        )
+        voters = [LeaderChangeMessageVoter(voter_id=self._state.leader_id)]
+        message = LeaderChangeMessage(leader_id=self._state.leader_id, voters=voters, granting_voters=voters)
         self._journal.become_leader(self.epoch)
         control: list[KRaftValue] = [message, *quorum]
         self.append(kraft_batch(control, base_offset=0, leader_epoch=self.epoch, timestamp=now_ms), now_ms)

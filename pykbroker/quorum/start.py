@@ -77,7 +77,7 @@ async def start_controller(
     state = await _next_state(disk, settings, found)
     driver = Driver(journal, machine, disk, state, time_ms=found.time_ms, log_bytes=found.log_bytes)
     changed = _changed_quorum(disk, found, settings.node_id, directory_id, endpoints)
-    await driver.begin_epoch(wall_ms(), directory_id if found.kraft_version else NIL, changed)
+    await driver.begin_epoch(wall_ms(), changed)
     if machine.in_transaction:
         _write(driver, [AbortTransactionRecord(reason="the controller that began it is gone")], wall_ms())
     if METADATA_FEATURE not in machine.features:

@@ -37,6 +37,7 @@ from wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 
+LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 LOADING_VERSION_FIRST, ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 2, 4, 5
 
 
@@ -66,7 +67,13 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
         place = TopicPartition(GROUP_METADATA_TOPIC, self.groups.partition_of(request.group_id))
         adds = context.version >= ADDED_VERSION_FIRST
         admission = Admission(request.producer_id, request.producer_epoch, adds=adds, now_ms=self.wall_ms())
-        admission.begin(place, self.replicas.partition(place).require_leader().producers, NO_SEQUENCE)
+        try:
+            log = self.replicas.partition(place).require_leader()
+        except ApiError as error:
+            if error.code in LED_ELSEWHERE:
+                raise ApiError(ErrorCode.NOT_COORDINATOR) from error
+            raise
+        admission.begin(place, log.producers, NO_SEQUENCE)
         if admission.verifications and (adds or self.verifies()):
             return Later(self._admit(context.version, request, refused, place, admission), holds_connection=True)
         return self._commit(context.version, request, refused, admission.verifications.get(place))

@@ -1,0 +1,36 @@
+"""The other brokers of the cluster, as a coordinator asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from pykbroker.core.metadata.image import NO_LEADER, MetadataImage
+from pykbroker.core.topic_partition import TopicPartition
+from wire.declare import Request, Response
+
+Rsp = TypeVar("Rsp", bound=Response)
+
+
+class PeerBrokers(Protocol):
+    """The connections to other brokers. `client.peers.Peers` matches it."""
+
+    async def ask(self, node_id: int, request: Request[Rsp], /) -> Rsp:
+        """Return the response of a broker. Raise ApiError NETWORK_EXCEPTION if there is none."""
+
+
+class ClusterLeaders:
+    """The leaders of all partitions, and the way to ask those on other brokers."""
+
+    def __init__(self, node_id: int, image: Callable[[], MetadataImage], peers: PeerBrokers) -> None:
+        self.node_id, self._image, self.peers = node_id, image, peers
+
+    def of(self, place: TopicPartition) -> int:
+        """Return the broker that leads a partition, or -1 if it has no leader or does not exist."""
+        partition = self._image().topics.partition(*place)
+        return NO_LEADER if partition is None else partition.leader
+
+    def elsewhere(self, place: TopicPartition) -> int | None:
+        """Return the broker that leads a partition if it is another broker, else None."""
+        leader = self.of(place)
+        return None if leader in (NO_LEADER, self.node_id) else leader
