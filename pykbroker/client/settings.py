@@ -15,6 +15,8 @@ from msgspec import Meta
 
 from pykbroker.client.metadata import MetadataSettings
 from pykbroker.client.node import NodeSettings
+from pykbroker.client.security import InvalidSetting as InvalidSetting
+from pykbroker.client.security import without_security
 from pykbroker.core.address import Address, parse_address
 
 DEFAULT_PORT = 9092
@@ -24,10 +26,6 @@ Ms = Annotated[int, Meta(ge=0, le=INT32_MAX)]
 Bytes = Annotated[int, Meta(ge=1, le=INT32_MAX)]
 AnyBytes = Annotated[int, Meta(ge=0, le=INT32_MAX)]
 S = TypeVar("S", bound="ClientSettings")
-
-
-class InvalidSetting(ValueError):
-    """The error of a setting that does not exist, has a value out of its range, or contradicts another setting."""
 
 
 class ClientSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,7 +67,7 @@ def server_address(text: str) -> Address:
 
 def settings(cls: type[S], given: Mapping[str, Any]) -> S:
     """Return the settings of a client. Raise InvalidSetting, which names the setting and what is allowed."""
-    named = {name.replace(".", "_"): value for name, value in given.items()}
+    named = without_security({name.replace(".", "_"): value for name, value in given.items()})
     known = {field.name for field in msgspec.structs.fields(cls)}
     for name in named:
         if name not in known:
@@ -83,6 +81,21 @@ def settings(cls: type[S], given: Mapping[str, Any]) -> S:
         raise InvalidSetting(explained(cls, error, named)) from None
     found.addresses()
     return found
+
+
+def check_function(name: str, value: object) -> None:
+    """Raise InvalidSetting unless a setting is a function or None."""
+    if value is not None and not callable(value):
+        raise InvalidSetting(f"{name}={value!r} is not allowed: pass a function")
+
+
+def check_interceptors(interceptors: Sequence[Any], methods: Sequence[str]) -> None:
+    """Raise InvalidSetting for an interceptor that has none of the methods."""
+    for each in interceptors:
+        if not any(hasattr(each, method) for method in methods):
+            raise InvalidSetting(
+                f"interceptors: {each!r} is no interceptor: pass an object with a method {' or '.join(methods)}"
+            )
 
 
 def explained(cls: type[ClientSettings], error: msgspec.ValidationError, given: Mapping[str, Any]) -> str:

@@ -65,6 +65,15 @@ class AsyncCalls:
         found: int = await self._call(self._hosted.calls.position, TopicPartition(*partition))
         return found
 
+    def last_stable_offset(self, partition: TopicPartition) -> int | None:
+        """Return the last stable offset of the last fetch, or None before it."""
+        return self._hosted.shell.subscription[TopicPartition(*partition)].last_stable_offset
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """Return the partitions of a topic in the metadata of this consumer, or None if it has none of the topic."""
+        found = self._hosted.shell.topics.cluster.topics.get(topic)
+        return None if found is None else {each.index for each in found.partitions}
+
     def highwater(self, partition: TopicPartition) -> int | None:
         """Return the high watermark of the last fetch, or None before it."""
         return self._hosted.shell.subscription[TopicPartition(*partition)].high_watermark

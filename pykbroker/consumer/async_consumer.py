@@ -6,19 +6,21 @@ import asyncio
 import itertools
 import re
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from inspect import isawaitable
 from math import inf
 from types import TracebackType
 from typing import Any, Self
 
+from pykbroker.client.aiokafka_arguments import without_aiokafka_defaults
+from pykbroker.client.settings import INT32_MAX, InvalidSetting
 from pykbroker.consumer.async_calls import AsyncCalls
 from pykbroker.consumer.deserializing import Deserializers
 from pykbroker.consumer.hosted import HostedConsumer
 from pykbroker.consumer.listener import call_listener
 from pykbroker.consumer.poller import COLUMNS_ENOUGH
-from pykbroker.consumer.settings import consumer_settings
+from pykbroker.consumer.settings import ASSIGNORS, consumer_settings
 from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
 from pykbroker.core.consumer.records import ConsumerRecord, FetchedColumns
 from pykbroker.core.topic_partition import TopicPartition
@@ -30,16 +32,17 @@ client_numbers = itertools.count(1)
 
 
 class AsyncConsumer(AsyncCalls):
-    """A consumer for asyncio. The settings have Kafka's names, which are mostly those of aiokafka.
+    """A consumer for asyncio. The settings have Kafka's names, and aiokafka's arguments are accepted too.
 
     A background thread fetches and sends heartbeats, on trio. Use the consumer with `async with`, or call `start` first
     and `stop` at the end. A call may be cancelled, or limited by `asyncio.wait_for`: no record is lost then.
     """
 
     def __init__(self, *topics: str, world: ClientWorld | None = None, **settings: Any) -> None:
-        settings.setdefault("client_id", f"pykbroker-consumer-{next(client_numbers)}")
+        named = consumer_arguments(settings)
+        named.setdefault("client_id", f"pykbroker-consumer-{next(client_numbers)}")
         super().__init__()
-        self._settings, self._world, self._topics = consumer_settings(settings), world, topics
+        self._settings, self._world, self._topics = consumer_settings(named), world, topics
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -196,3 +199,22 @@ class AsyncConsumer(AsyncCalls):
             is_done = True
         finally:
             self._hosted.ask(self._hosted.answer, step, is_done)
+
+
+def consumer_arguments(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return aiokafka's arguments as settings of Kafka. Raise InvalidSetting for one without a counterpart."""
+    found = without_aiokafka_defaults(given)
+    found.pop("consumer_timeout_ms", None)  # the pause of aiokafka's fetcher, which this one does not need
+    if found.pop("rebalance_timeout_ms", None) is not None:
+        raise InvalidSetting("rebalance_timeout_ms is not supported: a rebalance may take max_poll_interval_ms")
+    if found.get("max_poll_records", 1) is None:
+        found["max_poll_records"] = INT32_MAX
+    if found.get("enable_auto_commit") and found.get("group_id") is None:
+        del found["enable_auto_commit"]
+    assignors = found.get("partition_assignment_strategy", "")
+    if not isinstance(assignors, str):
+        names = [getattr(each, "name", None) if isinstance(each, type) else each for each in assignors]
+        found["partition_assignment_strategy"] = [
+            name if name in ASSIGNORS else each for name, each in zip(names, assignors, strict=True)
+        ]
+    return found

@@ -9,7 +9,7 @@ from pykbroker.core.consumer.errors import ConsumerError
 from pykbroker.core.consumer.records import ConsumerRecord, FetchedColumns
 from pykbroker.core.topic_partition import TopicPartition
 
-Deserializer = Callable[[bytes], Any]
+FromBytes = Callable[[bytes], Any]
 """A function of the bytes of a key or a value. It is not called for None."""
 
 
@@ -27,7 +27,7 @@ class Deserializers:
     """The deserializers of a consumer. `rewind` moves a partition back to an offset whose record was not returned."""
 
     def __init__(
-        self, key: Deserializer | None, value: Deserializer | None, rewind: Callable[[TopicPartition, int], None]
+        self, key: FromBytes | None, value: FromBytes | None, rewind: Callable[[TopicPartition, int], None]
     ) -> None:
         self._parts = [(name, each) for name, each in (("key", key), ("value", value)) if each is not None]
         self._rewind = rewind

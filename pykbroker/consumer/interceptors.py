@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+CONSUMER_METHODS = ("on_consume", "on_commit", "close")
 log = logging.getLogger("pykbroker.consumer")
 
 

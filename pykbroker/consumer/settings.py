@@ -7,7 +7,16 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from pykbroker.client.settings import AnyBytes, ClientSettings, InvalidSetting, Ms, settings
+from pykbroker.client.settings import (
+    AnyBytes,
+    ClientSettings,
+    InvalidSetting,
+    Ms,
+    check_function,
+    check_interceptors,
+    settings,
+)
+from pykbroker.consumer.interceptors import CONSUMER_METHODS
 from pykbroker.core.consumer.assignors.assignor import Assignor
 from pykbroker.core.consumer.assignors.cooperative_sticky import CooperativeStickyAssignor
 from pykbroker.core.consumer.assignors.range import RangeAssignor
@@ -119,6 +128,9 @@ class ConsumerSettings(ClientSettings, frozen=True, kw_only=True, forbid_unknown
             for name in ("enable_auto_commit", "group_instance_id", "group_remote_assignor"):
                 if getattr(self, name):
                     raise InvalidSetting(f"{name}={getattr(self, name)!r} needs a group: set group_id, or leave it out")
+        check_function("key_deserializer", self.key_deserializer)
+        check_function("value_deserializer", self.value_deserializer)
+        check_interceptors(self.interceptors, CONSUMER_METHODS)
         if not self.assignors():
             raise InvalidSetting("partition_assignment_strategy names no assignor")
         if self.group_protocol == CONSUMER_PROTOCOL:

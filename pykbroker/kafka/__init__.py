@@ -2,12 +2,18 @@
 
 1. Names, arguments, defaults and errors are those of kafka-python. Where kafka-python is installed, the errors here are
    subclasses of its errors, so that existing `except` clauses catch them.
-2. Arguments for TLS, SASL and proxies other than their defaults are refused with a sentence.
+2. kafka-python's admin client and the names that only it needs are not here.
+3. Arguments for TLS, SASL and proxies other than their defaults are refused with a sentence.
 """
 
+from pykbroker.kafka.consumer import AsyncConsumerRebalanceListener as AsyncConsumerRebalanceListener
 from pykbroker.kafka.consumer import ConsumerRebalanceListener as ConsumerRebalanceListener
 from pykbroker.kafka.consumer import KafkaConsumer as KafkaConsumer
 from pykbroker.kafka.producer import KafkaProducer as KafkaProducer
+from pykbroker.kafka.serializer import DefaultSerializer as DefaultSerializer
+from pykbroker.kafka.serializer import Deserializer as Deserializer
+from pykbroker.kafka.serializer import JsonSerializer as JsonSerializer
+from pykbroker.kafka.serializer import Serializer as Serializer
 from pykbroker.kafka.structs import ConsumerGroupMetadata as ConsumerGroupMetadata
 from pykbroker.kafka.structs import OffsetAndMetadata as OffsetAndMetadata
 from pykbroker.kafka.structs import OffsetAndTimestamp as OffsetAndTimestamp

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import re
 import time
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from inspect import iscoroutine
 from math import inf
 from types import TracebackType
 from typing import Any, Self
@@ -27,6 +29,18 @@ from pykbroker.kafka.settings import CONSUMER_DEFAULTS, consumer_configs, consum
 from pykbroker.kafka.structs import KafkaRecord
 
 ConsumerRebalanceListener = RebalanceListener
+
+
+class AsyncConsumerRebalanceListener:
+    """A listener with async methods. They run in an event loop of asyncio of their own, in the thread that polls."""
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        """Note that the group takes partitions away."""
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        """Note that the group gives partitions."""
+
+
 _CONFLICT = (
     "You must choose only one way to configure your consumer: (1) subscribe to specific topics by name, (2) subscribe "
     "to topics matching a regex pattern, (3) assign itself specific topic-partitions."
@@ -48,17 +62,17 @@ class KafkaConsumer(PartitionCalls):
         config = consumer_configs(configs)
         if config["client_id"] is None:
             config["client_id"] = f"pykbroker-consumer-{next(client_numbers)}"
+        reader = RecordReader(
+            config["key_deserializer"],
+            config["value_deserializer"],
+            lambda partition, offset: hosted.ask(hosted.calls.seek, partition, offset),
+        )
         try:
             hosted = HostedConsumer(consumer_settings(consumer_settings_of(config)))
         except InvalidSetting as error:
             raise KafkaConfigurationError(str(error)) from error
         super().__init__(hosted, config)
-        self._unread, self._is_closed = hosted.unread, False
-        self._reader = RecordReader(
-            config["key_deserializer"],
-            config["value_deserializer"],
-            lambda partition, offset: hosted.ask(hosted.calls.seek, partition, offset),
-        )
+        self._unread, self._is_closed, self._reader = hosted.unread, False, reader
         self._finalizer = weakref.finalize(self, stop_forgotten, hosted)
         try:
             self.bootstrap(config["bootstrap_timeout_ms"])
@@ -199,7 +213,9 @@ class KafkaConsumer(PartitionCalls):
     def _call_listener(self, step: CallListener) -> None:
         is_done = False
         try:
-            call_listener(self._hosted.calls.listener, step)
+            result = call_listener(self._hosted.calls.listener, step)
+            if iscoroutine(result):  # of an AsyncConsumerRebalanceListener
+                asyncio.run(result)
             is_done = True
         finally:
             self._ask(self._hosted.answer, step, is_done)

@@ -147,7 +147,34 @@ BY_CODE = {code: _class_of(code) for code in ErrorCode if code}
 BY_NAME = {found.__name__: found for found in BY_CODE.values()}
 
 
-def __getattr__(name: str) -> type[BrokerResponseError]:
+NEVER_RAISED = {
+    name: type(name, (KafkaError, *theirs(name)), {"__doc__": "An error of kafka-python that is never raised here."})
+    for name in (
+        "AuthorizationError",
+        "Cancelled",
+        "CorrelationIdError",
+        "IncompatibleBrokerVersion",
+        "InvalidReceiveError",
+        "KafkaConnectionError",
+        "KafkaProtocolError",
+        "MetadataEmptyBrokerList",
+        "NodeNotReadyError",
+        "QuotaViolationError",
+        "StaleMetadata",
+        "TooManyInFlightRequests",
+        "UnknownBrokerIdError",
+        "UnrecognizedBrokerVersion",
+        "UnsupportedCodecError",
+    )
+}
+"""The errors of parts of kafka-python that this client does not have, for `except` clauses that name them."""
+_ALIASES = {"CorruptRecordException": "CorruptRecordError"}
+
+
+def __getattr__(name: str) -> type[KafkaError]:
+    name = _ALIASES.get(name, name)
+    if name in NEVER_RAISED:
+        return NEVER_RAISED[name]
     if name in BY_NAME:
         return BY_NAME[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

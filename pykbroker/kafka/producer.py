@@ -50,8 +50,8 @@ class KafkaProducer:
             settings = producer_settings(producer_settings_of(self.config, configs))
         except InvalidSetting as error:
             raise KafkaConfigurationError(str(error)) from error
-        self._serialize_key = serializer_of(self.config["key_serializer"])
-        self._serialize_value = serializer_of(self.config["value_serializer"])
+        self._serialize_key = serializer_of("key_serializer", self.config["key_serializer"])
+        self._serialize_value = serializer_of("value_serializer", self.config["value_serializer"])
         self._producer = ThreadedProducer(str(self.config["client_id"]), settings)
         self._finalizer = weakref.finalize(self, close_forgotten, self._producer)
         atexit.register(self._finalizer)
@@ -275,12 +275,17 @@ class PartitionerView:
         return self._cluster.leader(partition)
 
 
-def serializer_of(serializer: Any) -> Callable[[str, Any, Any], Any]:
-    """Return a function of topic, headers and content. A plain callable gets the content, as in kafka-python."""
+def serializer_of(name: str, serializer: Any) -> Callable[[str, Any, Any], Any]:
+    """Return a function of topic, headers and content. A plain callable gets the content, as in kafka-python.
+
+    Raise KafkaConfigurationError, which names the argument, for anything else.
+    """
     if serializer is None:
         return lambda _topic, _headers, content: content
     if hasattr(serializer, "serialize"):
         return serializer.serialize  # type: ignore[no-any-return]
+    if not callable(serializer):
+        raise KafkaConfigurationError(f"{name}={serializer!r} is not allowed: pass a function or a Serializer")
     return lambda _topic, _headers, content: serializer(content)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from pykbroker.core.consumer.records import FetchedColumns
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.kafka.errors import KafkaConfigurationError
 from pykbroker.kafka.structs import KafkaRecord
 from wire.records.record import Headers
 
@@ -18,12 +19,17 @@ make_record: Callable[[tuple[Any, ...]], KafkaRecord] = partial(tuple.__new__, K
 """KafkaRecord._make without its Python frame, which takes a third of the time of a record."""
 
 
-def deserializer_of(deserializer: Any) -> Deserialize | None:
-    """Return a function of topic, headers and bytes. A plain callable gets the bytes, as in kafka-python."""
+def deserializer_of(name: str, deserializer: Any) -> Deserialize | None:
+    """Return a function of topic, headers and bytes. A plain callable gets the bytes, as in kafka-python.
+
+    Raise KafkaConfigurationError, which names the argument, for anything else.
+    """
     if deserializer is None:
         return None
     if hasattr(deserializer, "deserialize"):
         return deserializer.deserialize  # type: ignore[no-any-return]
+    if not callable(deserializer):
+        raise KafkaConfigurationError(f"{name}={deserializer!r} is not allowed: pass a function or a Deserializer")
     return lambda _topic, _headers, content: deserializer(content)
 
 
@@ -31,7 +37,8 @@ class RecordReader:
     """The deserializers of a consumer. `rewind` moves a partition back to a record that was not returned."""
 
     def __init__(self, key: Any, value: Any, rewind: Rewind) -> None:
-        self._key, self._value, self._rewind = deserializer_of(key), deserializer_of(value), rewind
+        self._key, self._value = deserializer_of("key_deserializer", key), deserializer_of("value_deserializer", value)
+        self._rewind = rewind
 
     def by_partition(self, parts: Sequence[FetchedColumns]) -> dict[TopicPartition, list[KafkaRecord]]:
         """Return the records of each partition.

@@ -4,34 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
 from typing import Any
 
+from pykbroker.client.security import SECURITY, without_security
 from pykbroker.client.settings import INT32_MAX
 from pykbroker.consumer.settings import ASSIGNORS
 
-SECURITY: Mapping[str, Any] = {
-    "security_protocol": "PLAINTEXT",
-    "ssl_context": None,
-    "ssl_check_hostname": True,
-    "ssl_cafile": None,
-    "ssl_certfile": None,
-    "ssl_keyfile": None,
-    "ssl_crlfile": None,
-    "ssl_password": None,
-    "ssl_ciphers": None,
-    "sasl_mechanism": None,
-    "sasl_plain_username": None,
-    "sasl_plain_password": None,
-    "sasl_kerberos_name": None,
-    "sasl_kerberos_service_name": "kafka",
-    "sasl_kerberos_domain_name": None,
-    "sasl_oauth_token_provider": None,
-    "proxy_url": None,
-    "socks5_proxy": None,
-    "kafka_client": None,
-}
-"""The arguments for TLS, SASL, proxies and other networks, with the only value that is supported."""
 WITHOUT_EFFECT = frozenset(
     {
         "api_version",
@@ -131,23 +111,19 @@ NO_OFFSET_RESET = "none"
 _RESETS = {"smallest": "earliest", "largest": "latest", "earliest": "earliest", "latest": "latest"}
 
 
-def refuse_security(configs: Mapping[str, Any]) -> None:
-    """Raise ValueError for an argument of TLS, SASL or a proxy that is not at its default."""
-    for name, default in SECURITY.items():
-        if name in configs and configs[name] != default:
-            raise ValueError(
-                f"{name}={configs[name]!r} is not supported: this client connects without TLS, SASL or proxy. "
-                "Use the plaintext listener of the broker."
-            )
+def refuse_unknown(configs: Mapping[str, Any], known: Collection[str]) -> None:
+    """Raise ValueError for arguments that are unknown, with the nearest name of each, and for those of TLS and SASL."""
+    without_security(configs)
+    unknown = {name: value for name, value in configs.items() if name not in known and name not in SECURITY}
+    if unknown:
+        near = [found for name in unknown for found in get_close_matches(name, known, 1)]
+        hint = f": do you mean {', '.join(map(repr, near))}?" if near else ""
+        raise ValueError(f"Unrecognized configs: {unknown}{hint}")
 
 
 def producer_configs(configs: Mapping[str, Any]) -> dict[str, Any]:
     """Return all arguments of a KafkaProducer. Raise ValueError for one that is unknown or not supported."""
-    refuse_security(configs)
-    known = PRODUCER_DEFAULTS.keys() | SECURITY.keys() | WITHOUT_EFFECT
-    unknown = {name: value for name, value in configs.items() if name not in known and name not in DEPRECATED}
-    if unknown:
-        raise ValueError(f"Unrecognized configs: {unknown}")
+    refuse_unknown(configs, PRODUCER_DEFAULTS.keys() | WITHOUT_EFFECT | DEPRECATED)
     for name in DEPRECATED & configs.keys():
         warnings.warn(f"Deprecated Producer config: {name}", category=DeprecationWarning, stacklevel=4)
     return {name: configs.get(name, default) for name, default in PRODUCER_DEFAULTS.items()}
@@ -176,10 +152,7 @@ def producer_settings_of(configs: Mapping[str, Any], given: Mapping[str, Any]) -
 
 def consumer_configs(configs: Mapping[str, Any]) -> dict[str, Any]:
     """Return all arguments of a KafkaConsumer. Raise ValueError for one that is unknown or not supported."""
-    refuse_security(configs)
-    unknown = set(configs) - CONSUMER_DEFAULTS.keys() - SECURITY.keys() - CONSUMER_WITHOUT_EFFECT
-    if unknown:
-        raise ValueError(f"Unrecognized configs: {unknown}")
+    refuse_unknown(configs, CONSUMER_DEFAULTS.keys() | CONSUMER_WITHOUT_EFFECT)
     return {name: configs.get(name, default) for name, default in CONSUMER_DEFAULTS.items()}
 
 

@@ -6,7 +6,7 @@ A face runs a generator with its own means of waiting: `run` in a thread, `run_a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from typing import NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 
 from pykbroker.core.producer.batch import record_bytes_max
 from pykbroker.core.producer.columns import Columns
@@ -77,20 +77,23 @@ def append_row(front: Front, row: Serialized) -> Append[Delivery]:
     return delivery
 
 
-def append_columns(front: Front, topic: str, columns: Columns, partition: int | None) -> Append[ColumnsDelivery]:
-    """Append all rows of columns, in portions that the memory holds.
+def append_columns(front: Front, *given: Any) -> Append[ColumnsDelivery]:
+    """Append all rows of columns, in portions that the memory holds. `given` are the fields of ProducerColumns.
 
     If an error ends the append after the first portion, it is the error of the rows that are left.
     """
-    delivery = ColumnsDelivery(topic, len(columns))
     try:
+        topic, columns, _, _, _, partition = front.columns(given)
+        assert isinstance(columns, Columns), "the front has made columns"
+        delivery = ColumnsDelivery(topic, len(columns))
         while (found := front.find(topic, partition)) is None:
             yield TopicWait(topic, partition)
         for chosen, rows in front.groups(found, columns, partition):
             yield from _append_group(front, columns if rows is None else columns.take(rows), chosen, rows, delivery)
     except Exception as error:
-        front.failed(error)
+        front.refused_many(error)
         raise
+    front.acknowledge_many(delivery)
     return delivery
 
 

@@ -10,7 +10,10 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from pykbroker.client.aiokafka_arguments import without_aiokafka_defaults
 from pykbroker.client.arrow import ArrowTable
+from pykbroker.core.consumer.commits import CommitIdentity
+from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.core.producer.errors import NOT_ABORTED
 from pykbroker.core.producer.transactions.calls import GroupMember, OffsetToCommit
@@ -66,12 +69,14 @@ class AsyncColumnsDelivery:
 class AsyncProducer:
     """A producer for asyncio. The settings have Kafka's names; aiokafka's `max_batch_size` is `batch_size`.
 
+    aiokafka's `loop` and `api_version` are accepted without effect. Its `partitioner` is refused.
+
     A background thread sends, on trio. Records are appended in the thread of the event loop. Use it with `async with`,
     or call `start` first and `stop` at the end.
     """
 
     def __init__(self, *, world: ClientWorld | None = None, **settings: Any) -> None:
-        named = {AIOKAFKA_NAMES.get(name, name): value for name, value in settings.items()}
+        named = {AIOKAFKA_NAMES.get(name, name): value for name, value in without_aiokafka_defaults(settings).items()}
         named.setdefault("client_id", f"pykbroker-producer-{next(client_numbers)}")
         self._settings, self._world = producer_settings(named), world
         self._started: ThreadedProducer | None = None
@@ -149,7 +154,7 @@ class AsyncProducer:
             elif not sent.index:
                 self._is_turn_due = True
         except Exception as error:
-            producer.front.failed(error)
+            producer.front.refused(error)
             raise
         return AsyncDelivery(producer, sent)
 
@@ -177,8 +182,8 @@ class AsyncProducer:
         """Append records from columns, as `Producer.send_many` does. Errors are the same."""
         producer = self._running
         producer.loop.check()
-        columns = producer.front.columns(values, keys, headers, timestamps)
-        delivery = await run_async(append_columns(producer.front, topic, columns, partition), partial(self._wait, None))
+        append = append_columns(producer.front, topic, values, keys, headers, timestamps, partition)
+        delivery = await run_async(append, partial(self._wait, None))
         return AsyncColumnsDelivery(producer, delivery)
 
     async def _wait(self, deadline: float | None, wait: Wait) -> int:
@@ -231,10 +236,16 @@ class AsyncProducer:
         await self._ask(self._running.shell.transacting.call_now, TransactionManager.begin)
 
     async def send_offsets_to_transaction(
-        self, offsets: Mapping[TopicPartition, OffsetToCommit], member: GroupMember
+        self, offsets: Mapping[TopicPartition, OffsetToCommit | Any], group_id: GroupMember | str
     ) -> None:
-        """Commit the offsets of a consumer group with the transaction."""
-        await self._call(lambda manager: manager.send_offsets(offsets, member))
+        """Commit the offsets of a consumer group with the transaction.
+
+        Pass `AsyncConsumer.group_member()` instead of the group id, so that members that the group has removed are
+        fenced (KIP-447). An offset may be a number, or a pair of a number and a text, as in aiokafka.
+        """
+        member = CommitIdentity(group_id) if isinstance(group_id, str) else group_id
+        found = {TopicPartition(*partition): offset_of(each) for partition, each in offsets.items()}
+        await self._call(lambda manager: manager.send_offsets(found, member))
 
     async def commit_transaction(self) -> None:
         """Send all records of the transaction and commit it. Raise the error if a record failed."""
@@ -275,6 +286,14 @@ class AsyncProducer:
         while (found := producer.front.find(topic, None)) is None:
             await self._wait(None, TopicWait(topic, None))
         return set(range(len(found.partitions)))
+
+
+def offset_of(given: Any) -> Any:
+    """Return an offset to commit, which may be a number, or a pair of a number and a text as in aiokafka."""
+    if isinstance(given, int):
+        return CommittedOffset(given)
+    is_pair = isinstance(given, tuple) and len(given) == 2
+    return CommittedOffset(given[0], metadata=given[1]) if is_pair else given
 
 
 class ThreadsafeEvent:

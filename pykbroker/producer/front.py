@@ -6,13 +6,23 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, cast
 
-from pykbroker.client.arrow import ArrowTable, columns_of, is_table
+from pykbroker.client.arrow import columns_of, is_table
 from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.core.producer.columns import Columns
 from pykbroker.core.producer.intake import TopicIntake
-from pykbroker.producer.delivery import Delivery, RecordMetadata
+from pykbroker.producer.delivery import ColumnsDelivery, ColumnsResult, Delivery, RecordMetadata, RowsFailed
 from pykbroker.producer.interceptors import Interceptors
-from pykbroker.producer.record import ProducerRecord, headers_of, serialized, timestamp_of, timestamps_of, to_bytes
+from pykbroker.producer.record import (
+    ProducerColumns,
+    ProducerRecord,
+    by_row,
+    headers_of,
+    partition_of,
+    serialized,
+    timestamp_of,
+    timestamps_of,
+    to_bytes,
+)
 from pykbroker.producer.shell import ProducerShell
 from wire.records.record import Headers
 
@@ -64,7 +74,7 @@ class Front:
         topic, value, key, partition, headers, timestamp = record
         row = (
             topic,
-            partition,
+            partition_of(partition),
             to_bytes("key", key),
             to_bytes("value", value),
             headers_of(headers) if headers else (),
@@ -138,25 +148,49 @@ class Front:
             return [(partition, None)]
         return self._intake.rows_by_partition(topic, columns.keys).items()
 
-    def columns(
-        self,
-        values: Sequence[bytes | None] | ArrowTable,
-        keys: Sequence[bytes | None] | None,
-        headers: Sequence[Headers] | None,
-        timestamps: Sequence[int] | None,
-    ) -> Columns:
-        """Return columns, or those of an Arrow table, that can be appended, after checking every row."""
-        if is_table(values):
-            if any(column is not None for column in (keys, headers, timestamps)):
+    def columns(self, given: ProducerColumns | tuple[Any, ...]) -> ProducerColumns:
+        """Return columns of which `values` is a `Columns` that can be appended, after a check of every row.
+
+        `values` may be an Arrow table. Interceptors see the columns once, before the check.
+        """
+        given = ProducerColumns(*given)
+        if is_table(given.values):
+            if any(column is not None for column in (given.keys, given.headers, given.timestamps)):
                 raise ValueError("a table has all columns: pass no keys, headers or timestamps beside it")
-            values, keys, headers, timestamps = columns_of(values, self._wall_ms())
-        rows_headers = None if headers is None else [headers_of(each) if each else () for each in headers]
-        times = self._wall_ms() if timestamps is None else timestamps_of(timestamps)
-        columns = Columns(cast(Sequence[bytes | None], values), keys, rows_headers, times)
+            values, keys, headers, times = columns_of(given.values, self._wall_ms())
+            given = given._replace(values=values, keys=keys, headers=headers, timestamps=times)
+        if self._interceptors:
+            given = self._interceptors.on_send_many(given)
+        for name, column in (("values", given.values), ("keys", given.keys), ("headers", given.headers)):
+            if column is not None and not hasattr(column, "__len__"):
+                raise TypeError(f"the column '{name}' is of type {type(column).__name__}: pass a list or a tuple")
+        columns = Columns(
+            given.values,
+            given.keys,
+            None if given.headers is None else by_row(lambda each: headers_of(each) if each else (), given.headers),
+            self._wall_ms() if given.timestamps is None else timestamps_of(given.timestamps),
+        )
         if len(columns):
             largest = columns.largest_row()
             self._intake.check_size(columns.record_bytes_max(largest), f"row {largest}")
-        return columns
+        return given._replace(values=cast(Any, columns), partition=partition_of(given.partition))
+
+    def acknowledge_many(self, delivery: ColumnsDelivery) -> None:
+        """Pass the outcome of columns to the interceptors, once that of every row is known."""
+        if not self._interceptors:
+            return
+        with self._shell.lock:
+            unsettled = next((batch for batch, _, _ in delivery.parts if not batch.is_settled), None)
+            if unsettled is not None:
+                unsettled.when_settled(partial(self.acknowledge_many, delivery))
+                return
+        result: ColumnsResult | None = None
+        error: Exception | None = None
+        try:
+            result = delivery.result()
+        except RowsFailed as failed:
+            error = failed
+        self._interceptors.on_acknowledgement_many(result, error)
 
     def close(self) -> None:
         """Close the interceptors."""
@@ -179,6 +213,18 @@ class Front:
         if self._transactions is not None:
             self._transactions.add_partition(batch.partition)
         self._shell.wake()
+
+    def refused(self, error: Exception) -> None:
+        """Note that a record was not appended, as `failed` does, and pass its error to the interceptors."""
+        self.failed(error)
+        if self._interceptors:
+            self._interceptors.on_acknowledgement(None, error)
+
+    def refused_many(self, error: Exception) -> None:
+        """Note that columns were not appended, and pass their error to the interceptors."""
+        self.failed(error)
+        if self._interceptors:
+            self._interceptors.on_acknowledgement_many(None, error)
 
     def failed(self, error: Exception) -> None:
         """Note that a record was not appended. An open transaction can then only be aborted."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from pykbroker.producer.record import ProducerRecord
+from pykbroker.producer.record import ProducerColumns, ProducerRecord
 
+T = TypeVar("T")
+
+PRODUCER_METHODS = ("on_send", "on_acknowledgement", "on_send_many", "on_acknowledgement_many", "close")
 log = logging.getLogger("pykbroker.producer")
 
 
@@ -15,7 +18,8 @@ class Interceptors:
     """Interceptors in their order. An interceptor that raises is logged and skipped.
 
     An interceptor may have the methods `on_send(record)`, which returns the record to send,
-    `on_acknowledgement(metadata, error)`, of which one is None, and `close()`.
+    `on_acknowledgement(metadata, error)`, of which one is None, and `close()`. Columns are passed whole to
+    `on_send_many(columns)`, which returns those to send, and to `on_acknowledgement_many(result, error)`.
     """
 
     def __init__(self, interceptors: Sequence[Any]) -> None:
@@ -28,26 +32,45 @@ class Interceptors:
         """Return the record that the last interceptor returned."""
         for each in self._having("on_send"):
             try:
-                record = each.on_send(record)
+                record = checked(each.on_send(record), ProducerRecord)
             except Exception:
                 log.exception("interceptor %r failed in on_send for topic %s, and is skipped", each, record.topic)
         return record
 
+    def on_send_many(self, columns: ProducerColumns) -> ProducerColumns:
+        """Return the columns that the last interceptor returned."""
+        for each in self._having("on_send_many"):
+            try:
+                columns = checked(each.on_send_many(columns), ProducerColumns)
+            except Exception:
+                log.exception("interceptor %r failed in on_send_many for topic %s, and is skipped", each, columns.topic)
+        return columns
+
     def on_acknowledgement(self, metadata: Any, error: BaseException | None) -> None:
         """Pass the outcome of a record to all interceptors."""
-        for each in self._having("on_acknowledgement"):
-            try:
-                each.on_acknowledgement(metadata, error)
-            except Exception:
-                log.exception("interceptor %r failed in on_acknowledgement, and is skipped", each)
+        self._call("on_acknowledgement", metadata, error)
+
+    def on_acknowledgement_many(self, result: Any, error: BaseException | None) -> None:
+        """Pass the outcome of columns to all interceptors."""
+        self._call("on_acknowledgement_many", result, error)
 
     def close(self) -> None:
         """Close all interceptors."""
-        for each in self._having("close"):
+        self._call("close")
+
+    def _call(self, method: str, *args: Any) -> None:
+        for each in self._having(method):
             try:
-                each.close()
+                getattr(each, method)(*args)
             except Exception:
-                log.exception("interceptor %r failed in close, and is skipped", each)
+                log.exception("interceptor %r failed in %s, and is skipped", each, method)
 
     def _having(self, method: str) -> list[Any]:
         return [each for each in self._interceptors if hasattr(each, method)]
+
+
+def checked(found: Any, kind: type[T]) -> T:
+    """Return what an interceptor returned. Raise TypeError if it is of another type than it must be."""
+    if not isinstance(found, kind):
+        raise TypeError(f"it returned {type(found).__name__} instead of a {kind.__name__}")
+    return found

@@ -87,7 +87,7 @@ class Producer:
             sent = self._front.try_send(topic, value, key, partition, headers, timestamp)
             return sent if type(sent) is Delivery else await self._append_waiting(sent)  # type: ignore[arg-type]
         except Exception as error:
-            self._front.failed(error)
+            self._front.refused(error)
             raise
 
     def send_nowait(
@@ -101,10 +101,15 @@ class Producer:
         timestamp: int | None = None,
     ) -> Delivery:
         """Append a record as `send` does, but raise trio.WouldBlock if `send` would wait."""
-        sent = self._front.try_send(topic, value, key, partition, headers, timestamp)
-        delivery = sent if isinstance(sent, Delivery) else self._front.append(sent)
+        try:
+            sent = self._front.try_send(topic, value, key, partition, headers, timestamp)
+            delivery = sent if isinstance(sent, Delivery) else self._front.append(sent)
+            if delivery is None:
+                self._shell.topics.use(topic)
+        except Exception as error:
+            self._front.refused(error)
+            raise
         if delivery is None:
-            self._shell.topics.use(topic)
             raise trio.WouldBlock
         return delivery
 
@@ -129,8 +134,8 @@ class Producer:
         Raise ValueError for columns of unlike length and for a table with other columns. Raise TypeError, ValueError or
         RecordTooLarge for a row that cannot be sent. Raise MetadataTimeout or BufferExhausted if no row was appended.
         """
-        columns = self._front.columns(values, keys, headers, timestamps)
-        return await run_async(append_columns(self._front, topic, columns, partition), partial(self._wait, None))
+        append = append_columns(self._front, topic, values, keys, headers, timestamps, partition)
+        return await run_async(append, partial(self._wait, None))
 
     async def _append_waiting(self, row: Serialized) -> Delivery:
         """Append a record to a new batch, once metadata and memory are there. A cancelled call appends nothing."""

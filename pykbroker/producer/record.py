@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from wire.records.record import Headers
 
+T = TypeVar("T")
 TIMESTAMP_MAX = (1 << 63) - 1
 
 
@@ -22,9 +23,24 @@ class ProducerRecord(NamedTuple):
     timestamp: int | None = None
 
 
+class ProducerColumns(NamedTuple):
+    """Columns of records before they are checked, as interceptors see them. A column that is None was not given."""
+
+    topic: str
+    values: Sequence[bytes | None]
+    keys: Sequence[bytes | None] | None = None
+    headers: Sequence[Any] | None = None
+    timestamps: Sequence[int] | None = None
+    partition: int | None = None
+
+
 def serialized(part: str, content: Any, serializer: Callable[[Any], Any]) -> bytes | None:
     """Return a key or a value that its serializer has turned into bytes. Raise TypeError if it returned no bytes."""
-    found = serializer(content)
+    try:
+        found = serializer(content)
+    except Exception as error:
+        error.add_note(f"{part}_serializer raised this for {content!r:.80}")
+        raise
     if found is None or isinstance(found, bytes | bytearray | memoryview):
         return to_bytes(part, found)
     raise TypeError(f"{part}_serializer returned {type(found).__name__}: it must return bytes or None")
@@ -52,16 +68,42 @@ def timestamp_of(timestamp: Any) -> int:
     return found
 
 
+def partition_of(partition: Any) -> int | None:
+    """Return a partition, or None for any. Raise TypeError for no integer."""
+    if partition is None or type(partition) is int:
+        return partition
+    try:
+        return index(partition)
+    except TypeError:
+        raise TypeError(f"the partition {partition!r} is no integer: pass the index of a partition") from None
+
+
 def timestamps_of(timestamps: Sequence[Any]) -> list[int]:
-    """Return a column of timestamps. The errors are those of `timestamp_of`."""
+    """Return a column of timestamps. The errors are those of `timestamp_of`, and name the row."""
     try:
         found = list(map(index, timestamps))
     except TypeError:
-        found = list(map(timestamp_of, timestamps))  # this raises the error of the first bad row
-    if found:
-        timestamp_of(min(found))
-        timestamp_of(max(found))
+        return by_row(timestamp_of, timestamps)
+    return by_row(timestamp_of, found) if found and not 0 <= min(found) <= max(found) <= TIMESTAMP_MAX else found
+
+
+def by_row(convert: Callable[[Any], T], column: Iterable[Any]) -> list[T]:
+    """Return the converted rows of a column. A TypeError or ValueError names its row."""
+    found = []
+    for row, content in enumerate(column):
+        try:
+            found.append(convert(content))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"row {row}: {error}") from error
     return found
+
+
+def check_text(name: str) -> None:
+    """Raise ValueError for the name of a header that UTF-8 cannot express."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"the header {name!r} has half a surrogate pair, which UTF-8 does not have") from None
 
 
 def headers_of(headers: Iterable[Any]) -> Headers:
@@ -71,6 +113,8 @@ def headers_of(headers: Iterable[Any]) -> Headers:
         if not (isinstance(header, tuple | list) and len(header) == 2 and isinstance(header[0], str)):
             raise TypeError(f"the header {header!r} is no pair of a name and bytes")
         name, value = header
+        if not name.isascii():
+            check_text(name)
         if value is not None and not isinstance(value, bytes | bytearray | memoryview):
             raise TypeError(f"the header '{name}' has a value of type {type(value).__name__}: pass bytes or None")
         found.append((name, None if value is None else bytes(value)))

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from pykbroker.client.settings import INT32_MAX, AnyBytes, Bytes, ClientSettings, InvalidSetting, Ms, settings
+from pykbroker.client.settings import (
+    INT32_MAX,
+    AnyBytes,
+    Bytes,
+    ClientSettings,
+    InvalidSetting,
+    Ms,
+    check_function,
+    check_interceptors,
+    settings,
+)
 from pykbroker.core.producer.accumulator import BatchSettings
 from pykbroker.core.producer.sender import SendSettings
-from wire.records.compression import Codec
+from pykbroker.producer.interceptors import PRODUCER_METHODS
+from wire.records.compression import LEVEL_DEFAULT, LEVELS, Codec
 
 IN_FLIGHT_MAX = 5
 """The requests in flight up to which an idempotent producer keeps the order of retries."""
@@ -114,10 +125,25 @@ class ProducerSettings(ClientSettings, frozen=True, kw_only=True, forbid_unknown
                 f"delivery_timeout_ms={self.delivery_ms} is less than linger_ms + request_timeout_ms, which is "
                 f"{self.linger_ms + self.request_timeout_ms:g}"
             )
-        if self.compression_level is not None and self.compression_type in (None, "none", "snappy"):
-            raise InvalidSetting(f"compression_level has no meaning for compression_type={self.compression_type}")
+        self._check_level()
+        check_function("key_serializer", self.key_serializer)
+        check_function("value_serializer", self.value_serializer)
+        check_interceptors(self.interceptors, PRODUCER_METHODS)
         if conflict is not None and self.enable_idempotence is None:
             log.info("the producer is not idempotent, because %s is set: a retry may write a record twice", conflict)
+
+    def _check_level(self) -> None:
+        level, codec = self.compression_level, CODECS[self.compression_type]
+        if level is None or level == LEVEL_DEFAULT.get(codec):
+            return
+        if codec not in LEVELS:
+            raise InvalidSetting(f"compression_level has no meaning for compression_type={self.compression_type}")
+        levels = LEVELS[codec]
+        if level not in levels:
+            raise InvalidSetting(
+                f"compression_level={level} is not allowed: {self.compression_type} has the levels {levels.start} to "
+                f"{levels.stop - 1}"
+            )
 
 
 def producer_settings(given: Mapping[str, Any]) -> ProducerSettings:
@@ -125,7 +151,3 @@ def producer_settings(given: Mapping[str, Any]) -> ProducerSettings:
     found = settings(ProducerSettings, given)
     found.check()
     return found
-
-
-Serializer = Callable[[Any], bytes | None]
-"""A function that turns a key or a value into bytes."""

@@ -93,8 +93,8 @@ class ThreadedProducer:
     ) -> ColumnsDelivery:
         """Append records from columns, as `Producer.send_many` does. Errors are the same."""
         self.loop.check()
-        columns = self.front.columns(values, keys, headers, timestamps)
-        return run(append_columns(self.front, topic, columns, partition), partial(self._wait, None))
+        append = append_columns(self.front, topic, values, keys, headers, timestamps, partition)
+        return run(append, partial(self._wait, None))
 
     def _wait(self, deadline: float | None, wait: Wait) -> int:
         """Wait for a topic or for memory. Return the bytes. Without a deadline, the wait takes up to `max_block_ms`."""

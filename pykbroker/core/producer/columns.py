@@ -65,8 +65,10 @@ class Columns:
         )
 
     def largest_row(self) -> int:
-        """Return the row with the most bytes of key and value."""
-        return self._sizes.index(self.row_bytes_max)
+        """Return the row with the most bytes."""
+        if self._headers is None:
+            return self._sizes.index(self.row_bytes_max)
+        return max(range(len(self)), key=self.record_bytes_max)
 
     def take(self, rows: Sequence[int]) -> Columns:
         """Return these rows as columns of their own."""

@@ -17,6 +17,9 @@ from pykbroker.core.topic_partition import TopicPartition
     ("given", "sentence"),
     [
         ({"group_idd": "g"}, "group_idd"),
+        ({"value_deserializer": 5}, "value_deserializer=5 is not allowed: pass a function"),
+        ({"interceptors": ["a.Class"]}, "interceptors: 'a.Class' is no interceptor: pass an object"),
+        ({"security.protocol": "SSL"}, "security_protocol='SSL' is not supported: this client connects without TLS"),
         ({"group_id": ""}, "group_id"),
         ({"max_poll_records": 0}, "max_poll_records"),
         ({"auto_offset_reset": "smallest"}, "auto.offset.reset"),

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import kafka
+import kafka.errors
 import pytest
 
-from pykbroker.kafka import KafkaProducer
+import pykbroker.kafka
+from pykbroker.client.security import SECURITY
+from pykbroker.kafka import KafkaConsumer, KafkaProducer
 from pykbroker.kafka.errors import KafkaConfigurationError
-from pykbroker.kafka.settings import PRODUCER_DEFAULTS, SECURITY, WITHOUT_EFFECT, producer_configs, producer_settings_of
+from pykbroker.kafka.settings import PRODUCER_DEFAULTS, WITHOUT_EFFECT, producer_configs, producer_settings_of
 from pykbroker.producer.settings import ProducerSettings, producer_settings
 
 
@@ -28,8 +31,37 @@ def test_every_argument_of_kafka_python_is_known_with_its_default() -> None:
 
 
 def test_an_unknown_argument_is_refused() -> None:
-    with pytest.raises(ValueError, match="Unrecognized configs: {'lingr_ms': 5}"):
+    with pytest.raises(ValueError, match="Unrecognized configs: {'lingr_ms': 5}: do you mean 'linger_ms'"):
         KafkaProducer(lingr_ms=5)
+    with pytest.raises(ValueError, match="Unrecognized configs: {'grupid': 'g'}: do you mean 'group_id'"):
+        KafkaConsumer(grupid="g")
+
+
+@pytest.mark.parametrize("make", [KafkaProducer, KafkaConsumer])
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_a_serializer_that_is_no_function_is_refused(make: Any, part: str) -> None:
+    name = f"{part}_serializer" if make is KafkaProducer else f"{part}_deserializer"
+    with pytest.raises(KafkaConfigurationError, match=f"{name}=5 is not allowed: pass a function"):
+        make(**{name: 5})
+
+
+def test_the_names_of_kafka_python_are_here() -> None:
+    lacking = {name for name in kafka.__all__ if not hasattr(pykbroker.kafka, name)}
+    assert lacking == {"KafkaAdminClient", "TopicPartitionReplica", "IsolationLevel", "OffsetSpec"}
+    errors = {name for name, found in vars(kafka.errors).items() if isinstance(found, type)} - {"NoError"}
+    for name in errors:
+        assert issubclass(getattr(pykbroker.kafka.errors, name), getattr(kafka.errors, name))
+
+
+@pytest.mark.parametrize("content", [None, b"bytes", "text"])
+def test_serializers_are_those_of_kafka_python(content: Any) -> None:
+    for name in ("DefaultSerializer", "JsonSerializer"):
+        ours, theirs = getattr(pykbroker.kafka, name)(), getattr(kafka, name)()
+        if name == "JsonSerializer" and isinstance(content, bytes):
+            continue
+        data = ours.serialize("topic", [], content)
+        assert data == theirs.serialize("topic", [], content)
+        assert ours.deserialize("topic", [], data) == theirs.deserialize("topic", [], data)
 
 
 @pytest.mark.parametrize(

@@ -85,3 +85,26 @@ def test_the_default_delivery_timeout_covers_one_request(given: dict[str, Any], 
 
 def test_the_smallest_delivery_timeout_is_allowed() -> None:
     assert made(delivery_timeout_ms=30_005).delivery_ms == 30_005
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"key_serializer": 5}, "key_serializer=5 is not allowed: pass a function"),
+        ({"interceptors": [5]}, "interceptors: 5 is no interceptor: pass an object with a method on_send or"),
+        ({"compression_type": "zstd", "compression_level": 99}, "compression_level=99 is not allowed: zstd has"),
+        ({"compression_type": "lz4", "compression_level": 18}, "lz4 has the levels 1 to 17"),
+        ({"compression_type": "gzip", "compression_level": 0}, "gzip has the levels 1 to 9"),
+        ({"sasl_mechanism": "PLAIN"}, "sasl_mechanism='PLAIN' is not supported: this client connects without TLS"),
+        ({"ssl.truststore.location": "a"}, "ssl_truststore_location='a' is not supported"),
+        ({"proxy_url": "socks5://a"}, "proxy_url='socks5://a' is not supported"),
+    ],
+)
+def test_settings_that_could_only_fail_later_are_refused(given: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidSetting, match=sentence):
+        made(**given)
+
+
+def test_the_default_of_the_security_protocol_is_accepted() -> None:
+    assert made(security_protocol="PLAINTEXT", ssl_context=None).is_idempotent
+    assert made(compression_type="gzip", compression_level=-1).batches().level == -1
