@@ -68,7 +68,7 @@ def elect(
     if not isr and not rules.elr_enabled:
         isr = partition.isr
     recovering = partition.recovering or (unclean and leader != NO_LEADER)
-    return ElectionResult(leader, isr, elr, _last_known(partition, leader, isr, rules), recovering)
+    return ElectionResult(leader, isr, elr, _last_known(partition, leader, rules), recovering)
 
 
 def _eligible(partition: PartitionImage, isr: Ids, rules: Rules, lost: int | None) -> Ids:
@@ -85,11 +85,11 @@ def _last_resort(partition: PartitionImage, isr: Ids, elr: Ids, acceptable: Call
     return _first(partition.replicas, acceptable) if rules.unclean else NO_LEADER
 
 
-def _last_known(partition: PartitionImage, leader: int, isr: Ids, rules: Rules) -> Ids:
+def _last_known(partition: PartitionImage, leader: int, rules: Rules) -> Ids:
+    """Return the last known leader of a partition without a leader, if it still has a replica."""
     if not rules.elr_enabled or leader != NO_LEADER:
         return ()
-    left = not isr and partition.leader != NO_LEADER
-    return (partition.leader,) if left else partition.last_known_elr
+    return (partition.leader,) if partition.leader in partition.replicas else partition.last_known_elr
 
 
 def _first(candidates: Iterable[int], fits: Callable[[int], bool]) -> int:

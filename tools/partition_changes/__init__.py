@@ -1,0 +1,1 @@
+"""A recorder of the changes that Kafka's controller makes to partitions."""
