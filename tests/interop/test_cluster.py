@@ -109,41 +109,41 @@ def test_transactions_span_the_partitions_and_groups_of_all_brokers(cluster: Our
         plain.produce("in", b"%d" % number, partition=number % PARTITIONS)
     assert plain.flush(20) == 0
     for name in ("a", "b", "c", "d"):  # their coordinators are spread over the brokers
-        copy_in_transactions(cluster, name)
+        copy_in_transactions(cluster.bootstrap, name, "in", "out")
     committed = consumed(cluster.bootstrap, "out", "reader", 4 * 60, isolation_level="read_committed")
     assert sorted(committed) == sorted(
         b"%s %d" % (name, number) for name in (b"a", b"b", b"c", b"d") for number in range(60)
     )
     for name in ("a", "b", "c", "d"):
-        assert consumed(cluster.bootstrap, "in", f"copy-{name}", 0) == []
+        assert consumed(cluster.bootstrap, "in", f"copy-{name}-in", 0) == []
 
 
-def copy_in_transactions(cluster: OurCluster, name: str) -> None:
+def copy_in_transactions(bootstrap: str, name: str, source: str, target: str) -> None:
     """Copy all messages with their offsets in one committed transaction, after an aborted one."""
     consumer = Consumer(
         {
-            "bootstrap.servers": cluster.bootstrap,
-            "group.id": f"copy-{name}",
+            "bootstrap.servers": bootstrap,
+            "group.id": f"copy-{name}-{source}",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
         }
     )
-    consumer.subscribe(["in"])
+    consumer.subscribe([source])
     messages: list[Any] = []
     deadline = time.monotonic() + READ_S_MAX
     while len(messages) < 60:
         assert time.monotonic() < deadline
         messages += consumer.consume(60 - len(messages), 0.2)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, "transactional.id": f"copier-{name}"})
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"copier-{name}-{source}"})
     producer.init_transactions(20)
     producer.begin_transaction()
     for message in messages:
-        producer.produce("out", b"aborted", partition=message.partition())
+        producer.produce(target, b"aborted", partition=message.partition())
     producer.flush(10)
     producer.abort_transaction(20)
     producer.begin_transaction()
     for message in messages:
-        producer.produce("out", name.encode() + b" " + (message.value() or b""), partition=message.partition())
+        producer.produce(target, name.encode() + b" " + (message.value() or b""), partition=message.partition())
     producer.send_offsets_to_transaction(
         consumer.position(consumer.assignment()), consumer.consumer_group_metadata(), 20
     )
