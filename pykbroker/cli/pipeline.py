@@ -7,7 +7,7 @@ from typing import cast
 
 import click
 
-NAMES = ("archive", "verify", "audit", "compact", "replay", "decode")
+NAMES = ("demo", "archive", "verify", "audit", "compact", "replay", "decode")
 JOBS = {name: f"pykbroker.cli.pipeline_{name}" for name in NAMES}
 """The module of each job, which has its command under the job's name."""
 

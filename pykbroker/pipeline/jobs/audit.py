@@ -104,7 +104,7 @@ def found(
     if sides[0].side == "topic":  # reading a topic again takes longer than reading rows of a cache, unlike an archive
         frames[0] = frames[0].persist(StorageLevel.MEMORY_AND_DISK)
     rows = reduce(lambda one, two: one.unionAll(two), frames)
-    counts = measures.key_counts(rows).persist(StorageLevel.MEMORY_AND_DISK)
+    counts = measures.key_counts(rows)  # a cache would have a task for each partition of the shuffle
     try:
         collected = {
             "segments": _collected(measures.segments(rows)),
@@ -116,7 +116,6 @@ def found(
         covered = strips(_collected(measures.coverage(rows)))
         compared = _compared(spark, rows, collected["segments"], ends) if ends is not None and len(sides) > 1 else []
     finally:
-        counts.unpersist()
         frames[0].unpersist()
     profiles = [side_profile(each.side, each.place, collected) for each in sides]
     sentences = remarks(profiles, compared), losses(profiles, compared)

@@ -1,0 +1,43 @@
+"""The command `pykbroker pipeline demo`, in the session of the tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from pykbroker.cli.main import pykbroker
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.timeout(300),  # the first test waits for the start of a JVM
+    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
+]
+RECORDS = 20_000
+
+
+def test_the_demonstration_archives_proves_and_measures(spark: SparkSession, tmp_path: Path) -> None:
+    command = ["pipeline", "demo", "--directory", str(tmp_path), "--records", str(RECORDS), "--json"]
+    done = CliRunner().invoke(pykbroker, command)
+    assert done.exit_code == 0, done.output
+    report = msgspec.json.decode(done.stdout)
+    assert (report["job"], report["records"], report["losses"]) == ("demo", RECORDS, [])
+    assert report["seconds_to_first_row"] < report["seconds"]
+    assert pq.read_table(tmp_path / "lake").num_rows == RECORDS
+    assert pq.read_table(tmp_path / "customers").num_rows == report["customers"] > 1000
+    assert "The archive is complete" in (tmp_path / "audit.html").read_text()
+    for sentence in ("A producer sends 20,000 orders", "each once and unchanged", "The first one: orders-"):
+        assert sentence in done.stderr
+
+
+def test_a_directory_with_files_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    done = CliRunner().invoke(pykbroker, ["pipeline", "demo", "--directory", str(tmp_path)])
+    assert done.exit_code == 2
+    assert "has files: choose an empty directory" in done.stderr
