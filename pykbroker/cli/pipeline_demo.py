@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pykbroker.cli.pipeline_run import run_job, session_settings, spark_options
+from pykbroker.cli.pipeline_run import CONNECTORS, run_job, session_options, session_settings
 
 if TYPE_CHECKING:
     from pykbroker.pipeline.report import JobReport, Say
@@ -22,7 +22,14 @@ RECORDS_MAX = 10_000_000
 @click.command()
 @click.option("--directory", default="", metavar="DIR", help="Where to keep the results. [default: a new one]")
 @click.option("--records", type=click.IntRange(1, RECORDS_MAX), default=RECORDS, show_default=True)
-@spark_options
+@click.option(
+    "--connector",
+    type=click.Choice(CONNECTORS),
+    default="python",
+    show_default=True,
+    help="The data source of pykbroker, which needs no jar, or Spark's own Kafka connector.",
+)
+@session_options
 def demo(
     directory: str, records: int, master: str, connector: str, conf: tuple[tuple[str, str], ...], as_json: bool
 ) -> None:

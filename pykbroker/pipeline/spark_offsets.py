@@ -6,6 +6,7 @@ import msgspec
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import StateConflict
+from pykbroker.pipeline.source.stream_offsets import STARTING
 from pykbroker.pipeline.storage import Storage
 
 SPARK = "spark"
@@ -31,7 +32,8 @@ def parsed_ends(text: str, place: str) -> Ends:
     try:
         if len(lines) != 3:
             raise ValueError(f"{len(lines)} lines in place of 3")
-        return msgspec.json.decode(lines[2], type=Ends)
+        found = msgspec.json.decode(lines[2], type=dict[str, msgspec.Raw])
+        return {name: msgspec.json.decode(raw, type=dict[str, int]) for name, raw in found.items() if name != STARTING}
     except ValueError as error:  # also those of msgspec
         raise StateConflict(f"{place} is damaged: {error}") from None
 

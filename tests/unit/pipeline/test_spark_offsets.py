@@ -29,6 +29,12 @@ def test_the_ends_of_a_batch_are_read(tmp_path: Path) -> None:
         planned_ends(checkpoint, 4)
 
 
+def test_the_start_that_the_format_pykbroker_notes_is_no_topic(tmp_path: Path) -> None:
+    checkpoint = LocalStorage(tmp_path)
+    checkpoint.write("spark/offsets/0", b'v1\n{}\n{"@start": {"orders": {"0": 5}}, "orders": {"0": 9}}')
+    assert planned_ends(checkpoint, 0) == {"orders": {"0": 9}}
+
+
 @pytest.mark.parametrize("text", ["", "v1\n{}", "v1\n{}\n-", 'v1\n{}\n{"orders":[1]}', f"{TEXT}\n{{}}"])
 def test_a_damaged_file_is_named(tmp_path: Path, text: str) -> None:
     checkpoint = LocalStorage(tmp_path)
