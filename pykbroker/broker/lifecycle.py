@@ -20,6 +20,7 @@ from pykbroker.core.errors import ApiError, StartError, StopError
 from pykbroker.core.settings import Ready, Serving
 from pykbroker.quorum.controller import JournalFailed
 from pykbroker.quorum.heartbeat_links import HeartbeatLinks
+from pykbroker.replica.isr_changes import IsrChanges
 from pykbroker.server.connections import Connections
 from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
@@ -177,6 +178,8 @@ class Broker:
         if not parts.settings.has_other_nodes:  # otherwise it runs already
             clients.start_soon(parts.world.net.run)
         clients.start_soon(parts.replicas.moves.run, parts.lifecycle.assign)
+        clients.start_soon(parts.replicas.fetchers.run)
+        clients.start_soon(IsrChanges(parts.replicas.keeper, parts.controller).run)
         logger.info(
             "%s: %d of at most %d partitions are open, which leaves room for %d connections",
             parts.descriptors.limit_text(),

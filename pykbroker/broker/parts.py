@@ -11,6 +11,7 @@ import trio
 from pykbroker.broker.address import BoundListeners, all_advertised
 from pykbroker.broker.current_config import CurrentConfig
 from pykbroker.broker.directories import leave_untouched, open_directories
+from pykbroker.broker.leader_links import BrokerLeaderLinks
 from pykbroker.broker.quorum import NodeQuorum, open_identity, open_quorum
 from pykbroker.client.peers import Peers
 from pykbroker.coordinator.batches import Batches
@@ -40,6 +41,9 @@ from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.quorum.member import QuorumMember
 from pykbroker.quorum.producer_ids import ProducerIds
 from pykbroker.quorum.remote_controller import RemoteController
+from pykbroker.replica.fetch_settings import ReplicaFetchSettings
+from pykbroker.replica.fetchers import Fetchers
+from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.own_log import OwnLog
 from pykbroker.replica.places import Places
 from pykbroker.replica.replicas import Replicas
@@ -148,7 +152,8 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
     opened, controller, images = tuple(directories), quorum.controller, quorum.member.images
     image = partial(getattr, images, "current")
     current_config = CurrentConfig(live, image, identity.node_id)
-    replicas = Replicas(identity.node_id, Places(opened, identity.directory_ids), configs, descriptors)
+    links = BrokerLeaderLinks(identity.node_id, world.net, world.rng.uniform, image, settings.inter_broker_listener)
+    replicas = new_replicas(config, Places(opened, identity.directory_ids), configs, descriptors, links)
     lifecycle = Lifecycle(controller, images, identity, world.rng, config.broker_heartbeat_interval_ms / 1000)
     broker_epoch = quorum.member.broker_epoch = partial(getattr, lifecycle, "broker_epoch")
     producer_ids = ProducerIds(controller, identity.node_id, broker_epoch)
@@ -187,6 +192,15 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
 def log_cleaner(replicas: Replicas, world: World, current_config: CurrentConfig) -> Cleaner:
     """Return the cleaner of all open logs."""
     return Cleaner(replicas.all_online, world.workers, lambda: CleanerSettings.of(current_config()), world.wall_ms)
+
+
+def new_replicas(
+    config: BrokerConfig, places: Places, configs: TopicConfigs, descriptors: Descriptors, links: BrokerLeaderLinks
+) -> Replicas:
+    """Return the partitions of this broker, without any yet, and with the fetchers of those that it will follow."""
+    keeper = IsrKeeper(config.node_id, config.replica_lag_time_max_ms)
+    fetchers = Fetchers(keeper, links, ReplicaFetchSettings.of(config))
+    return Replicas(config.node_id, places, configs, descriptors, keeper, fetchers)
 
 
 def groups_runtime(config: BrokerConfig, world: World, image: Callable[[], MetadataImage], turns: Turns) -> Runtime:

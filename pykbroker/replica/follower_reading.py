@@ -116,9 +116,13 @@ class FollowerReading:
         if offset < end and size > 0:
             data.records = partition.reader.read(offset, size, end, at_least_one=not self._size)
             self._size += len(data.records)
-        if data.records or state.log_end_offset >= end:
+        if data.records or (state.log_end_offset >= end and self._is_in_sync(partition)):
             session.due.pop(partition, None)
         return data
+
+    def _is_in_sync(self, partition: Partition) -> bool:
+        followers = partition.leadership.followers
+        return followers is not None and self.session.broker_id in followers.isr
 
     def _without_records(self, partition: Partition, log: Log, wanted: SessionPartition) -> PartitionData:
         high_watermark = partition.leadership.high_watermark

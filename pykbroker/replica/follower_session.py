@@ -1,8 +1,9 @@
 """The fetch session of one follower, with the partitions that it must look at.
 
 An incremental fetch of a follower costs time only for its changed partitions (KIP-227). A partition is due if the
-request names it, if records were appended, if its high watermark has changed, or if the last response had no room for
-all its records or had an error for it. All other partitions would have nothing to say.
+request names it, if records were appended, if its high watermark or its ISR has changed, while the follower is not in
+the ISR, which it may join with a fetch, or if the last response had no room for all its records or had an error for it.
+All other partitions would have nothing to say.
 """
 
 from __future__ import annotations
@@ -75,6 +76,12 @@ class FollowerSession:
         for key in list(self._partitions):
             self.forget(key)
         self.unlocated.clear()
+
+    def register(self, broker_epoch: int) -> None:
+        """Make all partitions due if the follower has another broker epoch, with which it may join the ISRs."""
+        if broker_epoch != self.broker_epoch:
+            self.broker_epoch = broker_epoch
+            self.due = dict(self._wanted)
 
     # ---- changes of partitions
 

@@ -105,16 +105,21 @@ class IsrKeeper:
         end = log.state.log_end_offset
         self._propose(partition, followers.shrunk(end, self.now_ms, self.lag_ms_max, self.broker_epoch))
 
-    def settle(self, partition: Partition, change: IsrChange, answer: IsrAnswer) -> None:
-        """Apply the controller's answer to a change. The change is proposed again where the answer requires it."""
+    def settle(self, partition: Partition, change: IsrChange, answer: IsrAnswer) -> bool:
+        """Apply the controller's answer to a change.
+
+        Return whether the change must be sent again. It is proposed again then.
+        """
         followers = partition.leadership.followers
         if followers is None:
-            return
-        if followers.settle(change, answer):
+            return False
+        again = followers.settle(change, answer)
+        if again:
             self._propose(partition, change)
         partition.leadership.note_isr()
         self.refresh(partition)
-        partition.wake()
+        partition.note_isr()
+        return again
 
     def _propose(self, partition: Partition, change: IsrChange | None) -> None:
         if change is not None:

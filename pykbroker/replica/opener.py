@@ -16,6 +16,7 @@ from pykbroker.core.descriptors import Descriptors
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
 from pykbroker.storage.directory.log_directory import LogDirectory
@@ -29,21 +30,22 @@ logger = logging.getLogger(__name__)
 class PartitionOpener:
     """An opener of partitions' logs, which also creates the logs of new partitions."""
 
-    def __init__(self, node_id: int, places: Places, descriptors: Descriptors) -> None:
-        self._node_id, self._places, self._descriptors = node_id, places, descriptors
+    def __init__(self, keeper: IsrKeeper, places: Places, descriptors: Descriptors) -> None:
+        self._keeper, self._places, self._descriptors = keeper, places, descriptors
         self._lost: dict[TopicPartition, tuple[LogDirectory, str]] = {}
         self._unopened: dict[TopicPartition, bytes] = {}
         self._without_descriptor: list[TopicPartition] = []
 
     def find_lost(self, metadata: MetadataImage) -> None:
         """Find, at start, the partitions whose logs are lost and must not be created again."""
-        last = metadata.cluster.brokers.get(self._node_id)
+        node_id = self._keeper.node_id
+        last = metadata.cluster.brokers.get(node_id)
         lost = last is not None and self._places.lost(last.directories)
         for topic in metadata.topics.by_name.values():
             for index, placed in topic.partitions.items():
-                if self._node_id in placed.replicas:
+                if node_id in placed.replicas:
                     key = TopicPartition(topic.name, index)
-                    missing = self._places.missing(key, placed.directory(self._node_id), lost=lost)
+                    missing = self._places.missing(key, placed.directory(node_id), lost=lost)
                     if missing is not None:
                         self._lost[key] = missing
 
@@ -74,7 +76,7 @@ class PartitionOpener:
         if key in self._lost:
             directory, why = self._lost[key]
             logger.error("%s: staying offline in %s: %s", key, directory.path, why)
-            return Partition(key, None, directory)
+            return Partition(key, None, directory, self._keeper)
         directory, is_new = self._places.find(key, assigned)
         if self.is_full:
             return self._leave_closed(key, topic_id, directory, is_new)
@@ -88,9 +90,13 @@ class PartitionOpener:
             if is_new:
                 self._places.forget(key)
                 self._unopened[key] = topic_id
-            return Partition(key, None, directory)
+            return Partition(key, None, directory, self._keeper)
         self._unopened.pop(key, None)
-        return Partition(key, log, directory)
+        partition = Partition(key, log, directory, self._keeper)
+        partition.configure(config)
+        checkpointed = 0 if is_new else min(directory.high_watermark(key), log.log_end_offset)
+        partition.leadership.restart(max(checkpointed, log.log_start_offset))
+        return partition
 
     def _leave_closed(self, key: TopicPartition, topic_id: bytes, directory: LogDirectory, is_new: bool) -> Partition:
         """Return an offline partition, which goes online once a file descriptor is free.
@@ -103,7 +109,7 @@ class PartitionOpener:
             self._places.forget(key)
         elif not directory.clean:
             directory.set_offline(key)
-        return Partition(key, None, directory)
+        return Partition(key, None, directory, self._keeper)
 
     def forget(self, key: TopicPartition) -> None:
         """Remove a partition whose topic was deleted from the partitions to retry."""

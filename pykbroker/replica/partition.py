@@ -24,15 +24,17 @@ from pykbroker.storage.log.rewrite import LongWork
 from pykbroker.storage.segments.config import LogConfig
 from pykbroker.storage.segments.scrub import Paced
 from pykbroker.world.disk import Buffer
+from wire.declare import NIL
 from wire.records.control import MARKER_BYTES
 
 
 class Partition:
     """A partition of this broker. It is offline while `log` is None.
 
-    The partitions of a broker share its `keeper` of ISRs. `fetchers` are the fetch sessions of followers that fetch
-    this partition. `throttle` limits clients' appends while the log is copied to another directory, and is None
-    otherwise. `traffic` has the counters of the topic, which all partitions of the topic share.
+    `topic_id` is NIL until `Replicas` sets it. The partitions of a broker share its `keeper` of ISRs. `fetchers` are
+    the fetch sessions of followers that fetch this partition. `throttle` limits clients' appends while the log is
+    copied to another directory, and is None otherwise. `traffic` has the counters of the topic, which all partitions of
+    the topic share.
     """
 
     __slots__ = (
@@ -47,6 +49,7 @@ class Partition:
         "reader",
         "throttle",
         "topic",
+        "topic_id",
         "traffic",
         "watches",
     )
@@ -56,6 +59,7 @@ class Partition:
     ) -> None:
         self.key, self.log, self.directory = key, log, directory
         self.topic, self.index = key
+        self.topic_id = NIL
         self.keeper = keeper or IsrKeeper()
         self.leadership = Leadership()
         self.guard = PartitionGuard(self)
@@ -94,6 +98,7 @@ class Partition:
             self.configure(log.config)
         else:
             self.keeper.refresh(self)
+            self.note_isr()
 
     def resign(self, leader_epoch: int) -> None:
         """End the leadership of this broker, and wake all waiting requests."""
@@ -259,6 +264,8 @@ class Partition:
             try:
                 with self.guard.errors():
                     await log.retain(now_ms, self.high_watermark)
+                for fetcher in self.fetchers:
+                    fetcher.note_change(self)  # followers learn the log start offset
             except ApiError:
                 if log is self.log:  # otherwise a move has replaced the log
                     raise
@@ -298,6 +305,12 @@ class Partition:
             for fetcher in self.fetchers:
                 fetcher.note_change(self)
             self.wake()
+
+    def note_isr(self) -> None:
+        """Tell waiting requests and the sessions of followers that the ISR has changed."""
+        for fetcher in self.fetchers:
+            fetcher.note_change(self)
+        self.wake()
 
     def wake(self) -> None:
         """Wake all requests that wait for a change of this partition."""

@@ -23,6 +23,9 @@ from pykbroker.core.metadata.image import (
 from pykbroker.core.names import is_internal
 from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.replica.fetch_settings import ReplicaFetchSettings
+from pykbroker.replica.fetchers import Fetchers
+from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.moves import Moves
 from pykbroker.replica.opener import PartitionOpener
 from pykbroker.replica.partition import Partition
@@ -55,10 +58,19 @@ class Replicas:
     """The partitions of broker `node_id`. Only `apply` adds and removes partitions."""
 
     def __init__(
-        self, node_id: int, places: Places, configs: TopicConfigs, descriptors: Descriptors = UNBOUNDED
+        self,
+        node_id: int,
+        places: Places,
+        configs: TopicConfigs,
+        descriptors: Descriptors = UNBOUNDED,
+        keeper: IsrKeeper | None = None,
+        fetchers: Fetchers | None = None,
     ) -> None:
+        """Start without partitions. Without `fetchers`, partitions of other leaders are not fetched."""
         self._node_id, self._places, self._configs = node_id, places, configs
-        self._opener = PartitionOpener(node_id, places, descriptors)
+        self.keeper = keeper or IsrKeeper(node_id)
+        self.fetchers = fetchers or Fetchers(self.keeper, None, ReplicaFetchSettings())
+        self._opener = PartitionOpener(self.keeper, places, descriptors)
         self._by_name: dict[str, TopicReplicas] = {}
         self._by_id: dict[bytes, TopicReplicas] = {}
         self._metadata = MetadataImage()
@@ -155,6 +167,7 @@ class Replicas:
         """Apply a committed change of the metadata: delete, create, lead and configure partitions."""
         async with self._changing:
             self._metadata = delta.image
+            self.keeper.apply(delta.image.cluster)
             await self._drop(delta.topics_deleted)
             if delta.previous.offset < 0:
                 await self._places.set_aside(partial(self._is_stray, delta.image.topics))
@@ -167,6 +180,7 @@ class Replicas:
                 await self._take(topic)
             self._opener.log_without_descriptor()
             await self._configure(delta)
+            self.fetchers.refresh()
 
     async def move(self, key: TopicPartition, path: str) -> None:
         """Begin to move a partition to another log directory (KIP-113).
@@ -194,7 +208,9 @@ class Replicas:
                     logger.info("%s: online: its log could be opened now", key)
                     partition = self._by_id[topic_id].partitions[key.partition]
                     partition.log, partition.directory = opened.log, opened.directory
-                    self._follow(partition, image.partitions[key.partition])
+                    partition.configure(opened.log.config)
+                    partition.leadership.restart(opened.high_watermark)
+                    await self._follow(partition, image.partitions[key.partition])
 
     def _is_stray(self, topics: TopicsImage, found: PartitionDirectory) -> bool:
         """Whether the metadata does not assign this partition to this broker.
@@ -222,17 +238,22 @@ class Replicas:
             for place, partition in enumerate(topic.partitions.values(), 1):
                 if place % AT_ONCE_MAX == 0:
                     await trio.lowlevel.checkpoint()
-                partition.resign(partition.leader_epoch)
-                self.moves.forget(partition)
+                await self._let_go(partition)
                 deleted.setdefault(partition.directory, []).append(partition.key)
-                self._opener.forget(partition.key)
         for directory, keys in deleted.items():
             await directory.delete_logs(keys)
 
-    async def _take(self, image: TopicImage) -> None:
-        """Open or create the partitions of a topic, and become leader where the metadata says so.
+    async def _let_go(self, partition: Partition) -> None:
+        """End every use of a partition whose log is about to be deleted."""
+        partition.resign(partition.leader_epoch)
+        await self.fetchers.unfollow(partition)
+        self.moves.forget(partition)
+        self._opener.forget(partition.key)
 
-        Other tasks can run during the call.
+    async def _take(self, image: TopicImage) -> None:
+        """Open or create the partitions of a topic, and lead or follow each as the metadata says.
+
+        A partition that was reassigned to other brokers is deleted. Other tasks can run during the call.
         """
         topic = self._by_id.get(image.id) or TopicReplicas(image.name, image.id)
         for place, (index, placed) in enumerate(image.partitions.items(), 1):
@@ -243,9 +264,14 @@ class Replicas:
                 if partition is None:
                     await trio.lowlevel.checkpoint()
                     partition = topic.partitions[index] = await self._open(image, index)
-                    partition.traffic = topic.traffic
+                    partition.traffic, partition.topic_id = topic.traffic, image.id
                     await self.moves.resume(partition, image.id)
-                self._follow(partition, placed)
+                await self._follow(partition, placed)
+            elif index in topic.partitions:
+                partition = topic.partitions.pop(index)
+                logger.info("%s: the replica was reassigned to other brokers, and is deleted", partition.key)
+                await self._let_go(partition)
+                await partition.directory.delete_logs([partition.key])
         self._by_id[image.id] = self._by_name[image.name] = topic
 
     async def _open(self, image: TopicImage, index: int) -> Partition:
@@ -253,11 +279,15 @@ class Replicas:
         config = self._log_config(image.name, self._metadata)
         return await self._opener.open(TopicPartition(image.name, index), image.id, assigned, config)
 
-    def _follow(self, partition: Partition, placed: PartitionImage) -> None:
+    async def _follow(self, partition: Partition, placed: PartitionImage) -> None:
+        """Lead or follow a partition as the metadata says, after a truncation that is running has ended."""
         if placed.leader == self._node_id:
+            await self.fetchers.unfollow(partition)
             partition.lead(placed)
         else:
-            partition.resign(placed.leader_epoch)
+            if partition.is_leader or partition.leader_epoch != placed.leader_epoch:
+                partition.resign(placed.leader_epoch)
+            await self.fetchers.follow(partition, placed)
 
     async def misplaced(self, delta: Delta) -> dict[tuple[bytes, int], bytes]:
         """Return the actual log directory of each changed partition whose directory in the metadata is a different one.

@@ -21,6 +21,8 @@ from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.replica.follower_fetches import FollowerFetches
+from pykbroker.replica.follower_reading import FollowerReading
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.reading import Located, Reading, failed
 from pykbroker.replica.replicas import Replicas
@@ -31,11 +33,20 @@ from pykbroker.world.disk import NotCached
 from pykbroker.world.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
-from wire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, LeaderIdAndEpoch, NodeEndpoint
+from wire.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    ReplicaState,
+)
 
 READ_COMMITTED = 1
 AT_ONCE_MAX = 256
 """The number of partitions read in one step of the event loop."""
+FOLLOWED_AT_ONCE_MAX = 64
+"""The number of a follower's partitions that are read in one step of the event loop."""
 BY_ID_VERSION_FIRST = 13
 REPLICA_STATE_VERSION_FIRST = 15
 LEADER_VERSION_FIRST = 16
@@ -52,6 +63,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
     ticks_ns: Callable[[], int]
     fetch_bytes_max: int
     hints: LeaderHints
+    followers: FollowerFetches
 
     def __call__(self, context: RequestContext, request: FetchRequest) -> Answer:
         version = context.version
@@ -63,6 +75,11 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
             )
         except ApiError as error:
             return FetchResponse(error_code=error.code)
+        if from_follower and self._allows(context, "", fetching):
+            follower = (
+                ReplicaState(request.replica_id) if version < REPLICA_STATE_VERSION_FIRST else request.replica_state
+            )
+            return self._answer_follower(context, request, fetching, follower)
         if len(fetching.partitions) > AT_ONCE_MAX:
             return Later(self._read_many(context, request, fetching), holds_connection=True)
         located, refused = self._locate(context, fetching, fetching.partitions.values())
@@ -86,6 +103,57 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         except NotCached:
             return Later(self._finish(context, fetching, reading.read_patiently(), refused), holds_connection=False)
         return self._read(context, request, fetching, reading, found, refused)
+
+    def _answer_follower(
+        self, context: RequestContext, request: FetchRequest, fetching: Fetching, follower: ReplicaState
+    ) -> Answer:
+        """Return the response to a follower, whose fetch acknowledges all records below its offsets."""
+        reading = self.followers.begin(request, fetching, follower, self.fetch_bytes_max)
+        if len(reading.session.due) > FOLLOWED_AT_ONCE_MAX:
+            return Later(self._read_many_followed(context, request, fetching, reading), holds_connection=True)
+        try:
+            found = reading.read()
+        except NotCached:
+            return Later(self._finish_followed(context, fetching, reading, reading.read_patiently()), False)
+        return self._read_followed(context, request, fetching, reading, found)
+
+    def _read_many_followed(
+        self, context: RequestContext, request: FetchRequest, fetching: Fetching, reading: FollowerReading
+    ) -> Steps[Answer]:
+        try:
+            found = yield from reading.read_in_steps()
+        except NotCached:
+            return Later(self._finish_followed(context, fetching, reading, reading.read_patiently()), False)
+        return self._read_followed(context, request, fetching, reading, found)
+
+    def _read_followed(
+        self,
+        context: RequestContext,
+        request: FetchRequest,
+        fetching: Fetching,
+        reading: FollowerReading,
+        found: list[FetchedPartition],
+    ) -> Answer:
+        if reading.is_enough or request.max_wait_ms <= 0:
+            return self._followed(context, fetching, reading, found)
+        context.hurry = reading.session.hurry
+        return Later(self._finish_followed(context, fetching, reading, reading.wait(request.max_wait_ms)), False)
+
+    async def _finish_followed(
+        self,
+        context: RequestContext,
+        fetching: Fetching,
+        reading: FollowerReading,
+        waiting: Awaitable[list[FetchedPartition]],
+    ) -> FetchResponse:
+        return self._followed(context, fetching, reading, await waiting)
+
+    def _followed(
+        self, context: RequestContext, fetching: Fetching, reading: FollowerReading, found: list[FetchedPartition]
+    ) -> FetchResponse:
+        response = self._answer(context, fetching, found, self.followers.unlocated(reading, fetching))
+        self.followers.opened(reading, fetching)
+        return response
 
     def _reading(self, request: FetchRequest, located: Located) -> Reading:
         return Reading(

@@ -1,8 +1,9 @@
 """ListOffsets (2), v1-11: return the earliest or latest offset, or the first at or after a timestamp, by partition.
 
 v2 isolation level: latest is the last stable offset (KIP-98)   v4 leader epoch checked and returned (KIP-320)
-v6 flexible   v7 -3 max timestamp (KIP-734)   v8 -4 earliest local (KIP-405)   v9 -5 latest tiered: always -1
-v10 timeout: ignored, no lookup waits for remote storage   v11 -6 earliest pending upload: always -1
+v5 OFFSET_NOT_AVAILABLE (KIP-207)   v6 flexible   v7 -3 max timestamp (KIP-734)   v8 -4 earliest local (KIP-405)
+v9 -5 latest tiered: always -1   v10 timeout: ignored, no lookup waits for remote storage
+v11 -6 earliest pending upload: always -1
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
+from pykbroker.storage.log.log import Log
 from pykbroker.world.disk import NotCached
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -42,6 +44,7 @@ FIRST_VERSION = {
 }
 READ_COMMITTED = 1
 EPOCH_VERSION_FIRST = 4
+OFFSET_NOT_AVAILABLE_VERSION_FIRST = 5
 
 
 class ListOffsets(Handler, msgspec.Struct, frozen=True):
@@ -63,7 +66,7 @@ class ListOffsets(Handler, msgspec.Struct, frozen=True):
         for topic in request.topics:
             answers = []
             for asked in topic.partitions:
-                look_up = _LookUp(self, context, request.isolation_level, topic.name, asked)
+                look_up = _LookUp(self, context, request, topic.name, asked)
                 if asked_for[topic.name, asked.partition_index] > 1:
                     look_up.answer.error_code = ErrorCode.INVALID_REQUEST
                 elif not look_up.done():
@@ -105,10 +108,15 @@ class _LookUp:
     """The lookup of one partition. Offsets are absolute, timestamps are ms since 1970, -1 means not found."""
 
     def __init__(
-        self, api: ListOffsets, context: RequestContext, isolation_level: int, topic: str, asked: ListOffsetsPartition
+        self,
+        api: ListOffsets,
+        context: RequestContext,
+        request: ListOffsetsRequest,
+        topic: str,
+        asked: ListOffsetsPartition,
     ) -> None:
         self._api, self._context, self._topic, self._asked = api, context, topic, asked
-        self._committed_only = isolation_level == READ_COMMITTED
+        self._committed_only, self._replica_id = request.isolation_level == READ_COMMITTED, request.replica_id
         self.answer = ListOffsetsPartitionResponse(partition_index=asked.partition_index)
 
     def done(self) -> bool:
@@ -132,10 +140,11 @@ class _LookUp:
     def _answer(self) -> None:
         partition = self._api.partition(self._context, self._topic, self._asked)
         timestamp, log = self._asked.timestamp, partition.require_leader()
-        upper = partition.reader.upper_offset(committed_only=self._committed_only)
+        upper = self._upper_offset(partition, log)
         if timestamp < 0 and self._context.version < FIRST_VERSION.get(timestamp, 1 << 15):
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
         if timestamp == LATEST:
+            self._require_latest(partition)
             self._found((-1, upper, partition.leader_epoch))
         elif timestamp in (EARLIEST, EARLIEST_LOCAL):
             start_offset = log.log_start_offset
@@ -144,7 +153,26 @@ class _LookUp:
             youngest = partition.reader.max_timestamp()
             self._found(youngest if youngest and youngest[1] < upper else None)
         elif timestamp >= 0:
-            self._found(partition.reader.look_up(timestamp, upper))
+            found = partition.reader.look_up(timestamp, upper)
+            if found is None:
+                self._require_latest(partition)
+            self._found(found)
+
+    def _upper_offset(self, partition: Partition, log: Log) -> int:
+        """Return the offset below which the client may see records: the log end offset for a follower."""
+        if self._is_follower(partition):
+            return log.log_end_offset
+        return partition.reader.upper_offset(committed_only=self._committed_only)
+
+    def _is_follower(self, partition: Partition) -> bool:
+        followers = partition.leadership.followers
+        return self._replica_id >= 0 and followers is not None and followers.get(self._replica_id) is not None
+
+    def _require_latest(self, partition: Partition) -> None:
+        """Raise an error while the high watermark of a new leader is below the begin of its epoch (KIP-207)."""
+        if not partition.leadership.knows_latest and not self._is_follower(partition):
+            old = self._context.version < OFFSET_NOT_AVAILABLE_VERSION_FIRST
+            raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE if old else ErrorCode.OFFSET_NOT_AVAILABLE)
 
     def _found(self, found: tuple[int, int, int] | None) -> None:
         """Store (timestamp, offset, leader epoch) in the result; versions before 4 have no leader epoch."""

@@ -9,6 +9,7 @@ from pykbroker.apis.records.list_offsets import ListOffsets
 from pykbroker.apis.records.offset_for_leader_epoch import OffsetForLeaderEpoch
 from pykbroker.apis.records.produce import Produce
 from pykbroker.broker.parts import Parts
+from pykbroker.replica.follower_fetches import FollowerFetches
 from pykbroker.server.handler import Handler
 from pykbroker.server.leader_hints import LeaderHints
 
@@ -33,6 +34,7 @@ def record_handlers(parts: Parts) -> list[Handler]:
             ticks_ns=parts.world.ticks_ns,
             fetch_bytes_max=config.fetch_max_bytes,
             hints=hints,
+            followers=FollowerFetches(replicas),
         ),
         ListOffsets(replicas, authorizer),
         OffsetForLeaderEpoch(replicas, authorizer),

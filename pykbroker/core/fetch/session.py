@@ -67,6 +67,10 @@ class FetchSession(msgspec.Struct, gc=False):
     """The number of partitions at the last request."""
     settled: bool = False
     """Whether the session was old enough at its last request to be evicted for a larger one."""
+    is_removed: bool = False
+    """Whether the session was closed or evicted."""
+    follower: Any = None
+    """The caller's object for the follower of a privileged session."""
 
     def update(self, request: FetchRequest) -> None:
         """Add, change and remove partitions as an incremental request says."""

@@ -115,7 +115,7 @@ class FetchSessionCache:
             session_id = self._rng.randrange(1, SESSION_ID_MAX)
         session = FetchSession(session_id, partitions, fetching.by_id, privileged, now_ms, now_ms)
         remember(found)
-        self._sessions[session_id] = session
+        self._sessions[session_id] = fetching.session = session
         self._touch(session, now_ms)
         return session_id
 
@@ -148,6 +148,7 @@ class FetchSessionCache:
 
     def _remove(self, session: FetchSession) -> None:
         del self._sessions[session.id]
+        session.is_removed = True
         self._partitions -= session.size
         self._unrank(session)
 

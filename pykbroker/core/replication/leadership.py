@@ -133,6 +133,10 @@ class Leadership:
         """Lower the high watermark to the end of a truncated log."""
         self.high_watermark = min(self.high_watermark, log_end_offset)
 
+    def restart(self, log_start_offset: int) -> None:
+        """Set the high watermark to the start of a log that was begun anew there."""
+        self.high_watermark = log_start_offset
+
     @property
     def knows_latest(self) -> bool:
         """Whether the high watermark has reached the begin of the leader epoch (KIP-207).

@@ -372,12 +372,16 @@ class LogDirectory:
         """Record that this partition's log is damaged. The next start verifies the log as after a crash."""
         self._offline.add(key)
 
-    async def truncate(self, key: TopicPartition, offset: int) -> None:
-        """Truncate a log to `offset`. The recovery point checkpoint is lowered first."""
+    async def truncate(self, key: TopicPartition, offset: int, *, fully: bool = False) -> None:
+        """Truncate a log to `offset`, or drop all its records and continue it at `offset` if `fully`.
+
+        The recovery point checkpoint is lowered first.
+        """
         log = self.logs[key]
-        log.flusher.limit_recovery_point(offset)
-        await self.checkpoint()
-        await log.shrinker.truncate(offset)
+        if fully or offset < log.log_end_offset:
+            log.flusher.limit_recovery_point(log.log_start_offset if fully else offset)
+            await self.checkpoint()
+        await (log.shrinker.truncate_fully_and_start_at if fully else log.shrinker.truncate)(offset)
 
     async def close(self, *, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int]) -> OSError | None:
         """Close the logs, write the checkpoints, mark the shutdown as clean, and unlock the directory.

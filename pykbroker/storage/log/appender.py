@@ -248,9 +248,10 @@ class LogAppender:
         return Appended(base, base + batch.last_offset_delta, batch.max_timestamp if batch.is_log_append_time else -1)
 
     def append_stored(self, data: Buffer) -> Appended:
-        """Append batches with the offsets and epochs that their leader assigned.
+        """Append batches with the offsets and epochs that their leader assigned, with one write for each segment.
 
-        Raise CORRUPT_MESSAGE, and append nothing, if a batch is damaged or does not follow the log.
+        Raise CORRUPT_MESSAGE, and append nothing, if a batch is damaged or does not follow the log. Raise OSError if a
+        write fails; the batches of earlier segments are appended then.
         """
         try:
             found = list(batches(data, strict=True))
@@ -264,25 +265,38 @@ class LogAppender:
                     f"batch of offset {batch.base_offset} does not follow {following}, or is damaged",
                 )
             following = batch.last_offset + 1
+        if not found:
+            return Appended(-1, -1)
+        begin = position = 0
+        run: list[Batch] = []
         for batch in found:
-            self._append_copy(batch)
-        return Appended(found[0].base_offset, found[-1].last_offset) if found else Appended(-1, -1)
+            pending = position - begin
+            if self._segments.active.refuses(batch.size, batch.last_offset, batch.max_timestamp, pending):
+                self._append_run(memoryview(data)[begin:position], run)
+                self._state.roll()
+                begin, run = position, []
+            run.append(batch)
+            position += batch.size
+        self._append_run(memoryview(data)[begin:position], run)
+        return Appended(found[0].base_offset, found[-1].last_offset)
 
-    def _append_copy(self, batch: Batch) -> None:
+    def _append_run(self, data: memoryview, run: list[Batch]) -> None:
+        """Append adjacent batches to the active segment with one write."""
+        if not run:
+            return
         state, segment = self._state, self._segments.active
-        if segment.refuses(batch.size, batch.last_offset, batch.max_timestamp):
-            segment = state.roll()
-        segment.file.append(batch.buffer)
-        self._traffic.bytes_in += batch.size
-        if batch.base_offset != state.log_end_offset:
-            self._tail.clear()  # the tail holds contiguous offsets only
-        chunk = bytes(batch.buffer) if batch.size <= KEEP_BYTES_MAX else None
-        self._tail.add(batch.base_offset, segment.size, chunk)
-        segment.note_batch(batch)
-        state.log_end_offset = batch.last_offset + 1
-        if batch.leader_epoch != self._epochs.latest:
-            self._flusher.begin_epoch(batch.leader_epoch, batch.base_offset)
-        self._remember(batch)
+        segment.file.append(data)
+        self._traffic.bytes_in += len(data)
+        for batch in run:
+            if batch.base_offset != state.log_end_offset:
+                self._tail.clear()  # the tail holds contiguous offsets only
+            chunk = bytes(batch.buffer) if batch.size <= KEEP_BYTES_MAX else None
+            self._tail.add(batch.base_offset, segment.size, chunk)
+            segment.note_batch(batch)
+            state.log_end_offset = batch.last_offset + 1
+            if batch.leader_epoch != self._epochs.latest:
+                self._flusher.begin_epoch(batch.leader_epoch, batch.base_offset)
+            self._remember(batch)
 
     def _remember(self, batch: Batch) -> None:
         if aborted := remember(self._state.producers, batch):

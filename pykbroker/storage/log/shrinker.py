@@ -82,10 +82,12 @@ class LogShrinker:
         """Drop the batch that holds `offset` and all later ones, durably.
 
         The caller lowers every checkpoint to `offset` first and prevents appends during the call, as
-        `LogDirectory.truncate` does.
+        `LogDirectory.truncate` does. If `offset` is the end of the log, only leader epochs without records are dropped.
         """
         async with self.lock:
             if offset >= self._state.log_end_offset:
+                if self._state.epochs.truncate_end(self._state.log_end_offset):
+                    self._flusher.save_epochs()
                 return
             if offset < self._segments.every()[0].base_offset:
                 await self._begin_anew(offset)

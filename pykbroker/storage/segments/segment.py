@@ -145,11 +145,12 @@ class ActiveSegment(Segment):
         """Whether index files must be written so that the next start finds all index entries."""
         return self.indexed_bytes != self.size and (self.indexed_bytes != 0 or len(self.index) > 0)
 
-    def refuses(self, size: int, last_offset: int, max_timestamp: int) -> bool:
-        """Whether a batch with these values must begin the next segment."""
+    def refuses(self, size: int, last_offset: int, max_timestamp: int, pending: int = 0) -> bool:
+        """Whether a batch with these values must begin the next segment, once `pending` bytes are appended."""
+        filled = self.size + pending
         return (
-            self.size + size > self.size_max or max_timestamp > self.timestamp_max or last_offset > self.offset_max
-        ) and self.size > 0
+            filled + size > self.size_max or max_timestamp > self.timestamp_max or last_offset > self.offset_max
+        ) and filled > 0
 
     def configure(self, config: LogConfig) -> None:
         """Apply the limits of these topic configs."""

@@ -17,6 +17,8 @@ from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.session import Session
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.replica.follower_fetches import FollowerFetches
+from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.partition import Partition
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.leader_hints import LeaderHints
@@ -247,7 +249,7 @@ class OneTopic:
 
     def __init__(self) -> None:
         ((_, self._partition),) = located(FakeLog(3))
-        self.known, self.denied = False, set[Operation]()
+        self.known, self.denied, self.keeper = False, set[Operation](), IsrKeeper()
 
     def topic(self, name: str, topic_id: bytes) -> SimpleNamespace:
         if not self.known:
@@ -271,7 +273,7 @@ def called(fetch: Fetch, request: FetchRequest) -> FetchResponse:
 
 def test_an_unknown_topic_id_is_looked_up_in_each_fetch() -> None:
     one: Any = OneTopic()
-    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, HINTS)
+    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, HINTS, FollowerFetches(one))
     session = FetchingClient(None, "b", b"B" * 16)  # type: ignore[arg-type]
     unknown = {0: (ErrorCode.UNKNOWN_TOPIC_ID, -1, False)}
     assert session.results(called(fetch, session.request({0: 0}))) == unknown
@@ -289,10 +291,10 @@ def test_an_unknown_topic_id_is_looked_up_in_each_fetch() -> None:
         (Operation.CLUSTER_ACTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
     ],
 )
-def test_a_follower_fetch_needs_cluster_action(operation: Operation, code: ErrorCode) -> None:
+async def test_a_follower_fetch_needs_cluster_action(operation: Operation, code: ErrorCode) -> None:
     one: Any = OneTopic()
     one.known, one.denied = True, {operation}
-    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, HINTS)
+    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, HINTS, FollowerFetches(one))
     request = FetchingClient(None, "b", b"B" * 16).request({0: 0})  # type: ignore[arg-type]
     request.replica_state = ReplicaState(replica_id=2, replica_epoch=1)
     assert called(fetch, request).responses[0].partitions[0].error_code == code

@@ -17,7 +17,8 @@ from pykbroker.core.log.producers import Marker
 from pykbroker.storage.log.log import Log
 from pykbroker.storage.segments.config import LogConfig
 from pykbroker.world import system_disk
-from pykbroker.world.system_disk import SystemDisk
+from pykbroker.world.disk import Buffer
+from pykbroker.world.system_disk import SystemDisk, SystemFile
 from tests.unit.storage.logs import (
     NOW,
     SMALL,
@@ -360,6 +361,37 @@ async def test_append_stored_keeps_batches_unchanged_and_refuses_a_wrong_offset(
         assert refusal.value.code is ErrorCode.CORRUPT_MESSAGE
     assert (log.log_end_offset, await every_byte(log)) == (16, leader)
     assert log.epochs.entries == ((2, 10), (3, 15))
+
+
+async def test_append_stored_writes_once_for_each_segment(disk: SystemDisk, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = await open_log(disk, LogConfig(segment_bytes=500))
+    parts = [batch(bytes(50), base_offset=offset, leader_epoch=1) for offset in range(20)]
+    writes: list[int] = []
+    append = SystemFile.append
+
+    def counted(file: SystemFile, data: Buffer) -> int:
+        writes.append(len(data))
+        return append(file, data)
+
+    monkeypatch.setattr(SystemFile, "append", counted)
+    log.append_stored(b"".join(parts))
+    size = len(parts[0])
+    data_writes = [written for written in writes if written >= size]  # the others are producer snapshots
+    assert data_writes == [4 * size] * 5
+    assert (log.log_end_offset, await every_byte(log)) == (20, b"".join(parts))
+    monkeypatch.undo()
+    await log.close()
+    assert await every_byte(await open_log(disk, clean=True)) == b"".join(parts)
+
+
+async def test_append_stored_takes_over_producers_transactions_and_epochs(disk: SystemDisk) -> None:
+    log = await open_log(disk)
+    data = batch(base_offset=5, producer_id=4, producer_epoch=2, base_sequence=7, transactional=True, leader_epoch=3)
+    log.append_stored(data + batch(base_offset=6, leader_epoch=4))
+    assert log.last_stable_offset(7) == 5
+    producer = log.producers.get(4)
+    assert producer is not None
+    assert (producer.epoch, producer.next_sequence, log.epochs.entries) == (2, 8, ((3, 5), (4, 6)))
 
 
 async def test_a_read_in_an_offset_gap_returns_the_next_batch(disk: SystemDisk) -> None:

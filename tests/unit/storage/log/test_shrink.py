@@ -168,6 +168,17 @@ async def test_truncation_restores_the_open_transactions_of_the_new_end(disk: Sy
     assert [one.first_offset for one in found][:2] == [0, 5]
 
 
+async def test_truncation_to_the_end_drops_the_leader_epochs_without_records(disk: SystemDisk) -> None:
+    """A leader that appended nothing in its epoch keeps an entry that the next leader's log lacks."""
+    log = await open_log(disk)
+    filled(log, 5)
+    log.become_leader(8)
+    assert log.epochs.latest == 8
+    await log.shrinker.truncate(log.log_end_offset)
+    assert log.epochs.latest < 8
+    assert len(await every_batch(log)) == 5
+
+
 async def test_a_full_truncation_restarts_the_log_at_another_offset(disk: SystemDisk) -> None:
     log = await open_log(disk)
     filled(log, 40, producer_id=-1)

@@ -1,0 +1,32 @@
+"""The settings of the fetchers of one broker."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pykbroker.core.config.config import BrokerConfig
+
+
+class ReplicaFetchSettings(msgspec.Struct, frozen=True):
+    """The replica.fetch configs. Sizes are in bytes, times in ms. `slots` is the number of fetchers for each leader."""
+
+    wait_ms_max: int = 500
+    bytes_min: int = 1
+    partition_bytes_max: int = 1 << 20
+    response_bytes_max: int = 10 << 20
+    backoff_ms: int = 1000
+    timeout_ms: int = 30_000
+    slots: int = 1
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> ReplicaFetchSettings:
+        """Return the settings of a broker's configs."""
+        return cls(
+            config.replica_fetch_wait_max_ms,
+            config.replica_fetch_min_bytes,
+            config.replica_fetch_max_bytes,
+            config.replica_fetch_response_max_bytes,
+            config.replica_fetch_backoff_ms,
+            config.replica_socket_timeout_ms,
+            config.num_replica_fetchers,
+        )

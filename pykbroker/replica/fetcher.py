@@ -1,0 +1,181 @@
+"""The fetcher of the partitions that this broker follows from one leader, over one connection."""
+
+from __future__ import annotations
+
+import logging
+from heapq import heappop, heappush
+from itertools import count
+
+import trio
+
+from pykbroker.client.errors import Disconnected
+from pykbroker.core.errors import ApiError
+from pykbroker.core.replication.fetch_plan import FollowedAnswer, FollowedKey, FollowerPlan
+from pykbroker.core.replication.following import CutLog, FollowerDecision, Pause, Restart, Store, decide
+from pykbroker.replica.fetch_settings import ReplicaFetchSettings
+from pykbroker.replica.followed import Followed
+from pykbroker.replica.leader_link import LeaderLink
+from pykbroker.replica.leader_offsets import after_range_of
+from wire.error_codes import ErrorCode
+from wire.messages.fetch import FetchRequest, ReplicaState
+
+logger = logging.getLogger(__name__)
+
+STEP_BYTES_MAX = 256 << 10
+"""The size of records that are stored before other tasks may run."""
+FETCH_VERSION_MIN = 15
+"""The first version of Fetch that has the follower's broker epoch."""
+
+
+class ReplicaFetcher:
+    """The fetcher of partitions led by broker `leader`.
+
+    An error of one partition pauses only that partition. `broker_epoch` is set by the owner from the metadata.
+    """
+
+    def __init__(self, node_id: int, leader: int, link: LeaderLink, settings: ReplicaFetchSettings) -> None:
+        self._node_id, self.leader, self._link, self._settings = node_id, leader, link, settings
+        self.broker_epoch = -1
+        self._plan: FollowerPlan[Followed] = FollowerPlan(lambda one: one.wanted, settings.partition_bytes_max)
+        self._paused: list[tuple[float, int, Followed]] = []
+        self._numbers = count()
+        self._changed = trio.Event()
+        self._reasons: dict[FollowedKey, object] = {}
+
+    def __len__(self) -> int:
+        return len(self._plan) + len(self._paused)
+
+    def add(self, followed: Followed) -> None:
+        """Fetch a partition from its current position on."""
+        self._plan.add(followed.key, followed)
+        self._changed.set()
+
+    def remove(self, followed: Followed) -> None:
+        """Fetch a partition no longer."""
+        if self._plan.get(followed.key) is followed:
+            self._plan.remove(followed.key)
+        self._paused = [one for one in self._paused if one[2] is not followed]
+        self._reasons.pop(followed.key, None)
+
+    async def run(self) -> None:
+        """Fetch until cancelled."""
+        try:
+            while True:
+                await self._wait_for_partitions()
+                await self._fetch()
+        finally:
+            self._link.close()
+
+    # ---- one fetch
+
+    async def _wait_for_partitions(self) -> None:
+        """Wait until a partition may be fetched, and resume those whose pause is over."""
+        while True:
+            while self._paused and self._paused[0][0] <= trio.current_time():
+                _, _, followed = heappop(self._paused)
+                if followed.position is not None and self._plan.get(followed.key) is None:
+                    self._plan.add(followed.key, followed)
+            if len(self._plan):
+                return
+            self._changed = trio.Event()
+            with trio.move_on_at(self._paused[0][0] if self._paused else trio.current_time() + 3600):
+                await self._changed.wait()
+
+    async def _fetch(self) -> None:
+        settings = self._settings
+        request = FetchRequest(
+            replica_state=ReplicaState(self._node_id, self.broker_epoch),
+            max_wait_ms=settings.wait_ms_max,
+            min_bytes=settings.bytes_min,
+            max_bytes=settings.response_bytes_max,
+        )
+        self._plan.fill(request)
+        if not len(self._plan):
+            return
+        try:
+            with trio.fail_after(settings.timeout_ms / 1000):
+                response = await self._link.ask(request)
+        except (OSError, Disconnected, trio.TooSlowError) as error:
+            self._log_failure(error)
+            self._plan.failed()
+            self._link.close()
+            await trio.sleep(settings.backoff_ms / 1000)
+            return
+        answers = self._plan.received(response)
+        if answers is None:
+            logger.info("leader %d: fetch session ended: %s", self.leader, ErrorCode(response.error_code).name)
+            return
+        await self._take(answers)
+
+    async def _take(self, answers: list[tuple[FollowedKey, FollowedAnswer[Followed]]]) -> None:
+        """Act on the answers, then flush the logs whose records must be durable before the next fetch."""
+        size, unflushed = 0, []
+        for _, answer in answers:
+            followed = answer.partition
+            try:
+                await self._act(answer)
+            except (ApiError, OSError, Disconnected) as error:
+                self._pause(followed, error)
+                continue
+            if followed.position is not None and followed.flush_due:
+                unflushed.append(followed)
+            size += len(answer.data.records or b"")
+            if size >= STEP_BYTES_MAX:
+                size = 0
+                await trio.lowlevel.checkpoint()
+        if unflushed:
+            async with trio.open_nursery() as nursery:
+                for followed in unflushed:
+                    nursery.start_soon(self._flush, followed)
+
+    async def _act(self, answer: FollowedAnswer[Followed]) -> None:
+        followed, log = answer.partition, answer.partition.partition.log
+        if log is None:
+            return
+        data, state = answer.data, log.state
+        decision: FollowerDecision | None = decide(
+            answer.asked, followed.position, data, state.epochs, state.log_end_offset
+        )
+        if isinstance(decision, Store):
+            if data.records and not decision.records:
+                raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the leader sent no whole batch of its leader epoch")
+            if followed.store(decision):
+                self._plan.note_change(followed.key)
+            self._reasons.pop(followed.key, None)
+        elif isinstance(decision, CutLog):
+            await self._cut(followed, decision)
+        elif decision is Pause.LOOK_UP:
+            change = await after_range_of(self._link, self._node_id, followed)
+            if change is not None:
+                await self._cut(followed, change)
+            else:
+                self._plan.note_change(followed.key)
+        elif decision is Pause.METADATA:
+            self._plan.remove(followed.key)
+        elif decision is Pause.BACKOFF:
+            self._pause(followed, ErrorCode(data.error_code).name)
+
+    async def _cut(self, followed: Followed, change: CutLog | Restart) -> None:
+        end = followed.partition.log.log_end_offset if followed.partition.log else 0
+        logger.info("%s: %s, from offset %d, as its leader %d has another log", followed, change, end, self.leader)
+        await followed.cut(change)
+        self._plan.note_change(followed.key)
+
+    async def _flush(self, followed: Followed) -> None:
+        try:
+            await followed.flush()
+        except ApiError as error:
+            self._pause(followed, error)
+
+    def _pause(self, followed: Followed, reason: object) -> None:
+        """Fetch a partition again after the backoff. A repeated reason is logged once."""
+        self._plan.remove(followed.key)
+        if followed.position is None:
+            return
+        heappush(self._paused, (trio.current_time() + self._settings.backoff_ms / 1000, next(self._numbers), followed))
+        if self._reasons.get(followed.key) != str(reason):
+            self._reasons[followed.key] = str(reason)
+            logger.warning("%s: cannot fetch from its leader %d: %s; retrying", followed, self.leader, reason)
+
+    def _log_failure(self, error: Exception) -> None:
+        logger.info("leader %d: a fetch failed: %s; %d partitions wait", self.leader, error, len(self._plan))

@@ -1,0 +1,109 @@
+"""The fetchers of a broker, and the assignment of followed partitions to them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import trio
+
+from pykbroker.core.metadata.image import NO_LEADER, PartitionImage
+from pykbroker.replica.fetch_settings import ReplicaFetchSettings
+from pykbroker.replica.fetcher import ReplicaFetcher
+from pykbroker.replica.followed import Followed
+from pykbroker.replica.isr_keeper import IsrKeeper
+from pykbroker.replica.leader_link import LeaderLinks
+from pykbroker.replica.partition import Partition
+
+
+class FetcherSlot(NamedTuple):
+    """One of the fetchers for the partitions of a leader."""
+
+    leader: int
+    number: int
+
+
+class Fetchers:
+    """The fetchers of this broker. Partitions may be followed before `run` starts; they are fetched from then on.
+
+    A leader without a known address has no fetcher. Its partitions are fetched once `refresh` finds the address.
+    """
+
+    def __init__(self, keeper: IsrKeeper, links: LeaderLinks | None, settings: ReplicaFetchSettings) -> None:
+        self._keeper, self._links, self._settings = keeper, links, settings
+        self._fetchers: dict[FetcherSlot, tuple[ReplicaFetcher, trio.CancelScope]] = {}
+        self._followed: dict[Partition, Followed] = {}
+        self._waiting: dict[FetcherSlot, dict[Followed, None]] = {}
+        self._nursery: trio.Nursery | None = None
+
+    async def follow(self, partition: Partition, placed: PartitionImage) -> None:
+        """Follow a partition in the leader epoch of this metadata. The partition has left its former role."""
+        known = self._followed.get(partition)
+        if known is not None:
+            if (known.leader, known.leader_epoch) == (
+                placed.leader,
+                placed.leader_epoch,
+            ) and known.position is not None:
+                return
+            await self.unfollow(partition)
+        if placed.leader == NO_LEADER or partition.log is None:
+            return
+        followed = Followed(partition, (partition.topic_id, partition.index), placed.leader, placed.leader_epoch)
+        self._followed[partition] = followed
+        await followed.start()
+        self._assign(followed)
+
+    async def unfollow(self, partition: Partition) -> None:
+        """Stop to follow a partition, and wait until a truncation of its log has ended."""
+        followed = self._followed.pop(partition, None)
+        if followed is None:
+            return
+        slot = self._slot(followed)
+        self._waiting.get(slot, {}).pop(followed, None)
+        if slot in self._fetchers:
+            fetcher, scope = self._fetchers[slot]
+            fetcher.remove(followed)
+            if not len(fetcher):
+                scope.cancel()
+                del self._fetchers[slot]
+        await followed.wait_idle()
+
+    def refresh(self) -> None:
+        """Apply this broker's current epoch, and the addresses of brokers."""
+        for fetcher, _ in self._fetchers.values():
+            fetcher.broker_epoch = self._keeper.broker_epoch
+        for slot in list(self._waiting):
+            for followed in list(self._waiting.pop(slot)):
+                self._assign(followed)
+
+    async def run(self) -> None:
+        """Run all fetchers until cancelled."""
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            try:
+                self.refresh()
+                await trio.sleep_forever()
+            finally:
+                self._nursery = None
+                self._fetchers.clear()
+
+    def _slot(self, followed: Followed) -> FetcherSlot:
+        topic_id, index = followed.key
+        return FetcherSlot(followed.leader, (int.from_bytes(topic_id[-4:], "big") + index) % self._settings.slots)
+
+    def _assign(self, followed: Followed) -> None:
+        slot = self._slot(followed)
+        if slot not in self._fetchers:
+            link = self._links.link(slot.leader) if self._links is not None and self._nursery is not None else None
+            if link is None or self._nursery is None:
+                self._waiting.setdefault(slot, {})[followed] = None
+                return
+            fetcher, scope = ReplicaFetcher(self._keeper.node_id, slot.leader, link, self._settings), trio.CancelScope()
+            fetcher.broker_epoch = self._keeper.broker_epoch
+            self._fetchers[slot] = fetcher, scope
+            self._nursery.start_soon(_run, fetcher, scope)
+        self._fetchers[slot][0].add(followed)
+
+
+async def _run(fetcher: ReplicaFetcher, scope: trio.CancelScope) -> None:
+    with scope:
+        await fetcher.run()

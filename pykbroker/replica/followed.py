@@ -1,0 +1,115 @@
+"""The follower's side of a partition: its position, appends of fetched batches, and truncation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import trio
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.replication.fetch_plan import FollowedKey, Wanted
+from pykbroker.core.replication.following import CutLog, Position, Restart, Store, start_offset
+from wire.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from pykbroker.replica.partition import Partition
+    from pykbroker.storage.log.log import Log
+
+
+class Followed:
+    """A partition that this broker follows in one leader epoch of broker `leader`.
+
+    The object is over once the partition has another leader or leader epoch; `position` is None then.
+    """
+
+    __slots__ = ("_changing", "_started", "key", "leader", "leader_epoch", "partition")
+
+    def __init__(self, partition: Partition, key: FollowedKey, leader: int, leader_epoch: int) -> None:
+        self.partition, self.key, self.leader, self.leader_epoch = partition, key, leader, leader_epoch
+        self._changing = trio.Lock()
+        self._started = False
+
+    def __str__(self) -> str:
+        return str(self.partition.key)
+
+    @property
+    def position(self) -> Position | None:
+        """Return what to fetch next, or None if the partition is offline or no longer followed here."""
+        partition = self.partition
+        log, leadership = partition.log, partition.leadership
+        if log is None or not partition.is_online or leadership.is_leader or leadership.epoch != self.leader_epoch:
+            return None
+        return Position(self.leader_epoch, log.state.log_end_offset, log.state.epochs.latest)
+
+    @property
+    def wanted(self) -> Wanted | None:
+        """Return what to fetch next together with the log start offset, or None as `position` does."""
+        position, log = self.position, self.partition.log
+        return None if position is None or log is None else Wanted(position, log.state.log_start_offset)
+
+    @property
+    def flush_due(self) -> bool:
+        """Whether the log must be flushed before the next fetch, which acknowledges its records."""
+        return self.partition.flush_due
+
+    # ---- changes of the log
+
+    def store(self, fetched: Store) -> bool:
+        """Append fetched batches, and take over the leader's high watermark and log start offset.
+
+        Return whether the position changed. Raise ApiError if a batch is damaged or the write fails.
+        """
+        partition, log = self.partition, self._log()
+        if fetched.records:
+            try:
+                log.append_stored(fetched.records)
+            except OSError as error:
+                raise partition.guard.refused(error) from error
+        end = log.state.log_end_offset
+        if partition.leadership.follow(fetched.high_watermark, end):
+            partition.wake()
+        start = min(fetched.log_start_offset, partition.high_watermark)
+        if start > log.state.log_start_offset:
+            log.delete_records(start)
+            return True
+        return bool(fetched.records)
+
+    async def start(self) -> None:
+        """Truncate a log without leader epochs to its high watermark, before the first fetch."""
+        log = self._log()
+        if not self._started:
+            offset = start_offset(log.state.epochs, self.partition.high_watermark, log.state.log_end_offset)
+            if offset < log.state.log_end_offset:
+                await self.cut(CutLog(offset))
+            self._started = True
+
+    async def cut(self, change: CutLog | Restart) -> None:
+        """Truncate the log, or begin it anew. Raise ApiError if the disk fails."""
+        partition = self.partition
+        async with self._changing:
+            if self.position is None:
+                return
+            with partition.guard.errors():
+                if isinstance(change, Restart):
+                    await partition.directory.truncate(partition.key, change.offset, fully=True)
+                    partition.leadership.restart(change.offset)
+                else:
+                    await partition.directory.truncate(partition.key, change.offset)
+                    partition.leadership.truncate(self._log().state.log_end_offset)
+
+    async def flush(self) -> None:
+        """Make all appended records durable. Raise ApiError if the fsync fails."""
+        log = self._log()
+        with self.partition.guard.errors():
+            await log.flush()
+
+    async def wait_idle(self) -> None:
+        """Wait until no truncation is running. No other one begins once the leader epoch is over."""
+        async with self._changing:
+            pass
+
+    def _log(self) -> Log:
+        log = self.partition.log
+        if log is None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self.partition.key} is offline")
+        return log

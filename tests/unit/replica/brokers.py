@@ -1,0 +1,340 @@
+"""Several brokers' replicas in one process, joined by links in memory, with a controller that is a few lines.
+
+Each broker has its own simulated disk, the real `Replicas`, fetchers and sender of ISR changes, and the real handlers
+of Fetch and ListOffsets. Requests and responses are encoded and decoded as on a connection. The controller commits at
+once and informs every broker that runs. Tests use trio's virtual clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Generator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+
+import trio
+import trio.testing
+from msgspec.structs import replace
+
+from pykbroker.apis.records.fetch import Fetch
+from pykbroker.apis.records.list_offsets import ListOffsets
+from pykbroker.client.errors import Disconnected
+from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.live_config import LiveConfig
+from pykbroker.core.fetch.session_cache import FetchSessionCache
+from pykbroker.core.metadata.image import (
+    BrokerImage,
+    ClusterImage,
+    ConfigsImage,
+    Delta,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+    TopicsImage,
+)
+from pykbroker.core.security.authorizer import AllowAll
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.replica.fetch_settings import ReplicaFetchSettings
+from pykbroker.replica.fetchers import Fetchers
+from pykbroker.replica.follower_fetches import FollowerFetches
+from pykbroker.replica.isr_changes import IsrChanges
+from pykbroker.replica.isr_keeper import IsrKeeper
+from pykbroker.replica.partition import Partition
+from pykbroker.replica.places import Places
+from pykbroker.replica.replicas import Replicas
+from pykbroker.replica.topic_configs import TopicConfigs
+from pykbroker.server.endpoints import BrokerEndpoints
+from pykbroker.server.handler import Later
+from pykbroker.sim.disk import SimDisk
+from pykbroker.sim.volume import Volume
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.world.disk import FileSlice
+from tests.unit.apis.calling import context
+from tests.unit.replica.host import NOW_MS, inline
+from wire.declare import Request
+from wire.error_codes import ErrorCode
+from wire.frame import decode_request, decode_response, encode_request, encode_response
+from wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+)
+from wire.messages.fetch import FetchRequest, FetchResponse
+from wire.messages.list_offsets import ListOffsetsRequest
+from wire.records.batch import batches
+from wire.records.builder import BatchBuilder
+from wire.records.record import records
+
+TOPIC_ID = bytes(range(16))
+VERSIONS = {FetchRequest: 17, ListOffsetsRequest: 10}
+FRAME_LENGTH_BYTES = 4
+LAG_MS_MAX = 10_000
+
+
+def batch(value: bytes) -> bytes:
+    builder = BatchBuilder()
+    builder.append(None, value, timestamp=NOW_MS)
+    return builder.build()
+
+
+async def pause(seconds: float) -> None:
+    """Let virtual time pass."""
+    await trio.sleep_until(trio.current_time() + seconds)
+
+
+async def responded(answer: Any) -> Any:
+    """Return the response of a handler's answer, with the bytes of its records."""
+    while isinstance(answer, Later):
+        work: Any = answer.work
+        if not isinstance(work, Generator):
+            answer = await work
+            continue
+        try:
+            while True:
+                next(work)
+                await trio.lowlevel.checkpoint()
+        except StopIteration as finished:
+            answer = finished.value
+    if isinstance(answer, FetchResponse):
+        for topic in answer.responses:
+            for data in topic.partitions:
+                if isinstance(data.records, FileSlice):
+                    data.records = await data.records.file.read(data.records.offset, data.records.size)
+    return answer
+
+
+class Link:
+    """A connection from one broker to another, in memory. A request that is cut off is never answered."""
+
+    def __init__(self, cluster: Cluster, source: int, target: int) -> None:
+        self._cluster, self._source, self._target = cluster, source, target
+        self._closed = trio.Event()
+
+    async def ask(self, request: Request[Any], version: int | None = None) -> Any:
+        cluster = self._cluster
+        await pause(cluster.latency_s)
+        if (self._source, self._target) in cluster.cut:
+            await trio.sleep_forever()
+        target = cluster.running.get(self._target)
+        if target is None:
+            raise Disconnected(f"broker {self._target} is down")
+        cluster.requests.append((self._source, self._target, request))
+        number = VERSIONS[type(request)]
+        _, received = decode_request(encode_request(request, number, 1, None)[FRAME_LENGTH_BYTES:])
+        response = await responded(target.handlers[type(request)](context(number), received))
+        await pause(cluster.latency_s)
+        if (self._target, self._source) in cluster.cut:
+            await trio.sleep_forever()
+        if cluster.running.get(self._target) is not target:
+            raise Disconnected(f"broker {self._target} has restarted")
+        frame = encode_response(response, number, 1)[FRAME_LENGTH_BYTES:]
+        return decode_response(type(response), number, frame)[1]
+
+    def close(self) -> None:
+        self._closed.set()
+
+
+class Links:
+    def __init__(self, cluster: Cluster, source: int) -> None:
+        self._cluster, self._source = cluster, source
+
+    def link(self, broker_id: int) -> Link:
+        return Link(self._cluster, self._source, broker_id)
+
+
+class Broker:
+    """One broker's replicas. Its disk survives a restart."""
+
+    def __init__(self, cluster: Cluster, node_id: int) -> None:
+        self.cluster, self.id = cluster, node_id
+        self.volume = Volume()
+        self.scope = trio.CancelScope()
+        self.configs: dict[str, str] = {}
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        self.volume.locks.clear()
+        self.scope = trio.CancelScope()
+        disk = SimDisk(self.volume, f"disk{self.id}")
+        self.directory = await LogDirectory.open(disk, off_loop=inline, wall_ms=lambda: NOW_MS, jitter=lambda: 0.5)
+        config = BrokerConfig.from_mapping(self.configs)
+        self.keeper = IsrKeeper(self.id, LAG_MS_MAX)
+        self.fetchers = Fetchers(self.keeper, Links(self.cluster, self.id), ReplicaFetchSettings(timeout_ms=2000))
+        places = Places((self.directory,), (bytes([self.id]) * 16,))
+        topic_configs = TopicConfigs(LiveConfig(config))
+        self.replicas = Replicas(self.id, places, topic_configs, keeper=self.keeper, fetchers=self.fetchers)
+        sessions = FetchSessionCache(100, Random(self.id))
+        endpoints = BrokerEndpoints(self.id, lambda: self.cluster.image)
+        fetch = Fetch(
+            self.replicas,
+            AllowAll(),
+            sessions,
+            lambda: int(trio.current_time() * 1e9),
+            1 << 20,
+            self.id,
+            endpoints,
+            FollowerFetches(self.replicas),
+        )
+        self.handlers: dict[type, Any] = {
+            FetchRequest: fetch,
+            ListOffsetsRequest: ListOffsets(self.replicas, AllowAll()),
+        }
+        self.cluster.running[self.id] = self
+        with self.scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self.fetchers.run)
+                nursery.start_soon(IsrChanges(self.keeper, self.cluster).run)
+                nursery.start_soon(self._check_followers)
+                nursery.start_soon(self._apply)
+                task_status.started()
+        self.cluster.running.pop(self.id, None)
+
+    async def _check_followers(self) -> None:
+        while True:
+            await pause(LAG_MS_MAX / 2000)
+            for partition in self.replicas.all_online():
+                self.keeper.check(partition)
+
+    async def _apply(self) -> None:
+        applied = MetadataImage()
+        while True:
+            changed, image = self.cluster.changed, self.cluster.image
+            if image is not applied and self.id not in self.cluster.uninformed:
+                delta = Delta.since_nothing(image)
+                await self.replicas.apply(replace(delta, previous=applied))
+                applied = image
+            else:
+                await changed.wait()
+
+    @property
+    def has_partition(self) -> bool:
+        return any(topic.partitions for topic in self.replicas.topics())
+
+    @property
+    def partition(self) -> Partition:
+        return self.replicas.partition(TopicPartition("t", 0))
+
+    async def produce(self, value: bytes, *, acks_all: bool = True) -> int:
+        """Append a record as leader, wait for followers if `acks_all`, and return its offset."""
+        partition = self.partition
+        appended = partition.append(batch(value), NOW_MS, None, acks_all)
+        assert appended is not None
+        if acks_all:
+            await partition.wait_committed(appended.last_offset + 1)
+        return appended.base_offset
+
+    def content(self, index: int = 0) -> bytes:
+        """Return all bytes of a partition's log."""
+        directory = self.volume.find_directory(f"t-{index}")
+        names = sorted(name for name in directory.entries if name.endswith(".log"))
+        return b"".join(bytes(directory.entries[name].content) for name in names)
+
+    def values(self, index: int = 0) -> list[bytes]:
+        """Return the values of the records of a partition's log."""
+        return [bytes(record.value or b"") for one in batches(self.content(index)) for record in records(one, 1 << 20)]
+
+
+class Cluster:
+    """The brokers, and the controller's state. `cut` has the (source, target) pairs that lose their messages."""
+
+    def __init__(
+        self, *, partitions: int = 1, replicas: tuple[int, ...] = (1, 2, 3), configs: dict[str, str] | None = None
+    ) -> None:
+        self.brokers = {each: Broker(self, each) for each in (1, 2, 3)}
+        self.running: dict[int, Broker] = {}
+        self.uninformed: set[int] = set()
+        self.cut: set[tuple[int, int]] = set()
+        self.latency_s = 0.001
+        self.requests: list[tuple[int, int, Any]] = []
+        self.alterations: list[tuple[int, ...]] = []
+        self.refusals: list[ErrorCode] = []
+        self.changed = trio.Event()
+        placed = PartitionImage(replicas, replicas, replicas[0], 0, 0)
+        topic = TopicImage("t", TOPIC_ID, dict.fromkeys(range(partitions), placed))
+        registered = {
+            each: BrokerImage(each, bytes(16), epoch=100 * each, fenced=False, directories=(bytes([each]) * 16,))
+            for each in self.brokers
+        }
+        self.image = MetadataImage(
+            offset=1,
+            cluster=ClusterImage(registered),
+            topics=TopicsImage({"t": topic}, {TOPIC_ID: topic}),
+            configs=ConfigsImage({(2, "t"): {"min.insync.replicas": "2"} | (configs or {})}),
+        )
+
+    @asynccontextmanager
+    async def up(self, *node_ids: int) -> AsyncIterator[None]:
+        """Run these brokers, all by default."""
+        async with trio.open_nursery() as nursery:
+            self.nursery = nursery
+            for node_id in node_ids or tuple(self.brokers):
+                await self.start(node_id)
+            yield
+            nursery.cancel_scope.cancel()
+
+    async def start(self, node_id: int) -> None:
+        await self.nursery.start(self.brokers[node_id].run)
+
+    async def kill(self, node_id: int) -> None:
+        """Stop a broker as SIGKILL does: nothing is flushed or written."""
+        self.running.pop(node_id).scope.cancel()
+        await trio.testing.wait_all_tasks_blocked()
+
+    def placed(self, index: int = 0) -> PartitionImage:
+        return self.image.topics.by_name["t"].partitions[index]
+
+    def commit(self, index: int = 0, **changes: Any) -> None:
+        """Change a partition in the metadata. A new leader raises the leader epoch."""
+        topic, placed = self.image.topics.by_name["t"], self.placed(index)
+        if "leader" in changes:
+            changes["leader_epoch"] = placed.leader_epoch + 1
+        placed = replace(placed, partition_epoch=placed.partition_epoch + 1, **changes)
+        topic = replace(topic, partitions={**topic.partitions, index: placed})
+        self.publish(topics=TopicsImage({"t": topic}, {TOPIC_ID: topic}))
+
+    def set_broker(self, node_id: int, **changes: Any) -> None:
+        """Change the registration of a broker."""
+        brokers = {**self.image.cluster.brokers, node_id: replace(self.image.cluster.brokers[node_id], **changes)}
+        self.publish(cluster=ClusterImage(brokers))
+
+    def publish(self, **changes: Any) -> None:
+        self.image = replace(self.image, offset=self.image.offset + 1, **changes)
+        self.inform()
+
+    def inform(self) -> None:
+        changed, self.changed = self.changed, trio.Event()
+        changed.set()
+
+    async def ask(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        """Decide as the controller does, and publish the change."""
+        await pause(self.latency_s)
+        response = AlterPartitionResponse(topics=[])
+        for topic in request.topics:
+            answers = [self._alter(request.broker_id, asked) for asked in topic.partitions]
+            response.topics.append(AlterPartitionResponseTopicData(topic.topic_id, answers))
+        await pause(self.latency_s)
+        return response
+
+    def _alter(self, broker_id: int, asked: AlterPartitionRequestPartitionData) -> AlterPartitionResponsePartitionData:
+        placed, brokers = self.placed(asked.partition_index), self.image.cluster.brokers
+        code = ErrorCode.NONE
+        if asked.leader_epoch != placed.leader_epoch:
+            code = ErrorCode.FENCED_LEADER_EPOCH
+        elif asked.partition_epoch != placed.partition_epoch:
+            code = ErrorCode.INVALID_UPDATE_VERSION
+        elif any(
+            not brokers[one.broker_id].active or one.broker_epoch not in (-1, brokers[one.broker_id].epoch)
+            for one in asked.new_isr_with_epochs
+        ):
+            code = ErrorCode.INELIGIBLE_REPLICA
+        if code is not ErrorCode.NONE:
+            self.refusals.append(code)
+            return AlterPartitionResponsePartitionData(asked.partition_index, code)
+        isr = tuple(one.broker_id for one in asked.new_isr_with_epochs)
+        self.alterations.append(isr)
+        self.commit(asked.partition_index, isr=isr)
+        placed = self.placed(asked.partition_index)
+        return AlterPartitionResponsePartitionData(
+            asked.partition_index, 0, placed.leader, placed.leader_epoch, list(isr), 0, placed.partition_epoch
+        )
