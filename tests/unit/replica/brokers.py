@@ -45,6 +45,7 @@ from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import Later
+from pykbroker.server.leader_hints import LeaderHints
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.volume import Volume
 from pykbroker.storage.directory.log_directory import LogDirectory
@@ -172,8 +173,7 @@ class Broker:
             sessions,
             lambda: int(trio.current_time() * 1e9),
             1 << 20,
-            self.id,
-            endpoints,
+            LeaderHints(lambda: self.cluster.image, endpoints),
             FollowerFetches(self.replicas),
         )
         self.handlers: dict[type, Any] = {
