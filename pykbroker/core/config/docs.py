@@ -136,9 +136,17 @@ USED = {
     "log.roll.jitter.hours":
         "The `segment.jitter.ms` in hours of topics that set none; `log.roll.jitter.ms` takes precedence.",
     "num.partitions": "How many partitions a topic has if the request to create it does not specify it.",
+    "num.replica.fetchers": "How many connections this broker has to each leader that it follows.",
     "producer.id.expiration.ms":
         "A partition forgets an idempotent producer and its sequence after this many ms without a write.",
+    "replica.fetch.backoff.ms": "How long a follower waits after a failed fetch of a partition, in ms.",
+    "replica.fetch.max.bytes": "How many bytes of one partition a follower fetches at once.",
+    "replica.fetch.min.bytes": "How many bytes must be available before a follower's fetch is answered early.",
+    "replica.fetch.response.max.bytes": "How many bytes of all partitions a follower fetches at once.",
+    "replica.fetch.wait.max.ms": "How long a follower's fetch may wait for records, in ms.",
     "replica.high.watermark.checkpoint.interval.ms": "How often the high watermarks are written to disk, in ms.",
+    "replica.lag.time.max.ms": "After how many ms without catching up a follower is no longer in sync.",
+    "replica.socket.timeout.ms": "How long a follower waits for the response of its leader, in ms.",
 
     # Brokers and leaders, as the controller sees them
     "auto.leader.rebalance.enable": "Whether leadership returns to preferred replicas automatically.",
@@ -328,17 +336,9 @@ UNUSED = {
     "leader.replication.throttled.rate": "how many bytes a second this broker may send to throttled replicas.",
     "num.replica.alter.log.dirs.threads":
         "how many threads move replicas between log directories; unset means one for each directory.",
-    "num.replica.fetchers": "how many threads fetch from each other broker.",
     "replica.alter.log.dirs.io.max.bytes.per.second": "how many bytes a second moves between log directories may copy.",
-    "replica.fetch.backoff.ms": "how many ms a follower waits after a failed fetch of a partition.",
-    "replica.fetch.max.bytes": "how many bytes of one partition a follower asks for at once.",
-    "replica.fetch.min.bytes": "how many bytes must be available before a follower's fetch is answered early.",
-    "replica.fetch.response.max.bytes": "how many bytes of all partitions a follower asks for at once.",
-    "replica.fetch.wait.max.ms": "how many ms a follower's fetch may wait for records.",
-    "replica.lag.time.max.ms": "a follower that has not caught up for this many ms is no longer in sync.",
     "replica.selector.class": "the class that chooses which replica a consumer reads from.",
     "replica.socket.receive.buffer.bytes": "bytes of the receive buffer of a follower's connection to its leader.",
-    "replica.socket.timeout.ms": "how many ms a follower waits for its leader to answer.",
     "replication.quota.window.num": "over how many windows the rate of throttled replication is averaged.",
     "replication.quota.window.size.seconds": "how long each window is that measures throttled replication, in s.",
 
