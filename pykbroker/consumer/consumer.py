@@ -164,6 +164,7 @@ class Consumer(ConsumerCalls):
         shell = self._shell
         if shell.is_closed:
             return
+        shell.process.check()
         try:
             with trio.move_on_after(timeout_s):
                 if commits:

@@ -35,6 +35,7 @@ from pykbroker.core.consumer.subscription import ConsumerSubscription
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.world.client_world import ClientWorld
+from pykbroker.world.one_process import OneProcess
 from wire.error_codes import ErrorCode
 
 IN_FLIGHT_MAX = 100
@@ -49,7 +50,7 @@ class ConsumerShell:
     """The parts of one consumer, and what runs in the background. Everything runs in the trio thread."""
 
     def __init__(self, settings: ConsumerSettings, world: ClientWorld) -> None:
-        self.settings, self.world = settings, world
+        self.settings, self.world, self.process = settings, world, OneProcess(settings.client_id)
         uniform = world.rng.uniform
         self.subscription, self.unread = ConsumerSubscription(settings.reset), UnreadRecords()
         self.interceptors = ConsumerInterceptors(settings.interceptors)
@@ -154,7 +155,8 @@ class ConsumerShell:
         self.waiting.unpark_all()
 
     def check_open(self) -> None:
-        """Raise ConsumerClosed after the end."""
+        """Raise ConsumerClosed after the end, and RuntimeError in a forked process."""
+        self.process.check()
         if self.is_closed:
             raise ConsumerClosed("the consumer is closed")
 

@@ -37,6 +37,7 @@ from pykbroker.producer.statistics import ProducerStatistics
 from pykbroker.producer.topics import ProducerTopics
 from pykbroker.producer.transactor import Transactor
 from pykbroker.world.client_world import ClientWorld
+from pykbroker.world.one_process import OneProcess
 from wire.error_codes import ErrorCode
 from wire.messages.produce import ProduceRequest, ProduceResponse
 
@@ -61,6 +62,7 @@ class ProducerShell:
         hop: Callable[[Callable[[], None]], None] | None = None,
     ) -> None:
         self.settings, self.world, self.lock, self._hop = settings, world, lock, hop
+        self._process = OneProcess(settings.client_id)
         self.pool = BufferPool(settings.buffer_memory)
         self.transactions: TransactionManager | None = None
         self.sequences = Sequences() if settings.is_idempotent else None
@@ -111,7 +113,11 @@ class ProducerShell:
     # ---- calls of the faces
 
     def wake(self) -> None:
-        """Let the shell check what is due, from any thread. Call this when a batch was opened, or a flush begins."""
+        """Let the shell check what is due, from any thread. Call this when a batch was opened, or a flush begins.
+
+        Raise RuntimeError in a forked process.
+        """
+        self._process.check()
         if self._busy and self._busy == self.topics.leading:
             return  # the next answer makes the shell check
         if self._hop is not None:

@@ -217,6 +217,54 @@ def copy_with_aiokafka(server: str, topic: str) -> Measured:
     return asyncio.run(measure())
 
 
+def copy_with_kafka_python(server: str, topic: str) -> Measured:
+    """Copy ten records in each transaction through kafka-python."""
+    group = f"copy-{time.time_ns()}"
+    settings: dict[str, Any] = {"group_id": group, "enable_auto_commit": False, "auto_offset_reset": "earliest"}
+    consumer = kafka.KafkaConsumer(topic, bootstrap_servers=server, max_poll_records=10, **settings)
+    producer = kafka.KafkaProducer(bootstrap_servers=server, transactional_id=group)
+    producer.init_transactions()
+    latencies = []
+    for _ in range(COPIES):
+        begun = time.perf_counter()
+        batches = consumer.poll(1000)
+        producer.begin_transaction()
+        for place, records in batches.items():
+            for record in records:
+                producer.send("copy", record.value)
+            offsets = {place: kafka.OffsetAndMetadata(records[-1].offset + 1, "", -1)}
+            producer.send_offsets_to_transaction(offsets, consumer.group_metadata())
+        producer.commit_transaction()
+        latencies.append(time.perf_counter() - begun)
+    producer.close()
+    consumer.close()
+    return percentiles(latencies)
+
+
+def copy_with_confluent(server: str, topic: str) -> Measured:
+    """Copy ten records in each transaction through librdkafka."""
+    group = f"copy-{time.time_ns()}"
+    settings = {"bootstrap.servers": server, "group.id": group, "enable.auto.commit": False}
+    consumer = confluent_kafka.Consumer(settings | {"auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    producer = confluent_kafka.Producer({"bootstrap.servers": server, "transactional.id": group, "linger.ms": 0})
+    producer.init_transactions()
+    latencies = []
+    for _ in range(COPIES):
+        begun = time.perf_counter()
+        records = consumer.consume(10, 1)
+        producer.begin_transaction()
+        for record in records:
+            producer.produce("copy", record.value())
+        producer.send_offsets_to_transaction(
+            consumer.position(consumer.assignment()), consumer.consumer_group_metadata()
+        )
+        producer.commit_transaction()
+        latencies.append(time.perf_counter() - begun)
+    consumer.close()
+    return percentiles(latencies)
+
+
 CLIENTS: dict[str, Callable[[str, str], Measured]] = {
     "kafka-python": kafka_python,
     "kafka-python, poll": kafka_python_poll,
@@ -238,6 +286,8 @@ CLIENTS: dict[str, Callable[[str, str], Measured]] = {
     "poll_columns, keys": on_trio(columns),
     "transactional copy": copy_ours,
     "transactional copy, aiokafka": copy_with_aiokafka,
+    "transactional copy, kafka-python": copy_with_kafka_python,
+    "transactional copy, confluent-kafka": copy_with_confluent,
 }
 TOPIC_OF = {"unlike sizes": "consumers-unlike", "keys": "consumers-keyed", "batches of 16 KiB": "consumers-small"}
 

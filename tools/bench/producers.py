@@ -35,9 +35,11 @@ LARGE_BATCH = {"batch_size": 1_000_000, "max_request_size": 2_000_000}
 AWAITED = 2000
 
 
-def kafka_python(server: str, topic: str, threads: int = 1, make: Any = None, count: int = 50_000) -> Measured:
+def kafka_python(
+    server: str, topic: str, threads: int = 1, make: Any = None, count: int = 50_000, **settings: Any
+) -> Measured:
     """Send from threads through kafka-python's interface."""
-    producer = (make or kafka.KafkaProducer)(bootstrap_servers=server, linger_ms=5)
+    producer = (make or kafka.KafkaProducer)(bootstrap_servers=server, linger_ms=5, **settings)
     producer.send(topic, VALUE).get(30)
 
     def send() -> None:
@@ -55,6 +57,18 @@ def kafka_python(server: str, topic: str, threads: int = 1, make: Any = None, co
     found = timed(count, run)
     producer.close()
     return found
+
+
+def kafka_python_awaited(server: str, topic: str) -> Measured:
+    """Send one record at a time through kafka-python, each after the answer to the one before."""
+    producer = kafka.KafkaProducer(bootstrap_servers=server)
+    latencies = []
+    for _ in range(AWAITED):
+        begun = time.perf_counter()
+        producer.send(topic, VALUE).get(30)
+        latencies.append(time.perf_counter() - begun)
+    producer.close()
+    return percentiles(latencies)
 
 
 def ours_in_threads(server: str, topic: str, threads: int = 1) -> Measured:
@@ -107,7 +121,9 @@ def aiokafka_awaited(server: str, topic: str) -> Measured:
     return asyncio.run(main())
 
 
-def confluent(server: str, topic: str, count: int = 1_000_000, values: list[bytes] | None = None) -> Measured:
+def confluent(
+    server: str, topic: str, count: int = 1_000_000, values: list[bytes] | None = None, codec: str = "none"
+) -> Measured:
     """Send through librdkafka, with a call for each record."""
     producer = confluent_kafka.Producer(
         {
@@ -115,6 +131,7 @@ def confluent(server: str, topic: str, count: int = 1_000_000, values: list[byte
             "acks": "all",
             "enable.idempotence": True,
             "linger.ms": 5,
+            "compression.type": codec,
             "queue.buffering.max.messages": 1_000_000,
         }
     )
@@ -133,6 +150,18 @@ def confluent(server: str, topic: str, count: int = 1_000_000, values: list[byte
         producer.flush()
 
     return timed(count, run)
+
+
+def confluent_awaited(server: str, topic: str) -> Measured:
+    """Send one record at a time through librdkafka, each after the answer to the one before."""
+    producer = confluent_kafka.Producer({"bootstrap.servers": server, "acks": "all", "linger.ms": 0})
+    latencies = []
+    for _ in range(AWAITED):
+        begun = time.perf_counter()
+        producer.produce(topic, VALUE)
+        producer.flush()
+        latencies.append(time.perf_counter() - begun)
+    return percentiles(latencies)
 
 
 def on_trio(work: Callable[[Producer, str], Awaitable[Measured]], **settings: Any) -> Callable[[str, str], Measured]:
@@ -193,8 +222,12 @@ CLIENTS: dict[str, Callable[[str, str], Measured]] = {
     "aiokafka": with_aiokafka,
     "confluent-kafka": confluent,
     "confluent-kafka, unlike sizes": lambda server, topic: confluent(server, topic, values=UNLIKE),
+    "kafka-python, lz4": lambda server, topic: kafka_python(server, topic, compression_type="lz4"),
     "aiokafka, lz4": aiokafka_lz4,
+    "confluent-kafka, lz4": lambda server, topic: confluent(server, topic, codec="lz4"),
+    "kafka-python, awaited": kafka_python_awaited,
     "aiokafka, awaited": aiokafka_awaited,
+    "confluent-kafka, awaited": confluent_awaited,
     "send": on_trio(send),
     "send, batch.size 1 MB": on_trio(send, **LARGE_BATCH),
     "send, lz4": on_trio(send, compression_type="lz4"),
