@@ -1,8 +1,8 @@
 """DeleteRecords (21), v0-2: advance the log start offset of partitions; offset -1 means the high watermark.
 
-v2 flexible The low watermark in the response is the log start offset. The timeout has no effect: it limits the wait for
-followers, and this broker has no followers. Clients stop seeing the records at once; the next retention pass deletes
-whole segments from the disk.
+v2 flexible   The low watermark in the response is the lowest log start offset of the live replicas. The timeout limits
+the wait for followers. Clients stop seeing the records at once; the next retention pass deletes whole segments from the
+disk.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import msgspec
+import trio
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.names import is_internal
@@ -17,6 +18,7 @@ from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps, finish
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.replica.deletion import Deletion
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from pykbroker.world.portions import portions
@@ -29,7 +31,6 @@ from wire.messages.delete_records import (
     DeleteRecordsTopicResult,
 )
 
-HIGH_WATERMARK = -1
 NO_LOW_WATERMARK = -1
 
 
@@ -45,18 +46,23 @@ class DeleteRecords(Handler, msgspec.Struct, frozen=True):
         return Later(self._steps(context, request), holds_connection=True)
 
     def _steps(self, context: RequestContext, request: DeleteRecordsRequest) -> Steps[Answer]:
-        response = DeleteRecordsResponse()
+        response, waiting = DeleteRecordsResponse(), []
         for name, offsets in (yield from by_topic(request)).items():
             answers = []
             for index, offset in offsets.items():
+                answer = DeleteRecordsPartitionResult(index, NO_LOW_WATERMARK)
                 try:
-                    answers.append(
-                        DeleteRecordsPartitionResult(index, self._delete(context, TopicPartition(name, index), offset))
-                    )
+                    deletion = self._delete(context, TopicPartition(name, index), offset)
+                    answer.low_watermark = deletion.low_watermark
+                    if answer.low_watermark < deletion.offset:
+                        waiting.append((deletion, answer))
                 except ApiError as error:
-                    answers.append(DeleteRecordsPartitionResult(index, NO_LOW_WATERMARK, error.code))
+                    answer.error_code = error.code
+                answers.append(answer)
                 yield
             response.topics.append(DeleteRecordsTopicResult(name, answers))
+        if waiting:
+            return Later(_finish(response, waiting, request.timeout_ms), holds_connection=False)
         return response
 
     def refuse(self, request: DeleteRecordsRequest, code: ErrorCode) -> DeleteRecordsResponse:
@@ -70,8 +76,8 @@ class DeleteRecords(Handler, msgspec.Struct, frozen=True):
             ]
         )
 
-    def _delete(self, context: RequestContext, key: TopicPartition, offset: int) -> int:
-        """Delete the records before `offset` and return the new log start offset."""
+    def _delete(self, context: RequestContext, key: TopicPartition, offset: int) -> Deletion:
+        """Delete the records before `offset` on this broker."""
         if not permitted(self.authorizer, context.session, self.key, key.topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         partition = self.replicas.partition(key)
@@ -80,11 +86,22 @@ class DeleteRecords(Handler, msgspec.Struct, frozen=True):
         log = partition.require_leader()
         if "delete" not in log.config.cleanup_policy:
             raise ApiError(ErrorCode.POLICY_VIOLATION)
-        if offset == HIGH_WATERMARK:
-            offset = partition.high_watermark
-        if not 0 <= offset <= partition.high_watermark:
-            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        return log.delete_records(offset)
+        return Deletion(partition, offset)
+
+
+async def _finish(
+    response: DeleteRecordsResponse, waiting: list[tuple[Deletion, DeleteRecordsPartitionResult]], timeout_ms: int
+) -> DeleteRecordsResponse:
+    """Wait until all live replicas have deleted the records. REQUEST_TIMED_OUT stands for those that have not."""
+    for _, answer in waiting:
+        answer.error_code, answer.low_watermark = ErrorCode.REQUEST_TIMED_OUT, NO_LOW_WATERMARK
+    with trio.move_on_after(max(0, timeout_ms) / 1000):
+        for deletion, answer in waiting:
+            try:
+                answer.low_watermark, answer.error_code = await deletion.wait(), ErrorCode.NONE
+            except ApiError as error:
+                answer.error_code = error.code
+    return response
 
 
 def by_topic(request: DeleteRecordsRequest) -> Steps[dict[str, dict[int, int]]]:

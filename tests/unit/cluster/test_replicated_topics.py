@@ -1,0 +1,75 @@
+"""Topics of several replicas on complete brokers: acknowledgement by the ISR, restarts, and equal logs everywhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pykbroker.core.topic_partition import TopicPartition
+from tests.unit.apis.conftest import Client, batch
+from tests.unit.cluster.nodes import cluster, eventually
+from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponsePartition
+
+REPLICATED = {"default_replication_factor": "3", "min_insync_replicas": "2", "replica_fetch_backoff_ms": "50"}
+
+
+def logs(directory: Path, partition: int) -> list[bytes]:
+    """Return the log files of a partition, of the brokers that have one."""
+    return [path.read_bytes() for path in sorted(directory.glob(f"node*/t-{partition}/*.log"))]
+
+
+async def partitions(client: Client) -> dict[int, MetadataResponsePartition]:
+    """Return the partitions of the topic, as this client's broker knows them."""
+    request = MetadataRequest(topics=[MetadataRequestTopic(name="t")], allow_auto_topic_creation=False)
+    return {one.partition_index: one for one in (await client.call(request, 12)).topics[0].partitions}
+
+
+async def test_records_are_acknowledged_once_three_brokers_have_them(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2, 3, **REPLICATED) as running:
+        await running.clients[1].create("t", 6)
+        for partition, placed in (await partitions(running.clients[2])).items():
+            assert sorted(placed.isr_nodes) == [1, 2, 3]
+            client = running.clients[placed.leader_id]
+            for number in range(5):
+                answer = await client.produce("t", batch(b"%d" % number), partition=partition)
+                assert (answer.error_code, answer.base_offset) == (0, number)
+            found = logs(tmp_path, partition)
+            assert len(found) == 3
+            assert len(set(found)) == 1
+
+
+async def test_records_are_deleted_once_all_replicas_have_deleted_them(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2, 3, **REPLICATED) as running:
+        await running.clients[1].create("t")
+        client = running.clients[(await partitions(running.clients[1]))[0].leader_id]
+        for _ in range(5):
+            await client.produce("t", batch(b"value"))
+        asked = DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 3)])
+        response = await client.call(DeleteRecordsRequest(topics=[asked], timeout_ms=30_000), 2)
+        answer = response.topics[0].partitions[0]
+        assert (answer.error_code, answer.low_watermark) == (0, 3)
+        for local in running.brokers.values():
+            log = local.serving.observer.parts.replicas.partition(TopicPartition("t", 0)).log
+            assert log.log_start_offset == 3
+
+
+async def test_a_broker_that_was_stopped_catches_up_and_joins_the_isr(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2, 3, **REPLICATED) as running:
+        await running.clients[1].create("t", 3)
+        await running.stop(3)
+        for partition, placed in (await partitions(running.clients[2])).items():
+            assert 3 not in placed.isr_nodes
+            for number in range(5):
+                answer = await running.clients[placed.leader_id].produce(
+                    "t", batch(b"%d" % number), partition=partition
+                )
+                assert (answer.error_code, answer.base_offset) == (0, number)
+        await running.start(3)
+
+        async def all_in_sync() -> bool:
+            found = await partitions(running.clients[1])
+            return all(sorted(one.isr_nodes) == [1, 2, 3] for one in found.values())
+
+        await eventually(all_in_sync)
+        for partition in range(3):
+            assert len(set(logs(tmp_path, partition))) == 1
