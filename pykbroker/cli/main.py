@@ -13,6 +13,7 @@ COMMANDS = {
     name: f"pykbroker.cli.{name.replace('-', '_')}"
     for name in (
         "start",
+        "cluster",
         "wait",
         "topics",
         "produce",

@@ -142,7 +142,9 @@ def sentence(settings: Settings, serving: Serving) -> str:
     addresses = str(Address(serving.host, serving.port))
     if len(serving.listeners) > 1:
         addresses = ", ".join(f"{name}://{address}" for name, address in serving.listeners.items())
-    return f"pykbroker {VERSION} is listening on {addresses} (cluster {serving.cluster_id}, {where})"
+    of_brokers = ", ".join(map(str, serving.controller_listeners.values()))
+    controller = f"controller at {of_brokers}, " if of_brokers else ""
+    return f"pykbroker {VERSION} is listening on {addresses} (cluster {serving.cluster_id}, {controller}{where})"
 
 
 def json_line(settings: Settings, serving: Serving) -> str:

@@ -1,0 +1,83 @@
+"""The command `pykbroker cluster` and its options."""
+
+from __future__ import annotations
+
+import click
+
+from pykbroker.cli.parameters import TOPIC_FORM, address, config
+from pykbroker.cli.start import LOG_LEVELS
+from pykbroker.core.address import Address
+
+BROKERS_MAX = 100
+DEFAULT = "127.0.0.1:9092"
+
+
+@click.command()
+@click.option("--brokers", type=click.IntRange(1, BROKERS_MAX), default=3, show_default=True, help="How many brokers.")
+@click.option(
+    "--replicas",
+    type=click.IntRange(1, BROKERS_MAX),
+    default=1,
+    show_default=True,
+    help="The replication factor of new topics and of the topics of groups and transactions. From 3 on, "
+    "min.insync.replicas is 2.",
+)
+@click.option(
+    "--listen",
+    type=address,
+    default=DEFAULT,
+    show_default=True,
+    metavar="HOST:PORT",
+    help="The address of the first broker. The others, and then the controller, take the ports after it. Port 0 "
+    "selects free ones.",
+)
+@click.option(
+    "--data-dir",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="The directory with a directory for the data of each broker. [default: that of `pykbroker start`, followed by "
+    "-cluster]",
+)
+@click.option("--memory", is_flag=True, help="Keep no data: use a temporary directory that is removed at exit.")
+@click.option(
+    "--topic",
+    "topics",
+    metavar=TOPIC_FORM,
+    multiple=True,
+    help="Create this topic, over all brokers, unless it exists. Repeatable.",
+)
+@click.option(
+    "--set",
+    "configs",
+    type=config,
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Set a config of all brokers by its Kafka name. Repeatable.",
+)
+@click.option("--no-restart", is_flag=True, help="End the cluster if a broker dies, instead of starting it again.")
+@click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True)
+def cluster(
+    brokers: int,
+    replicas: int,
+    listen: Address,
+    data_dir: str | None,
+    memory: bool,
+    topics: tuple[str, ...],
+    configs: tuple[tuple[str, str], ...],
+    no_restart: bool,
+    log_level: str,
+) -> None:
+    """Start a cluster of several brokers on this machine, a process each, and run until Ctrl-C or SIGTERM.
+
+    The first line on stdout reports the addresses once clients can connect to all brokers. The first broker is the
+    controller, too.
+    """
+    from pykbroker.cli.cluster_plan import ClusterPlan
+    from pykbroker.cli.cluster_run import run
+
+    if replicas > brokers:
+        raise click.UsageError(f"--replicas {replicas} needs at least {replicas} brokers: write --brokers {replicas}")
+    if memory and data_dir:
+        raise click.UsageError("--memory and --data-dir contradict each other: choose one of them")
+    plan = ClusterPlan(brokers, replicas, listen, topics, configs, log_level)
+    run(plan, data_dir, memory=memory, restarts=not no_restart)

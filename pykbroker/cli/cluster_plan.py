@@ -1,0 +1,69 @@
+"""The options of each broker of `pykbroker cluster`."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from pykbroker.core.address import PORT_MAX, Address
+
+MIN_ISR_REPLICAS = 3
+"""The number of replicas from which min.insync.replicas is 2."""
+
+
+class ClusterPlan(msgspec.Struct, frozen=True):
+    """A cluster: its brokers, numbered from 1, of which the first is the controller, and the settings of all."""
+
+    brokers: int
+    replicas: int
+    listen: Address
+    topics: tuple[str, ...] = ()
+    configs: tuple[tuple[str, str], ...] = ()
+    log_level: str = "info"
+
+    def port(self, node_id: int) -> int:
+        """Return the port of a broker, 0 for any free one."""
+        return self.listen.port + node_id - 1 if self.listen.port else 0
+
+    @property
+    def controller(self) -> Address:
+        """Return the address of the controller's listener. Its port follows those of the brokers."""
+        return Address(self.listen.host, self.port(self.brokers + 1))
+
+    @property
+    def exceeds_ports(self) -> bool:
+        """Whether the ports of the cluster exceed the highest port."""
+        return self.controller.port > PORT_MAX
+
+    def options(self, node_id: int, directory: str, address: Address, controller: Address) -> list[str]:
+        """Return the options of `pykbroker start` for a broker that listens on `address`.
+
+        The last broker creates the topics, so that they are spread over all brokers.
+        """
+        options = ["--listen", str(address), "--data-dir", os.path.join(directory, str(node_id))]
+        if node_id == 1:
+            options += ["--listen", f"CONTROLLER={controller}"]
+        else:
+            options += self._set("process.roles", "broker")
+            options += self._set("controller.quorum.bootstrap.servers", str(controller))
+        options += self._set("node.id", str(node_id))
+        for name, value in self._replication() + list(self.configs):
+            options += self._set(name, value)
+        if node_id == self.brokers:
+            options += [part for topic in self.topics for part in ("--topic", topic)]
+        return [*options, "--log-level", self.log_level]
+
+    def _replication(self) -> list[tuple[str, str]]:
+        replicas, min_isr = str(self.replicas), "2" if self.replicas >= MIN_ISR_REPLICAS else "1"
+        return [
+            ("default.replication.factor", replicas),
+            ("offsets.topic.replication.factor", replicas),
+            ("transaction.state.log.replication.factor", replicas),
+            ("transaction.state.log.min.isr", min_isr),
+            ("min.insync.replicas", min_isr),
+        ]
+
+    @staticmethod
+    def _set(name: str, value: str) -> list[str]:
+        return ["--set", f"{name}={value}"]

@@ -1,0 +1,204 @@
+"""The run of `pykbroker cluster`: it starts a process for each broker, and starts a broker that dies again."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import nullcontext
+
+import click
+import trio
+
+from pykbroker.cli.cluster_plan import ClusterPlan
+from pykbroker.cli.data_dirs import default_data_dir
+from pykbroker.cli.process import write_log
+from pykbroker.cli.signals import STOPPING
+from pykbroker.core.address import Address, parse_address
+from pykbroker.core.version import VERSION
+
+RESTART_S = 0.5
+"""The pause before a broker that died is started again."""
+STOP_S_MAX = 40
+"""The time that a broker may take to stop before it is killed."""
+LINE_BYTES_MAX = 1 << 20
+SERVING = re.compile(r"listening on ([^ ,]+).*\(cluster ([\w-]+)(?:, controller at ([^,]+))?")
+
+logger = logging.getLogger(__name__)
+
+
+class BrokerDied(Exception):
+    """The error of a broker that ended although nobody stopped it."""
+
+
+class SupervisedBroker:
+    """A broker's process. `address` and `controller` are known once it serves."""
+
+    def __init__(self, plan: ClusterPlan, node_id: int, directory: str, controller: Address) -> None:
+        self._plan, self.node_id, self._directory, self.controller = plan, node_id, directory, controller
+        self.address = Address(plan.listen.host, plan.port(node_id))
+        self.cluster_id = ""
+        self._process: trio.Process | None = None
+
+    async def run(self, serves: trio.Event) -> int:
+        """Run the process to its end and return its exit code. Set `serves` once clients can connect."""
+        options = self._plan.options(self.node_id, self._directory, self.address, self.controller)
+        process = self._process = await trio.lowlevel.open_process(
+            [sys.executable, "-m", "pykbroker", "start", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,  # Ctrl-C reaches only this process, which stops the brokers in order
+        )
+        assert process.stdout is not None
+        assert process.stderr is not None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._pass_on, process.stderr)
+            async for line in lines(process.stdout):
+                if found := SERVING.search(line):
+                    self.address, self.cluster_id = parse_address(found[1]), found[2]
+                    self.controller = parse_address(found[3]) if found[3] else self.controller
+                    serves.set()
+        return await process.wait()
+
+    async def _pass_on(self, stream: trio.abc.ReceiveStream) -> None:
+        """Write the log of the broker to stderr, each line after the broker's name."""
+        async for line in lines(stream):
+            click.echo(f"broker {self.node_id}: {line}", err=True)
+
+    async def stop(self) -> None:
+        """Stop the process, and wait until it has ended."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        process.send_signal(signal.SIGTERM)
+        with trio.move_on_after(STOP_S_MAX):
+            await process.wait()
+            return
+        logger.error("broker %d did not stop within %d s and is killed", self.node_id, STOP_S_MAX)
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill the process, if it runs."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
+
+async def lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[str]:
+    """Yield the lines of a process's output."""
+    rest = b""
+    async for chunk in stream:
+        *complete, rest = (rest + chunk).split(b"\n")
+        rest = rest[-LINE_BYTES_MAX:]
+        for line in complete:
+            yield line.decode(errors="replace")
+    if rest:
+        yield rest.decode(errors="replace")
+
+
+def run(plan: ClusterPlan, data_dir: str | None, *, memory: bool, restarts: bool) -> None:
+    """Run the cluster until a signal. click.ClickException: a broker did not start, or died and is not restarted."""
+    write_log(plan.log_level, "text")
+    if plan.exceeds_ports:
+        raise click.UsageError(
+            f"--listen {plan.listen} leaves too few ports for {plan.brokers} brokers: choose another"
+        )
+    with tempfile.TemporaryDirectory(prefix="pykbroker-cluster-") if memory else nullcontext() as temporary:
+        directory = temporary or os.path.abspath(data_dir or f"{default_data_dir()}-cluster")
+        os.makedirs(directory, exist_ok=True)
+        failure = trio.run(Supervisor(plan, directory, memory=memory, restarts=restarts).run)
+    if failure is not None:
+        raise click.ClickException(failure)
+
+
+class Supervisor:
+    """The owner of the brokers' processes."""
+
+    def __init__(self, plan: ClusterPlan, directory: str, *, memory: bool, restarts: bool) -> None:
+        self._plan, self._directory, self._memory, self._restarts = plan, directory, memory, restarts
+        self._nodes: list[SupervisedBroker] = []
+        self._stopping, self._failure = trio.Event(), ""
+
+    async def run(self) -> str | None:
+        """Run until a signal or a failure, which is returned."""
+        with trio.open_signal_receiver(*STOPPING) as signals:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._stop_at_signal, signals)
+                async with trio.open_nursery() as running:
+                    try:
+                        await self._start(running)
+                        await self._stopping.wait()
+                        for node in reversed(self._nodes):  # the controller last
+                            await node.stop()
+                    finally:
+                        for node in self._nodes:
+                            node.kill()
+                nursery.cancel_scope.cancel()
+        return self._failure or None
+
+    async def _start(self, running: trio.Nursery) -> None:
+        """Start all brokers, the controller first, and report the cluster once all of them serve."""
+        controller, served = self._plan.controller, list[trio.Event]()
+        for node_id in range(1, self._plan.brokers + 1):
+            node = SupervisedBroker(self._plan, node_id, self._directory, controller)
+            self._nodes.append(node)
+            serves = trio.Event()
+            served.append(serves)
+            running.start_soon(self._keep, node, serves)
+            if node_id in (1, self._plan.brokers - 1):  # the last broker creates topics on all others
+                await self._until(served)
+            controller = self._nodes[0].controller
+        await self._until(served)
+        if not self._stopping.is_set():
+            click.echo(self._sentence())
+
+    async def _until(self, served: list[trio.Event]) -> None:
+        """Wait until these brokers serve, or until the cluster stops."""
+        async with trio.open_nursery() as nursery:
+
+            async def give_up() -> None:
+                await self._stopping.wait()
+                nursery.cancel_scope.cancel()
+
+            nursery.start_soon(give_up)
+            for serves in served:
+                await serves.wait()
+            nursery.cancel_scope.cancel()
+
+    async def _keep(self, node: SupervisedBroker, serves: trio.Event) -> None:
+        """Run a broker, and start it again whenever it dies after it has served."""
+        while not self._stopping.is_set():
+            code = await node.run(serves)
+            if self._stopping.is_set():
+                return
+            why = f"broker {node.node_id} ended with exit code {code}"
+            if not serves.is_set() or not self._restarts:
+                self._fail(f"{why}{'' if serves.is_set() else ' before it served'}: the cluster stops")
+                return
+            logger.error("%s: starting it again", why)
+            await trio.sleep(RESTART_S)
+
+    def _fail(self, failure: str) -> None:
+        self._failure = self._failure or failure
+        self._stopping.set()
+
+    async def _stop_at_signal(self, signals: AsyncIterator[int]) -> None:
+        async for number in signals:
+            if self._stopping.is_set():
+                for node in self._nodes:
+                    node.kill()
+            logger.info("%s: stopping.", signal.Signals(number).name)
+            self._stopping.set()
+
+    def _sentence(self) -> str:
+        addresses = ", ".join(str(node.address) for node in self._nodes)
+        where = "no data is kept" if self._memory else f"data in {self._directory}"
+        return (
+            f"pykbroker {VERSION} is a cluster of {len(self._nodes)} brokers on {addresses}"
+            f" (cluster {self._nodes[0].cluster_id}, {where})"
+        )

@@ -1,0 +1,84 @@
+"""`pykbroker cluster`: one line once all brokers serve, and a broker that dies is started again."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from tools.broker_process import PYKBROKER
+
+START_S_MAX, STOP_S_MAX = 40, 40
+
+
+class Command:
+    """A running `pykbroker cluster`."""
+
+    def __init__(self, work: Path, *options: str) -> None:
+        self.stdout, self.stderr = work / "stdout", work / "stderr"
+        with self.stdout.open("wb") as stdout, self.stderr.open("wb") as stderr:
+            command = [*PYKBROKER, "cluster", "--listen", "127.0.0.1:0", *options]
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
+
+    def wait_for(self, pattern: str, file: Path) -> re.Match[str]:
+        """Wait until a file has text that matches."""
+        deadline = time.monotonic() + START_S_MAX
+        while not (found := re.search(pattern, file.read_text())):
+            assert self.process.poll() is None, self.stderr.read_text()
+            assert time.monotonic() < deadline, self.stderr.read_text()
+            time.sleep(0.02)
+        return found
+
+    def children(self) -> list[int]:
+        """Return the pids of the brokers, the oldest first."""
+        tasks = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        return sorted(int(pid) for task in tasks for pid in task.read_text().split())
+
+    def stop(self) -> int:
+        """Stop the cluster and return its exit code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(STOP_S_MAX)
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Iterator[Command]:
+    running = Command(tmp_path, "--brokers", "3", "--memory", "--topic", "t:6")
+    try:
+        yield running
+    finally:
+        if running.process.poll() is None:
+            running.stop()
+
+
+def test_a_cluster_serves_and_starts_a_broker_that_dies_again(command: Command) -> None:
+    found = command.wait_for(r"is a cluster of 3 brokers on (.*) \(cluster ", command.stdout)
+    bootstrap = found[1].replace(" ", "")
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    topic = admin.list_topics("t", 10).topics["t"]
+    assert {partition.leader for partition in topic.partitions.values()} == {1, 2, 3}
+    os.kill(command.children()[1], signal.SIGKILL)
+    command.wait_for(r"broker 2 ended with exit code -9: starting it again", command.stderr)
+    producer = Producer({"bootstrap.servers": bootstrap})
+    errors: list[object] = []
+    for number in range(60):
+        producer.produce("t", b"v", partition=number % 6, on_delivery=lambda error, _: errors.append(error))
+    assert producer.flush(30) == 0
+    assert errors == [None] * 60
+    assert command.stop() == 0
+    assert len(command.stdout.read_text().splitlines()) == 1
+
+
+def test_a_cluster_whose_brokers_are_not_restarted_ends_with_a_sentence(tmp_path: Path) -> None:
+    running = Command(tmp_path, "--brokers", "2", "--memory", "--no-restart")
+    running.wait_for("is a cluster of 2 brokers", running.stdout)
+    os.kill(running.children()[1], signal.SIGKILL)
+    assert running.process.wait(STOP_S_MAX) == 1
+    assert "Error: broker 2 ended with exit code -9: the cluster stops" in running.stderr.read_text()
