@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -29,6 +29,11 @@ from tests.interop.pipeline.archived_rows import (
     write_archive,
 )
 from tests.interop.pipeline.both_formats import BothFormats
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tests.interop.kafka_cluster import KafkaCluster
 
 pytestmark = [
     pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
@@ -233,10 +238,8 @@ def batches(replays: Replays, *ranges: range) -> Iterator[Any]:
         yield from rows.slice(each.start, len(each)).to_batches()
 
 
-def test_a_later_task_fences_an_earlier_one(replays: Replays) -> None:
-    """A speculative task begins while the first one has a transaction open. Each record is written once."""
-    replays.rows = archived("orders", 0, range(300))
-    copy = replays.formats.topic(1)
+def fence(replays: Replays, copy: str) -> None:
+    """Write 300 records by a task, and by a second one that begins while the first has a transaction open."""
     plan = plan_of(replays, copy, transaction_rows=100)
     every = list(batches(replays, range(100), range(100, 150), range(150, 300)))
     seen: list[int] = []
@@ -250,6 +253,13 @@ def test_a_later_task_fences_an_earlier_one(replays: Replays) -> None:
     with pytest.raises(PipelineError, match=r"orders-0: another task has taken over"):
         list(write_batches(plan, slow()))
     assert seen == [1]
+
+
+def test_a_later_task_fences_an_earlier_one(replays: Replays) -> None:
+    """A speculative task begins while the first one has a transaction open. Each record is written once."""
+    replays.rows = archived("orders", 0, range(300))
+    copy = replays.formats.topic(1)
+    fence(replays, copy)
     assert replays.topic(copy) == replays.wanted()
 
 
@@ -268,6 +278,33 @@ def test_a_task_that_fails_is_repeated_from_its_last_transaction(replays: Replay
     assert len(replays.topic(copy)) == 120
     assert [batch.to_pydict() for batch in write_batches(plan, every)] == [{"source": [0], "records": [180]}]
     assert replays.topic(copy) == replays.wanted()
+
+
+# ---- Apache Kafka
+
+
+@pytest.fixture
+def kafka_replays(spark: SparkSession, kafka_nodes: KafkaCluster, tmp_path: Path) -> Replays:
+    """Return replays into three nodes of Apache Kafka."""
+    bootstrap = ",".join(f"{host}:{port}" for host, port in kafka_nodes.bootstrap)
+    return Replays(BothFormats(spark, bootstrap), tmp_path / "archive")
+
+
+def test_a_replay_into_apache_kafka_writes_each_record_once(kafka_replays: Replays) -> None:
+    for partition in range(3):
+        kafka_replays.add("orders", partition, range(300))
+    copy = kafka_replays.formats.topic(3)
+    assert kafka_replays.run(target=copy, end="200").figures["records"] == 600
+    assert kafka_replays.run(target=copy, end="200").figures["records"] == 0
+    assert kafka_replays.run(target=copy, start="200", job=f"rest-of-{copy}").losses == []
+    assert kafka_replays.topic(copy) == kafka_replays.wanted()
+
+
+def test_apache_kafka_fences_an_earlier_task(kafka_replays: Replays) -> None:
+    kafka_replays.rows = archived("orders", 0, range(300))
+    copy = kafka_replays.formats.topic(1)
+    fence(kafka_replays, copy)
+    assert kafka_replays.topic(copy) == kafka_replays.wanted()
 
 
 def test_the_placement_on_tasks_uses_the_hash_of_spark(formats: BothFormats) -> None:
