@@ -14,6 +14,7 @@ from tools.bench.rows import (
     recovery,
     requests,
     spark,
+    spark_replay,
     spark_source,
     start,
     steps,
@@ -37,6 +38,7 @@ ROWS = (
     *idle.CONNECTION_ROWS,
     *spark.ROWS,
     *spark_source.ROWS,
+    *spark_replay.ROWS,
     *topics.ROWS,
     *steps.ROWS,
 )

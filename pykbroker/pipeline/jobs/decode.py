@@ -26,12 +26,15 @@ from pykbroker.pipeline.source.client_options import PREFIX, producer_options
 from pykbroker.pipeline.spark_errors import explained
 from pykbroker.pipeline.spark_offsets import Ends
 from pykbroker.pipeline.storage import Storage
+from pykbroker.pipeline.writing.batch_rows import ROWS_KEY
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
 JOB = "decode"
+BATCH_ROWS = 1000
+"""The rows of the Arrow batches of a decoding. Batches of 10,000 large records would take much memory."""
 
 
 class DecodeSettings(msgspec.Struct, frozen=True):
@@ -168,6 +171,7 @@ class DecodedFiles(ParquetFiles):
 
     def write(self, records: DataFrame, batch: int, ends: Ends, check: Callable[[], None]) -> int:
         """Write the dead letters and then the files of a batch. Return the number of good and bad records."""
+        records.sparkSession.conf.set(ROWS_KEY, str(BATCH_ROWS))
         with explained():
             every = decoded(records, self._plan).persist()
             try:

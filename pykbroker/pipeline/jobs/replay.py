@@ -20,6 +20,7 @@ from pykbroker.pipeline.session import PipelineSession
 from pykbroker.pipeline.source.client_options import PREFIX, producer_options
 from pykbroker.pipeline.spark_errors import explained
 from pykbroker.pipeline.storage import storage_of
+from pykbroker.pipeline.writing.batch_rows import limit_batches
 from pykbroker.pipeline.writing.pace import WritePace
 from pykbroker.pipeline.writing.placement import placed, with_source
 from pykbroker.pipeline.writing.position import PositionPlace, SourcePosition
@@ -60,7 +61,7 @@ class ReplaySettings(msgspec.Struct, frozen=True):
 def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobReport:
     """Run the job. Raise PipelineError for a mistake that the user can correct, and if a task fails."""
     begun = time.monotonic()
-    spark = session.spark
+    spark = session.spark.newSession()
     records = between(
         read_archive(spark, settings.archive, settings.format, settings.topics),
         parse_bound(settings.start),
@@ -79,8 +80,13 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
     before = read_positions(settings.bootstrap, targets)
     say(f"replay: job {job}: {_progress(spans, sources, before)}")
     plan = WritePlan(_producer(settings), tuple(targets), WritePace(rate_of_task(spark, settings, len(sources))))
-    with explained():
-        write_records(unwritten(records, sources, before), plan)
+    rest = unwritten(records, sources, before)
+    if any(each.offset for each in before):
+        spans = archived_spans(rest)
+    limit_batches(spark, records)
+    if spans:
+        with explained():
+            write_records(placed(rest, len(sources)), plan)
     after = read_positions(settings.bootstrap, targets)
     figures = {
         "job_name": job,
@@ -89,7 +95,12 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
         "partitions": len(sources),
         "targets": sorted(set(topics.values())),
     }
-    return JobReport(JOB, figures, losses(spans, sources, after), time.monotonic() - begun)
+    return JobReport(
+        JOB,
+        figures,
+        losses({key: each.records for key, each in spans.items()}, sources, before, after),
+        time.monotonic() - begun,
+    )
 
 
 # ---- what is written where
@@ -184,14 +195,14 @@ def _check_targets(
 
 
 def unwritten(records: DataFrame, sources: Sequence[TopicPartition], positions: Sequence[SourcePosition]) -> DataFrame:
-    """Return the records from some positions on, placed on tasks."""
+    """Return the records from some positions on, with the index of their source."""
     from pyspark.sql import functions as f
 
     numbered = with_source(records, list(sources))
-    if any(each.offset for each in positions):
-        starts = f.array(*[f.lit(each.offset).cast("bigint") for each in positions])
-        numbered = numbered.where(f.col("offset") >= f.get(starts, f.col("source")))
-    return placed(numbered, len(sources))
+    if not any(each.offset for each in positions):
+        return numbered
+    starts = f.array(*[f.lit(each.offset).cast("bigint") for each in positions])
+    return numbered.where(f.col("offset") >= f.get(starts, f.col("source")))
 
 
 def rate_of_task(spark: SparkSession, settings: ReplaySettings, tasks: int) -> float | None:
@@ -217,12 +228,16 @@ def _progress(
 
 
 def losses(
-    spans: Mapping[TopicPartition, ArchivedSpan], sources: Sequence[TopicPartition], after: Sequence[SourcePosition]
+    expected: Mapping[TopicPartition, int],
+    sources: Sequence[TopicPartition],
+    before: Sequence[SourcePosition],
+    after: Sequence[SourcePosition],
 ) -> list[str]:
-    """Return a sentence for each source partition of which not all records were written once."""
+    """Return a sentence for each source partition of which a run has not written every expected record once."""
+    written = [last.records - first.records for first, last in zip(before, after, strict=True)]
     return [
-        f"{key}: the archive has {spans[key].records:,} records, and {position.records:,} are written, up to offset "
+        f"{key}: the archive had {expected.get(key, 0):,} records to write, and {count:,} are written, up to offset "
         f"{position.offset}"
-        for key, position in zip(sources, after, strict=True)
-        if position.records != spans[key].records
+        for key, count, position in zip(sources, written, after, strict=True)
+        if count != expected.get(key, 0)
     ]

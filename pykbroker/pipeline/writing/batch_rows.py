@@ -1,0 +1,29 @@
+"""The number of rows in the Arrow batches that a task of Python gets: few of large records, as memory demands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROWS_KEY = "spark.sql.execution.arrow.maxRecordsPerBatch"
+ROWS_MAX, ROWS_MIN = 10_000, 16
+BATCH_BYTES = 16 << 20
+SAMPLE_ROWS = 1000
+
+
+def batch_rows(value_bytes: float) -> int:
+    """Return the rows of a batch for records with values of this mean size."""
+    return max(ROWS_MIN, min(ROWS_MAX, int(BATCH_BYTES / max(1.0, value_bytes))))
+
+
+def limit_batches(spark: SparkSession, records: DataFrame) -> None:
+    """Set the rows of a session's batches by the size of some records, unless the user has set them."""
+    from pyspark.sql import functions as f
+
+    if spark.sparkContext.getConf().contains(ROWS_KEY):
+        return
+    sizes = records.select(f.octet_length("value").alias("bytes")).limit(SAMPLE_ROWS)
+    [(mean,)] = sizes.agg(f.avg("bytes")).collect()
+    spark.conf.set(ROWS_KEY, str(batch_rows(mean or 0.0)))
