@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 
@@ -14,9 +15,12 @@ from pykbroker.core.producer.murmur2 import partition_of_key
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import PipelineCluster
 from pykbroker.pipeline.errors import PipelineError, StateConflict
+from pykbroker.pipeline.jobs import replay as job
+from pykbroker.pipeline.jobs.commits import COMMITS, PENDING, ArchiveCommit, ArchiveCommits
 from pykbroker.pipeline.jobs.replay import ReplaySettings, replay, write_target
 from pykbroker.pipeline.report import JobReport
 from pykbroker.pipeline.session import PipelineSession
+from pykbroker.pipeline.storage import LocalStorage
 from pykbroker.pipeline.writing.placement import spark_hash
 from pykbroker.pipeline.writing.task import WritePlan, write_batches
 from tests.interop.pipeline.archived_rows import (
@@ -97,11 +101,11 @@ def test_a_second_replay_continues_with_what_the_archive_got_since(replays: Repl
 
 
 def test_the_position_is_the_offset_of_the_next_record(replays: Replays) -> None:
-    copy, job = replays.formats.topic(2), f"job-{uuid.uuid4().hex[:8]}"
+    copy, name = replays.formats.topic(2), f"job-{uuid.uuid4().hex[:8]}"
     replays.add("orders", 1, range(10, 40, 2))
-    replays.run(target=copy, job=job)
+    replays.run(target=copy, job=name)
     cluster = PipelineCluster(replays.formats.bootstrap)
-    found = cluster.committed(job, [TopicPartition(copy, index) for index in range(2)])
+    found = cluster.committed(name, [TopicPartition(copy, index) for index in range(2)])
     assert {key.partition: each.offset for key, each in found.items()} == {1: 39}
 
 
@@ -200,6 +204,17 @@ def test_an_offset_that_occurs_twice_in_the_archive_is_refused(replays: Replays)
     with pytest.raises(PipelineError, match="orders-0: the source has an offset twice: `pykbroker pipeline verify`"):
         replays.run(target=copy)
     assert replays.topic(copy) == []
+
+
+def test_an_archive_with_half_a_batch_is_refused(replays: Replays, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The position would pass records whose file the archive gets later."""
+    monkeypatch.setattr(job, "SETTLING_S", 0.01)
+    storage = LocalStorage(replays.directory)
+    ArchiveCommits(storage, storage.sibling(".staging")).open("run-1", is_new=True)
+    replays.add("orders", 0, range(10, 20))
+    storage.write(f"{COMMITS}/0000000000{PENDING}", msgspec.json.encode(ArchiveCommit(0, {}, [], {})))
+    with pytest.raises(PipelineError, match="has a batch that is half written: run `pykbroker pipeline archive` again"):
+        replays.run(target=replays.formats.topic(1))
 
 
 def test_a_topic_that_stamps_records_itself_is_named(replays: Replays) -> None:
