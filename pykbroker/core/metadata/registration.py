@@ -21,6 +21,7 @@ from pykbroker.core.metadata.image import BrokerImage
 from pykbroker.core.metadata.partition_change import repairs
 from pykbroker.core.metadata.partition_index import PartitionRef
 from pykbroker.core.metadata.record import DIRECTORIES_LEVEL, Record
+from pykbroker.core.steps import Steps
 from wire.error_codes import ErrorCode
 from wire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from wire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
@@ -50,7 +51,8 @@ def register_broker(context: ControllerContext, request: BrokerRegistrationReque
     if old is not None and gone is not None and (fencing := broker_record(old, gone)) is not None:
         records.append(fencing)
     before = context.changing(request.broker_id, gone)
-    kept, lost = _split(before, request, clean=old is not None and request.previous_broker_epoch == old.epoch)
+    clean = old is not None and request.previous_broker_epoch == old.epoch
+    kept, lost = yield from _split(before, request, clean=clean)
     records += yield from repairs(before, kept)
     records += yield from repairs(before, lost, lost=request.broker_id)
     return [*records, record], BrokerRegistrationResponse(broker_epoch=record.broker_epoch)
@@ -58,7 +60,7 @@ def register_broker(context: ControllerContext, request: BrokerRegistrationReque
 
 def _split(
     context: ControllerContext, request: BrokerRegistrationRequest, *, clean: bool
-) -> tuple[list[PartitionRef], list[PartitionRef]]:
+) -> Steps[tuple[list[PartitionRef], list[PartitionRef]]]:
     """Return the partitions that the broker must leave: those that it kept in full, and those that it may have lost.
 
     After a clean shutdown, the broker has lost the replicas in directories that it no longer has.
@@ -66,11 +68,12 @@ def _split(
     kept: list[PartitionRef] = []
     lost: list[PartitionRef] = []
     broker_id, directories = request.broker_id, request.log_dirs
-    for ref in dict.fromkeys(everywhere(context, broker_id)):
+    for ref in everywhere(context, broker_id):
         topic_id, number = ref
         directory = context.draft.topics[topic_id].partitions[number].directory(broker_id)
         there = directory in directories or not is_directory(directory) or not directories
         (kept if clean and there else lost).append(ref)
+        yield
     return kept, lost
 
 

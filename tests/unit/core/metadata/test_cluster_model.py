@@ -55,7 +55,7 @@ def _keep_unclean(original: Callable[..., Any]) -> Callable[..., Any]:
     """Keep a broker in the ELR although it went down uncleanly."""
 
     def split(*arguments: Any, **named: Any) -> Any:
-        kept, lost = original(*arguments, **named)
+        kept, lost = yield from original(*arguments, **named)
         return kept + lost, []
 
     return split
