@@ -9,8 +9,9 @@ import msgspec
 from wire.errors import DecodeError
 from wire.records.batch import Batch
 from wire.records.column_runs import column_run_at
+from wire.records.header_reader import HeaderReader
 from wire.records.keyless_run import keyless_run_at
-from wire.records.record import Headers, content, read_field, read_headers
+from wire.records.record import Headers, content, read_field
 from wire.records.zigzag import read_varint, read_varlong
 
 _RUN_FIRST, _RUN_GROWTH, _PAUSE_FIRST, _PAUSE_MAX = 256, 16, 32, 4096
@@ -86,6 +87,7 @@ class _Reader:
         self._base, self._base_timestamp = batch.base_offset, batch.base_timestamp
         self._delta_max = batch.last_offset_delta
         self._equal, self._keyless = _Window(batch.count), _Window(batch.count)
+        self._headers = HeaderReader()
 
     def read(self) -> None:
         """Read all records. Raise DecodeError or IndexError if they are damaged."""
@@ -147,7 +149,7 @@ class _Reader:
                 field, pos = (byte >> 1, pos + 1) if byte < 128 else (byte >> 1 & 63 | second << 6, pos + 2)
                 value = data[pos : pos + field]
                 pos += field
-            pos = self._read_headers(pos) if data[pos] or columns.headers else pos + 1
+            pos = self._read_headers(pos, end) if data[pos] or columns.headers else pos + 1
             if pos != end:
                 raise DecodeError(f"record of offset delta {delta} ends at byte {pos}, not {end}")
             offsets.append(base + delta)
@@ -164,7 +166,7 @@ class _Reader:
         columns = self.columns
         delta = columns.offsets[-1] - self._base
         records_max = min(self._equal.records, self._left + 1, self._delta_max - delta + 1)
-        run = None if columns.headers else column_run_at(self._data, self._pos - size, size, delta, records_max)
+        run = column_run_at(self._data, self._pos - size, size, delta, records_max)
         if run is None:
             self._equal.failed(self._left)
             return
@@ -179,6 +181,8 @@ class _Reader:
             columns.timestamps += [base + stamp for stamp in run.stamps[1:]]
         columns.keys.extend([None] * more if run.keys is None else run.keys[1:])
         columns.values.extend([None] * more if run.values is None else run.values[1:])
+        if columns.headers is not None:
+            columns.headers.extend([()] * more if run.headers is None else run.headers[1:])
 
     def _read_keyless(self) -> None:
         """Read the records after the last record that have no key and its timestamp."""
@@ -199,10 +203,10 @@ class _Reader:
             columns.values += run.values
         self._keyless.failed(self._left)
 
-    def _read_headers(self, pos: int) -> int:
+    def _read_headers(self, pos: int, end: int) -> int:
         """Read the headers at `pos` of the record after the columns, and return the position after them."""
         columns = self.columns
-        headers, pos = read_headers(self._data, pos)
+        headers, pos = self._headers.read(self._data, pos, end)
         if columns.headers is None:
             columns.headers = [()] * len(columns)
         columns.headers.append(headers)

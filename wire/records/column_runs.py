@@ -1,40 +1,50 @@
 """Runs of records of equal shape, decoded as columns by slices whose step is the size of a record.
 
-`runs` explains what an equal shape is. Its validator accepts records with headers, while a run of this module has none.
+`runs` explains what an equal shape is. The records of a run have the same header keys, with values of equal sizes.
 """
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, repeat
 from struct import Struct
 from typing import Any, NamedTuple
 
+from wire.records.record import Headers, read_headers
 from wire.records.runs import PERIOD, RUN_RECORDS_MIN, SMALL, is_varint_columns, offset_columns
 from wire.records.zigzag import read_varint, read_varlong
 
 _UNPACKED = 64  # this many records are unpacked by one call
+_HEADERS_MAX, _HEADER_BYTES_MAX = 8, 256
+"""The headers of a record, and their bytes apart from those of the values, up to which a run is attempted."""
 
 
 class ColumnRun(NamedTuple):
     """The columns of a run of `records` records. `None` as keys or values is a column of nulls.
 
-    `stamps` has the timestamp deltas, or is None if all are equal.
+    `stamps` has the timestamp deltas, or is None if all are equal. `headers` is None if no record has headers.
     """
 
     records: int
     stamps: list[int] | None
     keys: Sequence[bytes] | None
     values: Sequence[bytes] | None
+    headers: Sequence[Headers] | None
 
 
 class _Shape(NamedTuple):
-    """The positions in a record of its parts. `fixed` has the positions of lengths and of the header count."""
+    """The positions in a record of its parts. `fixed` has those of lengths, of the header count and of header keys."""
 
     fixed: list[int]
     stamp: range
     offset: range
     key: range | None
     value: range | None
+    headers: list[tuple[str, range | None]]
+
+    @property
+    def fields(self) -> list[range | None]:
+        """Return the positions of all fields, or None for a null."""
+        return [self.key, self.value, *(value for _, value in self.headers)]
 
 
 class _Deltas(dict[tuple[int, ...], int]):
@@ -74,11 +84,12 @@ def column_run_at(data: bytes, pos: int, size: int, delta: int, records_max: int
         stamps = list(map(_Deltas().__getitem__, zip(*columns, strict=True)))
     else:
         return None
-    return ColumnRun(records, stamps, *_fields(data, pos, records, size, shape))
+    keys, values, *header_values = _fields(data, pos, records, size, shape)
+    return ColumnRun(records, stamps, keys, values, _headers(shape, header_values, records))
 
 
 def _shape(record: bytes) -> _Shape | None:
-    """Return the shape of a valid record, or None if it has headers."""
+    """Return the shape of a valid record, or None if it has too many headers."""
     start = read_varint(record, 0)[1]
     stamp_end = read_varlong(record, start + 1)[1]
     offset_end = read_varint(record, stamp_end)[1]
@@ -86,30 +97,58 @@ def _shape(record: bytes) -> _Shape | None:
     key_end = key_start + max(key_size, 0)
     value_size, value_start = read_varint(record, key_end)
     value_end = value_start + max(value_size, 0)
-    if value_end != len(record) - 1 or record[value_end]:
+    headers = _header_places(record, value_end)
+    if headers is None:
+        return None
+    header_bytes = set(range(value_end, len(record))).difference(*(place for _, place in headers if place is not None))
+    if len(header_bytes) > _HEADER_BYTES_MAX:
         return None
     return _Shape(
-        [*range(start), *range(offset_end, key_start), *range(key_end, value_start), value_end],
+        [*range(start), *range(offset_end, key_start), *range(key_end, value_start), *sorted(header_bytes)],
         range(start + 1, stamp_end),
         range(stamp_end, offset_end),
         None if key_size < 0 else range(key_start, key_end),
         None if value_size < 0 else range(value_start, value_end),
+        headers,
     )
 
 
-def _fields(
-    data: bytes, pos: int, records: int, size: int, shape: _Shape
-) -> tuple[Sequence[bytes] | None, Sequence[bytes] | None]:
-    """Return the keys and the values of a run."""
-    parts = [part for part in (shape.key, shape.value) if part is not None]
+def _header_places(record: bytes, pos: int) -> list[tuple[str, range | None]] | None:
+    """Return the keys of the headers at `pos`, each with the positions of its value, or None if there are too many."""
+    if record[pos] > 2 * _HEADERS_MAX:
+        return None
+    found: list[tuple[str, range | None]] = []
+    headers, _ = read_headers(record, pos)
+    pos += 1
+    for key, value in headers:
+        key_size, key_start = read_varint(record, pos)
+        value_size, value_start = read_varint(record, key_start + key_size)
+        pos = value_start + max(value_size, 0)
+        found.append((key, None if value is None else range(value_start, pos)))
+    return found
+
+
+def _headers(shape: _Shape, columns: Sequence[Sequence[bytes] | None], records: int) -> list[Headers] | None:
+    """Return the headers of each record of a run, from a column of values for each header."""
+    if not shape.headers:
+        return None
+    pairs = [
+        zip(repeat(key, records), repeat(None, records) if column is None else column, strict=True)
+        for (key, _), column in zip(shape.headers, columns, strict=True)
+    ]
+    return list(zip(*pairs, strict=True))
+
+
+def _fields(data: bytes, pos: int, records: int, size: int, shape: _Shape) -> list[Sequence[bytes] | None]:
+    """Return the keys, the values, and the values of each header of a run."""
+    parts = [part for part in shape.fields if part is not None]
     places = tuple((part.start, len(part)) for part in parts)
     whole = records - records % _UNPACKED
     end, view = pos + whole * size, memoryview(data)
     flat: list[Any] = list(chain.from_iterable(_unpacker(size, places, _UNPACKED).iter_unpack(view[pos:end])))
     flat += chain.from_iterable(_unpacker(size, places, 1).iter_unpack(view[end : pos + records * size]))
-    columns = [flat[index :: len(parts)] for index in range(len(parts))]
-    keys = columns.pop(0) if shape.key is not None else None
-    return keys, columns.pop() if columns else None
+    columns = iter([flat[index :: len(parts)] for index in range(len(parts))])
+    return [None if part is None else next(columns) for part in shape.fields]
 
 
 @lru_cache(maxsize=256)

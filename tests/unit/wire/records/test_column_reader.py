@@ -56,13 +56,15 @@ def runs(draw: st.DrawFn) -> tuple[bytes, int, int]:
     for _ in range(draw(st.integers(1, 6))):
         count, size = draw(st.sampled_from((1, 2, 12, 13, 70, 200))), draw(st.sampled_from((0, 1, 60, 63, 64, 100)))
         key = draw(st.none() | st.binary(max_size=5))
-        headers = draw(st.just(()) | HEADERS)
+        headers, varies = draw(st.just(()) | HEADERS), draw(st.booleans())
         stamp, step = draw(st.sampled_from((0, 5, -3, 60, 8000, 1 << 33))), draw(st.sampled_from((0, 0, 1, -1, 100)))
         gap = draw(st.sampled_from((1, 1, 1, 2)))
         is_null = draw(st.booleans()) and draw(st.booleans())
         spread = draw(st.sampled_from((1, 1, 3)))
         for index in range(count):
             value = None if is_null else bytes([index & 0xFF]) * (size + index % spread)
+            if varies:
+                headers = tuple((name, found and bytes([index & 0xFF]) * len(found)) for name, found in headers)
             rows.append(encode_record(key, value, headers, stamp + index * step, delta))
             delta += gap
     return b"".join(rows), len(rows), delta - 1
@@ -92,6 +94,19 @@ def test_damaged_records_are_refused_or_read_as_single_records_are(
 def test_columns_have_nulls_and_headers_where_the_records_have_them(rows: list[Row]) -> None:
     payload = b"".join(encode_record(*row, delta) for delta, row in enumerate(rows))
     batch = batch_of(payload, len(rows), max(0, len(rows) - 1))
+    assert by_columns(batch) == singly(batch)
+
+
+@pytest.mark.parametrize("step", [0, 1])
+def test_headers_of_any_layout_are_read(step: int) -> None:
+    """Records of equal and of unlike sizes have headers like those before, and then others."""
+    rows: list[Headers] = [(("trace", b"%06d" % index), ("kind", b"order"), ("none", None)) for index in range(300)]
+    rows += [(("trace", b"%06d" % index), ("kind", b"order")) for index in range(300)]
+    rows += [(("Trace", b"%06d" % index), ("kind", b"order")) for index in range(300)]
+    rows += [(), *([(("k", bytes(300)),)] * 20), *([tuple((str(index), b"") for index in range(20))] * 20)]
+    payload = b"".join(encode_record(None, bytes(step * delta % 7), row, 5, delta) for delta, row in enumerate(rows))
+    batch = batch_of(payload, len(rows), len(rows) - 1)
+    assert read_columns(batch, BYTES_MAX).headers == rows
     assert by_columns(batch) == singly(batch)
 
 
