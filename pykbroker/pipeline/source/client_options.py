@@ -43,6 +43,8 @@ _ABOUT_WRITING = {
 }
 FETCH_BYTES = {"fetch.max.bytes": str(50 << 20), "max.partition.fetch.bytes": str(4 << 20)}
 """The default size of fetches. A task reads one partition, so it may ask for more of it than Kafka's default."""
+BATCH_BYTES = {"batch.size": str(256 << 10)}
+"""The default size of batches. A task has many rows at once, so that larger batches than Kafka's default fill up."""
 
 
 def consumer_options(options: Mapping[str, str]) -> dict[str, str]:
@@ -58,8 +60,9 @@ def producer_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of the producer, from options with names in lower case. Raise InvalidOption."""
     given = _given(options, _ABOUT_WRITING, "producer")
     kept = {name: value for name, value in given.items() if name not in WITHOUT_EFFECT}
-    _check(kept, ProducerSettings)
-    return kept
+    settings = {**BATCH_BYTES, **kept}
+    _check(settings, ProducerSettings)
+    return settings
 
 
 def _given(options: Mapping[str, str], refused: Mapping[str, str], kind: str) -> dict[str, str]:
