@@ -20,6 +20,7 @@ from pykbroker.core.errors import ApiError, StartError, StopError
 from pykbroker.core.settings import Ready, Serving
 from pykbroker.quorum.controller import JournalFailed
 from pykbroker.quorum.heartbeat_links import HeartbeatLinks
+from pykbroker.quorum.lifecycle import NOT_REGISTERED
 from pykbroker.replica.isr_changes import IsrChanges
 from pykbroker.server.connections import Connections
 from pykbroker.server.limits import Limits
@@ -109,6 +110,8 @@ class Broker:
 
     async def _shut_down(self) -> None:
         """Give up all leaderships. If the disk is too full to record that, the next start recovers as after a crash."""
+        if self._parts.lifecycle.broker_epoch == NOT_REGISTERED:
+            return
         try:
             await self._parts.lifecycle.shut_down()
         except ApiError as error:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from pykbroker.broker.address import BoundListeners, registered
 from pykbroker.broker.parts import Parts
 from pykbroker.broker.quorum import PLAINTEXT, controller_endpoints
+from pykbroker.core.config.listeners import NOT_ROUTABLE
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.image import Endpoint
 from pykbroker.core.new_topic import BROKER_DEFAULT
+from pykbroker.core.settings import Settings
 from pykbroker.quorum.lifecycle import NOT_REGISTERED
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
@@ -32,6 +35,7 @@ async def register(parts: Parts) -> None:
         Endpoint(name, *address, security_protocol=PLAINTEXT)
         for name, address in registered(settings.listeners, parts.bound).items()
     ]
+    warn_unreachable(settings, endpoints)
     clean = all(directory.clean for directory in parts.directories)
     epochs = {directory.clean_epoch for directory in parts.directories}
     clean_epoch = epochs.pop() if len(epochs) == 1 else NOT_REGISTERED
@@ -41,6 +45,20 @@ async def register(parts: Parts) -> None:
         parts.caught_up.set()
     await lifecycle.unfence()
     await create_topics(parts)
+
+
+def warn_unreachable(settings: Settings, endpoints: Sequence[Endpoint]) -> None:
+    """Log a warning if other nodes and their clients would get an address that they cannot connect to."""
+    for endpoint in endpoints if settings.has_other_nodes else ():
+        if endpoint.host in NOT_ROUTABLE:
+            logger.warning(
+                "other brokers, and clients that ask them, get the address %s:%d for listener %s of this broker, and"
+                " cannot connect to it: start with --advertise %s=HOST:PORT, or set advertised.listeners",
+                endpoint.host,
+                endpoint.port,
+                endpoint.name,
+                endpoint.name,
+            )
 
 
 async def create_topics(parts: Parts) -> None:

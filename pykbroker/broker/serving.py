@@ -9,7 +9,7 @@ from pykbroker.broker.lifecycle import Broker
 from pykbroker.broker.parts import open_parts
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.errors import StartError
-from pykbroker.core.settings import Ready, Settings
+from pykbroker.core.settings import Ready, Serving, Settings
 from pykbroker.server.host_names import HostNames
 from pykbroker.server.limits import overrides
 from pykbroker.world.system import system_world
@@ -47,15 +47,30 @@ async def serve_alone(settings: Settings, ready: Ready, world: World, stop: trio
 async def serve_in_cluster(settings: Settings, ready: Ready, world: World, stop: trio.Event) -> None:
     """Run a broker that connects to other nodes, or that other nodes connect to, from its start to its end."""
     failure: Exception | None = None
+    started = trio.Event()
+
+    def note(serving: Serving) -> None:
+        started.set()
+        ready(serving)
+
     async with trio.open_nursery() as nursery:
         nursery.start_soon(world.net.run)
+        if settings.quorum:
+            nursery.start_soon(end_start, stop, started, nursery.cancel_scope)
         try:
-            await serve_alone(settings, ready, world, stop)
+            await serve_alone(settings, note, world, stop)
         except Exception as error:  # noqa: BLE001 - it is raised below, outside of the nursery's exception group
             failure = error
         nursery.cancel_scope.cancel()
     if failure is not None:
         raise failure
+
+
+async def end_start(stop: trio.Event, started: trio.Event, scope: trio.CancelScope) -> None:
+    """End a start that waits for a controller in another process as soon as `stop` is set."""
+    await stop.wait()
+    if not started.is_set():
+        scope.cancel()
 
 
 async def check_hosts(hosts: HostNames, config: BrokerConfig) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
+from pykbroker import broker
 from pykbroker.core.metadata.ids import UNASSIGNED
 from pykbroker.core.security.forwarded import encode_host, encode_principal
+from pykbroker.core.settings import Serving
 from pykbroker.quorum.journal import METADATA_DIRECTORY
 from tests.unit.apis.conftest import Client, batch, produce_request
-from tests.unit.cluster.nodes import Cluster, cluster, eventually
+from tests.unit.cluster.nodes import Cluster, Node, cluster, eventually
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.frame import encode_request
@@ -239,3 +243,21 @@ async def test_a_broker_whose_process_is_gone_is_fenced_at_once(tmp_path: Path) 
             await eventually(is_fenced)
         await running.start(2)
         assert (await leaders(running.clients[1], "t"))[own] == 2
+
+
+async def test_a_broker_that_waits_for_its_controller_can_be_stopped(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2) as running:
+        await running.stop(2)
+        address = running.nodes[1].controller_address
+    for directory in (running.nodes[2].directory, tmp_path / "new"):  # one that is formatted, and one that is not
+        directory.mkdir(exist_ok=True)
+        node, stop = Node(2, directory, address), trio.Event()
+        with trio.fail_after(10):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(partial(broker.serve, node.settings(), refuse_to_be_ready, stop=stop))
+                await trio.testing.wait_all_tasks_blocked()
+                stop.set()
+
+
+def refuse_to_be_ready(_serving: Serving) -> None:
+    raise AssertionError("no controller runs")
