@@ -9,7 +9,7 @@ import trio
 from pykbroker.core.metadata.image import NO_LEADER, PartitionImage
 from pykbroker.replica.fetch_settings import ReplicaFetchSettings
 from pykbroker.replica.fetcher import ReplicaFetcher
-from pykbroker.replica.followed import Followed
+from pykbroker.replica.followed import Followed, Truncated
 from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.leader_link import LeaderLinks
 from pykbroker.replica.partition import Partition
@@ -34,6 +34,8 @@ class Fetchers:
         self._followed: dict[Partition, Followed] = {}
         self._waiting: dict[FetcherSlot, dict[Followed, None]] = {}
         self._nursery: trio.Nursery | None = None
+        self.truncated: Truncated = nothing_copied
+        """A function that is awaited after the log of a followed partition was truncated."""
 
     async def follow(self, partition: Partition, placed: PartitionImage) -> None:
         """Follow a partition in the leader epoch of this metadata. The partition has left its former role."""
@@ -47,7 +49,9 @@ class Fetchers:
             await self.unfollow(partition)
         if placed.leader == NO_LEADER or partition.log is None:
             return
-        followed = Followed(partition, (partition.topic_id, partition.index), placed.leader, placed.leader_epoch)
+        followed = Followed(
+            partition, (partition.topic_id, partition.index), placed.leader, placed.leader_epoch, self.truncated
+        )
         self._followed[partition] = followed
         await followed.start()
         self._assign(followed)
@@ -102,6 +106,10 @@ class Fetchers:
             self._fetchers[slot] = fetcher, scope
             self._nursery.start_soon(_run, fetcher, scope)
         self._fetchers[slot][0].add(followed)
+
+
+async def nothing_copied(_: Partition) -> None:
+    """Do nothing: no log of this broker is being copied."""
 
 
 async def _run(fetcher: ReplicaFetcher, scope: trio.CancelScope) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import trio
@@ -16,16 +17,23 @@ if TYPE_CHECKING:
     from pykbroker.storage.log.log import Log
 
 
+Truncated = Callable[["Partition"], Awaitable[None]]
+"""A function that is awaited after the log of a partition was truncated."""
+
+
 class Followed:
     """A partition that this broker follows in one leader epoch of broker `leader`.
 
     The object is over once the partition has another leader or leader epoch; `position` is None then.
     """
 
-    __slots__ = ("_changing", "_started", "key", "leader", "leader_epoch", "partition")
+    __slots__ = ("_changing", "_started", "_truncated", "key", "leader", "leader_epoch", "partition")
 
-    def __init__(self, partition: Partition, key: FollowedKey, leader: int, leader_epoch: int) -> None:
+    def __init__(
+        self, partition: Partition, key: FollowedKey, leader: int, leader_epoch: int, truncated: Truncated
+    ) -> None:
         self.partition, self.key, self.leader, self.leader_epoch = partition, key, leader, leader_epoch
+        self._truncated = truncated
         self._changing = trio.Lock()
         self._started = False
 
@@ -96,6 +104,7 @@ class Followed:
                 else:
                     await partition.directory.truncate(partition.key, change.offset)
                     partition.leadership.truncate(self._log().state.log_end_offset)
+            await self._truncated(partition)
 
     async def flush(self) -> None:
         """Make all appended records durable. Raise ApiError if the fsync fails."""

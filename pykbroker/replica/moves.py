@@ -134,6 +134,17 @@ class Moves:
             move.end_throttle()
             self._put_away(move.directory, partition)
 
+    async def restart(self, partition: Partition) -> None:
+        """Begin the copy of a partition anew, if there is one, after the partition's log was truncated.
+
+        The copy may hold records that the log has no more.
+        """
+        move = self._under_way.pop(partition, None)
+        if move is not None:
+            move.end_throttle()
+            damage = CorruptLog("the log was truncated meanwhile")
+            await self._anew(partition, move.topic_id, move.directory, damage)
+
     def configure(self, partition: Partition) -> None:
         """Give the copy the configs of its log, which have changed."""
         move = self._under_way.get(partition)

@@ -77,6 +77,7 @@ class Replicas:
         self._changing = trio.Lock()
         self.traffic_of_deleted_topics = TopicTraffic()
         self.moves = Moves(places, self._changing, self._opener.check_room_for_copy)
+        self.fetchers.truncated = self.moves.restart
 
     # ---- look-ups
 
