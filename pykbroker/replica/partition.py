@@ -100,9 +100,9 @@ class Partition:
             self.keeper.refresh(self)
             self.note_isr()
 
-    def resign(self, leader_epoch: int) -> None:
+    def resign(self, leader_epoch: int, *, has_leader: bool = False) -> None:
         """End the leadership of this broker, and wake all waiting requests."""
-        self.leadership.resign(leader_epoch)
+        self.leadership.resign(leader_epoch, has_leader=has_leader)
         self.wake()
         for fetcher in self.fetchers:
             fetcher.note_append(self)

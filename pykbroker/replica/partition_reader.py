@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
+from pykbroker.core.errors import ApiError
 from pykbroker.storage.files.errors import patiently
 from pykbroker.world.disk import Buffer, FileSlice, NotCached
+from wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from pykbroker.replica.partition import Partition
+    from pykbroker.storage.log.log import Log
 
 T = TypeVar("T")
 
@@ -21,6 +24,21 @@ class PartitionReader:
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
+
+    def require_replica(self, leader_epoch: int) -> Log:
+        """Return the log of a followed partition for a consumer, which may read up to the high watermark (KIP-392).
+
+        Raise ApiError if the log is offline, if the consumer's leader epoch is fenced or unknown, or if no broker
+        leads.
+        """
+        partition = self._partition
+        log = partition.log
+        if log is None or not partition.is_online:
+            raise partition.guard.offline()
+        partition.leadership.require_epoch(leader_epoch)
+        if not partition.leadership.has_leader:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return log
 
     def upper_offset(self, *, committed_only: bool) -> int:
         """Return the first offset that consumers may not read.

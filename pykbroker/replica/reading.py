@@ -5,7 +5,7 @@ The first batch found may exceed every limit, so that the consumer always makes 
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Protocol
 
 import trio
@@ -25,6 +25,8 @@ AT_ONCE_MAX = 16
 """The number of partitions that are read before other tasks may run."""
 
 Located = list[tuple[SessionPartition, Partition]]
+Prefer = Callable[[Partition, int], int]
+"""A function that returns the broker from which the client should fetch an offset of a partition, or -1."""
 
 
 class Reading:
@@ -33,7 +35,19 @@ class Reading:
     `read` sets `is_enough` if it found `bytes_min` bytes, or an error that is reported at once.
     """
 
-    def __init__(self, located: Located, bytes_min: int, bytes_max: int, *, committed_only: bool) -> None:
+    def __init__(
+        self,
+        located: Located,
+        bytes_min: int,
+        bytes_max: int,
+        *,
+        committed_only: bool,
+        from_followers: bool = False,
+        prefer: Prefer | None = None,
+    ) -> None:
+        """Read from partitions that this broker leads, and with `from_followers` from those that it follows
+        (KIP-392)."""
+        self._from_followers, self._prefer = from_followers, prefer
         self.located, self._bytes_max, self._bytes_min = located, bytes_max, min(bytes_min, bytes_max)
         self._committed_only = committed_only
         self._size, self._in_steps = 0, False
@@ -75,7 +89,7 @@ class Reading:
             wanted, partition = self.located[at]
             asked = wanted.asked
             try:
-                log = partition.require_leader(asked.current_leader_epoch)
+                log = self._log(partition, asked.current_leader_epoch)
                 if partition in self._refused:
                     raise self._refused[partition]
                 if (
@@ -139,12 +153,17 @@ class Reading:
         for wanted, partition in self.located:
             asked = wanted.asked
             try:
-                log = partition.require_leader(asked.current_leader_epoch)
+                log = self._log(partition, asked.current_leader_epoch)
             except ApiError:
                 return True
             upper, most = partition.reader.upper_offset(committed_only=self._committed_only), asked.partition_max_bytes
             size += min(log.reader.bytes_between(asked.fetch_offset, upper, most), most)
         return size >= self._bytes_min
+
+    def _log(self, partition: Partition, leader_epoch: int) -> Log:
+        if self._from_followers and not partition.leadership.is_leader:
+            return partition.reader.require_replica(leader_epoch)
+        return partition.require_leader(leader_epoch)
 
     def _data(self, asked: FetchPartition, partition: Partition, log: Log) -> PartitionData:
         """Return the response for one partition. Raise OFFSET_OUT_OF_RANGE, or another ApiError if the disk fails."""
@@ -161,6 +180,10 @@ class Reading:
         )
         if asked.last_fetched_epoch >= 0 and (diverging := diverges(log, asked)) is not None:
             data.diverging_epoch = diverging
+            self.is_enough = True
+            return data
+        if self._prefer is not None and partition.is_leader and (preferred := self._prefer(partition, offset)) >= 0:
+            data.preferred_read_replica = preferred
             self.is_enough = True
             return data
         upper = stable if self._committed_only else high_watermark

@@ -13,6 +13,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.ids import LOST, MIGRATING, UNASSIGNED
 from pykbroker.core.metadata.image import (
     BROKER_RESOURCE,
+    NO_LEADER,
     TOPIC_RESOURCE,
     Delta,
     MetadataImage,
@@ -287,7 +288,7 @@ class Replicas:
             partition.lead(placed)
         else:
             if partition.is_leader or partition.leader_epoch != placed.leader_epoch:
-                partition.resign(placed.leader_epoch)
+                partition.resign(placed.leader_epoch, has_leader=placed.leader != NO_LEADER)
             await self.fetchers.follow(partition, placed)
 
     async def misplaced(self, delta: Delta) -> dict[tuple[bytes, int], bytes]:

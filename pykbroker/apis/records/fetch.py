@@ -1,7 +1,7 @@
 """Fetch (1), v4-18: return record batches as stored, from given offsets; wait for `min_bytes` up to `max_wait_ms`.
 
 v4 isolation level, aborted transactions (KIP-98)   v5 log start offset   v7 sessions (KIP-227)
-v9 leader epoch checked (KIP-320)   v11 rack (KIP-392): ignored, there is one replica   v12 flexible, diverging epoch
+v9 leader epoch checked (KIP-320)   v11 rack (KIP-392)   v12 flexible, diverging epoch
 v13 topic ids (KIP-516)   v15 replica state (KIP-903)   v16 node endpoints (KIP-951)   v17 directory id (KIP-853)
 v18 high watermark of the follower (KIP-1166)
 A waiting Fetch is answered as soon as a request of another API arrives on its connection.
@@ -24,7 +24,8 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.follower_fetches import FollowerFetches
 from pykbroker.replica.follower_reading import FollowerReading
 from pykbroker.replica.partition import Partition
-from pykbroker.replica.reading import Located, Reading, failed
+from pykbroker.replica.read_replica import RackAwareSelector
+from pykbroker.replica.reading import Located, Prefer, Reading, failed
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.watch import Watch
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
@@ -47,6 +48,7 @@ AT_ONCE_MAX = 256
 """The number of partitions read in one step of the event loop."""
 FOLLOWED_AT_ONCE_MAX = 64
 """The number of a follower's partitions that are read in one step of the event loop."""
+RACK_VERSION_FIRST = 11
 BY_ID_VERSION_FIRST = 13
 REPLICA_STATE_VERSION_FIRST = 15
 LEADER_VERSION_FIRST = 16
@@ -64,6 +66,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
     fetch_bytes_max: int
     hints: LeaderHints
     followers: FollowerFetches
+    selector: RackAwareSelector | None = None
 
     def __call__(self, context: RequestContext, request: FetchRequest) -> Answer:
         version = context.version
@@ -83,7 +86,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         if len(fetching.partitions) > AT_ONCE_MAX:
             return Later(self._read_many(context, request, fetching), holds_connection=True)
         located, refused = self._locate(context, fetching, fetching.partitions.values())
-        reading = self._reading(request, located)
+        reading = self._reading(context, request, located)
         try:
             return self._read(context, request, fetching, reading, reading.read(), refused)
         except NotCached:
@@ -97,7 +100,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
             located += here
             refused += elsewhere
             yield
-        reading = self._reading(request, located)
+        reading = self._reading(context, request, located)
         try:
             found = yield from reading.read_in_steps()
         except NotCached:
@@ -155,13 +158,22 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         self.followers.opened(reading, fetching)
         return response
 
-    def _reading(self, request: FetchRequest, located: Located) -> Reading:
+    def _reading(self, context: RequestContext, request: FetchRequest, located: Located) -> Reading:
         return Reading(
             located,
             request.min_bytes,
             min(request.max_bytes, self.fetch_bytes_max),
             committed_only=request.isolation_level == READ_COMMITTED,
+            from_followers=context.version >= RACK_VERSION_FIRST,
+            prefer=self._preference(request.rack_id),
         )
+
+    def _preference(self, rack: str) -> Prefer | None:
+        """Return the function that names a replica in the client's rack, or None if no replica is preferred."""
+        selector = self.selector
+        if selector is None or not rack:
+            return None
+        return lambda partition, offset: selector.choose(partition, rack, offset)
 
     def _read(
         self,

@@ -10,6 +10,7 @@ from pykbroker.apis.records.offset_for_leader_epoch import OffsetForLeaderEpoch
 from pykbroker.apis.records.produce import Produce
 from pykbroker.broker.parts import Parts
 from pykbroker.replica.follower_fetches import FollowerFetches
+from pykbroker.replica.read_replica import RACK_AWARE, RackAwareSelector
 from pykbroker.server.handler import Handler
 from pykbroker.server.leader_hints import LeaderHints
 
@@ -35,6 +36,7 @@ def record_handlers(parts: Parts) -> list[Handler]:
             fetch_bytes_max=config.fetch_max_bytes,
             hints=hints,
             followers=FollowerFetches(replicas),
+            selector=RackAwareSelector(parts.image) if config.replica_selector_class == RACK_AWARE else None,
         ),
         ListOffsets(replicas, authorizer),
         OffsetForLeaderEpoch(replicas, authorizer),

@@ -129,6 +129,7 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
     replica_fetch_wait_max_ms = Setting[int]("replica.fetch.wait.max.ms")
     replica_high_watermark_checkpoint_interval_ms = Setting[int]("replica.high.watermark.checkpoint.interval.ms")
     replica_lag_time_max_ms = Setting[int]("replica.lag.time.max.ms")
+    replica_selector_class = Setting[str | None]("replica.selector.class")
     replica_socket_timeout_ms = Setting[int]("replica.socket.timeout.ms")
     unclean_leader_election_enable = Setting[bool]("unclean.leader.election.enable")
     unclean_leader_election_interval_ms = Setting[int]("unclean.leader.election.interval.ms")

@@ -146,6 +146,8 @@ USED = {
     "replica.fetch.wait.max.ms": "How long a follower's fetch may wait for records, in ms.",
     "replica.high.watermark.checkpoint.interval.ms": "How often the high watermarks are written to disk, in ms.",
     "replica.lag.time.max.ms": "After how many ms without catching up a follower is no longer in sync.",
+    "replica.selector.class":
+        "How a replica is chosen for a consumer to read from. Only Kafka's RackAwareReplicaSelector is known.",
     "replica.socket.timeout.ms": "How long a follower waits for the response of its leader, in ms.",
 
     # Brokers and leaders, as the controller sees them
@@ -337,7 +339,6 @@ UNUSED = {
     "num.replica.alter.log.dirs.threads":
         "how many threads move replicas between log directories; unset means one for each directory.",
     "replica.alter.log.dirs.io.max.bytes.per.second": "how many bytes a second moves between log directories may copy.",
-    "replica.selector.class": "the class that chooses which replica a consumer reads from.",
     "replica.socket.receive.buffer.bytes": "bytes of the receive buffer of a follower's connection to its leader.",
     "replication.quota.window.num": "over how many windows the rate of throttled replication is averaged.",
     "replication.quota.window.size.seconds": "how long each window is that measures throttled replication, in s.",

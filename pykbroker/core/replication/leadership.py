@@ -32,6 +32,7 @@ class Leadership:
         "epoch",
         "epoch_start",
         "followers",
+        "has_leader",
         "high_watermark",
         "is_leader",
         "is_under_min_isr",
@@ -43,6 +44,8 @@ class Leadership:
         self.is_leader, self.epoch, self.high_watermark = False, NO_EPOCH, high_watermark
         self.partition_epoch, self.epoch_start = NO_EPOCH, 0
         self.followers: Followers | None = None
+        self.has_leader = False
+        """Whether another broker leads in this epoch, so that the high watermark follows that broker's."""
         self._min_insync_replicas, self._limit = 1, STANDS
         self._flush_messages, self._flush_before_ack = NO_FLUSH, False
         self.is_under_min_isr = False
@@ -74,9 +77,10 @@ class Leadership:
             self.followers.apply(placed)
         self.note_isr()
 
-    def resign(self, epoch: int) -> None:
-        """Stop being leader: in this epoch another broker leads, or none."""
+    def resign(self, epoch: int, *, has_leader: bool = False) -> None:
+        """Stop being leader: in this epoch another broker leads if `has_leader`, or none."""
         self.is_leader, self.epoch, self.followers = False, epoch, None
+        self.has_leader = has_leader
         self.partition_epoch = NO_EPOCH
         self.note_isr()
 

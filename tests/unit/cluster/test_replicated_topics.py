@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.replica.read_replica import RACK_AWARE
 from tests.unit.apis.conftest import Client, batch
 from tests.unit.cluster.nodes import cluster, eventually
+from wire.error_codes import ErrorCode
 from wire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponsePartition
 
@@ -51,6 +53,23 @@ async def test_records_are_deleted_once_all_replicas_have_deleted_them(tmp_path:
         for local in running.brokers.values():
             log = local.serving.observer.parts.replicas.partition(TopicPartition("t", 0)).log
             assert log.log_start_offset == 3
+
+
+async def test_a_consumer_may_read_from_a_follower(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2, 3, **REPLICATED, replica_selector_class=RACK_AWARE) as running:
+        await running.clients[1].create("t")
+        leader = (await partitions(running.clients[1]))[0].leader_id
+        await running.clients[leader].produce("t", batch(b"value"))
+        follower = running.clients[1 if leader != 1 else 2]
+        await running.clients[leader].produce("t", batch(b"value"))
+
+        async def readable() -> bool:
+            return (await follower.fetch("t", 0, version=11)).high_watermark == 2
+
+        await eventually(readable)
+        found = await follower.fetch("t", 0, version=11)
+        assert (found.error_code, bytes(found.records)) == (0, logs(tmp_path, 0)[0])
+        assert (await follower.fetch("t", 0, version=10)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 async def test_a_broker_that_was_stopped_catches_up_and_joins_the_isr(tmp_path: Path) -> None:
