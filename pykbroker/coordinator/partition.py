@@ -25,11 +25,14 @@ logger = logging.getLogger(__name__)
 
 RELOAD_S = 1
 """The pause after a failure before the log is read again."""
+COMMIT_S_MAX = 5
+"""The time in which a coordinator's records must be committed: Kafka's default of `offsets.commit.timeout.ms`."""
 RULES = ShellRules(
     discarded=ErrorCode.NOT_COORDINATOR,
     loading=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     busy=ErrorCode.COORDINATOR_NOT_AVAILABLE,
     survives_bugs=False,
+    commit_s_max=COMMIT_S_MAX,
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import trio
@@ -32,7 +33,8 @@ class ShellRules(NamedTuple):
 
     A caller whose own request raises an exception receives that exception; all other callers receive `discarded`.
     `survives_bugs` is true if an exception raised by `handle` leaves the state unchanged: the state machine then
-    continues. `commits_alone` is true if records must be committed although no caller waits for them.
+    continues. `commits_alone` is true if records must be committed although no caller waits for them. A
+    caller whose records are not committed within `commit_s_max` receives `busy`.
     """
 
     discarded: ErrorCode
@@ -40,6 +42,7 @@ class ShellRules(NamedTuple):
     busy: ErrorCode
     survives_bugs: bool
     commits_alone: bool = False
+    commit_s_max: float = inf
 
 
 class MachineShell(Generic[Rec]):
@@ -58,7 +61,7 @@ class MachineShell(Generic[Rec]):
         self._calls: dict[Call, None] = {}
         self._replayed = 0  # all records below this offset were replayed
         self._work = Work(turns, self.discard)
-        self._replies = Replies(log, self._settle)
+        self._replies = self._new_replies()
         self._alarm, self._discarded = Alarm(), trio.Event()
         self.failure: Exception | None = None
 
@@ -146,6 +149,9 @@ class MachineShell(Generic[Rec]):
         outcome = decided if isinstance(decided, Outcome) else (yield from decided)
         yield from self._carry_out(machine, outcome, now.wall_ms)
 
+    def _new_replies(self) -> Replies:
+        return Replies(self._log, self._settle, self._rules.commit_s_max, self._rules.busy)
+
     def _now(self) -> Now:
         return Now(trio.current_time() * 1000, self._wall_ms())
 
@@ -230,7 +236,7 @@ class MachineShell(Generic[Rec]):
     def begin(self, machine: Machine[Any, Rec, Any, Any], replayed: int) -> None:
         """Accept requests for a state machine that has replayed the whole log, up to the offset `replayed`."""
         self._machine, self._replayed = machine, replayed
-        self._work, self._replies = Work(self._turns, self.discard), Replies(self._log, self._settle)
+        self._work, self._replies = Work(self._turns, self.discard), self._new_replies()
         self._alarm, self._discarded, self.failure = Alarm(), trio.Event(), None
         now = self._now()
         finish(self._carry_out(machine, machine.loaded(now), now.wall_ms))
@@ -244,6 +250,7 @@ class MachineShell(Generic[Rec]):
             nursery.start_soon(self._alarm.run, lambda: machine.deadline_ms, self._work.wait_idle, self._tick)
             nursery.start_soon(self._work_on)
             nursery.start_soon(self._commit)
+            nursery.start_soon(self._replies.expire)
             await self._discarded.wait()
             nursery.cancel_scope.cancel()
 

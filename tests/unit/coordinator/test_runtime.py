@@ -13,6 +13,7 @@ import trio
 import trio.testing
 
 from pykbroker.coordinator.batches import Batches
+from pykbroker.coordinator.partition import COMMIT_S_MAX
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.machine import GroupMachine
@@ -144,6 +145,21 @@ async def test_a_response_waits_until_all_records_it_depends_on_are_committed() 
         assert offset(await calls[2].wait()) == 6
         assert all(call.settled for call in calls)
         assert code_of(refused) == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+async def test_a_caller_whose_records_are_not_committed_in_time_is_refused(autojump_clock: object) -> None:
+    log = MemoryLog(held=True)
+    async with hosting(log) as runtime:
+        first = commit(runtime, 5)
+        await trio.sleep(COMMIT_S_MAX / 2)
+        second = commit(runtime, 6)
+        await first.wait_settled()
+        assert not second.settled
+        assert code_of(first) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        await second.wait_settled()
+        assert code_of(second) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        log.commit()
+        assert offset(await fetch(runtime).wait()) == 6  # the records stay in the log
 
 
 async def test_concurrent_requests_share_one_flush() -> None:
