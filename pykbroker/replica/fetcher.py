@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import count
+from math import inf
 
 import trio
 
@@ -17,14 +19,19 @@ from pykbroker.replica.followed import Followed
 from pykbroker.replica.leader_link import LeaderLink
 from pykbroker.replica.leader_offsets import after_range_of
 from wire.error_codes import ErrorCode
-from wire.messages.fetch import FetchRequest, ReplicaState
+from wire.messages.api_versions import ApiVersionsRequest
+from wire.messages.fetch import FetchRequest, FetchResponse, ReplicaState
 
 logger = logging.getLogger(__name__)
 
 STEP_BYTES_MAX = 256 << 10
 """The size of records that are stored before other tasks may run."""
-FETCH_VERSION_MIN = 15
-"""The first version of Fetch that has the follower's broker epoch."""
+FIRST_PAUSE_MS = 20
+"""The first pause of a partition after an error. It doubles at each error in a row, up to replica.fetch.backoff.ms."""
+QUIET_PAUSES = 3
+"""The number of pauses in a row that are not logged."""
+PAUSES_MAX = 16
+"""The number of pauses in a row after which the pause no longer doubles."""
 
 
 class ReplicaFetcher:
@@ -39,8 +46,9 @@ class ReplicaFetcher:
         self._plan: FollowerPlan[Followed] = FollowerPlan(lambda one: one.wanted, settings.partition_bytes_max)
         self._paused: list[tuple[float, int, Followed]] = []
         self._numbers = count()
-        self._changed = trio.Event()
-        self._reasons: dict[FollowedKey, object] = {}
+        self._changed, self._added = trio.Event(), trio.Event()
+        self._failures: dict[FollowedKey, int] = {}
+        """The number of pauses in a row of each partition that cannot be fetched."""
 
     def __len__(self) -> int:
         return len(self._plan) + len(self._paused)
@@ -49,13 +57,14 @@ class ReplicaFetcher:
         """Fetch a partition from its current position on."""
         self._plan.add(followed.key, followed)
         self._changed.set()
+        self._added.set()
 
     def remove(self, followed: Followed) -> None:
         """Fetch a partition no longer."""
         if self._plan.get(followed.key) is followed:
             self._plan.remove(followed.key)
         self._paused = [one for one in self._paused if one[2] is not followed]
-        self._reasons.pop(followed.key, None)
+        self._failures.pop(followed.key, None)
 
     async def run(self) -> None:
         """Fetch until cancelled."""
@@ -89,12 +98,13 @@ class ReplicaFetcher:
             min_bytes=settings.bytes_min,
             max_bytes=settings.response_bytes_max,
         )
+        self._added = trio.Event()
         self._plan.fill(request)
         if not len(self._plan):
             return
         try:
             with trio.fail_after(settings.timeout_ms / 1000):
-                response = await self._link.ask(request)
+                response = await self._ask(request)
         except (OSError, Disconnected, trio.TooSlowError) as error:
             self._log_failure(error)
             self._plan.failed()
@@ -106,6 +116,31 @@ class ReplicaFetcher:
             logger.info("leader %d: fetch session ended: %s", self.leader, ErrorCode(response.error_code).name)
             return
         await self._take(answers)
+
+    async def _ask(self, request: FetchRequest) -> FetchResponse:
+        """Return the response to a fetch, which a partition that is added meanwhile hurries."""
+        response, failure = FetchResponse(), None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._hurry)
+            try:
+                response = await self._link.ask(request)
+            except (OSError, Disconnected) as error:
+                failure = error
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        return response
+
+    async def _hurry(self) -> None:
+        """Ask for API versions once a partition is added, or a pause is over.
+
+        The leader then answers a fetch that waits for records. A new partition, or a new leader, would otherwise wait
+        for up to replica.fetch.wait.max.ms.
+        """
+        with trio.move_on_at(self._paused[0][0] if self._paused else inf):
+            await self._added.wait()
+        with suppress(OSError, Disconnected):
+            await self._link.ask(ApiVersionsRequest(), 0)
 
     async def _take(self, answers: list[tuple[FollowedKey, FollowedAnswer[Followed]]]) -> None:
         """Act on the answers, then flush the logs whose records must be durable before the next fetch."""
@@ -141,7 +176,7 @@ class ReplicaFetcher:
                 raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the leader sent no whole batch of its leader epoch")
             if followed.store(decision):
                 self._plan.note_change(followed.key)
-            self._reasons.pop(followed.key, None)
+            self._failures.pop(followed.key, None)
         elif isinstance(decision, CutLog):
             await self._cut(followed, decision)
         elif decision is Pause.LOOK_UP:
@@ -168,13 +203,18 @@ class ReplicaFetcher:
             self._pause(followed, error)
 
     def _pause(self, followed: Followed, reason: object) -> None:
-        """Fetch a partition again after the backoff. A repeated reason is logged once."""
+        """Fetch a partition again after the backoff. Only the reason of the fourth pause in a row is logged.
+
+        The backoff begins short, since a leader may receive the metadata a little later than its followers.
+        """
         self._plan.remove(followed.key)
         if followed.position is None:
             return
-        heappush(self._paused, (trio.current_time() + self._settings.backoff_ms / 1000, next(self._numbers), followed))
-        if self._reasons.get(followed.key) != str(reason):
-            self._reasons[followed.key] = str(reason)
+        pauses = self._failures.get(followed.key, 0)
+        self._failures[followed.key] = pauses + 1
+        pause_ms = min(self._settings.backoff_ms, FIRST_PAUSE_MS << min(pauses, PAUSES_MAX))
+        heappush(self._paused, (trio.current_time() + pause_ms / 1000, next(self._numbers), followed))
+        if pauses == QUIET_PAUSES:
             logger.warning("%s: cannot fetch from its leader %d: %s; retrying", followed, self.leader, reason)
 
     def _log_failure(self, error: Exception) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import trio
+
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.read_replica import RACK_AWARE
 from tests.unit.apis.conftest import Client, batch
@@ -53,6 +55,16 @@ async def test_records_are_deleted_once_all_replicas_have_deleted_them(tmp_path:
         for local in running.brokers.values():
             log = local.serving.observer.parts.replicas.partition(TopicPartition("t", 0)).log
             assert log.log_start_offset == 3
+
+
+async def test_a_new_topic_is_followed_while_the_fetches_of_other_topics_wait(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2, 3, **REPLICATED, replica_fetch_wait_max_ms="25000") as running:
+        for name in ("s", "t"):
+            await running.clients[1].create(name, 3)
+        for partition, placed in (await partitions(running.clients[2])).items():
+            with trio.fail_after(20):
+                answer = await running.clients[placed.leader_id].produce("t", batch(b"value"), partition=partition)
+            assert answer.error_code == 0
 
 
 async def test_a_consumer_may_read_from_a_follower(tmp_path: Path) -> None:

@@ -268,3 +268,20 @@ async def latest(cluster: Cluster, version: int, replica_id: int = -1) -> tuple[
     response = await responded(cluster.brokers[2].handlers[ListOffsetsRequest](context(version), request))
     answer = response.topics[0].partitions[0]
     return ErrorCode(answer.error_code), answer.offset
+
+
+async def test_with_flush_before_ack_a_follower_acknowledges_only_what_it_has_synced(autojump_clock: Clock) -> None:
+    cluster = Cluster()
+    for one in cluster.brokers.values():
+        one.configs = {"pykbroker.flush.before.ack": "true"}
+    async with cluster.up():
+        leader = cluster.brokers[1]
+        for number in range(5):
+            partition = leader.partition
+            appended = partition.append(batch(b"%d" % number), NOW_MS, None, True)
+            await partition.flush_if_due()
+            await partition.wait_committed(appended.last_offset + 1)
+            followers = [cluster.brokers[each].partition.log for each in (2, 3)]
+            assert [log.recovery_point for log in followers] == [number + 1] * 2
+        states = leader.partition.leadership.followers.states.values()
+        assert [state.log_end_offset for state in states] == [5, 5]
