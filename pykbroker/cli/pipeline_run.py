@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -159,6 +160,7 @@ def run_job(
     from pykbroker.pipeline.session import pipeline_session
 
     signals: list[int] = []
+    silence_interrupted_calls()
     try:
         with raising_interrupts(signals), pipeline_session(settings, say) as session:
             _handle(signals)  # pyspark has its own handler of SIGINT, which does not know a second one
@@ -199,6 +201,12 @@ def _handle(signals: list[int]) -> None:
 
     for number in STOPPING:
         signal.signal(number, interrupt)
+
+
+def silence_interrupted_calls() -> None:
+    """Let py4j not log the stack of a call to the JVM that a signal interrupts, which the job itself reports."""
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger().addFilter(lambda record: not record.getMessage().startswith("KeyboardInterrupt while sending"))
 
 
 def say(line: str) -> None:

@@ -14,6 +14,7 @@ from tools.bench.rows import (
     recovery,
     requests,
     spark,
+    spark_archive,
     spark_replay,
     spark_source,
     start,
@@ -39,6 +40,7 @@ ROWS = (
     *spark.ROWS,
     *spark_source.ROWS,
     *spark_replay.ROWS,
+    *spark_archive.ROWS,
     *topics.ROWS,
     *steps.ROWS,
 )

@@ -12,8 +12,8 @@ from pykbroker.pipeline.storage import LocalStorage, Storage, StoredFile
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FILES_MIN = 2
-"""The number of small files in a directory from which they are merged."""
+FILES_MIN = 10
+"""The number of small files in a directory from which they are merged, so that few records are merged twice."""
 MERGED = "merged"
 MERGED_TIMES_MAX = 8
 """A merged file may have this number of times the size below which a file is small."""

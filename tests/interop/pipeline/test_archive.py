@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from pykbroker.pipeline.errors import PipelineError, StateConflict
+from pykbroker.pipeline.jobs import small_files
 from pykbroker.pipeline.report import ExitCode
 from tests.interop.pipeline.archive_jobs import Archives
 from tests.interop.pipeline.both_formats import PATIENCE_S, BothFormats, numbers
@@ -66,7 +67,9 @@ def wait_until(condition: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_a_reader_of_the_bare_directory_sees_each_record_once(formats: BothFormats, archives: Archives) -> None:
+def test_a_reader_of_the_bare_directory_sees_each_record_once(
+    formats: BothFormats, archives: Archives, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topic = formats.topic()
     formats.feed(topic, [*numbers(0, 50), None, ""], 0, START_MS + 123)
     formats.feed(topic, numbers(50, 60), 1, START_MS + 2 * DAY_MS)
@@ -77,6 +80,7 @@ def test_a_reader_of_the_bare_directory_sees_each_record_once(formats: BothForma
     days = {path.parent.relative_to(archives.directory / "lake").as_posix() for path in archives.files("lake")}
     assert days == {f"topic={topic}/date=2023-11-14", f"topic={topic}/date=2023-11-16"}
     formats.feed(topic, numbers(60, 70), 1, START_MS)
+    monkeypatch.setattr(small_files, "FILES_MIN", 2)
     assert archives.archive(source, "lake").figures["records"] == 10
     assert archives.archive(source, "lake").figures["records"] == 0
     assert archives.rows("lake") == formats.rows("kafka", subscribe=topic, includeHeaders="true")

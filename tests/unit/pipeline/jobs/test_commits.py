@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from pykbroker.pipeline.errors import StateConflict
+from pykbroker.pipeline.jobs import small_files
 from pykbroker.pipeline.jobs.commits import ArchiveCommit, ArchiveCommits, ArchivedRange, require_same_ends, summed
 from pykbroker.pipeline.jobs.small_files import MERGED, crowded_days, replace_day
 from pykbroker.pipeline.storage import LocalStorage
@@ -25,9 +26,10 @@ DAY = "topic=orders/date=2026-11-24"
 
 
 @pytest.fixture(autouse=True)
-def without_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out fsync, which takes most of the time. A process that dies loses no write that the kernel has."""
+def in_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out fsync, which takes most of the time. Two small files are merged already."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
+    monkeypatch.setattr(small_files, "FILES_MIN", 2)
 
 
 def commits_of(directory: Path) -> ArchiveCommits:

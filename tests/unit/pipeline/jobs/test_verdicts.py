@@ -7,6 +7,7 @@ import pytest
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import ClusterFacts, LogEnds
 from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.jobs import small_files
 from pykbroker.pipeline.jobs.archived import ArchivedSpan
 from pykbroker.pipeline.jobs.differences import ALONE, DIFFERENT, DOUBLE, MISSING, Difference
 from pykbroker.pipeline.jobs.iceberg import is_directory, table_directory
@@ -102,7 +103,9 @@ def test_limits_become_options_of_the_format() -> None:
     }
 
 
-def test_days_with_several_small_files_are_merged() -> None:
+def test_days_with_several_small_files_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert crowded_days([StoredFile(f"topic=a/date=1/{each}.parquet", 1) for each in range(9)], 100) == {}
+    monkeypatch.setattr(small_files, "FILES_MIN", 2)
     files = [
         StoredFile("topic=a/date=1/x.parquet", 10),
         StoredFile("topic=a/date=1/y.parquet", 99),
