@@ -156,7 +156,7 @@ exit 0
         """\
 Feature: eligible.leader.replicas.version          SupportedMinVersion: 0                SupportedMaxVersion: 1                FinalizedVersionLevel: 1                Epoch: …
 Feature: group.version                             SupportedMinVersion: 0                SupportedMaxVersion: 1                FinalizedVersionLevel: 1                Epoch: …
-Feature: kraft.version                             SupportedMinVersion: 0                SupportedMaxVersion: 1                FinalizedVersionLevel: 0                Epoch: …
+Feature: kraft.version                             SupportedMinVersion: 0                SupportedMaxVersion: 1                FinalizedVersionLevel: 1                Epoch: …
 Feature: metadata.version                          SupportedMinVersion: 3.3-IV3          SupportedMaxVersion: 4.3-IV0          FinalizedVersionLevel: 4.3-IV0          Epoch: …
 Feature: transaction.version                       SupportedMinVersion: 0                SupportedMaxVersion: 2                FinalizedVersionLevel: 2                Epoch: …
 exit 0
@@ -172,7 +172,7 @@ LeaderEpoch:            1
 HighWatermark:          …
 MaxFollowerLag:         0
 MaxFollowerLagTimeMs:   0
-CurrentVoters:          [{"id": 1, "endpoints": ["PLAINTEXT://{host}"]}]
+CurrentVoters:          [{"id": 1, "directoryId": "…", "endpoints": ["PLAINTEXT://{host}"]}]
 CurrentObservers:       []
 exit 0
 """,
@@ -182,7 +182,7 @@ exit 0
         "--bootstrap-server {host} describe --replication",
         """\
 NodeId\tDirectoryId           \tLogEndOffset\tLag\tLastFetchTimestamp\tLastCaughtUpTimestamp\tStatus\t
-1     \tAAAAAAAAAAAAAAAAAAAAAA\t…\t0  \t…\t…\tLeader\t
+1     \t…\t…\t0  \t…\t…\tLeader\t
 exit 0
 """,
     ),
