@@ -23,6 +23,8 @@ CLIENTS = ("kafka-python", "confluent-kafka", "pytest")
 """The libraries that the examples import."""
 ADDRESS = "127.0.0.1:9092"
 SPARK = "SparkSession"
+JOBS = re.findall(r"^pykbroker (pipeline .*)$", README, re.MULTILINE)
+"""The commands of the README that need Spark."""
 STEP_S_MAX = 600
 
 
@@ -90,6 +92,8 @@ def main(wheels: Path) -> None:
                     user.run("python", "-m", "pytest", "-q", user.write("test_example.py", text))
                 elif SPARK not in block or with_spark():
                     user.run("python", user.write(f"example_{number}.py", text))
+            for job in JOBS if with_spark() else ():
+                print(user.run("pykbroker", *job.split()))
             print(f"{len(BLOCKS)} examples of the README ran" + ("" if with_spark() else ", but that of Spark"))
         finally:
             broker.kill()

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow.parquet as pq
 import pytest
 
-from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.errors import PipelineError, StateConflict
 from pykbroker.pipeline.jobs.compact import CompactSettings, compact
+from pykbroker.pipeline.jobs.iceberg import table_name
+from pykbroker.pipeline.jobs.state_table import OWNED_BY
 from pykbroker.pipeline.report import JobReport
 from pykbroker.pipeline.schema import RECORD, with_date
 from pykbroker.pipeline.session import PipelineSession
@@ -131,6 +133,25 @@ def test_records_without_a_key_are_refused_or_counted(spark: SparkSession, archi
     assert not target.exists()
     assert run(spark, source, target, null_keys="drop").figures["null_keys"] == 2
     assert state(target) == STATE
+
+
+def test_a_table_is_replaced_by_one_snapshot(spark: SparkSession, archive: Archive, tmp_path: Path) -> None:
+    target = tmp_path / "tables" / "state"
+    reports = []
+    for rows in (ROWS, [*ROWS, Row("c", None, 0, 100)]):
+        reports.append(run(spark, archive(rows), target, target_format="iceberg"))
+    name = table_name(spark, str(target))
+    found = {(row.topic, row.key.decode()): row.value.decode() for row in spark.table(name).collect()}
+    assert found == {key: value for key, value in STATE.items() if key != ("orders", "c")}
+    assert [report.figures["keys"] for report in reports] == [7, 6]
+    assert [report.figures["tombstones"] for report in reports] == [1, 2]
+    snapshots = spark.table(f"{name}.snapshots").orderBy("committed_at").collect()
+    assert [each.summary["total-records"] for each in snapshots] == ["7", "6"]
+    with pytest.raises(StateConflict, match="has the state of all topics of the archive"):
+        run(spark, archive(ROWS), target, target_format="iceberg", topics=("orders",))
+    spark.sql(f"ALTER TABLE {name} UNSET TBLPROPERTIES ('{OWNED_BY}')")
+    with pytest.raises(StateConflict, match="is no state"):
+        run(spark, archive(ROWS), target, target_format="iceberg")
 
 
 def test_what_cannot_be_compacted_is_named(spark: SparkSession, archive: Archive, tmp_path: Path) -> None:

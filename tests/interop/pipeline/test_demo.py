@@ -1,7 +1,9 @@
-"""The command `pykbroker pipeline demo`, in the session of the tests."""
+"""The command `pykbroker pipeline demo` of the README, in the session of the tests."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,11 +22,13 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
 ]
 RECORDS = 20_000
+README = (Path(__file__).parents[3] / "README.md").read_text()
 
 
 def test_the_demonstration_archives_proves_and_measures(spark: SparkSession, tmp_path: Path) -> None:
-    command = ["pipeline", "demo", "--directory", str(tmp_path), "--records", str(RECORDS), "--json"]
-    done = CliRunner().invoke(pykbroker, command)
+    (command,) = re.findall(r"^pykbroker (pipeline .*)$", README, re.MULTILINE)
+    options = ["--directory", str(tmp_path), "--records", str(RECORDS), "--json"]
+    done = CliRunner().invoke(pykbroker, [*shlex.split(command), *options])
     assert done.exit_code == 0, done.output
     report = msgspec.json.decode(done.stdout)
     assert (report["job"], report["records"], report["losses"]) == ("demo", RECORDS, [])

@@ -32,6 +32,7 @@ pytestmark = [
 PAGE = (Path(__file__).parents[3] / "docs" / "pipeline.md").read_text()
 EXAMPLE = re.compile(r"```(?P<kind>console|python)\n(?P<text>.*?)```(\n\n```text\n(?P<printed>.*?)```)?", re.DOTALL)
 JOB = "pykbroker pipeline "
+ADDRESS, BOOTSTRAP = "127.0.0.1:9092", "PYKBROKER_BOOTSTRAP"
 COMMAND_S_MAX = 55
 
 
@@ -39,26 +40,26 @@ def examples() -> Iterator[tuple[str, str, str]]:
     """Yield the kind of each example, the command or program, and its output."""
     for match in EXAMPLE.finditer(PAGE):
         if match["kind"] == "python":
-            yield "python", match["text"], match["printed"]
+            yield "python", match["text"], match["printed"] or ""
             continue
         for part in re.split(r"^\$ ", match["text"], flags=re.MULTILINE)[1:]:
             command, _, printed = part.partition("\n")
             yield "job" if command.startswith(JOB) else "shell", command, printed
 
 
-def output(kind: str, text: str, environ: dict[str, str]) -> str:
-    """Return what an example prints. A job uses the session of the tests."""
+def output(kind: str, text: str, environ: dict[str, str], spark: SparkSession) -> str:
+    """Return what an example prints. Jobs and programs use the session of the tests."""
     if kind == "job":
         done = CliRunner().invoke(pykbroker, shlex.split(text)[1:], env=environ)
         assert done.exit_code == 0, done.output
         return done.output
     if kind == "python":
         with contextlib.redirect_stdout(io.StringIO()) as printed:
-            exec(text, {})  # noqa: S102 - the page's own
+            exec(text.replace(ADDRESS, environ[BOOTSTRAP]), {"spark": spark})  # noqa: S102 - the page's own
         return printed.getvalue()
     run = subprocess.run(["bash", "-c", text], env=environ, capture_output=True, text=True, timeout=COMMAND_S_MAX)
     assert run.returncode == 0, run.stderr
-    return run.stdout
+    return run.stdout + run.stderr
 
 
 def test_each_example_prints_its_output(
@@ -66,11 +67,11 @@ def test_each_example_prints_its_output(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environ = {**os.environ, "PATH": path, "PYKBROKER_BOOTSTRAP": shared_broker.address}
+    environ = {**os.environ, "PATH": path, BOOTSTRAP: shared_broker.address}
     found = list(examples())
     assert [kind for kind, _, _ in found].count("job") == PAGE.count("\n$ pykbroker pipeline ") >= 4
     for kind, text, expected in found:
-        printed = output(kind, text, environ)
+        printed = output(kind, text, environ, spark)
         assert agree(lines_of(expected), lines_of(printed)), f"{text}\n{printed}instead of\n{expected}"
 
 
