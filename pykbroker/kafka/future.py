@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from math import inf
 from typing import Any, Self, cast
 
+from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.kafka.errors import KafkaTimeoutError, as_kafka
 from pykbroker.kafka.structs import KafkaRecordMetadata
 from pykbroker.producer.delivery import ColumnsDelivery, ColumnsResult, Delivery, RowsFailed
@@ -162,8 +163,13 @@ class CommitFuture(KafkaFuture):
         return None, None if error is None else as_kafka(error)
 
 
-class FutureColumns:
-    """The outcome of all rows of one `send_many`."""
+class FutureColumns(KafkaFuture):
+    """The outcome of all rows of one `send_many`. Its value is a ColumnsResult, and its error a RowsFailed.
+
+    Callbacks run once the outcome of every row is known, in the producer's thread, or at once if it is known already.
+    """
+
+    __slots__ = ("_delivery", "_producer")
 
     def __init__(self, producer: ThreadedProducer, delivery: ColumnsDelivery) -> None:
         self._producer, self._delivery = producer, delivery
@@ -178,12 +184,28 @@ class FutureColumns:
 
         Raise RowsFailed with kafka-python's errors if some rows failed, and KafkaTimeoutError after `timeout`.
         """
+        result: ColumnsResult = super().get(timeout)
+        return result
+
+    def _wait(self, timeout: float | None) -> bool:
         deadline = inf if timeout is None else time.monotonic() + timeout
-        for batch, _, _ in self._delivery.parts:
-            if not self._producer.wait_settled(batch, left_s(deadline)):
-                raise KafkaTimeoutError(f"Timeout after waiting for {timeout} secs.")
+        return all(self._producer.wait_settled(batch, left_s(deadline)) for batch, _, _ in self._delivery.parts)
+
+    def _when_done(self, callback: Callable[[], None]) -> None:
+        self._call_after(iter([batch for batch, _, _ in self._delivery.parts]), callback)
+
+    def _call_after(self, batches: Iterator[ProducerBatch], callback: Callable[[], None]) -> None:
+        """Call the function once the outcomes of these batches are known. Each batch is waited for in turn."""
+        for batch in batches:
+            if self._producer.call_when_settled(batch, partial(self._call_after, batches, callback)):
+                return
+        callback()
+
+    def _outcome(self) -> tuple[ColumnsResult | None, RowsFailed | None]:
         try:
-            return self._delivery.result()
+            return self._delivery.result(), None
         except RowsFailed as failed:
             errors = {row: cast(Exception, as_kafka(error)) for row, error in failed.errors.items()}
-            raise RowsFailed(errors, failed.result) from failed
+            error = RowsFailed(errors, failed.result)
+            error.__cause__ = failed
+            return None, error

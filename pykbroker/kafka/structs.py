@@ -7,6 +7,14 @@ from typing import Any, NamedTuple
 from pykbroker.core.topic_partition import TopicPartition as TopicPartition
 
 
+class TopicPartitionReplica(NamedTuple):
+    """A replica of a partition. `broker_id` is the node id of its broker."""
+
+    topic: str
+    partition: int
+    broker_id: int
+
+
 class OffsetAndMetadata(NamedTuple):
     """A committed offset. `leader_epoch` is -1 if it is unknown."""
 

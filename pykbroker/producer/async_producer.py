@@ -16,12 +16,15 @@ from pykbroker.core.consumer.commits import CommitIdentity
 from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.producer.batch import ProducerBatch
 from pykbroker.core.producer.errors import NOT_ABORTED
+from pykbroker.core.producer.intake import TopicIntake
 from pykbroker.core.producer.transactions.calls import GroupMember, OffsetToCommit
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.producer.transactions.result import CallResult
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.producer.appending import MemoryWait, TopicWait, Wait, append_columns, append_row, run_async
 from pykbroker.producer.delivery import ColumnsDelivery, ColumnsResult, Delivery, RecordMetadata
+from pykbroker.producer.front import Serialized
+from pykbroker.producer.record import ProducerRecord, to_bytes
 from pykbroker.producer.settings import producer_settings
 from pykbroker.producer.statistics import ProducerStatistics
 from pykbroker.producer.threaded import ThreadedProducer, left_s
@@ -30,6 +33,8 @@ from wire.records.record import Headers
 
 T = TypeVar("T")
 AIOKAFKA_NAMES = {"max_batch_size": "batch_size"}
+Partitioner = Callable[[bytes | None, list[int], list[int]], int]
+"""A function of the serialized key, all partitions of the topic and those with a leader. It returns a partition."""
 client_numbers = itertools.count(1)
 
 
@@ -69,7 +74,8 @@ class AsyncColumnsDelivery:
 class AsyncProducer:
     """A producer for asyncio. The settings have Kafka's names; aiokafka's `max_batch_size` is `batch_size`.
 
-    aiokafka's `loop` and `api_version` are accepted without effect. Its `partitioner` is refused.
+    `partitioner` may also be a function of the serialized key, all partitions and those with a leader, as in aiokafka.
+    It returns the partition of a record. aiokafka's `loop` and `api_version` are accepted without effect.
 
     A background thread sends, on trio. Records are appended in the thread of the event loop. Use it with `async with`,
     or call `start` first and `stop` at the end.
@@ -78,6 +84,7 @@ class AsyncProducer:
     def __init__(self, *, world: ClientWorld | None = None, **settings: Any) -> None:
         named = {AIOKAFKA_NAMES.get(name, name): value for name, value in without_aiokafka_defaults(settings).items()}
         named.setdefault("client_id", f"pykbroker-producer-{next(client_numbers)}")
+        self._partitioner: Partitioner | None = named.pop("partitioner") if callable(named.get("partitioner")) else None
         self._settings, self._world = producer_settings(named), world
         self._started: ThreadedProducer | None = None
         self._is_turn_due = False
@@ -148,7 +155,11 @@ class AsyncProducer:
             self._is_turn_due = False
             await asyncio.sleep(0)
         try:
-            sent = producer.try_send(topic, value, key, partition, headers or (), timestamp_ms)
+            if self._partitioner is None:
+                sent = producer.try_send(topic, value, key, partition, headers or (), timestamp_ms)
+            else:
+                record = ProducerRecord(topic, value, key, partition, headers or (), timestamp_ms)
+                sent = await self._try_send_partitioned(producer, record, self._partitioner)
             if not isinstance(sent, Delivery):
                 sent = await run_async(append_row(producer.front, sent), partial(self._wait, producer.deadline()))
             elif not sent.index:
@@ -157,6 +168,24 @@ class AsyncProducer:
             producer.front.refused(error)
             raise
         return AsyncDelivery(producer, sent)
+
+    async def _try_send_partitioned(
+        self, producer: ThreadedProducer, record: ProducerRecord, partitioner: Partitioner
+    ) -> Delivery | Serialized:
+        """Append a record to the partition that the user's function selects, or return it serialized."""
+        record = producer.front.serialized(record)
+        if record.partition is None:
+            found = await self._topic(record.topic)
+            partitions = range(len(found.partitions))
+            chosen = partitioner(to_bytes("key", record.key), list(partitions), list(found.available))
+            if chosen not in partitions:
+                raise ValueError(
+                    f"the partitioner returned {chosen!r} for topic '{record.topic}': it must return a partition "
+                    f"from 0 to {partitions[-1]}"
+                )
+            record = record._replace(partition=chosen)
+        producer.loop.check()
+        return producer.front.send_serialized(record)
 
     async def send_and_wait(
         self,
@@ -179,7 +208,10 @@ class AsyncProducer:
         timestamps: Sequence[int] | None = None,
         partition: int | None = None,
     ) -> AsyncColumnsDelivery:
-        """Append records from columns, as `Producer.send_many` does. Errors are the same."""
+        """Append records from columns, as `Producer.send_many` does. Errors are the same.
+
+        No serializer applies, and no partitioner that is a function.
+        """
         producer = self._running
         producer.loop.check()
         append = append_columns(producer.front, topic, values, keys, headers, timestamps, partition)
@@ -282,10 +314,14 @@ class AsyncProducer:
 
     async def partitions_for(self, topic: str) -> set[int]:
         """Return the partitions of a topic. Raise MetadataTimeout if they are unknown after `max_block_ms`."""
+        return set(range(len((await self._topic(topic)).partitions)))
+
+    async def _topic(self, topic: str) -> TopicIntake:
+        """Return a topic once its partitions are known."""
         producer = self._running
         while (found := producer.front.find(topic, None)) is None:
             await self._wait(None, TopicWait(topic, None))
-        return set(range(len(found.partitions)))
+        return found
 
 
 def offset_of(given: Any) -> Any:

@@ -85,6 +85,12 @@ class Front:
         appended = None if found is None else self._intake.try_append(found, *row[1:])
         return row if appended is None else self._delivery(*appended)
 
+    def send_serialized(self, record: ProducerRecord) -> Delivery | Serialized:
+        """Append a record after interceptors and serializers, to an open batch or a new one, under the lock."""
+        with self._shell.lock:
+            sent = self.try_send_serialized(record)
+        return sent if isinstance(sent, Delivery) else self.append(sent) or sent
+
     def serialized(self, record: ProducerRecord) -> ProducerRecord:
         """Return a record after interceptors and serializers, whose code belongs to the user. This needs no lock."""
         if self._interceptors:

@@ -70,9 +70,9 @@ class ThreadedProducer:
             finally:
                 self.lock.release()
         else:
-            record = front.serialized(ProducerRecord(topic, value, key, partition, headers, timestamp))
-            with self.lock:
-                sent = front.try_send_serialized(record)
+            return front.send_serialized(
+                front.serialized(ProducerRecord(topic, value, key, partition, headers, timestamp))
+            )
         return sent if isinstance(sent, Delivery) else front.append(sent) or sent
 
     def append_waiting(self, row: Serialized) -> Delivery:

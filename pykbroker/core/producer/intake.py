@@ -21,7 +21,7 @@ class TopicIntake:
     If `waiting` returns the number of batches that wait for a partition, those with few are preferred (KIP-794).
     """
 
-    __slots__ = ("_available", "_placed", "_sticky", "_waiting", "batch", "name", "partitions")
+    __slots__ = ("_placed", "_sticky", "_waiting", "available", "batch", "name", "partitions")
 
     def __init__(
         self, name: str, sticky: StickyPartition | None, waiting: Callable[[TopicPartition], int] | None
@@ -32,11 +32,12 @@ class TopicIntake:
         self.batch: ProducerBatch | None = None
         """The batch that has the newest record without a deciding key. It has at least one record."""
         self.partitions: Sequence[TopicPartition] = ()
-        self._available: Sequence[int] = ()
+        self.available: Sequence[int] = ()
+        """The partitions with a known leader."""
 
     def update(self, partitions: int, available: Sequence[int]) -> None:
         """Set the number of partitions, and the indexes of those with a known leader."""
-        self._available = available
+        self.available = available
         if partitions != len(self.partitions):
             self.partitions = [TopicPartition(self.name, index) for index in range(partitions)]
 
@@ -47,7 +48,7 @@ class TopicIntake:
     def next_partition(self, size: int) -> int:
         """Return the partition of the next record whose key decides nothing, and which has at most `size` bytes."""
         if self._sticky is None:
-            choice = self._available or range(len(self.partitions))
+            choice = self.available or range(len(self.partitions))
             return choice[self._placed % len(choice)]
         batch = self.batch
         if batch is not None and (batch.is_full or batch.size + size > batch.bytes_max):
@@ -56,9 +57,9 @@ class TopicIntake:
             batch.close()
             self.batch = None
             if self._waiting is not None:
-                waiting = {index: self._waiting(self.partitions[index]) for index in self._available}
+                waiting = {index: self._waiting(self.partitions[index]) for index in self.available}
                 self._sticky.weigh(waiting, len(self.partitions))
-        return self._sticky.current(len(self.partitions), self._available)
+        return self._sticky.current(len(self.partitions), self.available)
 
     def appended_to(self, batch: ProducerBatch) -> None:
         """Note that records without a deciding key went to this batch."""

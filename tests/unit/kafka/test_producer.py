@@ -12,6 +12,7 @@ import pytest
 from pykbroker.kafka import KafkaProducer, producer
 from pykbroker.kafka.errors import IllegalStateError, KafkaTimeoutError
 from pykbroker.kafka.producer import close_forgotten
+from pykbroker.producer.delivery import RowsFailed
 from pykbroker.producer.threaded import ThreadedProducer
 from tests.unit.producer.conftest import refuse
 from tests.unit.producer.hosted import WAIT_S, HostedNet
@@ -85,6 +86,36 @@ def test_a_future_has_the_error_of_the_broker(net: HostedNet, producing: KafkaPr
     assert future.failed()
     assert not future.retriable()
     assert [type(error) for error in errors] == [type(caught.value)]
+
+
+def test_a_future_of_columns_calls_back_once_all_rows_are_written(net: HostedNet, producing: KafkaProducer) -> None:
+    net.hold(ApiKey.PRODUCE)
+    future = producing.send_many("topic", [b"%d" % row for row in range(30)], [b"key %d" % row for row in range(30)])
+    called: list[Any] = []
+    done = threading.Event()
+    future.add_callback(lambda *arguments: called.extend(arguments), "rows").add_errback(called.append)
+    future.add_both(lambda _: done.set())
+    assert not future.is_done
+    assert (future.value, future.exception, called) == (None, None, [])
+    net.release()
+    assert done.wait(WAIT_S)
+    result = future.get(WAIT_S)
+    assert called == ["rows", result]
+    assert set(result.partitions) == {0, 1, 2}
+    assert future.succeeded()
+
+
+def test_a_future_of_columns_calls_back_with_the_error_of_the_rows(net: HostedNet, producing: KafkaProducer) -> None:
+    refuse(net.cluster, ErrorCode.INVALID_RECORD)
+    errors: list[Any] = []
+    future = producing.send_many("topic", [b"a", b"b"], partition=0).add_errback(errors.append)
+    future.add_callback(errors.append)
+    with pytest.raises(RowsFailed, match="2 of 2 rows failed") as caught:
+        future.get(WAIT_S)
+    assert [type(error).__name__ for error in caught.value.errors.values()] == ["InvalidRecordError"] * 2
+    future.add_errback(errors.append)
+    assert [error.errors.keys() for error in errors] == [{0, 1}, {0, 1}]
+    assert future.failed()
 
 
 def test_a_callback_that_waits_for_another_record_fails_and_blocks_nothing(

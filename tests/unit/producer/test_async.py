@@ -242,3 +242,48 @@ def test_only_async_producer_imports_asyncio() -> None:
     program = "import sys, pykbroker.producer as p; print('asyncio' in sys.modules, p.AsyncProducer.__name__)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False AsyncProducer\n"
+
+
+def test_a_partitioner_gets_the_serialized_key_and_selects_the_partition() -> None:
+    calls: list[tuple[bytes | None, list[int], list[int]]] = []
+
+    def last(key: bytes | None, partitions: list[int], available: list[int]) -> int:
+        calls.append((key, partitions, available))
+        return partitions[-1]
+
+    async def test(net: HostedNet, producer: AsyncProducer) -> None:
+        placed = [await producer.send_and_wait("topic", b"value", key) for key in ("key", None)]
+        assert [each.partition for each in placed] == [2, 2]
+        assert calls == [(b"key", [0, 1, 2], [0, 1, 2]), (None, [0, 1, 2], [0, 1, 2])]
+        assert (await producer.send_and_wait("topic", b"value", "key", partition=1)).partition == 1
+        assert len(calls) == 2, "a record with a partition needs no partitioner"
+
+    run(test, partitioner=last, key_serializer=lambda key: None if key is None else key.encode())
+
+
+def test_a_partitioner_that_fails_or_returns_no_partition_refuses_one_record() -> None:
+    answers: list[Any] = [ZeroDivisionError("the partitioner's own"), 3, -1, None, 0]
+
+    def scripted(_key: bytes | None, _partitions: list[int], _available: list[int]) -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    async def test(net: HostedNet, producer: AsyncProducer) -> None:
+        with pytest.raises(ZeroDivisionError, match="the partitioner's own"):
+            await producer.send("topic", b"bad")
+        for wrong in ("3", "-1", "None"):
+            with pytest.raises(ValueError, match=f"the partitioner returned {wrong} for topic 'topic': .* from 0 to 2"):
+                await producer.send("topic", b"bad")
+        assert (await producer.send_and_wait("topic", b"good")).offset == 0
+
+    run(test, partitioner=scripted)
+
+
+def test_a_partitioner_waits_for_the_topic_and_for_memory() -> None:
+    async def test(net: HostedNet, producer: AsyncProducer) -> None:
+        sent = [await producer.send("topic", b"x" * 100) for _ in range(20)]
+        assert {(await each).partition for each in sent} == {1}
+
+    run(test, partitioner=lambda _key, _partitions, _available: 1, **SMALL)
