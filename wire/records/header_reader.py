@@ -26,7 +26,8 @@ class HeaderReader:
     __slots__ = ("_block", "_headers", "_layout")
 
     def __init__(self) -> None:
-        self._block, self._headers = b"", Headers()
+        self._block: bytes | None = None
+        self._headers: Headers = ()
         self._layout: _Layout | None = None
 
     def read(self, data: bytes, pos: int, end: int) -> tuple[Headers, int]:
@@ -35,7 +36,7 @@ class HeaderReader:
         Raise DecodeError or IndexError if they are damaged.
         """
         block = data[pos:end]
-        if block == self._block:
+        if block == self._block and pos < end:
             return self._headers, end
         layout = self._layout
         if layout is not None and layout.size == len(block):
@@ -51,7 +52,9 @@ class HeaderReader:
 
 
 def _layout(block: bytes, headers: Headers) -> _Layout | None:
-    """Return the layout of decoded headers, or None if a value is null or the keys are not stored as expected."""
+    """Return the layout of decoded headers, or None if there are none, a value is null, or a length is not minimal."""
+    if not headers:
+        return None
     constants, values = [], []
     start, pos = 0, len(varint(len(headers)))
     for key, value in headers:

@@ -89,6 +89,24 @@ def test_damaged_records_are_refused_or_read_as_single_records_are(
     assert outcome(by_columns, batch) == outcome(singly, batch)
 
 
+HEADED: Headers = (("a", b"x"), ("b", b"yy"))
+MIXED: list[tuple[bytes, Headers]] = [
+    *((b"", HEADED), (b"a", HEADED), (b"b", ()), (b"c", ())),
+    *([(b"d", HEADED)] * 13),
+    *([(b"e", ())] * 13),
+]
+
+
+@pytest.mark.parametrize("rows", [MIXED, [(b"", ())] * 3])
+def test_each_damaged_byte_is_refused_or_read_as_in_single_records(rows: list[tuple[bytes, Headers]]) -> None:
+    payload = b"".join(encode_record(None, *row, 0, delta) for delta, row in enumerate(rows))
+    for place in range(len(payload)):
+        for byte in (0, 1, 2, 3, 127, 128, 255, payload[place] ^ 128):
+            damaged = payload[:place] + bytes([byte]) + payload[place + 1 :]
+            batch = batch_of(damaged, len(rows), len(rows) - 1)
+            assert outcome(by_columns, batch) == outcome(singly, batch), (place, byte)
+
+
 @given(st.lists(st.tuples(NULLABLE, NULLABLE, HEADERS, st.integers(-(1 << 40), 1 << 40)), max_size=30))
 @example([(None, b"a", (), 0), (b"", None, (("h", None),), 1), (None, b"a", (), 1)])
 def test_columns_have_nulls_and_headers_where_the_records_have_them(rows: list[Row]) -> None:
