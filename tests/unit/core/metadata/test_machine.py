@@ -23,6 +23,8 @@ from wire.stored.metadata_settings import FeatureLevelRecord, ProducerIdsRecord
 
 NAMES = ["a", "b", "c.d", "c_d", "e"]
 BROKERS = [1, 2, 3]
+OWN = 1
+"""The broker in the controller's own process, which has no session."""
 
 
 class Cluster(RuleBasedStateMachine):
@@ -84,7 +86,7 @@ class Cluster(RuleBasedStateMachine):
     def register(self, broker: int, clean: bool) -> None:
         self.incarnations += 1
         previous = self.epochs.get(broker, -1) if clean else -1
-        legal = broker == 1 or broker not in self.sessions
+        legal = broker not in self.sessions
         try:
             self.epochs[broker] = self.harness.register(broker, self.incarnations % 256, previous)
         except ApiError as refused:
@@ -115,7 +117,7 @@ class Cluster(RuleBasedStateMachine):
             if not response.is_fenced and image.cluster.brokers[broker].in_controlled_shutdown:
                 self.fenced[broker] = None
             self.sessions.discard(broker)
-            if not response.should_shut_down:
+            if broker != OWN and not response.should_shut_down:
                 self.sessions.add(broker)
 
     @precondition(lambda self: self.epochs)
