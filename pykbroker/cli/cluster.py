@@ -9,6 +9,7 @@ from pykbroker.cli.start import LOG_LEVELS
 from pykbroker.core.address import Address
 
 BROKERS_MAX = 100
+REPLICAS_DEFAULT = 3
 DEFAULT = "127.0.0.1:9092"
 
 
@@ -17,8 +18,7 @@ DEFAULT = "127.0.0.1:9092"
 @click.option(
     "--replicas",
     type=click.IntRange(1, BROKERS_MAX),
-    default=1,
-    show_default=True,
+    show_default="3, or the number of brokers if that is smaller",
     help="The replication factor of new topics and of the topics of groups and transactions. From 3 on, "
     "min.insync.replicas is 2.",
 )
@@ -58,7 +58,7 @@ DEFAULT = "127.0.0.1:9092"
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True)
 def cluster(
     brokers: int,
-    replicas: int,
+    replicas: int | None,
     listen: Address,
     data_dir: str | None,
     memory: bool,
@@ -75,6 +75,8 @@ def cluster(
     from pykbroker.cli.cluster_plan import ClusterPlan
     from pykbroker.cli.cluster_run import run
 
+    if replicas is None:
+        replicas = min(REPLICAS_DEFAULT, brokers)
     if replicas > brokers:
         raise click.UsageError(f"--replicas {replicas} needs at least {replicas} brokers: write --brokers {replicas}")
     if memory and data_dir:
