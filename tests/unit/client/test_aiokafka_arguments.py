@@ -25,10 +25,10 @@ def defaults(theirs: type) -> dict[str, Any]:
 
 def test_the_producer_accepts_the_defaults_of_aiokafka() -> None:
     given = defaults(aiokafka.AIOKafkaProducer)
-    unlike = {"acks", "partitioner"}  # an object that stands for a default, and one of aiokafka's classes
-    AsyncProducer(**{name: value for name, value in given.items() if name not in unlike})
+    del given["acks"]  # an object that stands for a default
+    AsyncProducer(**given)
     with pytest.raises(InvalidSetting, match="partitioner=.*is not allowed"):
-        AsyncProducer(**{name: value for name, value in given.items() if name != "acks"})
+        AsyncProducer(**{**given, "partitioner": 1})
 
 
 def test_the_consumer_accepts_the_defaults_of_aiokafka() -> None:

@@ -26,10 +26,14 @@ class Planted(Exception):
 
 
 class HostedNet(LoopbackNet):
-    """A network in memory with a cluster of three nodes, whose topic `topic` has three partitions."""
+    """A network in memory with a cluster of three nodes, whose topic `topic` has three partitions.
 
-    def __init__(self) -> None:
+    The nodes answer requests of the APIs in `scripts` by its functions, from the first request on.
+    """
+
+    def __init__(self, scripts: dict[ApiKey, Any] | None = None) -> None:
         super().__init__()
+        self._scripts = scripts or {}
         self._running = threading.Event()
 
     async def run(self) -> None:
@@ -38,6 +42,8 @@ class HostedNet(LoopbackNet):
             self.cluster = ScriptedCluster(lambda _host: self, Random(1), nursery)
             self.cluster.state.auto_creates = False
             self.cluster.state.add_topic("topic", 3)
+            for key, answer in self._scripts.items():
+                self.cluster.script(key, answer)
             self.cluster.start()
             self._running.set()
             await self._crash.wait()

@@ -170,11 +170,10 @@ def test_a_cancelled_end_of_the_block_fails_the_rest() -> None:
 
 def test_a_cancelled_start_leaves_no_thread() -> None:
     async def main() -> None:
-        net = HostedNet()
+        net = HostedNet({ApiKey.INIT_PRODUCER_ID: silent})
         producer = AsyncProducer(world=net.world(), transactional_id="t", client_id="cancelled", **SETTINGS)
         start = asyncio.create_task(producer.start())
         await until(net._running.is_set)
-        net.cluster.script(ApiKey.INIT_PRODUCER_ID, silent)
         start.cancel()
         with pytest.raises(asyncio.CancelledError):
             await start
