@@ -8,6 +8,7 @@ import click
 
 from pykbroker.cli.pipeline_run import (
     bootstrap_option,
+    format_option,
     format_packages,
     kafka_option,
     run_job,
@@ -37,7 +38,7 @@ def duration(text: str) -> float:
 @click.option("--topics", type=topic_list, metavar="NAME,...", help="The topics to archive.")
 @click.option("--pattern", help="A regular expression for whole names of topics, in place of --topics.")
 @click.option("--to", "target", required=True, metavar="DIR", help="The archive, or CATALOG.NAMESPACE.TABLE.")
-@click.option("--format", "format_", type=click.Choice(("parquet", "iceberg")), default="parquet", show_default=True)
+@format_option
 @click.option("--once", is_flag=True, help="Stop with what the topics have now, which is the default.")
 @click.option(
     "--every", type=duration, metavar="TIME", help="Run until interrupted, with a batch every TIME, as in 5s."

@@ -8,6 +8,7 @@ import click
 
 from pykbroker.cli.pipeline_run import (
     bootstrap_option,
+    format_option,
     format_packages,
     kafka_option,
     run_job,
@@ -21,7 +22,7 @@ from pykbroker.cli.pipeline_run import (
 @bootstrap_option
 @click.option("--topics", type=topic_list, metavar="NAME,...", help="The topics to audit.")
 @click.option("--from", "archive", default="", metavar="DIR", help="An archive, or CATALOG.NAMESPACE.TABLE.")
-@click.option("--format", "format_", type=click.Choice(("parquet", "iceberg")), default="parquet", show_default=True)
+@format_option
 @click.option("--archive-only", is_flag=True, help="Read no cluster. --topics selects topics of the archive.")
 @click.option("--html", "page", default="", metavar="FILE", help="Write a page with plots to this file.")
 @click.option("--uncommitted", is_flag=True, help="Read records of open and aborted transactions too.")

@@ -6,16 +6,23 @@ from typing import Any
 
 import click
 
-from pykbroker.cli.pipeline_run import format_packages, run_job, session_options, session_settings, topic_list
-
-FORMATS = click.Choice(("parquet", "iceberg"))
+from pykbroker.cli.pipeline_run import (
+    ARCHIVE_FORMATS,
+    format_packages,
+    run_job,
+    session_options,
+    session_settings,
+    topic_list,
+)
 
 
 @click.command()
 @click.option("--from", "archive", required=True, metavar="DIR", help="The archive, or CATALOG.NAMESPACE.TABLE.")
-@click.option("--format", "format_", type=FORMATS, default="parquet", show_default=True, help="That of the archive.")
+@click.option(
+    "--format", "format_", type=ARCHIVE_FORMATS, default="parquet", show_default=True, help="That of the archive."
+)
 @click.option("--to", "target", required=True, metavar="DIR", help="The state, or CATALOG.NAMESPACE.TABLE.")
-@click.option("--to-format", type=FORMATS, default="parquet", show_default=True, help="That of the state.")
+@click.option("--to-format", type=ARCHIVE_FORMATS, default="parquet", show_default=True, help="That of the state.")
 @click.option("--topics", type=topic_list, metavar="NAME,...", help="The topics. [default: all of the archive]")
 @click.option(
     "--null-keys",

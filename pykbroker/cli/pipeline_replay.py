@@ -8,6 +8,7 @@ import click
 
 from pykbroker.cli.pipeline_run import (
     bootstrap_option,
+    format_option,
     format_packages,
     kafka_option,
     run_job,
@@ -21,7 +22,7 @@ from pykbroker.cli.pipeline_run import (
 @click.command()
 @bootstrap_option
 @click.option("--archive", required=True, metavar="DIR", help="The archive, or CATALOG.NAMESPACE.TABLE.")
-@click.option("--format", "format_", type=click.Choice(("parquet", "iceberg")), default="parquet", show_default=True)
+@format_option
 @click.option("--topics", type=topic_list, metavar="NAME,...", help="The topics to replay.  [default: all]")
 @click.option("--to", "target", default="", metavar="NAME", help="The target topic. {topic} is that of the source.")
 @click.option("--rename", type=setting, metavar="SOURCE=TARGET", multiple=True, help="A target topic. Repeatable.")

@@ -34,6 +34,7 @@ FIXED = {
 }
 """The options of Spark's kafka format that are set by others, in lower case, with what to do in their place."""
 CONNECTORS = ("auto", "jvm", "python")
+ARCHIVE_FORMATS = click.Choice(("parquet", "iceberg"))
 
 
 def setting(text: str) -> tuple[str, str]:
@@ -110,6 +111,11 @@ def bootstrap_option(command: F) -> F:
         show_default=True,
         help="The brokers of the cluster.",
     )(command)
+
+
+def format_option(command: F) -> F:
+    """Add the option for the format of the archive to a command."""
+    return click.option("--format", "format_", type=ARCHIVE_FORMATS, default="parquet", show_default=True)(command)
 
 
 def kafka_option(command: F) -> F:

@@ -6,6 +6,7 @@ import click
 
 from pykbroker.cli.pipeline_run import (
     bootstrap_option,
+    format_option,
     format_packages,
     kafka_option,
     run_job,
@@ -19,7 +20,7 @@ from pykbroker.cli.pipeline_run import (
 @bootstrap_option
 @click.option("--topics", type=topic_list, required=True, metavar="NAME,...", help="The topics to compare.")
 @click.option("--from", "archive", required=True, metavar="DIR", help="The archive, or CATALOG.NAMESPACE.TABLE.")
-@click.option("--format", "format_", type=click.Choice(("parquet", "iceberg")), default="parquet", show_default=True)
+@format_option
 @click.option("--uncommitted", is_flag=True, help="The archive has records of open and aborted transactions too.")
 @kafka_option
 @spark_options
