@@ -6,11 +6,13 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
+from pykbroker.client.interceptors import InterceptorChain
+
 CONSUMER_METHODS = ("on_consume", "on_commit", "close")
 log = logging.getLogger("pykbroker.consumer")
 
 
-class ConsumerInterceptors:
+class ConsumerInterceptors(InterceptorChain):
     """Interceptors in their order. An interceptor that raises is logged and skipped.
 
     An interceptor may have the methods `on_consume(records)`, which returns the records for the user,
@@ -18,7 +20,7 @@ class ConsumerInterceptors:
     """
 
     def __init__(self, interceptors: Sequence[Any]) -> None:
-        self._interceptors = interceptors
+        super().__init__(interceptors, log)
 
     def on_consume(self, records: Any) -> Any:
         """Return the records that the last interceptor returned."""
@@ -32,17 +34,3 @@ class ConsumerInterceptors:
     def on_commit(self, offsets: Any) -> None:
         """Pass the offsets of a successful commit to all interceptors."""
         self._call("on_commit", offsets)
-
-    def close(self) -> None:
-        """Close all interceptors."""
-        self._call("close")
-
-    def _call(self, method: str, *args: Any) -> None:
-        for each in self._having(method):
-            try:
-                getattr(each, method)(*args)
-            except Exception:
-                log.exception("interceptor %r failed in %s, and is skipped", each, method)
-
-    def _having(self, method: str) -> list[Any]:
-        return [each for each in self._interceptors if hasattr(each, method)]

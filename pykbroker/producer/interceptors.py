@@ -6,6 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
+from pykbroker.client.interceptors import InterceptorChain
 from pykbroker.producer.record import ProducerColumns, ProducerRecord
 
 T = TypeVar("T")
@@ -14,7 +15,7 @@ PRODUCER_METHODS = ("on_send", "on_acknowledgement", "on_send_many", "on_acknowl
 log = logging.getLogger("pykbroker.producer")
 
 
-class Interceptors:
+class Interceptors(InterceptorChain):
     """Interceptors in their order. An interceptor that raises is logged and skipped.
 
     An interceptor may have the methods `on_send(record)`, which returns the record to send,
@@ -23,10 +24,7 @@ class Interceptors:
     """
 
     def __init__(self, interceptors: Sequence[Any]) -> None:
-        self._interceptors = interceptors
-
-    def __bool__(self) -> bool:
-        return bool(self._interceptors)
+        super().__init__(interceptors, log)
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """Return the record that the last interceptor returned."""
@@ -53,20 +51,6 @@ class Interceptors:
     def on_acknowledgement_many(self, result: Any, error: BaseException | None) -> None:
         """Pass the outcome of columns to all interceptors."""
         self._call("on_acknowledgement_many", result, error)
-
-    def close(self) -> None:
-        """Close all interceptors."""
-        self._call("close")
-
-    def _call(self, method: str, *args: Any) -> None:
-        for each in self._having(method):
-            try:
-                getattr(each, method)(*args)
-            except Exception:
-                log.exception("interceptor %r failed in %s, and is skipped", each, method)
-
-    def _having(self, method: str) -> list[Any]:
-        return [each for each in self._interceptors if hasattr(each, method)]
 
 
 def checked(found: Any, kind: type[T]) -> T:

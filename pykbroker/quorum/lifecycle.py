@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import trio
 
@@ -29,11 +30,12 @@ from wire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbe
 from wire.messages.broker_registration import BrokerRegistrationRequest
 from wire.messages.controller_registration import ControllerRegistrationRequest
 
+L = TypeVar("L", broker_registration.Listener, controller_registration.Listener)
+F = TypeVar("F", broker_registration.Feature, controller_registration.Feature)
+
 NOT_REGISTERED = -1
 REPEATED = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.DUPLICATE_BROKER_REGISTRATION)
 """Errors of a registration that end when the controller is back, or when the session of an earlier process ends."""
-
-
 CATCH_UP_S = 0.01
 """The interval of heartbeats until the broker has caught up with the metadata log, and until it is unfenced."""
 SHUT_DOWN_S = 0.05
@@ -72,19 +74,8 @@ class Lifecycle:
             ControllerRegistrationRequest(
                 controller_id=self._identity.node_id,
                 incarnation_id=self._incarnation_id,
-                listeners=[
-                    controller_registration.Listener(
-                        name=endpoint.name,
-                        host=endpoint.host,
-                        port=endpoint.port,
-                        security_protocol=endpoint.security_protocol,
-                    )
-                    for endpoint in endpoints
-                ],
-                features=[
-                    controller_registration.Feature(name=name, min_supported_version=least, max_supported_version=most)
-                    for name, (least, most) in SUPPORTED.items()
-                ],
+                listeners=listeners(controller_registration.Listener, endpoints),
+                features=features(controller_registration.Feature),
             )
         )
 
@@ -127,19 +118,8 @@ class Lifecycle:
             rack=rack,
             log_dirs=list(self._identity.directory_ids),
             previous_broker_epoch=clean_epoch,
-            listeners=[
-                broker_registration.Listener(
-                    name=endpoint.name,
-                    host=endpoint.host,
-                    port=endpoint.port,
-                    security_protocol=endpoint.security_protocol,
-                )
-                for endpoint in endpoints
-            ],
-            features=[
-                broker_registration.Feature(name=name, min_supported_version=least, max_supported_version=most)
-                for name, (least, most) in SUPPORTED.items()
-            ],
+            listeners=listeners(broker_registration.Listener, endpoints),
+            features=features(broker_registration.Feature),
         )
 
     async def wait_caught_up(self) -> None:
@@ -243,3 +223,19 @@ class Lifecycle:
                 want_shut_down=want_shut_down,
             )
         )
+
+
+def listeners(kind: type[L], endpoints: Sequence[Endpoint]) -> list[L]:
+    """Return the endpoints as the listeners of a registration."""
+    return [
+        kind(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
+        for each in endpoints
+    ]
+
+
+def features(kind: type[F]) -> list[F]:
+    """Return the features that this version supports, for a registration."""
+    return [
+        kind(name=name, min_supported_version=least, max_supported_version=most)
+        for name, (least, most) in SUPPORTED.items()
+    ]
