@@ -3,6 +3,7 @@
     python -m tools.simulate run --seed 7 --runs 20 --seconds 30
     python -m tools.simulate run --workload transactions                      # or groups, or all
     python -m tools.simulate run --producers 2 --consumers 1 --faults none    # measure the speed of simulated time
+    python -m tools.simulate run --brokers 3 --seed 7 --seconds 15            # a cluster of three brokers
     python -m tools.simulate crash-points --million
     python -m tools.simulate clients --seed 7 --runs 100                      # our producers and consumers
 
@@ -25,6 +26,9 @@ import click
 import trio
 
 from pykbroker.sim.clients.scenes import SCENES
+from pykbroker.sim.cluster.fault_kinds import KINDS as SWARM_KINDS
+from pykbroker.sim.cluster.plan import SwarmPlan
+from pykbroker.sim.cluster.scenario import run_cluster
 from pykbroker.sim.log_life import CrashFound, check_ending, crashes, lived
 from pykbroker.sim.nemesis import Nemesis
 from pykbroker.sim.scenario import WORKLOADS, Plan, Report, run_scenario
@@ -51,13 +55,17 @@ def main() -> None:
     "--faults",
     default="all",
     show_default=True,
-    help=f"all (except rot), none, or a list of: {', '.join((*Nemesis.KINDS, Nemesis.ROT))}.",
+    help=f"all (except rot), none, or a list of: {', '.join((*Nemesis.KINDS, Nemesis.ROT))}."
+    f" With several brokers: {', '.join(SWARM_KINDS)}.",
 )
 @click.option(
     "--fsync/--no-fsync",
-    default=True,
-    show_default=True,
-    help="Fsync before each acknowledgement. Without it, no power failure is simulated.",
+    default=None,
+    help="Fsync before each acknowledgement. Without it, no power failure is simulated. By default one broker does, and"
+    " for several brokers the seed decides.",
+)
+@click.option(
+    "--brokers", default=1, show_default=True, help="The number of brokers. The first is the controller, too."
 )
 @click.option("--producers", default=Plan.producers, show_default=True)
 @click.option("--consumers", default=Plan.consumers, show_default=True)
@@ -77,7 +85,8 @@ def run(
     runs: int,
     seconds: float,
     faults: str,
-    fsync: bool,
+    fsync: bool | None,
+    brokers: int,
     producers: int,
     consumers: int,
     compacted: bool,
@@ -88,12 +97,18 @@ def run(
 ) -> None:
     """Run a broker and its clients."""
     show_log(enabled=log)
-    workloads = tuple(WORKLOADS) if workload == ALL else (workload,)
-    plan, bad = Plan(seconds, kinds(faults), fsync, producers, consumers, compacted, workloads), 0
+    workloads, bad = tuple(WORKLOADS) if workload == ALL else (workload,), 0
+    found = kinds(faults, brokers)
+    plan: Plan | SwarmPlan
+    if brokers > 1:
+        plan = SwarmPlan(brokers, seconds, found, fsync, producers, consumers, workloads)
+    else:
+        plan = Plan(seconds, found, fsync is not False, producers, consumers, compacted, workloads)
+    durability = "" if fsync is None else " --fsync" if fsync else " --no-fsync"
     for each in range(seed, seed + runs):
         replay = (
             f"{COMMAND} run --seed {each} --seconds {seconds:g} --faults {faults} --producers {producers}"
-            f" --consumers {consumers}{'' if fsync else ' --no-fsync'}"
+            f" --consumers {consumers}{durability}{f' --brokers {brokers}' if brokers > 1 else ''}"
             f"{' --compacted' if compacted else ''} --workload {workload}"
         )
         bad += not one_run(each, plan, replay, trace, as_json=as_json)
@@ -102,20 +117,22 @@ def run(
     sys.exit(bool(bad))
 
 
-def kinds(faults: str) -> tuple[str, ...]:
+def kinds(faults: str, brokers: int) -> tuple[str, ...]:
     """Return the kinds of faults that the option names."""
-    named = {"all": Nemesis.KINDS, "none": ()}.get(faults, tuple(faults.split(",")))
-    if unknown := set(named) - {*Nemesis.KINDS, Nemesis.ROT}:
+    of_all = Nemesis.KINDS if brokers == 1 else SWARM_KINDS
+    named = {"all": of_all, "none": ()}.get(faults, tuple(faults.split(",")))
+    if unknown := set(named) - {*of_all, *((Nemesis.ROT,) if brokers == 1 else ())}:
         raise click.BadParameter(f"no such fault: {', '.join(sorted(unknown))}", param_hint="--faults")
     return named
 
 
-def one_run(seed: int, plan: Plan, replay: str, trace: IO[str] | None, *, as_json: bool) -> bool:
+def one_run(seed: int, plan: Plan | SwarmPlan, replay: str, trace: IO[str] | None, *, as_json: bool) -> bool:
     """Simulate once and print the result; return whether there are no findings."""
     kept: list[str] | None = None if trace is None else []
     began_s = now_s()
     try:
-        report, digest = simulate(seed, partial(run_scenario, plan=plan), kept=kept)
+        scene = partial(run_cluster, plan=plan) if isinstance(plan, SwarmPlan) else partial(run_scenario, plan=plan)
+        report, digest = simulate(seed, scene, kept=kept)
     except Exception:  # noqa: BLE001 - whatever ends a simulation is a finding
         report, digest = Report(findings=[traceback.format_exc()]), ""
     wall_s = now_s() - began_s

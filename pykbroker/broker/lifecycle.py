@@ -40,6 +40,7 @@ class Broker:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._publisher = MetadataPublisher(parts)
+        self._of_controllers: Connections | None = None
 
     async def run(self, ready: Ready, stop: trio.Event) -> None:
         """Serve clients until `stop` is set, then shut down and close the log directories.
@@ -82,6 +83,9 @@ class Broker:
                 await self._shut_down()
             if closing.cancelled_caught:
                 logger.error("controlled shutdown timed out after %d s", CLOSING_S_MAX)
+            close(self._parts.controller_bound)
+            if self._of_controllers is not None:
+                self._of_controllers.close()  # a later request would find no task that answers it
             nursery.cancel_scope.cancel()
         return refusal
 
@@ -131,6 +135,7 @@ class Broker:
         )
         table = controller_table(parts, controller, links, limits.answer_bytes_max)
         connections = Connections(table, nursery, parts.turns, limits, on_closed=links.closed)
+        self._of_controllers = connections
         nursery.start_soon(connections.run)
         nursery.start_soon(links.run)
         for name, bound in parts.controller_bound.items():

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import trio
 
 from pykbroker.broker import serve
+from pykbroker.broker.parts import Parts
 from pykbroker.core.errors import StartError, StopError
 from pykbroker.core.settings import Serving, Settings
 from pykbroker.sim.machine import SimMachine
@@ -21,7 +22,8 @@ START_S_MAX = STOP_S_MAX = 60.0
 class BrokerNode:
     """A broker that is started and stopped on a simulated machine.
 
-    `exits` has the errors that ended the broker because of simulated faults.
+    `exits` has the errors that ended the broker because of simulated faults. `parts` has the parts of the broker that
+    serves, for the judges of a simulation, and may belong to a broker that has ended.
     """
 
     def __init__(self, machine: SimMachine, settings: Settings, unexpected: list[str]) -> None:
@@ -29,6 +31,7 @@ class BrokerNode:
         self._stop = trio.Event()
         self._up = trio.Event()
         self.exits: list[str] = []
+        self.parts: Parts | None = None
 
     @property
     def serving(self) -> bool:
@@ -38,7 +41,7 @@ class BrokerNode:
     def start(self) -> None:
         """Start a broker on the machine, unless one runs."""
         if not self.machine.is_up:
-            self._stop, self._up = trio.Event(), trio.Event()
+            self._stop, self._up, self.parts = trio.Event(), trio.Event(), None
             self.machine.boot(self._live)
 
     async def wait_serving(self) -> None:
@@ -49,7 +52,7 @@ class BrokerNode:
                 with trio.move_on_after(1):
                     await self._up.wait()
             return
-        self._unexpected.append(f"the broker does not start within {START_S_MAX:.0f} s: {self.exits[-1:]}")
+        self._unexpected.append(f"{self.machine.name} does not start within {START_S_MAX:.0f} s: {self.exits[-1:]}")
 
     async def stop(self) -> None:
         """Shut down the broker cleanly. It may be killed during the shutdown."""
@@ -57,13 +60,14 @@ class BrokerNode:
         with trio.move_on_after(STOP_S_MAX):
             await self.machine.process.gone.wait()
             return
-        self._unexpected.append(f"the broker does not stop within {STOP_S_MAX:.0f} s")
+        self._unexpected.append(f"{self.machine.name} does not stop within {STOP_S_MAX:.0f} s")
         self.machine.kill()
 
     async def _live(self, world: World) -> None:
         up, stop = self._up, self._stop
 
-        def ready(_serving: Serving) -> None:
+        def ready(serving: Serving) -> None:
+            self.parts = serving.observer.parts
             up.set()
 
         try:
@@ -72,7 +76,7 @@ class BrokerNode:
             self._judge(error)
         else:
             if not stop.is_set():
-                self._unexpected.append("the broker ended though nobody stopped it")
+                self._unexpected.append(f"{self.machine.name} ended though nobody stopped it")
         self.machine.kill()
 
     def _judge(self, error: Exception) -> None:
@@ -80,7 +84,7 @@ class BrokerNode:
             if isinstance(cause, StartError | StopError | OSError):
                 self.exits.append(f"{type(cause).__name__}: {cause}")
             else:
-                self._unexpected.append(f"the broker died of {cause!r}")
+                self._unexpected.append(f"{self.machine.name} died of {cause!r}")
                 logging.getLogger(__name__).error("the broker died", exc_info=cause)
 
 

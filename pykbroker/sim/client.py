@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from random import Random
 from typing import Any
@@ -14,12 +14,13 @@ from pykbroker.client.connection import BrokerConnection
 from pykbroker.client.errors import Disconnected, InvalidResponse
 from pykbroker.client.pending_response import PendingResponse, R
 from pykbroker.client.reconnecting import ReconnectingConnection
+from pykbroker.sim.history import Place
 from pykbroker.world.net import Net
 from wire.api import APIS, ApiKey
 from wire.declare import NIL, Request
 from wire.error_codes import ErrorCode
 from wire.messages.find_coordinator import FindCoordinatorRequest
-from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from wire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 
 RECONNECT_BACKOFF_MS, RECONNECT_BACKOFF_MS_MAX = 300, 1000
 
@@ -71,6 +72,10 @@ class SimConnection:
             topics=[MetadataRequestTopic(name=topic) for topic in topics], allow_auto_topic_creation=False
         )
         answer = await self.ask(asked, METADATA_VERSION)
+        self.note_metadata(answer)
+
+    def note_metadata(self, answer: MetadataResponse) -> None:
+        """Take the ids of the topics from a response."""
         self.topic_ids = {topic.name: topic.topic_id for topic in answer.topics if topic.name and not topic.error_code}
         self.topic_names = {topic_id: name for name, topic_id in self.topic_ids.items()}
 
@@ -81,6 +86,12 @@ class SimConnection:
     def topic_named(self, topic: str, topic_id: bytes) -> str:
         """Return the name of a topic that a response names, or identifies by its id in newer versions."""
         return topic or self.topic_names.get(topic_id, "")
+
+    async def reach(self, places: Iterable[Place]) -> None:
+        """Connect to the leaders of these partitions, so that `ask_nowait` can send requests to them.
+
+        One broker leads all partitions. Raise an error of LOST if the connection is lost.
+        """
 
     def any_version(self, key: ApiKey, first: int = 0, last: int = VERSION_MAX) -> int:
         """Return a random version in this range that both sides support."""

@@ -22,29 +22,33 @@ SEGMENT_BYTES = 30_000
 COMPACTED = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01"}
 KINDS_OF_PRODUCER = ((True, -1), (True, -1), (False, 1), (False, 0))
 """The pairs of (whether the producer is idempotent, its acks)."""
+REPLICATED_KINDS = ((True, -1), (True, -1), (True, -1), (False, -1))
+"""The kinds of producers of replicated partitions: a new leader may lack what is acknowledged with fewer acks."""
 
 
 class LogWorkload:
     """The workload of logs. It matches `workload.Workload`.
 
     If `compacted` is true, the topics are compacted. Every record then has a unique key, so that compaction must not
-    remove any.
+    remove any. If partitions have several replicas, every second producer writes to one partition only, so that it
+    does not wait for the leaders of the others.
     """
 
     def __init__(self, stage: Stage, producers: int, consumers: int, *, compacted: bool) -> None:
         self._stage, self._compacted, self._history = stage, compacted, History(stage.unexpected)
+        kinds = REPLICATED_KINDS if stage.replicated else KINDS_OF_PRODUCER
         self._producers = [
             SimProducer(
                 f"p{number}",
                 stage.dialer(f"p{number}"),
                 self._history,
-                list(PLACES),
+                [PLACES[number % len(PLACES)]] if stage.replicated and number % 2 else list(PLACES),
                 stage.wall_ms,
                 idempotent=idempotent,
                 acks=acks,
                 keyed=compacted,
             )
-            for number, (idempotent, acks) in enumerate(islice(cycle(KINDS_OF_PRODUCER), producers))
+            for number, (idempotent, acks) in enumerate(islice(cycle(kinds), producers))
         ]
         self._consumers = [
             SimConsumer(f"c{number}", stage.dialer(f"c{number}"), self._history, list(PLACES))
@@ -101,7 +105,10 @@ class LogWorkload:
             await self._stage.until_answered(partial(read_missing, PLACES, final, self._history))
         return [
             *unread(PLACES, final),
-            *(f"{each.kind} in {each.place}: {each.what}" for each in check(self._history, final)),
+            *(
+                f"{each.kind} in {each.place}: {each.what}"
+                for each in check(self._history, final, replicated=self._stage.replicated)
+            ),
         ]
 
     @property

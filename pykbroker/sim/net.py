@@ -6,6 +6,7 @@ import errno
 from collections.abc import Callable
 from random import Random
 from typing import Any, Protocol, cast
+from zlib import crc32
 
 import trio
 
@@ -138,7 +139,8 @@ class SimListener:
         while self.backlog.waiting:
             endpoint = self.backlog.waiting.popleft()
             pump = self._net.pump(endpoint)
-            connection = accept(Peer(*endpoint.remote, *endpoint.local), pump)
+            host, port = endpoint.remote
+            connection = accept(Peer(ip_of(host), port, *endpoint.local), pump)
             if connection is None:
                 endpoint.close()
             else:
@@ -148,6 +150,11 @@ class SimListener:
         """Stop listening, and refuse the connections in the backlog."""
         self._net.poll.forget(self.backlog.number)
         self._network.unlisten(self.backlog)
+
+
+def ip_of(host: str) -> str:
+    """Return the IPv4 address of a host, as a broker sees it and sends it to the controller in an Envelope."""
+    return ".".join(map(str, (10, *crc32(host.encode()).to_bytes(4)[:3])))
 
 
 class SimNet:

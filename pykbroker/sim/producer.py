@@ -96,6 +96,7 @@ class SimProducer:
         """
         if self._idempotent and self._producer_id < 0:
             await self._init(connection)
+        await connection.reach(self._places)
         for pending in self._pending:
             await self._send(connection, pending)
         while not self._is_done():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import trio
 
@@ -136,7 +137,7 @@ class Scenario:
         nemesis = self._nemesis()
         await self._node.wait_serving()
         with trio.move_on_after(PROGRESS_S_MAX):
-            await self._stage.until_answered(self._create_topics)
+            await self._stage.until_answered(partial(create_topics, self._topics))
         async with trio.open_nursery() as working:
             for workload in self._workloads:
                 workload.start(working)
@@ -171,11 +172,13 @@ class Scenario:
         """Whether a finding is a bug. With bit rot, a finding of lost records is no bug."""
         return Nemesis.ROT not in self._plan.kinds or not any(loss in finding for loss in LOSSES)
 
-    async def _create_topics(self, connection: SimConnection) -> None:
-        request = CreateTopicsRequest(topics=self._topics, timeout_ms=10_000)
-        answer = await connection.ask(request, connection.any_version(ApiKey.CREATE_TOPICS))
-        for created in answer.topics:
-            assert created.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), created
+
+async def create_topics(topics: list[CreatableTopic], connection: SimConnection) -> None:
+    """Create these topics, unless they exist. Raise an error of LOST."""
+    request = CreateTopicsRequest(topics=topics, timeout_ms=10_000)
+    answer = await connection.ask(request, connection.any_version(ApiKey.CREATE_TOPICS))
+    for created in answer.topics:
+        assert created.error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS), created
 
 
 async def together(parts: Sequence[Callable[[], Awaitable[list[str]]]]) -> list[str]:

@@ -23,21 +23,24 @@ class Stage:
     `unexpected` has a description of each response that no client should ever get.
     """
 
+    replicated = False
+    """Whether partitions have several replicas."""
+
     def __init__(self, simulation: Simulation, network: Network, broker: tuple[str, int], topics: list[str]) -> None:
-        self._simulation, self._network, self._broker, self._topics = simulation, network, broker, topics
+        self._simulation, self._network, self._broker, self.topics = simulation, network, broker, topics
         self._process = Process("clients")
         self._nets: dict[str, SimNet] = {}
         self.unexpected: list[str] = []
 
     def dialer(self, name: str, label: str = "") -> Dialer:
         """Return a connector for the client with this name. Its random numbers depend on `name` and `label`."""
-        return Dialer(self._net(name), name, self._broker, self._topics, self._simulation.dice(name + label))
+        return Dialer(self.net(name), name, self._broker, self.topics, self._simulation.dice(name + label))
 
     def dialers(self, name: str) -> tuple[Dialer, Dialer]:
         """Return two connectors for a client with two connections."""
         return self.dialer(name), self.dialer(name, " second")
 
-    def _net(self, host: str) -> SimNet:
+    def net(self, host: str) -> SimNet:
         """Return the network of a client's host, which runs until the simulation ends."""
         if host not in self._nets:
             net = self._nets[host] = SimNet(self._network, self._process, host, self._simulation.dice(f"net of {host}"))

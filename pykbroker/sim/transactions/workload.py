@@ -187,7 +187,7 @@ class TransactionWorkload:
             await until_answered(partial(read_missing, WRITTEN, final, history.committed, committed=True))
             await until_answered(partial(self._ask_all, committed))
         anomalies = [
-            *check(history.logs, everything),
+            *check(history.logs, everything, replicated=self._stage.replicated),
             *check_transactions(history, final, self._settled_s),
             *check_ownership(history.groups),
             *check_copy(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pykbroker.sim.cluster.plan import SwarmPlan
+from pykbroker.sim.cluster.scenario import run_cluster
 from pykbroker.sim.scenario import Plan, run_scenario
 from pykbroker.sim.simulation import Simulation
 
 SEEDS_MAX = 60
-SECONDS, SECONDS_WITHOUT_FAULTS = 10, 6
+SECONDS, SECONDS_WITHOUT_FAULTS, CLUSTER_SECONDS = 10, 6, 15
 
 
 async def found(
@@ -15,3 +17,11 @@ async def found(
     """Return the findings of a run with the given kinds of faults, or of a shorter run without faults."""
     seconds = seconds if kinds else SECONDS_WITHOUT_FAULTS
     return (await run_scenario(simulation, Plan(seconds, kinds, compacted=compacted, workloads=(workload,)))).findings
+
+
+async def found_in_cluster(
+    simulation: Simulation, *kinds: str, workload: str = "log", seconds: float = CLUSTER_SECONDS, fsync: bool = False
+) -> list[str]:
+    """Return the findings of a run of three brokers with a random subset of the given kinds of faults."""
+    plan = SwarmPlan(seconds=seconds, kinds=kinds, fsync=fsync, workloads=(workload,))
+    return (await run_cluster(simulation, plan)).findings

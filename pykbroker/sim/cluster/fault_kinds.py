@@ -1,0 +1,28 @@
+"""The kinds of faults of a simulated cluster, by what they break."""
+
+from __future__ import annotations
+
+MACHINES = (
+    "kill",
+    "kill_midstep",
+    "kill_all",
+    "restart",
+    "pause",
+    "skew_clock",
+    "slow_disk",
+    "fill_disk",
+    "fail_reads",
+    "fail_syncs",
+    "lose_power",
+    "lose_power_midstep",
+    "lose_power_of_all",
+)
+"""The faults of machines: processes, clocks, disks and power."""
+LINKS = ("isolate", "deafen", "mute", "flap", "split", "cut_leader", "lose_segments", "stall")
+"""The faults of the network between brokers, and between brokers and clients."""
+POWER = ("lose_power", "lose_power_midstep", "lose_power_of_all", "fail_syncs")
+"""The power losses. They are used only if every acknowledged record is synced."""
+DISK = ("fill_disk", "fail_reads", "fail_syncs")
+"""The disk faults, which may end a broker."""
+KINDS = (*MACHINES, *LINKS)
+"""All kinds of faults."""

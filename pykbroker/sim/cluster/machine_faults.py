@@ -1,0 +1,52 @@
+"""The faults of the machines of a cluster: of one node, or of all nodes at once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from random import Random
+
+from pykbroker.sim.cluster.nodes import SimCluster
+from pykbroker.sim.fault_pace import FaultPace
+from pykbroker.sim.machine_faults import MachineFaults
+
+
+class ClusterMachineFaults:
+    """Faults of the machines of a cluster. A node is not started again before the fault that stopped it ends."""
+
+    def __init__(self, cluster: SimCluster, pace: FaultPace, dice: Random) -> None:
+        self._cluster, self._pace, self._dice = cluster, pace, dice
+
+    async def strike(self, kind: str) -> None:
+        """Cause one fault, and end it."""
+        own: Callable[[], Awaitable[None]] | None = getattr(self, kind, None)
+        if own is not None:
+            await own()
+            return
+        node_id = self._dice.choice(sorted(self._cluster.nodes))
+        node, held = self._cluster.nodes[node_id], self._cluster.held
+        node.start()
+        held.add(node_id)
+        await getattr(MachineFaults(node, (), self._pace, self._dice), kind)()
+        held.discard(node_id)
+
+    async def kill_all(self) -> None:
+        """Kill all brokers and start them again in random order."""
+        await self._end_all(power=False)
+
+    async def lose_power_of_all(self) -> None:
+        """Cut the power of all machines at once."""
+        await self._end_all(power=True)
+
+    async def _end_all(self, *, power: bool) -> None:
+        nodes = list(self._cluster.nodes.items())
+        self._cluster.held.update(self._cluster.nodes)
+        for _, node in nodes:
+            if power:
+                node.machine.lose_power()
+            else:
+                node.machine.kill()
+        self._dice.shuffle(nodes)
+        for node_id, node in nodes:
+            await self._pace.wait_during()
+            self._cluster.held.discard(node_id)
+            node.start()

@@ -1,0 +1,72 @@
+"""The source of faults of a simulated cluster: each seed chooses kinds of faults and the times between them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+
+import trio
+
+from pykbroker.sim.cluster import fault_kinds
+from pykbroker.sim.cluster.link_faults import ClusterLinkFaults
+from pykbroker.sim.cluster.machine_faults import ClusterMachineFaults
+from pykbroker.sim.cluster.nodes import SimCluster
+from pykbroker.sim.fault_pace import FaultPace
+from pykbroker.sim.history import Place
+from pykbroker.sim.network import Network
+from pykbroker.sim.simulation import Simulation
+
+CHOSEN = 0.6
+"""The chance that a seed chooses a kind of fault."""
+Strike = Callable[[str], Awaitable[None]]
+
+
+class ClusterNemesis:
+    """An injector of faults. One fault of machines and one fault of links may happen at the same time."""
+
+    def __init__(
+        self,
+        simulation: Simulation,
+        network: Network,
+        cluster: SimCluster,
+        hosts: list[str],
+        places: list[Place],
+        kinds: Iterable[str],
+    ) -> None:
+        self._simulation, self._network, self._cluster = simulation, network, cluster
+        dice = simulation.dice("nemesis")
+        kinds = list(kinds)
+        self.kinds = [kind for kind in kinds if dice.random() < CHOSEN] or kinds
+        machines = ClusterMachineFaults(cluster, FaultPace(dice), dice)
+        links = ClusterLinkFaults(network, cluster, hosts, places, FaultPace(dice), dice)
+        self._strands: list[tuple[tuple[str, ...], Strike]] = [
+            (fault_kinds.MACHINES, machines.strike),
+            (fault_kinds.LINKS, links.strike),
+        ]
+        self.happened: dict[str, int] = {}
+
+    async def run(self, until_s: float) -> None:
+        """Inject faults until `until_s`, then end all of them and start all nodes."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._cluster.keep_up, self._simulation.dice("restarts"))
+            async with trio.open_nursery() as strands:
+                for number, (kinds, strike) in enumerate(self._strands):
+                    chosen = [kind for kind in self.kinds if kind in kinds]
+                    if chosen:
+                        strands.start_soon(self._strand, number, chosen, strike, until_s)
+                await trio.sleep_until(until_s)
+            nursery.cancel_scope.cancel()
+        self._network.heal()
+        await self._cluster.start_all()
+
+    async def _strand(self, number: int, kinds: list[str], strike: Strike, until_s: float) -> None:
+        dice = self._simulation.dice(f"strand {number}")
+        pace = FaultPace(dice)
+        while True:
+            await pace.wait_before()
+            if self._simulation.now >= until_s:
+                return
+            kind = dice.choice(kinds)
+            self.happened[kind] = self.happened.get(kind, 0) + 1
+            self._simulation.trace("nemesis", kind)
+            await self._simulation.at_rest()
+            await strike(kind)

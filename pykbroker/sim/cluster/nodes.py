@@ -1,0 +1,88 @@
+"""The nodes of a simulated cluster: their machines, their starts, and their newest images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+import trio
+
+from pykbroker.broker.parts import Parts
+from pykbroker.core.metadata.image import MetadataImage, PartitionImage
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.replica.partition import Partition
+from pykbroker.sim.broker_node import BrokerNode
+from pykbroker.sim.cluster.plan import CONTROLLER_ID, SwarmPlan, host_of
+from pykbroker.sim.history import Place
+from pykbroker.sim.machine import SimMachine
+from pykbroker.sim.network import Network
+from pykbroker.sim.simulation import Simulation
+
+DEVICE_S, STALLS, NOT_CACHED = 0.001, 0.002, 0.02
+LOOK_S = 0.5
+DOWN_S_MAX = 2.0
+"""The longest time in seconds after which a broker that has ended is started again."""
+
+
+class SimCluster:
+    """The nodes by id. `held` has the nodes that stay down until they are removed from it."""
+
+    def __init__(self, simulation: Simulation, network: Network, plan: SwarmPlan, unexpected: list[str]) -> None:
+        self._simulation = simulation
+        self.nodes: dict[int, BrokerNode] = {}
+        self.held: set[int] = set()
+        for node_id in plan.node_ids:
+            machine = SimMachine(simulation, network, host_of(node_id))
+            faults = machine.disk_faults
+            faults.wait_s, faults.stalls, faults.not_cached = DEVICE_S, STALLS, NOT_CACHED
+            self.nodes[node_id] = BrokerNode(machine, plan.settings(node_id), unexpected)
+
+    @property
+    def controller(self) -> BrokerNode:
+        """Return the node that is the controller, too."""
+        return self.nodes[CONTROLLER_ID]
+
+    def serving(self) -> Iterator[tuple[int, Parts]]:
+        """Yield the ids and the parts of the brokers that run and have begun to serve."""
+        for node_id, node in self.nodes.items():
+            if node.serving and node.parts is not None:
+                yield node_id, node.parts
+
+    def image(self) -> MetadataImage | None:
+        """Return the newest image that the controller has committed, or None while it is down."""
+        node = self.controller
+        return node.parts.quorum.images.committed if node.serving and node.parts is not None else None
+
+    def placed(self, place: Place) -> PartitionImage | None:
+        """Return a partition in the newest image, or None while the controller is down."""
+        image = self.image()
+        return None if image is None else image.topics.partition(*place)
+
+    def replica(self, node_id: int, place: Place) -> Partition | None:
+        """Return the replica of a partition on a broker that serves, or None."""
+        node = self.nodes[node_id]
+        if not node.serving or node.parts is None:
+            return None
+        for topic in node.parts.replicas.topics():
+            if topic.name == place[0]:
+                return topic.partitions.get(place[1])
+        return None
+
+    async def start_all(self) -> None:
+        """Start all nodes at once, and wait until all of them serve."""
+        async with trio.open_nursery() as nursery:
+            for node in self.nodes.values():
+                nursery.start_soon(node.wait_serving)
+
+    async def keep_up(self, dice: Random) -> None:
+        """Start nodes that have ended again, a random time later, until cancelled."""
+        while True:
+            await trio.sleep(dice.uniform(0, DOWN_S_MAX))
+            for node_id, node in self.nodes.items():
+                if node_id not in self.held:
+                    node.start()
+
+
+def key_of(place: Place) -> TopicPartition:
+    """Return the key of a partition."""
+    return TopicPartition(*place)

@@ -1,0 +1,92 @@
+"""The plan of a simulated cluster, and the configs of its brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from random import Random
+
+from pykbroker.core.address import Address
+from pykbroker.core.config.config import BrokerConfig
+from pykbroker.core.config.listeners import ListenerSettings
+from pykbroker.core.settings import Settings
+from pykbroker.sim.cluster.fault_kinds import KINDS
+from pykbroker.sim.groups.workload import CONFIGS as GROUP_CONFIGS
+from pykbroker.sim.transactions.workload import CONFIGS as TRANSACTION_CONFIGS
+
+CLIENT_PORT, CONTROLLER_PORT = 9092, 9093
+CONTROLLER_ID = 1
+"""The id of the node that is broker and controller."""
+REPLICAS_MAX = 3
+TIMES: Mapping[str, str] = {
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "replica.lag.time.max.ms": "3000",
+    "replica.fetch.backoff.ms": "200",
+    "replica.socket.timeout.ms": "5000",
+}
+"""Timeouts shorter than Kafka's, so that a run of 15 s has several elections and changes of each ISR."""
+
+
+@dataclass(frozen=True)
+class SwarmPlan:
+    """The plan of a simulated cluster: `brokers` nodes, and the kinds of faults of which a seed chooses a subset.
+
+    If `fsync` is true, `pykbroker.flush.before.ack` is set and power failures occur. If it is None, the seed decides.
+    """
+
+    brokers: int = 3
+    seconds: float = 15.0
+    kinds: tuple[str, ...] = KINDS
+    fsync: bool | None = None
+    producers: int = 4
+    consumers: int = 2
+    workloads: tuple[str, ...] = ("log",)
+    configs: tuple[tuple[str, str], ...] = ()
+    """Additional configs of all brokers."""
+
+    def decided(self, dice: Random) -> SwarmPlan:
+        """Return the plan with a random decision about `fsync`, if it has none."""
+        return self if self.fsync is not None else replace(self, fsync=dice.random() < 0.5)
+
+    @property
+    def replicas(self) -> int:
+        """Return the replication factor of all topics."""
+        return min(REPLICAS_MAX, self.brokers)
+
+    @property
+    def node_ids(self) -> range:
+        """Return the ids of the nodes."""
+        return range(CONTROLLER_ID, CONTROLLER_ID + self.brokers)
+
+    def settings(self, node_id: int) -> Settings:
+        """Return the settings of one node."""
+        own, controller = Address(host_of(node_id), CLIENT_PORT), Address(host_of(CONTROLLER_ID), CONTROLLER_PORT)
+        replicas, min_isr = str(self.replicas), str(max(1, self.replicas - 1))
+        config = BrokerConfig.from_mapping(
+            {
+                **GROUP_CONFIGS,
+                **TRANSACTION_CONFIGS,
+                **TIMES,
+                "node.id": str(node_id),
+                "default.replication.factor": replicas,
+                "offsets.topic.replication.factor": replicas,
+                "transaction.state.log.replication.factor": replicas,
+                "transaction.state.log.min.isr": min_isr,
+                "min.insync.replicas": min_isr,
+                "pykbroker.flush.before.ack": str(bool(self.fsync)).lower(),
+                **dict(self.configs),
+            }
+        )
+        return Settings(
+            config,
+            (f"/{host_of(node_id)}/0",),
+            (ListenerSettings(address=own),),
+            controller_listeners=(ListenerSettings("CONTROLLER", controller),) if node_id == CONTROLLER_ID else (),
+            quorum=() if node_id == CONTROLLER_ID else (controller,),
+        )
+
+
+def host_of(node_id: int) -> str:
+    """Return the name of a node's host."""
+    return f"broker-{node_id}"

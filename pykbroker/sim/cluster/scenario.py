@@ -1,0 +1,102 @@
+"""A scenario of a cluster: clients use several brokers under faults, then the faults end and the history is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+import trio
+
+from pykbroker.sim.broker_node import LogWatch
+from pykbroker.sim.cluster import fault_kinds
+from pykbroker.sim.cluster.nemesis import ClusterNemesis
+from pykbroker.sim.cluster.nodes import SimCluster
+from pykbroker.sim.cluster.plan import CLIENT_PORT, SwarmPlan, host_of
+from pykbroker.sim.cluster.stage import ClusterStage
+from pykbroker.sim.groups.workload import GroupWorkload
+from pykbroker.sim.log_workload import LogWorkload
+from pykbroker.sim.network import Network
+from pykbroker.sim.scenario import Report, create_topics, together
+from pykbroker.sim.simulation import Simulation
+from pykbroker.sim.transactions.workload import TransactionWorkload
+from pykbroker.sim.workload import PROGRESS_S_MAX, Workload
+
+WORKLOADS: Mapping[str, Callable[[ClusterStage, SwarmPlan], Workload]] = {
+    "log": lambda stage, plan: LogWorkload(stage, plan.producers, plan.consumers, compacted=False),
+    "groups": lambda stage, _: GroupWorkload(stage),
+    "transactions": lambda stage, _: TransactionWorkload(stage),
+}
+"""The workloads by their names."""
+
+
+class ClusterScenario:
+    """A single run of a plan. `cluster` has the nodes, and `network` joins them."""
+
+    def __init__(self, simulation: Simulation, plan: SwarmPlan) -> None:
+        self._simulation = simulation
+        self._plan = plan = plan.decided(simulation.dice("plan"))
+        self.network = Network(simulation)
+        names: list[str] = []
+        self._stage = ClusterStage(
+            simulation, self.network, [(host_of(each), CLIENT_PORT) for each in plan.node_ids], names
+        )
+        self.cluster = SimCluster(simulation, self.network, plan, self._stage.unexpected)
+        self._workloads = [WORKLOADS[name](self._stage, plan) for name in plan.workloads]
+        self._topics = [
+            msgspec.structs.replace(topic, replication_factor=plan.replicas)
+            for workload in self._workloads
+            for topic in workload.topics
+        ]
+        names += sorted(topic.name for topic in self._topics)
+        self._places = [(topic.name, index) for topic in self._topics for index in range(topic.num_partitions)]
+        self._log = LogWatch(simulation, self._stage.unexpected)
+
+    async def run(self) -> Report:
+        """Run the clients under faults, end the faults, and check the history."""
+        with self._log.watching():
+            return await self._run()
+
+    async def _run(self) -> Report:
+        nemesis = self._nemesis()
+        await self.cluster.start_all()
+        with trio.move_on_after(PROGRESS_S_MAX):
+            await self._stage.until_answered(lambda connection: create_topics(self._topics, connection))
+        async with trio.open_nursery() as working:
+            for workload in self._workloads:
+                workload.start(working)
+            await nemesis.run(self._plan.seconds)
+            findings = await together([workload.settle for workload in self._workloads])
+            working.cancel_scope.cancel()
+        findings += await together([workload.judge for workload in self._workloads])
+        return self._report(nemesis, findings)
+
+    def _nemesis(self) -> ClusterNemesis:
+        kinds = [kind for kind in self._plan.kinds if self._plan.fsync or kind not in fault_kinds.POWER]
+        hosts = [name for workload in self._workloads for name in workload.clients]
+        return ClusterNemesis(self._simulation, self.network, self.cluster, hosts, self._places, kinds)
+
+    def _report(self, nemesis: ClusterNemesis, findings: list[str]) -> Report:
+        nodes = self.cluster.nodes.values()
+        exits = [f"{node.machine.name}: {each}" for node in nodes for each in node.exits]
+        if not set(nemesis.happened) & set(fault_kinds.DISK):
+            findings += [f"a broker ended, though its disk was sound: {each}" for each in exits]
+        findings += self._stage.unexpected
+        faults = nemesis.happened | self.network.faults.happened
+        for node in nodes:
+            for kind, times in node.machine.disk_faults.happened.items():
+                faults[kind] = faults.get(kind, 0) + times
+        return Report(
+            simulated_s=self._simulation.now,
+            events=self._simulation.clock.events,
+            acknowledged=sum(workload.acknowledged for workload in self._workloads),
+            read=sum(workload.read for workload in self._workloads),
+            faults=faults,
+            exits=exits,
+            errors=self._log.errors,
+            findings=list(dict.fromkeys(findings)),
+        )
+
+
+async def run_cluster(simulation: Simulation, plan: SwarmPlan) -> Report:
+    """Run one scenario of a cluster from its plan."""
+    return await ClusterScenario(simulation, plan).run()

@@ -1,0 +1,24 @@
+"""The objects that all clients of a simulated cluster share."""
+
+from __future__ import annotations
+
+from pykbroker.sim.client import Dialer
+from pykbroker.sim.cluster.connection import ClusterDialer
+from pykbroker.sim.network import Network
+from pykbroker.sim.simulation import Simulation
+from pykbroker.sim.stage import Stage
+
+
+class ClusterStage(Stage):
+    """A stage whose clients connect to all brokers. `brokers` has their addresses."""
+
+    def __init__(
+        self, simulation: Simulation, network: Network, brokers: list[tuple[str, int]], topics: list[str]
+    ) -> None:
+        super().__init__(simulation, network, brokers[0], topics)
+        self._brokers = brokers
+        self.replicated = len(brokers) > 1
+
+    def dialer(self, name: str, label: str = "") -> Dialer:
+        """Return a connector for the client with this name. Its random numbers depend on `name` and `label`."""
+        return ClusterDialer(self.net(name), name, self._brokers, self.topics, self.dice(name + label))

@@ -1,0 +1,80 @@
+"""Tests of simulated clusters: no findings under faults, and exactly the same run for the same seed.
+
+SWARM_SEEDS=300 in the environment runs that many seeds of 60 s instead of a few seeds of 15 s.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykbroker.sim.cluster.plan import SwarmPlan
+from pykbroker.sim.cluster.scenario import run_cluster
+from pykbroker.sim.simulation import Simulation
+
+pytestmark = pytest.mark.timeout(240)  # The tests need seconds of CPU time, which take longer on a busy machine.
+
+ROOT = Path(__file__).parents[3]
+UNLIKE = (
+    {"hash_seed": "1", "junk": 10_007, "threshold": 1},
+    {"hash_seed": "42", "junk": 7, "threshold": 100_000},
+    {"hash_seed": "random", "junk": 3_001},
+)
+MANY = int(os.environ.get("SWARM_SEEDS", "0"))
+
+
+def simulate(*words: str, timeout_s: float = 200) -> list[dict[str, Any]]:
+    outcome = subprocess.run(
+        [sys.executable, "-m", "tools.simulate", "run", "--brokers", "3", "--json", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+    )
+    assert outcome.returncode in (0, 1), outcome.stderr
+    return [json.loads(line) for line in outcome.stdout.splitlines()]
+
+
+def findings(reports: list[dict[str, Any]]) -> dict[int, list[str]]:
+    return {report["seed"]: report["findings"] for report in reports if report["findings"]}
+
+
+async def under_all_faults(simulation: Simulation) -> dict[str, Any]:
+    return asdict(await run_cluster(simulation, SwarmPlan(seconds=6)))
+
+
+def test_a_seed_gives_the_same_run_of_a_cluster_in_processes_that_differ(apart):
+    runs = [apart(under_all_faults, seed=3, **unlike) for unlike in UNLIKE]
+    assert runs == [runs[0]] * len(UNLIKE)
+    assert runs[0][0]["acknowledged"] > 100
+    assert runs[0][0]["faults"]
+
+
+def test_a_leader_that_is_cut_off_between_append_and_commit_loses_nothing():
+    reports = simulate("--seed", "1", "--runs", "2", "--seconds", "12", "--faults", "cut_leader", "--no-fsync")
+    assert findings(reports) == {}
+    assert any(report["faults"].get("cut_leader") for report in reports)
+    assert all(report["acknowledged"] > 500 for report in reports)
+
+
+@pytest.mark.parametrize("first", [1, 4])
+def test_a_swarm_of_faults_causes_no_findings(first):
+    reports = simulate("--seed", str(first), "--runs", "3", "--seconds", "15")
+    assert findings(reports) == {}
+    assert all(report["acknowledged"] > 300 and report["read"] > 300 for report in reports)
+
+
+@pytest.mark.skipif(not MANY, reason="SWARM_SEEDS is not set")
+@pytest.mark.timeout(0)
+@pytest.mark.parametrize("workload", ["log", "groups", "transactions"])
+def test_many_seeds_cause_no_findings(workload):
+    reports = simulate("--runs", str(MANY), "--seconds", "60", "--workload", workload, timeout_s=MANY * 120)
+    assert len(reports) == MANY
+    assert findings(reports) == {}
