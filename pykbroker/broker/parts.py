@@ -46,6 +46,7 @@ from pykbroker.replica.fetchers import Fetchers
 from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.own_log import OwnLog
 from pykbroker.replica.places import Places
+from pykbroker.replica.quotas import ReplicationQuotas
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.scrubber import Scrubber, ScrubSettings
 from pykbroker.replica.topic_configs import TopicConfigs
@@ -199,8 +200,9 @@ def new_replicas(
 ) -> Replicas:
     """Return the partitions of this broker, without any yet, and with the fetchers of those that it will follow."""
     keeper = IsrKeeper(config.node_id, config.replica_lag_time_max_ms)
-    fetchers = Fetchers(keeper, links, ReplicaFetchSettings.of(config))
-    return Replicas(config.node_id, places, configs, descriptors, keeper, fetchers)
+    quotas = ReplicationQuotas(config.node_id, config)
+    fetchers = Fetchers(keeper, links, ReplicaFetchSettings.of(config), quotas.follower)
+    return Replicas(config.node_id, places, configs, descriptors, keeper, fetchers, quotas)
 
 
 def groups_runtime(config: BrokerConfig, world: World, image: Callable[[], MetadataImage], turns: Turns) -> Runtime:

@@ -14,10 +14,12 @@ from pykbroker.client.errors import Disconnected
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.fetch_plan import FollowedAnswer, FollowedKey, FollowerPlan
 from pykbroker.core.replication.following import CutLog, FollowerDecision, Pause, Restart, Store, decide
+from pykbroker.core.replication.quota import ReplicationQuota
 from pykbroker.replica.fetch_settings import ReplicaFetchSettings
 from pykbroker.replica.followed import Followed
 from pykbroker.replica.leader_link import LeaderLink
 from pykbroker.replica.leader_offsets import after_range_of
+from pykbroker.replica.throttled import ThrottledFollowed
 from wire.error_codes import ErrorCode
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.fetch import FetchRequest, FetchResponse, ReplicaState
@@ -28,6 +30,7 @@ STEP_BYTES_MAX = 256 << 10
 """The size of records that are stored before other tasks may run."""
 FIRST_PAUSE_MS = 20
 """The first pause of a partition after an error. It doubles at each error in a row, up to replica.fetch.backoff.ms."""
+MS_PER_S = 1000
 QUIET_PAUSES = 3
 """The number of pauses in a row that are not logged."""
 PAUSES_MAX = 16
@@ -37,13 +40,17 @@ PAUSES_MAX = 16
 class ReplicaFetcher:
     """The fetcher of partitions led by broker `leader`.
 
-    An error of one partition pauses only that partition. `broker_epoch` is set by the owner from the metadata.
+    An error of one partition pauses only that partition. `quota` limits the traffic of throttled partitions.
+    `broker_epoch` is set by the owner from the metadata.
     """
 
-    def __init__(self, node_id: int, leader: int, link: LeaderLink, settings: ReplicaFetchSettings) -> None:
+    def __init__(
+        self, node_id: int, leader: int, link: LeaderLink, settings: ReplicaFetchSettings, quota: ReplicationQuota
+    ) -> None:
         self._node_id, self.leader, self._link, self._settings = node_id, leader, link, settings
         self.broker_epoch = -1
         self._plan: FollowerPlan[Followed] = FollowerPlan(lambda one: one.wanted, settings.partition_bytes_max)
+        self._throttled = ThrottledFollowed(self._plan, quota)
         self._paused: list[tuple[float, int, Followed]] = []
         self._numbers = count()
         self._changed, self._added = trio.Event(), trio.Event()
@@ -51,11 +58,12 @@ class ReplicaFetcher:
         """The number of pauses in a row of each partition that cannot be fetched."""
 
     def __len__(self) -> int:
-        return len(self._plan) + len(self._paused)
+        return len(self._plan) + len(self._paused) + len(self._throttled)
 
     def add(self, followed: Followed) -> None:
         """Fetch a partition from its current position on."""
         self._plan.add(followed.key, followed)
+        self._throttled.add(followed)
         self._changed.set()
         self._added.set()
 
@@ -64,6 +72,7 @@ class ReplicaFetcher:
         if self._plan.get(followed.key) is followed:
             self._plan.remove(followed.key)
         self._paused = [one for one in self._paused if one[2] is not followed]
+        self._throttled.remove(followed)
         self._failures.pop(followed.key, None)
 
     async def run(self) -> None:
@@ -84,11 +93,19 @@ class ReplicaFetcher:
                 _, _, followed = heappop(self._paused)
                 if followed.position is not None and self._plan.get(followed.key) is None:
                     self._plan.add(followed.key, followed)
+            self._throttled.sort_out(now_ms())
             if len(self._plan):
                 return
             self._changed = trio.Event()
-            with trio.move_on_at(self._paused[0][0] if self._paused else trio.current_time() + 3600):
+            ends_at = self._paused[0][0] if self._paused else inf
+            if len(self._throttled):
+                ends_at = min(ends_at, trio.current_time() + self._throttle_ms() / MS_PER_S)
+            with trio.move_on_at(ends_at):
                 await self._changed.wait()
+
+    def _throttle_ms(self) -> float:
+        """Return for how long a request would have no partition. The quota or its limit may change meanwhile."""
+        return min(self._throttled.wait_ms(now_ms()), self._settings.backoff_ms)
 
     async def _fetch(self) -> None:
         settings = self._settings
@@ -176,6 +193,7 @@ class ReplicaFetcher:
                 raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the leader sent no whole batch of its leader epoch")
             if followed.store(decision):
                 self._plan.note_change(followed.key)
+            self._throttled.note_answer(followed, len(decision.records), decision.high_watermark, now_ms())
             self._failures.pop(followed.key, None)
         elif isinstance(decision, CutLog):
             await self._cut(followed, decision)
@@ -219,3 +237,8 @@ class ReplicaFetcher:
 
     def _log_failure(self, error: Exception) -> None:
         logger.info("leader %d: a fetch failed: %s; %d partitions wait", self.leader, error, len(self._plan))
+
+
+def now_ms() -> float:
+    """Return the time of trio's clock in ms."""
+    return trio.current_time() * MS_PER_S

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import trio
 
 from pykbroker.core.metadata.image import NO_LEADER, PartitionImage
+from pykbroker.core.replication.quota import ReplicationQuota
 from pykbroker.replica.fetch_settings import ReplicaFetchSettings
 from pykbroker.replica.fetcher import ReplicaFetcher
 from pykbroker.replica.followed import Followed, Truncated
@@ -28,8 +29,15 @@ class Fetchers:
     A leader without a known address has no fetcher. Its partitions are fetched once `refresh` finds the address.
     """
 
-    def __init__(self, keeper: IsrKeeper, links: LeaderLinks | None, settings: ReplicaFetchSettings) -> None:
+    def __init__(
+        self,
+        keeper: IsrKeeper,
+        links: LeaderLinks | None,
+        settings: ReplicaFetchSettings,
+        quota: ReplicationQuota | None = None,
+    ) -> None:
         self._keeper, self._links, self._settings = keeper, links, settings
+        self._quota = quota or ReplicationQuota()
         self._fetchers: dict[FetcherSlot, tuple[ReplicaFetcher, trio.CancelScope]] = {}
         self._followed: dict[Partition, Followed] = {}
         self._waiting: dict[FetcherSlot, dict[Followed, None]] = {}
@@ -101,7 +109,8 @@ class Fetchers:
             if link is None or self._nursery is None:
                 self._waiting.setdefault(slot, {})[followed] = None
                 return
-            fetcher, scope = ReplicaFetcher(self._keeper.node_id, slot.leader, link, self._settings), trio.CancelScope()
+            scope = trio.CancelScope()
+            fetcher = ReplicaFetcher(self._keeper.node_id, slot.leader, link, self._settings, self._quota)
             fetcher.broker_epoch = self._keeper.broker_epoch
             self._fetchers[slot] = fetcher, scope
             self._nursery.start_soon(_run, fetcher, scope)

@@ -34,7 +34,7 @@ class FollowerFetches:
             changed = [fetching.partitions[key] for key in requested_partitions(request, by_id=fetching.by_id)]
             changed += session.unlocated.values()
         else:
-            session = FollowerSession(follower.replica_id, follower.replica_epoch)
+            session = FollowerSession(follower.replica_id, follower.replica_epoch, self._replicas.quotas.leader)
             changed = list(fetching.partitions.values())
             if fetching.session is not None:
                 self._keep(session, fetching)
@@ -45,6 +45,7 @@ class FollowerFetches:
     def opened(self, reading: FollowerReading, fetching: Fetching) -> None:
         """Keep the session of a request whose response is known, or close it if the follower has no fetch session."""
         session = reading.session
+        reading.record_throttled()
         if fetching.session is None:
             session.close()
         elif session.session is None:

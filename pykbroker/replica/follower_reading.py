@@ -69,6 +69,12 @@ class FollowerReading:
             await session.wait()
         return await self.read_patiently()
 
+    def record_throttled(self) -> None:
+        """Count the records of the response that the leader's quota measures."""
+        for partition, (_, data) in self._found.items():
+            if data.records:
+                self.session.record_throttled(partition, len(data.records))
+
     def _begin(self) -> None:
         self.session.calm()
         self._due, self._size = list(self.session.due.items()), 0
@@ -113,7 +119,7 @@ class FollowerReading:
             self._keeper.note_fetch(partition, session.broker_id, session.broker_epoch, offset, asked.log_start_offset)
         data = self._without_records(partition, log, wanted)
         size = min(asked.partition_max_bytes, self._bytes_max - self._size)
-        if offset < end and size > 0:
+        if offset < end and size > 0 and not session.is_throttled(partition):
             data.records = partition.reader.read(offset, size, end, at_least_one=not self._size)
             self._size += len(data.records)
         if data.records or (state.log_end_offset >= end and self._is_in_sync(partition)):

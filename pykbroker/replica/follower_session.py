@@ -4,6 +4,9 @@ An incremental fetch of a follower costs time only for its changed partitions (K
 request names it, if records were appended, if its high watermark or its ISR has changed, while the follower is not in
 the ISR, which it may join with a fetch, or if the last response had no room for all its records or had an error for it.
 All other partitions would have nothing to say.
+
+A partition is throttled while the leader's quota is exceeded and the follower is not in the ISR (KIP-73). It stays due,
+and responses have none of its records. Its appends do not wake the follower.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from pykbroker.core.fetch.session import FetchSession, PartitionKey, SessionPartition
+from pykbroker.core.replication.quota import ReplicationQuota
 
 if TYPE_CHECKING:
     from pykbroker.replica.partition import Partition
@@ -29,6 +33,7 @@ class FollowerSession:
     __slots__ = (
         "_event",
         "_partitions",
+        "_quota",
         "_wanted",
         "broker_epoch",
         "broker_id",
@@ -38,8 +43,8 @@ class FollowerSession:
         "unlocated",
     )
 
-    def __init__(self, broker_id: int, broker_epoch: int) -> None:
-        self.broker_id, self.broker_epoch = broker_id, broker_epoch
+    def __init__(self, broker_id: int, broker_epoch: int, quota: ReplicationQuota) -> None:
+        self.broker_id, self.broker_epoch, self._quota = broker_id, broker_epoch, quota
         self.session: FetchSession | None = None
         self.fetched_ms = -inf
         self.due: dict[Partition, SessionPartition] = {}
@@ -89,7 +94,8 @@ class FollowerSession:
         """Wake the follower: the partition has new records, or its leadership has ended."""
         if partition not in self.due:
             self.note_change(partition)
-        self._event.set()
+        if not self.is_throttled(partition):
+            self._event.set()
 
     def note_change(self, partition: Partition) -> None:
         """Make a partition due, such as after a change of its high watermark. The follower is not woken."""
@@ -99,6 +105,23 @@ class FollowerSession:
             if state is not None:
                 state.note_session(self.fetched_ms)
             self.due[partition] = self._wanted[partition]
+
+    # ---- the quota
+
+    def is_throttled(self, partition: Partition) -> bool:
+        """Whether the follower must wait for records of this partition. A member of the ISR never waits."""
+        quota = self._quota
+        if not quota.covers(partition.key):
+            return False
+        followers = partition.leadership.followers
+        in_sync = followers is None or self.broker_id in followers.isr
+        return not in_sync and quota.is_exceeded(partition.keeper.now_ms)
+
+    def record_throttled(self, partition: Partition, size: int) -> None:
+        """Count records that are sent of this partition, if its traffic is measured, whether or not it is in the
+        ISR."""
+        if self._quota.covers(partition.key):
+            self._quota.record(size, partition.keeper.now_ms)
 
     # ---- waiting
 

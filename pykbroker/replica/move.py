@@ -11,6 +11,9 @@
 5. The copy is made in rounds: each round copies the records that were appended during the previous one. If a round
    copies more than half as many bytes as the previous round, clients' appends are throttled to half of the bytes
    copied. Once a round copies at most `HAND_OVER_BYTES_MAX`, appends wait for the last round and its fsync.
+6. While the quota of copies is exceeded, copying waits. A quota never throttles clients: if it is below the rate of the
+   producers, the copy does not catch up, as in Kafka. The replacement of the log does not wait for the quota, because
+   appends and changes of the metadata wait for the replacement.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ import logging
 import trio
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.replication.quota import ReplicationQuota
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.throttle import Throttle
@@ -46,6 +50,8 @@ LEFT_BYTES_MAX = 4 * CHUNK_BYTES
 """The number of bytes that may be copied, on the event loop, between the last round and the replacement."""
 NO_TIME_MS = 0
 """A time at which retention finds no segment too old."""
+QUOTA_WAIT_MS_MAX = 1000
+"""The time after which a copy that waits for the quota looks at the quota again, since its limit may have changed."""
 READ_TRIES_MAX = 10
 """The number of attempts to read the log before the move fails. Reads may fail while the cleaner replaces segments."""
 
@@ -53,22 +59,31 @@ READ_TRIES_MAX = 10
 class Move:
     """A move: a partition, the copy of its log, and the log directory of the copy.
 
-    `copied_bytes` counts the bytes copied since the broker started.
+    `copied_bytes` counts the bytes copied since the broker started. `was_limited` says whether the last round waited
+    for the quota, which it does unless `is_urgent`.
     """
 
     __slots__ = (
+        "_quota",
         "_refusals",
         "_throttle",
         "_unflushed_bytes",
         "copied_bytes",
         "directory",
+        "has_ended",
+        "is_urgent",
         "log",
         "partition",
         "topic_id",
+        "was_limited",
     )
 
-    def __init__(self, partition: Partition, topic_id: bytes, directory: LogDirectory, log: Log) -> None:
+    def __init__(
+        self, partition: Partition, topic_id: bytes, directory: LogDirectory, log: Log, quota: ReplicationQuota
+    ) -> None:
         self.partition, self.topic_id, self.directory, self.log = partition, topic_id, directory, log
+        self._quota, self.was_limited = quota, False
+        self.is_urgent = self.has_ended = False
         self.copied_bytes = self._unflushed_bytes = self._refusals = 0
         self._throttle: Throttle | None = None
 
@@ -80,14 +95,26 @@ class Move:
     async def catch_up(self) -> int:
         """Copy all records that the log holds now, flush the copy, and return the number of bytes copied.
 
+        Do less if the move ends meanwhile.
+
         Raise ApiError if the log cannot be read. Raise OSError if the copy cannot be written.
         """
         begun, end = self.copied_bytes, self._source().log_end_offset
-        while self.log.log_end_offset < end:
-            await self._step()
+        self.was_limited = False
+        while self.log.log_end_offset < end and not self.has_ended:
+            await self._wait_for_quota()
+            if not self.has_ended:
+                await self._step()
             await trio.lowlevel.checkpoint()
-        await self._flush()
+        if not self.has_ended:
+            await self._flush()
         return self.copied_bytes - begun
+
+    async def _wait_for_quota(self) -> None:
+        """Wait while the quota of copies is exceeded."""
+        while (wait_ms := self._quota.wait_ms(self.partition.keeper.now_ms)) and not (self.is_urgent or self.has_ended):
+            self.was_limited = True
+            await trio.sleep(min(wait_ms, QUOTA_WAIT_MS_MAX) / 1000)
 
     async def _step(self) -> None:
         """Copy for at most `SHARE_S` seconds."""
@@ -97,6 +124,7 @@ class Move:
             if self.copied_bytes - begun >= STEP_BYTES_MAX or trio.current_time() >= ends_at:
                 break
         self._unflushed_bytes += self.copied_bytes - begun
+        self._quota.record(self.copied_bytes - begun, self.partition.keeper.now_ms)
         if self._throttle is not None:
             self._throttle.note_copied(self.copied_bytes - begun)
         if self._unflushed_bytes >= UNFLUSHED_BYTES_MAX or len(self.log.segments.unsynced) >= UNFLUSHED_SEGMENTS_MAX:
@@ -161,6 +189,11 @@ class Move:
         """Stop clients' appends until `end_throttle` is called."""
         self._throttle = self.partition.throttle = self._throttle or Throttle()
         self._throttle.pause()
+
+    def end(self) -> None:
+        """End the move without a result."""
+        self.has_ended = True
+        self.end_throttle()
 
     def end_throttle(self) -> None:
         """End the limit on clients' appends."""

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 import trio
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.replication.quota import ReplicationQuota
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.move import HAND_OVER_BYTES_MAX, Move
 from pykbroker.replica.partition import Partition
@@ -27,11 +28,19 @@ class Moves:
     """The running moves.
 
     The lock `changing` is held while partitions are added, removed or moved. `check_room` raises ApiError when no file
-    descriptor is free for a copy.
+    descriptor is free for a copy. `quota` limits the bytes that all moves together copy
+    (`replica.alter.log.dirs.io.max.bytes.per.second`).
     """
 
-    def __init__(self, places: Places, changing: trio.Lock, check_room: Callable[[Partition], None]) -> None:
+    def __init__(
+        self,
+        places: Places,
+        changing: trio.Lock,
+        check_room: Callable[[Partition], None],
+        quota: ReplicationQuota | None = None,
+    ) -> None:
         self._places, self._changing, self._check_room = places, changing, check_room
+        self._quota = quota or ReplicationQuota()
         self._under_way: dict[Partition, Move] = {}
         self._begun = trio.Event()
 
@@ -65,7 +74,7 @@ class Moves:
         log = partition.log
         assert log is not None, "a partition that is offline does not move"
         copy = await directory.create_copy(partition.key, topic_id, log.config, log.log_start_offset)
-        self._go(Move(partition, topic_id, directory, copy))
+        self._go(Move(partition, topic_id, directory, copy, self._quota))
 
     def destination(self, key: TopicPartition, path: str) -> LogDirectory:
         """Return the log directory of this path. Raise ApiError if the partition cannot move there."""
@@ -90,7 +99,7 @@ class Moves:
             copy = await directory.futures.open(partition.key, topic_id, log.config)
             if copy.log_start_offset > log.log_start_offset:
                 raise CorruptLog(f"the copy begins at offset {copy.log_start_offset} instead of {log.log_start_offset}")
-            move = Move(partition, topic_id, directory, copy)
+            move = Move(partition, topic_id, directory, copy, self._quota)
             if copy.log_end_offset > log.log_end_offset:
                 await self._complete(move)
             else:
@@ -131,7 +140,7 @@ class Moves:
         """End the move of a partition, if there is one, and delete its copy."""
         move = self._under_way.pop(partition, None)
         if move is not None:
-            move.end_throttle()
+            move.end()
             self._put_away(move.directory, partition)
 
     async def restart(self, partition: Partition) -> None:
@@ -141,7 +150,7 @@ class Moves:
         """
         move = self._under_way.pop(partition, None)
         if move is not None:
-            move.end_throttle()
+            move.end()
             damage = CorruptLog("the log was truncated meanwhile")
             await self._anew(partition, move.topic_id, move.directory, damage)
 
@@ -194,18 +203,21 @@ class Moves:
     async def _approach(self, move: Move) -> None:
         """Copy until a round copies at most HAND_OVER_BYTES_MAX.
 
-        Throttle producers that append faster than the log is copied.
+        Throttle producers that append faster than the log is copied, unless the quota of copies is the reason.
         """
         before: int | None = None
         while self._is_under_way(move):
             copied = await move.catch_up()
             if copied <= HAND_OVER_BYTES_MAX:
                 return
-            if before is not None and copied > before // 2:
+            if move.was_limited:
+                move.end_throttle()
+            elif before is not None and copied > before // 2:
                 move.throttle()
             before = copied
 
     async def _finish(self, move: Move, assign: Assign) -> None:
+        move.is_urgent = True
         await assign({(move.topic_id, move.partition.index): self._places.id_of(move.directory)})
         await self._approach(move)
         move.pause()

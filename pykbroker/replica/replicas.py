@@ -31,6 +31,7 @@ from pykbroker.replica.moves import Moves
 from pykbroker.replica.opener import PartitionOpener
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
+from pykbroker.replica.quotas import ReplicationQuotas
 from pykbroker.replica.statistics import ReplicaStatistics
 from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.replica.topic_traffic import TopicTraffic
@@ -66,18 +67,20 @@ class Replicas:
         descriptors: Descriptors = UNBOUNDED,
         keeper: IsrKeeper | None = None,
         fetchers: Fetchers | None = None,
+        quotas: ReplicationQuotas | None = None,
     ) -> None:
         """Start without partitions. Without `fetchers`, partitions of other leaders are not fetched."""
         self._node_id, self._places, self._configs = node_id, places, configs
         self.keeper = keeper or IsrKeeper(node_id)
-        self.fetchers = fetchers or Fetchers(self.keeper, None, ReplicaFetchSettings())
+        self.quotas = quotas or ReplicationQuotas(node_id)
+        self.fetchers = fetchers or Fetchers(self.keeper, None, ReplicaFetchSettings(), self.quotas.follower)
         self._opener = PartitionOpener(self.keeper, places, descriptors)
         self._by_name: dict[str, TopicReplicas] = {}
         self._by_id: dict[bytes, TopicReplicas] = {}
         self._metadata = MetadataImage()
         self._changing = trio.Lock()
         self.traffic_of_deleted_topics = TopicTraffic()
-        self.moves = Moves(places, self._changing, self._opener.check_room_for_copy)
+        self.moves = Moves(places, self._changing, self._opener.check_room_for_copy, self.quotas.alter_log_dirs)
         self.fetchers.truncated = self.moves.restart
 
     # ---- look-ups
@@ -170,6 +173,7 @@ class Replicas:
         async with self._changing:
             self._metadata = delta.image
             self.keeper.apply(delta.image.cluster)
+            self.quotas.apply(delta)
             await self._drop(delta.topics_deleted)
             if delta.previous.offset < 0:
                 await self._places.set_aside(partial(self._is_stray, delta.image.topics))

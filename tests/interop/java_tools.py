@@ -16,6 +16,7 @@ CLASSES = {
     "kafka-console-consumer": f"{TOOLS}consumer.ConsoleConsumer",
     "kafka-consumer-groups": f"{TOOLS}consumer.group.ConsumerGroupCommand",
     "kafka-groups": f"{TOOLS}GroupsCommand",
+    "kafka-reassign-partitions": f"{TOOLS}reassign.ReassignPartitionsCommand",
     "kafka-transactions": f"{TOOLS}TransactionsCommand",
     "kafka-verifiable-consumer": f"{TOOLS}VerifiableConsumer",
     "kafka-verifiable-producer": f"{TOOLS}VerifiableProducer",

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import msgspec
 
+from pykbroker.core.config.broker_change import check_is_this
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.config_rights import check_config_right
@@ -29,13 +30,16 @@ from wire.messages.alter_configs import (
 class AlterConfigs(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes each resource and passes the request to the controller.
 
-    The results are in the order of the request.
+    A listener of clients accepts the configs of no other broker. A listener of controllers does (`accepts_others`),
+    since the other broker has accepted them. The results are in the order of the request.
     """
 
     key: ClassVar = ApiKey.ALTER_CONFIGS
     versions: ClassVar[str] = "0-2"
+    node_id: int
     controller: ActiveController
     authorizer: Authorizer
+    accepts_others: bool = False
 
     def __call__(self, context: RequestContext, request: AlterConfigsRequest) -> Later:
         return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
@@ -45,9 +49,11 @@ class AlterConfigs(Handler, msgspec.Struct, frozen=True):
         for resource in resources:
             try:
                 check_config_right(self.authorizer, context.session, Operation.ALTER_CONFIGS, named(resource))
+                if not self.accepts_others:
+                    check_is_this(named(resource), self.node_id)
                 allowed.append(resource)
             except ApiError as error:
-                answers[named(resource)] = failed(resource, error.code)
+                answers[named(resource)] = failed(resource, error.code, error.message)
         request.resources = allowed
         response = await self.controller.ask(request)
         answers.update({named(answer): answer for answer in response.responses})
@@ -64,6 +70,6 @@ def named(one: AlterConfigsResource | AlterConfigsResourceResponse) -> tuple[int
     return one.resource_type, one.resource_name
 
 
-def failed(resource: AlterConfigsResource, code: ErrorCode) -> AlterConfigsResourceResponse:
+def failed(resource: AlterConfigsResource, code: ErrorCode, message: str | None = None) -> AlterConfigsResourceResponse:
     """Return the result of a resource that was not changed."""
-    return AlterConfigsResourceResponse(code, None, *named(resource))
+    return AlterConfigsResourceResponse(code, message, *named(resource))

@@ -13,6 +13,7 @@ from typing import ClassVar
 import msgspec
 import trio
 
+from pykbroker.core.config.broker_change import check_is_this
 from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.authorizer import Authorizer
@@ -36,7 +37,8 @@ from wire.messages.incremental_alter_configs import (
 class IncrementalAlterConfigs(Handler, msgspec.Struct, frozen=True):
     """A handler that authorizes each resource, sets log levels, and passes all other changes to the controller.
 
-    The results are in the order of the request.
+    A listener of clients accepts the configs of no other broker. A listener of controllers does (`accepts_others`),
+    since the other broker has accepted them. The results are in the order of the request.
     """
 
     key: ClassVar = ApiKey.INCREMENTAL_ALTER_CONFIGS
@@ -44,6 +46,7 @@ class IncrementalAlterConfigs(Handler, msgspec.Struct, frozen=True):
     node_id: int
     controller: ActiveController
     authorizer: Authorizer
+    accepts_others: bool = False
 
     def __call__(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> Later:
         return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
@@ -56,6 +59,8 @@ class IncrementalAlterConfigs(Handler, msgspec.Struct, frozen=True):
                 await trio.lowlevel.checkpoint()
             try:
                 check_config_right(self.authorizer, context.session, Operation.ALTER_CONFIGS, named(resource))
+                if not self.accepts_others:
+                    check_is_this(named(resource), self.node_id)
                 if resource.resource_type == ConfigResource.BROKER_LOGGER and times[named(resource)] == 1:
                     alter_levels(resource, self.node_id, validate_only=request.validate_only)
                     answers[named(resource)] = answered(resource, ErrorCode.NONE)

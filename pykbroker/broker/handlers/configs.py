@@ -15,14 +15,17 @@ from pykbroker.core.telemetry.clients import TelemetryClients
 from pykbroker.server.handler import Handler
 
 
-def config_handlers(parts: Parts, answer_bytes_max: int) -> list[Handler]:
-    """Return the handlers of `apis.configs`. `answer_bytes_max` limits the size of a DescribeConfigs response."""
+def config_handlers(parts: Parts, answer_bytes_max: int, *, of_controllers: bool = False) -> list[Handler]:
+    """Return the handlers of `apis.configs`, for a listener of clients or of controllers.
+
+    `answer_bytes_max` limits the size of a DescribeConfigs response.
+    """
     controller, image, authorizer, node_id = parts.controller, parts.image, parts.authorizer, parts.identity.node_id
     clients, ticks_ns, bytes_max = TelemetryClients(), parts.world.ticks_ns, parts.settings.config.telemetry_max_bytes
     return [
         DescribeConfigs(node_id, parts.live_config, image, authorizer, answer_bytes_max),
-        AlterConfigs(controller, authorizer),
-        IncrementalAlterConfigs(node_id, controller, authorizer),
+        AlterConfigs(node_id, controller, authorizer, of_controllers),
+        IncrementalAlterConfigs(node_id, controller, authorizer, of_controllers),
         ListConfigResources(image),
         DescribeClientQuotas(image),
         AlterClientQuotas(controller),

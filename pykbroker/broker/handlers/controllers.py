@@ -45,7 +45,7 @@ def controller_table(parts: Parts, controller: Controller, links: HeartbeatLinks
         handler
         for handler in (
             *topic_handlers(parts),
-            *config_handlers(parts, answer_bytes_max),
+            *config_handlers(parts, answer_bytes_max, of_controllers=True),
             *cluster_handlers(parts),
             *security_handlers(parts),
             *raft_handlers(parts),

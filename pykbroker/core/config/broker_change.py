@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from pykbroker.core.config.config import BrokerConfig, Texts
 from pykbroker.core.config.java_classes import check_no_classes
+from pykbroker.core.config.resource import ConfigResource
 from pykbroker.core.config.row import Row, Update
 from pykbroker.core.config.table import BROKER, BROKER_QUOTAS, LISTENER_PREFIX, listener_row
 from pykbroker.core.config.type import INTEGER, Value
@@ -55,11 +56,11 @@ NOT_SET = -2
 def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
     """Raise ApiError for configs that broker `name` cannot have. The name "" is the cluster-wide default.
 
-    The error is INVALID_REQUEST, as in Kafka. A config that names a Java class, which Kafka would load, gets
-    INVALID_CONFIG.
+    `broker` is the config of this broker. Of another broker's configs only the names and each value are checked, since
+    its other configs are unknown here. The error is INVALID_REQUEST, as in Kafka. A config that names a Java class,
+    which Kafka would load, gets INVALID_CONFIG.
     """
-    if name:
-        check_is_this(name, broker.node_id)
+    of_this = not name or is_this(name, broker.node_id)
     refuse_any(
         "Cannot update these configs dynamically",
         (config for config in wanted if config in BROKER and BROKER[config].update is Update.READ_ONLY),
@@ -68,7 +69,7 @@ def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
         "These security configs can be dynamically updated only per-listener using the listener prefix",
         (config for config in wanted if config in ONLY_OF_LISTENERS),
     )
-    known = broker.broker if name else broker.cluster
+    known = (broker.broker if of_this else {}) if name else broker.cluster
     check_no_classes(
         {config: text for config, text in wanted.items() if known.get(config) != text}, broker.pykbroker_ignore_classes
     )
@@ -76,6 +77,8 @@ def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
         for config, text in wanted.items():
             if (row := dynamic_row(config)) is not None:
                 row.read(text)
+        if not of_this:
+            return
         if not name:
             refuse_any(
                 "Cannot update these configs at default cluster level, broker id must be specified",
@@ -95,11 +98,17 @@ def check_broker_change(name: str, wanted: Texts, broker: BrokerConfig) -> None:
         check_local_retention(unit, changed.values)
 
 
-def check_is_this(name: str, node_id: int) -> None:
-    """Raise ApiError unless the name is the id of this broker."""
+def is_this(name: str, node_id: int) -> bool:
+    """Whether the name is the id of this broker. Raise ApiError if it is no id."""
     if not INTEGER.fullmatch(name):
         raise bad_request(f"Node id must be an integer, but it is: {name}")
-    if int(name) != node_id:
+    return int(name) == node_id
+
+
+def check_is_this(resource: tuple[int, str], node_id: int) -> None:
+    """Raise ApiError for the configs of another broker, which only that broker accepts from clients."""
+    kind, name = resource
+    if kind == ConfigResource.BROKER and name and not is_this(name, node_id):
         raise bad_request(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 

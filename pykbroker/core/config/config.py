@@ -107,6 +107,10 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
     telemetry_max_bytes = Setting[int]("telemetry.max.bytes")
 
     # Topics and logs
+    alter_log_dirs_replication_quota_window_num = Setting[int]("alter.log.dirs.replication.quota.window.num")
+    alter_log_dirs_replication_quota_window_size_seconds = Setting[int](
+        "alter.log.dirs.replication.quota.window.size.seconds"
+    )
     auto_create_topics_enable = Setting[bool]("auto.create.topics.enable")
     auto_leader_rebalance_enable = Setting[bool]("auto.leader.rebalance.enable")
     default_replication_factor = Setting[int]("default.replication.factor")
@@ -131,6 +135,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
     replica_lag_time_max_ms = Setting[int]("replica.lag.time.max.ms")
     replica_selector_class = Setting[str | None]("replica.selector.class")
     replica_socket_timeout_ms = Setting[int]("replica.socket.timeout.ms")
+    replication_quota_window_num = Setting[int]("replication.quota.window.num")
+    replication_quota_window_size_seconds = Setting[int]("replication.quota.window.size.seconds")
     unclean_leader_election_enable = Setting[bool]("unclean.leader.election.enable")
     unclean_leader_election_interval_ms = Setting[int]("unclean.leader.election.interval.ms")
 

@@ -82,8 +82,12 @@ USED = {
     "flush.ms":
         "A log is flushed to disk when it has had unflushed records for this many ms; the default leaves flushing "
         "to the operating system.",
+    "follower.replication.throttled.replicas":
+        "The replicas of a topic whose replication is throttled at followers, as partition:broker pairs; * means all.",
     "index.interval.bytes": "How many bytes of records lie between two entries of the offset index and the time index.",
     "internal.segment.bytes": "The segment size in bytes for tests that need one smaller than `segment.bytes` allows.",
+    "leader.replication.throttled.replicas":
+        "The replicas of a topic whose replication is throttled at leaders, as partition:broker pairs; * means all.",
     "max.compaction.lag.ms": "A record is compacted after at most this many ms, however little of the log is dirty.",
     "max.message.bytes": "The largest batch in bytes, as sent by its producer, that the broker accepts.",
     "message.timestamp.after.max.ms":
@@ -111,6 +115,10 @@ USED = {
         "records.",
 
     # Topics and their logs, for the whole broker
+    "alter.log.dirs.replication.quota.window.num":
+        "Over how many windows the rate of copies between log directories is averaged.",
+    "alter.log.dirs.replication.quota.window.size.seconds":
+        "How long each window is that measures copies between log directories, in s.",
     "auto.create.topics.enable": "Whether a topic that a client requests, and that does not exist, is created.",
     "default.replication.factor":
         "How many replicas a partition has if the request to create the topic does not specify it.",
@@ -139,6 +147,12 @@ USED = {
     "num.replica.fetchers": "How many connections this broker has to each leader that it follows.",
     "producer.id.expiration.ms":
         "A partition forgets an idempotent producer and its sequence after this many ms without a write.",
+    "follower.replication.throttled.rate":
+        "How many bytes per second throttled replicas of this broker may fetch. Only a dynamic value counts.",
+    "leader.replication.throttled.rate":
+        "How many bytes per second this broker may send to throttled replicas. Only a dynamic value counts.",
+    "replica.alter.log.dirs.io.max.bytes.per.second":
+        "How many bytes per second may be copied between log directories. Only a dynamic value counts.",
     "replica.fetch.backoff.ms": "How long a follower waits after a failed fetch of a partition, in ms.",
     "replica.fetch.max.bytes": "How many bytes of one partition a follower fetches at once.",
     "replica.fetch.min.bytes": "How many bytes must be available before a follower's fetch is answered early.",
@@ -149,6 +163,9 @@ USED = {
     "replica.selector.class":
         "How a replica is chosen for a consumer to read from. Only Kafka's RackAwareReplicaSelector is known.",
     "replica.socket.timeout.ms": "How long a follower waits for the response of its leader, in ms.",
+    "replication.quota.window.num": "Over how many windows the rate of throttled replication is averaged.",
+    "replication.quota.window.size.seconds":
+        "How long each window is that measures throttled replication, in s.",
 
     # Brokers and leaders, as the controller sees them
     "auto.leader.rebalance.enable": "Whether leadership returns to preferred replicas automatically.",
@@ -305,10 +322,6 @@ UNUSED = {
     "unstable.feature.versions.enable": "whether levels of features that are not final may be used.",
 
     # Topics and their logs, by the names of topic configs; broker configs with other names follow from these
-    "follower.replication.throttled.replicas":
-        "the replicas of a topic whose replication is throttled at followers, as partition:broker pairs; * means all.",
-    "leader.replication.throttled.replicas":
-        "the replicas of a topic whose replication is throttled at leaders, as partition:broker pairs; * means all.",
     "local.retention.bytes":
         "how many bytes of a tiered partition remain on local disk; -2 means `retention.bytes`, -1 all.",
     "local.retention.ms": "how many ms a tiered segment remains on local disk; -2 means `retention.ms`, -1 forever.",
@@ -329,19 +342,10 @@ UNUSED = {
     "producer.id.expiration.check.interval.ms": "how often partitions check for expired producer ids, in ms.",
 
     # Replication
-    "alter.log.dirs.replication.quota.window.num":
-        "over how many windows the rate of moves between log directories is averaged.",
-    "alter.log.dirs.replication.quota.window.size.seconds":
-        "how long each window is that measures moves between log directories, in s.",
     "controlled.shutdown.enable": "whether a broker hands over its leaderships before it stops.",
-    "follower.replication.throttled.rate": "how many bytes a second throttled replicas of this broker may take in.",
-    "leader.replication.throttled.rate": "how many bytes a second this broker may send to throttled replicas.",
     "num.replica.alter.log.dirs.threads":
         "how many threads move replicas between log directories; unset means one for each directory.",
-    "replica.alter.log.dirs.io.max.bytes.per.second": "how many bytes a second moves between log directories may copy.",
     "replica.socket.receive.buffer.bytes": "bytes of the receive buffer of a follower's connection to its leader.",
-    "replication.quota.window.num": "over how many windows the rate of throttled replication is averaged.",
-    "replication.quota.window.size.seconds": "how long each window is that measures throttled replication, in s.",
 
     # The quorum and its metadata log
     "controller.performance.always.log.threshold.ms":

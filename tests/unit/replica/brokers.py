@@ -41,6 +41,7 @@ from pykbroker.replica.isr_changes import IsrChanges
 from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
+from pykbroker.replica.quotas import ReplicationQuotas
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.server.endpoints import BrokerEndpoints
@@ -164,10 +165,15 @@ class Broker:
         self.directory = await LogDirectory.open(disk, off_loop=inline, wall_ms=lambda: NOW_MS, jitter=lambda: 0.5)
         config = BrokerConfig.from_mapping(self.configs)
         self.keeper = IsrKeeper(self.id, LAG_MS_MAX)
-        self.fetchers = Fetchers(self.keeper, Links(self.cluster, self.id), ReplicaFetchSettings(timeout_ms=2000))
+        self.quotas = ReplicationQuotas(self.id, config)
+        self.fetchers = Fetchers(
+            self.keeper, Links(self.cluster, self.id), ReplicaFetchSettings(timeout_ms=2000), self.quotas.follower
+        )
         places = Places((self.directory,), (bytes([self.id]) * 16,))
         topic_configs = TopicConfigs(LiveConfig(config))
-        self.replicas = Replicas(self.id, places, topic_configs, keeper=self.keeper, fetchers=self.fetchers)
+        self.replicas = Replicas(
+            self.id, places, topic_configs, keeper=self.keeper, fetchers=self.fetchers, quotas=self.quotas
+        )
         sessions = FetchSessionCache(100, Random(self.id))
         endpoints = BrokerEndpoints(self.id, lambda: self.cluster.image)
         fetch = Fetch(
@@ -286,6 +292,10 @@ class Cluster:
 
     def placed(self, index: int = 0) -> PartitionImage:
         return self.image.topics.by_name["t"].partitions[index]
+
+    def configure(self, resource: tuple[int, str], configs: dict[str, str]) -> None:
+        """Set the dynamic configs of a topic or broker."""
+        self.publish(configs=ConfigsImage({**self.image.configs.resources, resource: configs}))
 
     def commit(self, index: int = 0, **changes: Any) -> None:
         """Change a partition in the metadata. A new leader raises the leader epoch."""

@@ -12,6 +12,7 @@ import trio
 
 from pykbroker.apis.configs.alter_configs import AlterConfigs
 from pykbroker.apis.configs.incremental_alter_configs import IncrementalAlterConfigs
+from pykbroker.core.security.authorizer import AllowAll
 from pykbroker.core.security.operation import Operation
 from tests.unit.apis.calling import Denies, context, gone_through, work_of
 from tests.unit.apis.conftest import Client, LocalBroker, batch, serving
@@ -170,7 +171,10 @@ class Answers:
 
 
 CONTROLLER: Any = Answers()
-HANDLERS = [(AlterConfigs(CONTROLLER, NOBODY), replacing), (IncrementalAlterConfigs(1, CONTROLLER, NOBODY), changing)]
+HANDLERS = [
+    (AlterConfigs(1, CONTROLLER, NOBODY), replacing),
+    (IncrementalAlterConfigs(1, CONTROLLER, NOBODY), changing),
+]
 
 
 @pytest.mark.parametrize(("handler", "request_of"), HANDLERS)
@@ -197,6 +201,26 @@ def test_each_resource_is_authorized_separately(handler: Any, request_of: Reques
         (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, BROKER_LOGGER, "1"),
         (0, 99, "x"),
     ]
+
+
+@pytest.mark.parametrize("handler_of", [AlterConfigs, IncrementalAlterConfigs])
+def test_configs_of_another_broker_are_accepted_on_listeners_of_controllers_only(handler_of: Any) -> None:
+    request_of = replacing if handler_of is AlterConfigs else changing
+    refusal = ErrorCode.INVALID_REQUEST, "Unexpected broker id, expected 1, but received 2"
+    for accepts_others, expected in ((False, refusal), (True, (ErrorCode.NONE, None))):
+        held = handler_of(1, CONTROLLER, AllowAll(), accepts_others)(
+            context(1), request_of((BROKER, "1", {}), (BROKER, "2", {}), (BROKER, "", {}))
+        )
+
+        async def answer(held: Any = held) -> Any:
+            return gone_through(await work_of(held))
+
+        response = trio.run(answer)
+        assert [(one.error_code, one.error_message) for one in response.responses] == [
+            (ErrorCode.NONE, None),
+            expected,
+            (ErrorCode.NONE, None),
+        ]
 
 
 @pytest.mark.parametrize(("handler", "request_of"), HANDLERS)
