@@ -104,9 +104,9 @@ def offset_commit_error(reply: bytes, topic: str) -> int:
     return code
 
 
-def create_topics(names: Sequence[str], partitions: int) -> bytes:
-    """Return a CreateTopics request (version 4) with one replica and no configs."""
-    topics = b"".join(string(name) + struct.pack(">ihii", partitions, 1, 0, 0) for name in names)
+def create_topics(names: Sequence[str], partitions: int, replicas: int = 1) -> bytes:
+    """Return a CreateTopics request (version 4) without configs."""
+    topics = b"".join(string(name) + struct.pack(">ihii", partitions, replicas, 0, 0) for name in names)
     return frame(19, 4, struct.pack(">i", len(names)) + topics + struct.pack(">i", 60_000) + b"\0")
 
 

@@ -55,11 +55,12 @@ class _Lane:
         self.sent: deque[float] = deque()
 
 
-def drive(port: int, requests: Sequence[bytes], *, in_flight: int = 1, seconds: float = 2) -> Load:
-    """Open a connection for each of `requests`; keep `in_flight` copies of the request unanswered for the given
-    seconds.
+def drive(ports: Sequence[int], requests: Sequence[bytes], *, in_flight: int = 1, seconds: float = 2) -> Load:
+    """Open a connection for each of `requests`, to the port at the same index of `ports`; keep `in_flight` copies of
+    the request unanswered for the given seconds.
     """
-    lanes = {lane.socket.fileno(): lane for lane in (_Lane(port, request) for request in requests)}
+    opened = (_Lane(port, request) for port, request in zip(ports, requests, strict=True))
+    lanes = {lane.socket.fileno(): lane for lane in opened}
     poll = select.epoll()
     latencies: list[float] = []
     begun = time.perf_counter()

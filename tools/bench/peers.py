@@ -112,6 +112,16 @@ class Broker:
     port: int
     directory: Path
     start_seconds: float
+    replicas: int = 1
+    """The replication factor of topics that rows create."""
+
+    def leader_ports(self, topic: str, partitions: int) -> list[int]:
+        """Return the port of the leader of each partition of a topic that was just created."""
+        return [self.port] * partitions
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that the broker has used so far."""
+        return self.child.cpu_seconds()
 
     @property
     def bootstrap(self) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from tools.bench import frames
+from tools.bench.cluster import Cluster
 from tools.bench.peers import Broker, Peer
 
 
@@ -36,6 +37,14 @@ class Stage:
 
 
 @dataclass(frozen=True)
+class ClusterStage(Stage):
+    """The resources of a row about a cluster. `kills` is the number of leaders to kill for the row of fail-overs."""
+
+    cluster: Cluster
+    kills: int
+
+
+@dataclass(frozen=True)
 class Row:
     """A row of the table. A `noisy` row is measured in pairs.
 
@@ -54,12 +63,16 @@ class Topic:
     def __init__(self, broker: Broker, partitions: int = 4) -> None:
         self.name = f"bench-{uuid.uuid4().hex[:12]}"
         self.partitions = partitions
+        self.ports: list[int] = []
+        """The port of the leader of each partition, once the topic is created."""
         self._broker = broker
 
     def __enter__(self) -> Self:
         with frames.Caller(self._broker.port) as caller:
-            caller.call(frames.create_topics([self.name], self.partitions))
-            for index in range(self.partitions):
+            caller.call(frames.create_topics([self.name], self.partitions, self._broker.replicas))
+        self.ports = self._broker.leader_ports(self.name, self.partitions)
+        for index, port in enumerate(self.ports):
+            with frames.Caller(port) as caller:
                 while frames.list_offsets_error(caller.call(frames.list_offsets(self.name, index))):
                     time.sleep(0.001)
         return self
@@ -73,9 +86,9 @@ class CpuClock:
     """The CPU seconds that a broker has used since this clock was created. A row reads them just after its load."""
 
     def __init__(self, broker: Broker) -> None:
-        self._child = broker.child
-        self._begun = self._child.cpu_seconds()
+        self._broker = broker
+        self._begun = broker.cpu_seconds()
 
     def seconds(self) -> float:
         """Return the CPU seconds since the clock was created."""
-        return self._child.cpu_seconds() - self._begun
+        return self._broker.cpu_seconds() - self._begun

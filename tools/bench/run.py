@@ -18,9 +18,10 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).resolve().parents[2])
 
 from tools.bench import frames, load, report, volume
+from tools.bench.cluster import KINDS, Cluster
 from tools.bench.peers import PEERS, Broker, Peer
-from tools.bench.row import Row, Stage, Topic
-from tools.bench.table import ROWS
+from tools.bench.row import ClusterStage, Row, Stage, Topic
+from tools.bench.table import CLUSTER_ROWS, ROWS
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
 WARM_MESSAGES = 1_000_000
@@ -34,7 +35,8 @@ def warm(broker: Broker) -> None:
         volume.consume(broker, topic, WARM_MESSAGES)
         records = frames.batch(bytes(100))
         requests = [frames.produce(topic.name, index % topic.partitions, records) for index in range(10)]
-        load.drive(broker.port, requests, seconds=WARM_REQUESTS_S)
+        ports = [topic.ports[index % topic.partitions] for index in range(10)]
+        load.drive(ports, requests, seconds=WARM_REQUESTS_S)
 
 
 @contextlib.contextmanager
@@ -54,6 +56,20 @@ def stages(peers: Sequence[Peer], scratch: Path, *, cold: bool) -> Iterator[list
         yield made
 
 
+@contextlib.contextmanager
+def cluster_stages(peers: Sequence[Peer], scratch: Path, *, cold: bool, kills: int) -> Iterator[list[ClusterStage]]:
+    """Run a cluster of each kind at once, and warm them up unless `cold` is set."""
+    with contextlib.ExitStack() as running:
+        made = []
+        for peer in peers:
+            cluster = Cluster(peer, scratch / f"{peer.name}-cluster")
+            running.callback(cluster.stop)
+            if not cold:
+                warm(cluster)
+            made.append(ClusterStage(peer, cluster, scratch, cluster, kills))
+        yield made
+
+
 def measure(row: Row, on: Sequence[Stage], pairs: int) -> list[report.Line]:
     """Measure a row on each broker in turn. A noisy row is measured `pairs` times, each time in the opposite order."""
     values: dict[str, dict[str, list[float]]] = {key: {} for key in row.figures}
@@ -67,6 +83,19 @@ def measure(row: Row, on: Sequence[Stage], pairs: int) -> list[report.Line]:
     return [report.Line(row, key, values[key]) for key in row.figures]
 
 
+def measure_all(
+    rows: Sequence[Row], made: contextlib.AbstractContextManager[Sequence[Stage]], pairs: int, results: Path
+) -> None:
+    """Measure rows on the brokers that `made` starts, if there are any, and write the table after each."""
+    if not rows:
+        return
+    with made as on:
+        for row in rows:
+            lines = measure(row, on, pairs)
+            print("\n".join(line.markdown() for line in lines), flush=True)
+            report.write(results, lines)
+
+
 def main() -> None:
     """Parse the command line, measure, and write the table after each row."""
     parser = argparse.ArgumentParser(description="Measure brokers side by side on this machine.")
@@ -77,6 +106,7 @@ def main() -> None:
     parser.add_argument(
         "--pairs", type=int, default=5, help="the number of alternating runs of a noisy row (default: 5)"
     )
+    parser.add_argument("--kills", type=int, default=30, help="the number of fail-overs of a cluster (default: 30)")
     parser.add_argument("--without-pykbroker", action="store_true", help="measure only the other brokers")
     parser.add_argument("--cold", action="store_true", help="do not warm up the brokers, to try a row quickly")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the file with the table to update")
@@ -88,12 +118,13 @@ def main() -> None:
     names = ([] if options.without_pykbroker else ["pykbroker"]) + [name for name in options.peers.split(",") if name]
     scratch = Path(tempfile.mkdtemp(prefix="bench-"))
     try:
-        with stages([PEERS[name] for name in names], scratch, cold=options.cold) as on:
-            for row in ROWS:
-                if options.only in row.name:
-                    lines = measure(row, on, options.pairs)
-                    print("\n".join(line.markdown() for line in lines), flush=True)
-                    report.write(options.results, lines)
+        peers = [PEERS[name] for name in names]
+        clustered = [peer for peer in peers if peer.name in KINDS]
+        for rows, made in (
+            (ROWS, stages(peers, scratch, cold=options.cold)),
+            (CLUSTER_ROWS, cluster_stages(clustered, scratch, cold=options.cold, kills=options.kills)),
+        ):
+            measure_all([row for row in rows if options.only in row.name], made, options.pairs, options.results)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 

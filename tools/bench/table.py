@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from tools.bench.rows import (
     cleaner,
+    cluster,
+    cluster_idle,
     end_to_end,
+    failover,
     flush,
     groups,
     idle,
@@ -12,6 +15,7 @@ from tools.bench.rows import (
     members,
     moves,
     recovery,
+    refill,
     requests,
     spark,
     spark_archive,
@@ -44,3 +48,6 @@ ROWS = (
     *topics.ROWS,
     *steps.ROWS,
 )
+
+CLUSTER_ROWS = (*cluster_idle.ROWS, *cluster.ROWS, *refill.ROWS, *failover.ROWS)
+"""The rows that are measured on clusters of three nodes."""

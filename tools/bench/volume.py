@@ -14,7 +14,7 @@ ANY_PARTITION = -1
 AT_ONCE = 10_000
 """The number of messages passed to the client in one call. A call for each message costs more than the broker does."""
 QUEUED_MAX = 1_000_000
-DRAIN_TIMEOUT_S = 60
+DRAIN_TIMEOUT_S = 300
 
 
 def produce(

@@ -46,12 +46,12 @@ def latencies(broker: Broker) -> tuple[float, float]:
     """Return the p99 in ms of small requests on one connection, before and during a compaction."""
     with Topic(broker) as topic:
         request = frames.produce(topic.name, 0, frames.batch(VALUE))
-        quiet = load.drive(broker.port, [request])
+        quiet = load.drive([broker.port], [request])
         configure(broker, BESIDE)
         begun, found = time.time(), list[float]()
         while not clean_up_to(broker, BESIDE):
             wait(broker, begun)
-            found += load.drive(broker.port, [request], seconds=SLICE_S).latencies
+            found += load.drive([broker.port], [request], seconds=SLICE_S).latencies
     return quiet.latency_ms(0.99), load.percentile(sorted(found), 0.99) * 1000
 
 

@@ -97,7 +97,9 @@ def commit(stage: Stage) -> Mapping[str, float]:
         groups = [f"{topic.name}-{index}" for index in range(CONNECTIONS)]
         settle(stage)
         cpu = CpuClock(stage.broker)
-        run = load.drive(stage.broker.port, [frames.offset_commit(group, topic.name, 0, 7) for group in groups])
+        run = load.drive(
+            [stage.broker.port] * len(groups), [frames.offset_commit(group, topic.name, 0, 7) for group in groups]
+        )
         cpu_seconds = cpu.seconds()
         with frames.Caller(stage.broker.port) as caller:
             if frames.offset_commit_error(caller.call(frames.offset_commit(groups[0], topic.name, 0, 8)), topic.name):

@@ -20,8 +20,9 @@ def produce(stage: Stage, connections: int, in_flight: int) -> Mapping[str, floa
     with Topic(stage.broker) as topic:
         records = frames.batch(VALUE)
         requests = [frames.produce(topic.name, index % topic.partitions, records) for index in range(connections)]
+        ports = [topic.ports[index % topic.partitions] for index in range(connections)]
         cpu = CpuClock(stage.broker)
-        run = load.drive(stage.broker.port, requests, in_flight=in_flight)
+        run = load.drive(ports, requests, in_flight=in_flight)
         cpu_seconds = cpu.seconds()
         if volume.message_count(stage.broker, topic) < run.requests:
             raise RuntimeError("the broker acknowledged records that are not in the log")
@@ -32,7 +33,7 @@ def metadata(stage: Stage, connections: int) -> Mapping[str, float]:
     """Request the metadata of one topic with four partitions from each connection."""
     with Topic(stage.broker) as topic:
         cpu = CpuClock(stage.broker)
-        run = load.drive(stage.broker.port, [frames.metadata([topic.name])] * connections)
+        run = load.drive([stage.broker.port] * connections, [frames.metadata([topic.name])] * connections)
         return _figures(run, cpu.seconds())
 
 
