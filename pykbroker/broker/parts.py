@@ -215,7 +215,8 @@ def groups_runtime(config: BrokerConfig, world: World, image: Callable[[], Metad
         )
 
     framing = Batches(GROUP_RECORDS, 0, read_run=read_run)
-    return Runtime(GROUP_METADATA_TOPIC, new_machine, framing, world.wall_ms, world.off_loop, turns)
+    commit_s_max = config.offsets_commit_timeout_ms / 1000
+    return Runtime(GROUP_METADATA_TOPIC, new_machine, framing, world.wall_ms, world.off_loop, turns, commit_s_max)
 
 
 def transaction_coordinator(
@@ -249,8 +250,10 @@ def leaders(settings: Settings, world: World, image: Callable[[], MetadataImage]
         endpoint = None if broker is None or broker.fenced else broker.endpoint(settings.inter_broker_listener)
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
-    node_id = settings.config.node_id
-    return ClusterLeaders(node_id, image, Peers(world.net, address_of, f"broker-{node_id}", world.rng.uniform))
+    config = settings.config
+    client_id, request_s_max = f"broker-{config.node_id}", config.request_timeout_ms / 1000
+    peers = Peers(world.net, address_of, client_id, world.rng.uniform, request_s_max)
+    return ClusterLeaders(config.node_id, image, peers)
 
 
 def refused_paths(settings: Settings, opened: tuple[LogDirectory, ...]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from wire.declare import Request
 from wire.error_codes import ErrorCode
 
 REQUEST_S_MAX = 30.0
-"""The time in which another broker must respond: request.timeout.ms."""
+"""The default of request.timeout.ms, in seconds: the time in which another broker must respond."""
 
 
 class Peers:
@@ -27,8 +27,16 @@ class Peers:
     `address_of` returns the address of an unfenced broker for other brokers, or None.
     """
 
-    def __init__(self, net: Net, address_of: Callable[[int], Address | None], client_id: str, uniform: Uniform) -> None:
+    def __init__(
+        self,
+        net: Net,
+        address_of: Callable[[int], Address | None],
+        client_id: str,
+        uniform: Uniform,
+        request_s_max: float = REQUEST_S_MAX,
+    ) -> None:
         self._net, self._address_of, self._client_id, self._uniform = net, address_of, client_id, uniform
+        self._request_s_max = request_s_max
         self._links: dict[int, ReconnectingConnection] = {}
 
     async def ask(self, node_id: int, request: Request[R]) -> R:
@@ -41,7 +49,7 @@ class Peers:
         if address is None:
             raise ApiError(ErrorCode.NETWORK_EXCEPTION, f"broker {node_id} is not registered or is fenced")
         link = self._link(node_id, address)
-        with trio.move_on_after(REQUEST_S_MAX):
+        with trio.move_on_after(self._request_s_max):
             try:
                 return await link.ask(request)
             except (OSError, Disconnected) as failure:

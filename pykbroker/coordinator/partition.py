@@ -25,21 +25,19 @@ logger = logging.getLogger(__name__)
 
 RELOAD_S = 1
 """The pause after a failure before the log is read again."""
-COMMIT_S_MAX = 5
-"""The time in which a coordinator's records must be committed: Kafka's default of `offsets.commit.timeout.ms`."""
 RULES = ShellRules(
     discarded=ErrorCode.NOT_COORDINATOR,
     loading=ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     busy=ErrorCode.COORDINATOR_NOT_AVAILABLE,
     survives_bugs=False,
-    commit_s_max=COMMIT_S_MAX,
 )
 
 
 class CoordinatorPartition:
     """A partition that this broker leads, with its state machine. `run` loads and runs the state machine.
 
-    `replaying` is a lock shared by all partitions, held during a replay or a tick.
+    `replaying` is a lock shared by all partitions, held during a replay or a tick. `commit_s_max` is the time in which
+    records must be committed, unless the state machine names another.
     """
 
     def __init__(
@@ -50,10 +48,13 @@ class CoordinatorPartition:
         wall_ms: Callable[[], int],
         turns: Turns,
         replaying: trio.Lock,
+        commit_s_max: float,
     ) -> None:
         self._name, self._log, self._new_machine = name, log, new_machine
         self._loader = Loader(log, replaying)
-        self._shell: MachineShell[LogRecord] = MachineShell(log, RULES, wall_ms, turns, replaying)
+        self._shell: MachineShell[LogRecord] = MachineShell(
+            log, RULES._replace(commit_s_max=commit_s_max), wall_ms, turns, replaying
+        )
         if log.log_start_offset == log.log_end_offset:
             self._shell.begin(new_machine(), log.log_end_offset)
 

@@ -19,11 +19,15 @@ from pykbroker.machines.call import Call, refused
 from pykbroker.world.off_loop import OffLoop
 from pykbroker.world.turns import Turns
 
+COMMIT_S_MAX = 5
+"""The default of offsets.commit.timeout.ms, in seconds."""
+
 
 class Runtime:
     """The coordinator partitions of one topic.
 
-    `follow` sets which are led, `run` runs them, `ask` may be called at any time.
+    `follow` sets which are led, `run` runs them, `ask` may be called at any time. A caller whose records are not
+    committed within `commit_s_max` gets COORDINATOR_NOT_AVAILABLE, unless the state machine names another time.
     """
 
     def __init__(
@@ -34,10 +38,11 @@ class Runtime:
         wall_ms: Callable[[], int],
         off_loop: OffLoop,
         turns: Turns,
+        commit_s_max: float = COMMIT_S_MAX,
     ) -> None:
         self._topic, self._new_machine, self._framing = topic, new_machine, framing
         self._wall_ms, self._off_loop = wall_ms, off_loop
-        self._partitions, self._turns = 0, turns
+        self._partitions, self._turns, self._commit_s_max = 0, turns, commit_s_max
         self._led: dict[int, CoordinatorPartition] = {}
         self._scopes: dict[int, trio.CancelScope] = {}
         self._changed, self._replaying = trio.Event(), trio.Lock()
@@ -98,7 +103,13 @@ class Runtime:
             if index not in self._led:
                 log = CoordinatorLog(journal, self._framing, self._off_loop)
                 self._led[index] = CoordinatorPartition(
-                    f"{self._topic}-{index}", log, self._new_machine, self._wall_ms, self._turns, self._replaying
+                    f"{self._topic}-{index}",
+                    log,
+                    self._new_machine,
+                    self._wall_ms,
+                    self._turns,
+                    self._replaying,
+                    self._commit_s_max,
                 )
                 self._changed.set()
 

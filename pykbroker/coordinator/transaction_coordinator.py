@@ -49,6 +49,7 @@ class TransactionCoordinator:
             wall_ms,
             off_loop,
             turns,
+            config.request_timeout_ms / 1000,
         )
         self.transactions = TransactionRequests(
             self._runtime, producer_ids, config.add_partitions_to_txn_retry_backoff_max_ms, leaders

@@ -26,10 +26,15 @@ Token = Hashable
 
 
 class Outcome(msgspec.Struct, Generic[Rec, Rsp], frozen=True):
-    """The result of a decision: records to append, then replay and commit, and replies to deliver after the commit."""
+    """The result of a decision: records to append, then replay and commit, and replies to deliver after the commit.
+
+    If the records are not committed within `commit_ms_max`, the callers are refused. None stands for the default of the
+    shell.
+    """
 
     records: tuple[Rec, ...] = ()
     replies: tuple[tuple[Token, Rsp], ...] = ()
+    commit_ms_max: float | None = None
 
 
 class Entry(msgspec.Struct, Generic[Rec], frozen=True):

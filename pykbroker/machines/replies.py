@@ -18,8 +18,8 @@ from wire.error_codes import ErrorCode
 class Replies:
     """A queue of replies, in the order of the offsets that they depend on. `settle` delivers a reply.
 
-    A caller whose records are not committed within `commit_s_max` gets the error `late` instead. The records stay in
-    the log, and may be committed later.
+    A caller whose records are not committed in time gets the error `late` instead. The records stay in the log, and may
+    be committed later. `commit_s_max` is the default of the time.
     """
 
     def __init__(
@@ -31,18 +31,22 @@ class Replies:
     ) -> None:
         self._log, self._settle, self._commit_s_max, self._late = log, settle, commit_s_max, late
         self._queue: deque[tuple[Call, Any, float]] = deque()
-        self._due, self._queued = trio.Event(), trio.Event()
+        self._due, self._sooner = trio.Event(), trio.Event()
+        self._expires_at = inf
 
     def __len__(self) -> int:
         return len(self._queue)
 
-    def add(self, call: Call, response: Any, replayed: int) -> None:
+    def add(self, call: Call, response: Any, replayed: int, commit_s_max: float | None = None) -> None:
         """Deliver the reply once all records below `replayed` are committed, at once if they already are."""
         call.offset = replayed
         if self._queue or not self._log.is_committed(replayed):
-            self._queue.append((call, response, trio.current_time()))
+            expires_at = trio.current_time() + (self._commit_s_max if commit_s_max is None else commit_s_max)
+            self._queue.append((call, response, expires_at))
             self._due.set()
-            self._queued.set()
+            if expires_at < self._expires_at:
+                self._expires_at = expires_at
+                self._sooner.set()
         else:
             self._settle(call, response)
 
@@ -68,14 +72,16 @@ class Replies:
 
     async def expire(self) -> None:
         """Refuse the callers whose records are not committed in time, until cancelled."""
-        while self._commit_s_max < inf:
-            await self._queued.wait()
-            self._queued = trio.Event()
-            refused_until = -inf
-            while pending := [queued for _, _, queued in self._queue if queued > refused_until]:
-                await trio.sleep_until(pending[0] + self._commit_s_max)
-                refused_until = trio.current_time() - self._commit_s_max
-                for call, _, queued in list(self._queue):
-                    if queued > refused_until:
-                        break
+        while True:
+            with trio.move_on_at(self._expires_at):
+                await self._sooner.wait()
+                self._sooner = trio.Event()
+                continue
+            now, self._expires_at = trio.current_time(), inf
+            for call, _, expires_at in list(self._queue):
+                if call.settled:
+                    continue
+                if expires_at <= now:
                     self._settle(call, ApiError(self._late))
+                else:
+                    self._expires_at = min(self._expires_at, expires_at)

@@ -34,7 +34,7 @@ class ShellRules(NamedTuple):
     A caller whose own request raises an exception receives that exception; all other callers receive `discarded`.
     `survives_bugs` is true if an exception raised by `handle` leaves the state unchanged: the state machine then
     continues. `commits_alone` is true if records must be committed although no caller waits for them. A
-    caller whose records are not committed within `commit_s_max` receives `busy`.
+    caller whose records are not committed within `commit_s_max`, or within the time of their outcome, receives `busy`.
     """
 
     discarded: ErrorCode
@@ -181,9 +181,10 @@ class MachineShell(Generic[Rec]):
                     if isinstance(call, Call):
                         self._reply(call, refused)
                 return
+        commit_s_max = None if outcome.commit_ms_max is None else outcome.commit_ms_max / 1000
         for token, response in outcome.replies:
             if isinstance(token, Call):
-                self._reply(token, response)
+                self._reply(token, response, commit_s_max)
         if outcome.records and not outcome.replies and self._rules.commits_alone:
             self._reply(Call(), None)
 
@@ -213,11 +214,11 @@ class MachineShell(Generic[Rec]):
                 yield
             self._replayed = end
 
-    def _reply(self, call: Call, response: Any) -> None:
+    def _reply(self, call: Call, response: Any, commit_s_max: float | None = None) -> None:
         if self._machine is None:
             self._settle(call, response)
         else:
-            self._replies.add(call, response, self._replayed)
+            self._replies.add(call, response, self._replayed, commit_s_max)
 
     def _settle(self, call: Call, response: Any) -> None:
         self._calls.pop(call, None)

@@ -54,6 +54,7 @@ USED = {
         "How many requests may be queued or in progress at once before the broker stops reading from connections.",
     "security.inter.broker.protocol":
         "The name of the listener that other brokers connect to, where `inter.broker.listener.name` is unset.",
+    "request.timeout.ms": "How many ms another broker has to respond to a request of this one.",
     "socket.listen.backlog.size":
         "How many connections may wait in the kernel to be accepted; the kernel's own limit holds as well.",
     "socket.receive.buffer.bytes":
@@ -221,6 +222,8 @@ USED = {
     "group.max.size": "How many members a classic group may have; further members are refused.",
     "group.min.session.timeout.ms": "The shortest session in ms that a member of a classic group may ask for.",
     "offset.metadata.max.bytes": "How many bytes of metadata a client may commit with an offset.",
+    "offsets.commit.timeout.ms":
+        "A request to a group gets an error if its records are not committed after this many ms. The records stay.",
     "offsets.retention.check.interval.ms": "How often the broker checks for expired committed offsets, in ms.",
     "offsets.retention.minutes":
         "A committed offset expires this many minutes after its group became empty or unsubscribed from the topic.",
@@ -312,7 +315,6 @@ UNUSED = {
         "how many threads of each log directory load logs at the start and flush them at the end.",
     "producer.purgatory.purge.interval.requests":
         "after how many waiting produce requests the finished ones are cleared out.",
-    "request.timeout.ms": "how many ms the broker waits for the response to its own requests.",
     "server.max.startup.time.ms": "after how many ms a broker that has not started gives up.",
     "share.fetch.purgatory.purge.interval.requests":
         "after how many waiting share fetches the finished ones are cleared out.",
@@ -389,7 +391,6 @@ UNUSED = {
     "group.coordinator.cached.buffer.max.bytes":
         "up to how many bytes a write buffer of the group coordinator is kept for the next write.",
     "group.coordinator.threads": "how many threads the group coordinator has.",
-    "offsets.commit.timeout.ms": "how many ms a commit of offsets may take to be replicated.",
     "offsets.load.buffer.size": "how many bytes of `__consumer_offsets` are read at once when groups are loaded.",
     "offsets.topic.compression.codec": "the codec of `__consumer_offsets`: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
 

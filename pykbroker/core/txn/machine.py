@@ -106,7 +106,10 @@ class TransactionsMachine:
         return Outcome()
 
     def handle(self, request: AnyTransactionRequest, token: Token, now: Now) -> TransactionOutcome:
-        """Decide a request. A refusal is a reply too, since it may depend on state that is not yet committed."""
+        """Decide a request. A refusal is a reply too, since it may depend on state that is not yet committed.
+
+        Records must be committed within the timeout of their transaction, as in Kafka.
+        """
         if isinstance(request, AwaitMarkers):
             return self._await_markers(token)
         if isinstance(request, AwaitEnd):
@@ -117,7 +120,7 @@ class TransactionsMachine:
             return Outcome(replies=((token, TransactionAnswer(error.code)),))
         if changed is None:
             return Outcome(replies=((token, reply),))
-        return Outcome(self._records((changed,)), ((token, reply),))
+        return Outcome(self._records((changed,)), ((token, reply),), commit_ms_max=changed.timeout_ms)
 
     def tick(self, now: Now) -> TransactionOutcome:
         """Reply to waiting requests, abort transactions that have timed out, and delete expired transactional ids."""

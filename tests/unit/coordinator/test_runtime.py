@@ -13,8 +13,7 @@ import trio
 import trio.testing
 
 from pykbroker.coordinator.batches import Batches
-from pykbroker.coordinator.partition import COMMIT_S_MAX
-from pykbroker.coordinator.runtime import Runtime
+from pykbroker.coordinator.runtime import COMMIT_S_MAX, Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.offsets import read_run
