@@ -35,6 +35,7 @@ class MetadataPublisher:
         await self._parts.caught_up.wait()
         self._parts.quorum.applies = True
         async for delta in self._parts.quorum.images.updates():
+            self._parts.endpoints.note()
             await self._parts.replicas.apply(delta)
             if delta.configs_changed and (self.of_clients or self.of_brokers):
                 limits = await limits_under(self._parts, delta.image)

@@ -150,7 +150,8 @@ class Supervisor:
             serves = trio.Event()
             served.append(serves)
             running.start_soon(self._keep, node, serves)
-            if node_id in (1, self._plan.brokers - 1):  # the last broker creates topics on all others
+            creates = self._plan.topics and node_id == self._plan.brokers - 1
+            if node_id == 1 or creates:  # the last broker creates topics on all others
                 await self._until(served)
             controller = self._nodes[0].controller
         await self._until(served)

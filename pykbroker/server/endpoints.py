@@ -6,9 +6,12 @@ import logging
 from collections.abc import Callable, Container, Mapping
 from typing import NamedTuple
 
+import trio
+
 from pykbroker.core.address import Address
 from pykbroker.core.metadata.image import BrokerImage, MetadataImage, PartitionImage
 from pykbroker.core.security.session import Session
+from pykbroker.server.departures import Departures
 
 LOOPBACK = ("127.", "::1", "::ffff:127.")
 
@@ -37,6 +40,16 @@ class BrokerEndpoints:
     ) -> None:
         self._node_id, self._image, self._advertised = node_id, image, advertised or {}
         self._warned = False
+        self._departures = Departures(trio.current_time)
+
+    def note(self) -> bool:
+        """Compare the brokers of the metadata with those of the last call. Return whether a fenced broker is still
+        listed (`alive`).
+
+        It is called for each new image, so that the time counts from the fence.
+        """
+        self._departures.note(self._image().cluster.brokers)
+        return bool(self._departures)
 
     def own(self, session: Session) -> BrokerEndpoint:
         """Return the endpoint of this broker for this client."""
@@ -57,10 +70,13 @@ class BrokerEndpoints:
         """Return the ids of the unfenced brokers, and of this broker, which answers clients."""
         return {self._node_id} | {one.id for one in self._image().cluster.brokers.values() if not one.fenced}
 
-    def alive(self, session: Session, *, with_fenced: bool = False) -> list[tuple[BrokerEndpoint, bool]]:
+    def alive(
+        self, session: Session, *, with_fenced: bool = False, with_departed: bool = False
+    ) -> list[tuple[BrokerEndpoint, bool]]:
         """Return the endpoints of all brokers for this client, each with whether the broker is fenced.
 
-        Fenced brokers are left out unless `with_fenced` is true. This broker answers clients, so it is always listed.
+        Fenced brokers are left out unless `with_fenced` is true, or `with_departed` and they were fenced a moment ago
+        (`departures`). This broker answers clients, so it is always listed.
         """
         brokers = self._image().cluster.brokers
         found = []
@@ -69,7 +85,7 @@ class BrokerEndpoints:
             fenced = broker is None or broker.fenced
             if node_id == self._node_id:
                 found.append((self.own(session), fenced))
-            elif broker is not None and (with_fenced or not fenced):
+            elif broker is not None and (with_fenced or not fenced or (with_departed and node_id in self._departures)):
                 endpoint = registered_endpoint(broker, session)
                 if endpoint is not None:
                     found.append((endpoint, fenced))

@@ -133,8 +133,11 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
     def _describe(
         self, context: RequestContext, request: MetadataRequest, image: MetadataImage, cache_key: Hashable
     ) -> Steps[Answer]:
+        departed = self.endpoints.note()
         response = MetadataResponse(
-            brokers=[MetadataResponseBroker(*one) for one, _ in self.endpoints.alive(context.session)],
+            brokers=[
+                MetadataResponseBroker(*one) for one, _ in self.endpoints.alive(context.session, with_departed=True)
+            ],
             cluster_id=self.cluster_id,
             controller_id=self.node_id,
         )
@@ -155,7 +158,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
         parts: list[Any] = []
         yield from stepwise_encoder(MetadataResponse, context.version)(response, parts)
         answer = EncodedResponse([b"".join(parts)])
-        if not any(one.offline_replicas for topic in response.topics for one in topic.partitions):
+        if not departed and not any(one.offline_replicas for topic in response.topics for one in topic.partitions):
             self.answers.keep(image, cache_key, answer, tuple(topic.topic_id for topic in response.topics))
         return answer
 
