@@ -20,6 +20,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.follower_fetches import FollowerFetches
 from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.partition import Partition
+from pykbroker.replica.quotas import ReplicationQuotas
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.leader_hints import LeaderHints
 from tests.unit.apis.calling import context
@@ -250,6 +251,7 @@ class OneTopic:
     def __init__(self) -> None:
         ((_, self._partition),) = located(FakeLog(3))
         self.known, self.denied, self.keeper = False, set[Operation](), IsrKeeper()
+        self.quotas = ReplicationQuotas(1)
 
     def topic(self, name: str, topic_id: bytes) -> SimpleNamespace:
         if not self.known:
