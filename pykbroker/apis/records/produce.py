@@ -133,8 +133,34 @@ class Produce(Handler, msgspec.Struct, frozen=True):
         if not unsettled:
             return response if request.acks else unanswered(response)
         if any(one.unopened for one in unsettled):
-            return Later(open_batches(request, response, unsettled, now_ms), holds_connection=True)
-        return Later(settle(request, response, unsettled), holds_connection=False)
+            return Later(self._open(context, request, response, unsettled, now_ms), holds_connection=True)
+        return Later(self._settle(context, request, response, unsettled), holds_connection=False)
+
+    async def _open(
+        self,
+        context: RequestContext,
+        request: ProduceRequest,
+        response: ProduceResponse,
+        unsettled: list[Unsettled],
+        now_ms: int,
+    ) -> Answer:
+        """Append the unopened batches, then return the coroutine that settles the response.
+
+        Later requests of the connection may start as soon as the batches are appended.
+        """
+        await open_batches(unsettled, now_ms, acks_all=request.acks == ACKS_ALL)
+        return Later(self._settle(context, request, response, unsettled), holds_connection=False)
+
+    async def _settle(
+        self, context: RequestContext, request: ProduceRequest, response: ProduceResponse, unsettled: list[Unsettled]
+    ) -> Response:
+        """Wait until all results are final, and add the leaders of partitions whose leadership has ended meanwhile."""
+        settled = await settle(request, response, unsettled)
+        if context.version >= LEADER_VERSION_FIRST:
+            misled = [(one.partition.topic, one.answer) for one in unsettled if one.answer.error_code in WRONG_LEADER]
+            if misled:
+                self._tell_leaders(context, response, misled)
+        return settled
 
     def _note_error(
         self, topic: str, answer: PartitionProduceResponse, misled: list[tuple[str, PartitionProduceResponse]]
@@ -149,7 +175,7 @@ class Produce(Handler, msgspec.Struct, frozen=True):
         self, context: RequestContext, response: ProduceResponse, misled: list[tuple[str, PartitionProduceResponse]]
     ) -> None:
         """Add the current leaders and their endpoints to the response (KIP-951)."""
-        endpoints = {}
+        endpoints = {endpoint.node_id: endpoint for endpoint in response.node_endpoints}
         for topic, answer in misled:
             hint = self.hints.find(topic, answer.index, context.session)
             if hint is not None:
@@ -363,17 +389,11 @@ class Unsettled(msgspec.Struct):
                 self.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
 
 
-async def open_batches(
-    request: ProduceRequest, response: ProduceResponse, unsettled: list[Unsettled], now_ms: int
-) -> Answer:
-    """Append the unopened batches, then return the coroutine that settles the response.
-
-    Later requests of the connection may start as soon as the batches are appended.
-    """
+async def open_batches(unsettled: list[Unsettled], now_ms: int, *, acks_all: bool) -> None:
+    """Append the unopened batches. An error becomes the result of its partition."""
     for each in unsettled:
         if each.unopened:
-            await attempt(each, each.open, now_ms, request.acks == ACKS_ALL)
-    return Later(settle(request, response, unsettled), holds_connection=False)
+            await attempt(each, each.open, now_ms, acks_all)
 
 
 async def settle(request: ProduceRequest, response: ProduceResponse, unsettled: list[Unsettled]) -> Response:
