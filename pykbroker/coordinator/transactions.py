@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
 import trio
 
 from pykbroker.coordinator.cluster import ClusterLeaders
-from pykbroker.coordinator.remote_admission import admit_at
+from pykbroker.coordinator.remote_admission import RemoteAdmissions
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.core.errors import ApiError
 from pykbroker.core.names import TRANSACTION_STATE_TOPIC
@@ -28,10 +28,13 @@ from pykbroker.core.txn.requests import (
 )
 from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION, Transaction
 from pykbroker.machines.call import Call
+from pykbroker.machines.call import refused as refused_call
 from wire.error_codes import ErrorCode
 
 T = TypeVar("T")
 
+NAMELESS = refused_call(ApiError(ErrorCode.INVALID_REQUEST))
+"""The call of a request without a transactional id."""
 ELSEWHERE_S = 0.02
 """The pause before a coordinator on another broker is asked again: add.partitions.to.txn.retry.backoff.ms."""
 
@@ -79,6 +82,7 @@ class TransactionRequests:
     ) -> None:
         self._runtime, self._producer_ids, self._patience_ms = runtime, producer_ids, patience_ms
         self._leaders = leaders
+        self._elsewhere = None if leaders is None else RemoteAdmissions(leaders.peers)
 
     def _coordinator_elsewhere(self, transactional_id: str) -> int | None:
         """Return the broker that coordinates a transactional id if it is another broker, else None."""
@@ -121,6 +125,15 @@ class TransactionRequests:
                 return refused(error)
         return await _waited(self._runtime.ask(request.transactional_id, request))
 
+    async def send_all(self, requests: Iterable[TransactionRequest]) -> list[Reply]:
+        """Return the replies to requests that need no new producer id. Their records are committed together."""
+        calls = []
+        for request in requests:
+            named = bool(request.transactional_id)
+            calls.append(self._runtime.ask(request.transactional_id, request) if named else NAMELESS)
+            await trio.lowlevel.checkpoint()
+        return [await _waited(call) for call in calls]
+
     def _lacks_producer_id(self, request: TransactionRequest) -> bool:
         """Whether the request may need a new producer id while none is available."""
         return isinstance(request, InitProducer | EndTransaction) and not self._producer_ids.in_hand
@@ -156,9 +169,8 @@ class TransactionRequests:
         request after CONCURRENT_TRANSACTIONS.
         """
         elsewhere = self._coordinator_elsewhere(transactional_id)
-        if elsewhere is not None and self._leaders is not None:
-            peers = self._leaders.peers
-            return await admit_at(peers, elsewhere, transactional_id, producer_id, epoch, partitions, add=add)
+        if elsewhere is not None and self._elsewhere is not None:
+            return await self._elsewhere.admit(elsewhere, transactional_id, producer_id, epoch, partitions, add=add)
         request: TransactionRequest = (
             AddPartitions(transactional_id, producer_id, epoch, partitions, EPOCH_BUMP_VERSION)
             if add

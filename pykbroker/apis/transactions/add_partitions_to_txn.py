@@ -37,7 +37,6 @@ from wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
-    AddPartitionsToTxnTransaction,
 )
 
 T = TypeVar("T")
@@ -90,26 +89,22 @@ class AddPartitionsToTxn(Handler, msgspec.Struct, frozen=True):
         return AddPartitionsToTxnResponse(error_code=code, results_by_topic_v3_and_below=refusal)
 
     async def _of_broker(self, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
-        found = [
-            AddPartitionsToTxnResult(asked.transactional_id, await self._transaction(asked))
-            for asked in request.transactions
-        ]
+        found = [AddPartitionsToTxnResult(asked.transactional_id) for asked in request.transactions]
+        waiting, decisions = [], []
+        for asked, result in zip(request.transactions, found, strict=True):
+            await trio.lowlevel.checkpoint()  # a request may contain many transactions
+            if refused := await run_steps(self._refused(asked.topics)):
+                result.topic_results = await run_steps(
+                    results(asked.topics, refused, ErrorCode.OPERATION_NOT_ATTEMPTED)
+                )
+                continue
+            who = asked.transactional_id, asked.producer_id, asked.producer_epoch, await run_steps(places(asked.topics))
+            waiting.append((asked.topics, result))
+            decisions.append(VerifyPartitions(*who) if asked.verify_only else AddPartitions(*who, EPOCH_BUMP_VERSION))
+        replies = await self.transactions.send_all(decisions)
+        for (topics, result), reply in zip(waiting, replies, strict=True):
+            result.topic_results = await run_steps(decided(topics, reply))
         return AddPartitionsToTxnResponse(results_by_transaction=found)
-
-    async def _transaction(self, asked: AddPartitionsToTxnTransaction) -> list[AddPartitionsToTxnTopicResult]:
-        await trio.lowlevel.checkpoint()  # a request may contain many transactions
-        if refused := await run_steps(self._refused(asked.topics)):
-            return await run_steps(results(asked.topics, refused, ErrorCode.OPERATION_NOT_ATTEMPTED))
-        partitions = await run_steps(places(asked.topics))
-        who = asked.transactional_id, asked.producer_id, asked.producer_epoch, partitions
-        reply = await self.transactions.send(
-            VerifyPartitions(*who) if asked.verify_only else AddPartitions(*who, EPOCH_BUMP_VERSION)
-        )
-        if isinstance(reply, Verified):
-            refused = dict.fromkeys(reply.refused, ErrorCode.TRANSACTION_ABORTABLE)
-            return await run_steps(results(asked.topics, refused, ErrorCode.NONE))
-        assert isinstance(reply, Decided)
-        return await run_steps(results(asked.topics, {}, reply.error_code))
 
     def _refused(
         self, topics: list[AddPartitionsToTxnTopic], session: Session | None = None
@@ -168,6 +163,16 @@ def results(
         found.append(answer)
         yield
     return found
+
+
+def decided(
+    topics: list[AddPartitionsToTxnTopic], reply: Reply
+) -> Generator[None, None, list[AddPartitionsToTxnTopicResult]]:
+    """Return the results for the partitions of a transaction, after the coordinator's reply about it."""
+    if isinstance(reply, Verified):
+        return results(topics, dict.fromkeys(reply.refused, ErrorCode.TRANSACTION_ABORTABLE), ErrorCode.NONE)
+    assert isinstance(reply, Decided)
+    return results(topics, {}, reply.error_code)
 
 
 async def run_steps(steps: Generator[None, None, T]) -> T:
