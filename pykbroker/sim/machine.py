@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from zlib import crc32
 
 from pykbroker.sim.disk import DiskFaults, SimDisk
@@ -14,7 +14,7 @@ from pykbroker.sim.power_loss import after_power_loss
 from pykbroker.sim.process import Process
 from pykbroker.sim.scheduler import resume
 from pykbroker.sim.simulation import Simulation
-from pykbroker.sim.volume import Volume
+from pykbroker.sim.volume import Directory, Inode, Volume
 from pykbroker.sim.worker import InlineWorkers
 from pykbroker.world.world import World
 
@@ -79,7 +79,24 @@ class SimMachine:
             rng=simulation.dice(f"dice of {life}"),
         )
 
+    def contents(self, directory: str, suffix: str) -> Iterator[bytes]:
+        """Yield what processes see of the files in a directory whose names end with `suffix`, sorted by name."""
+        for volume in self._volumes:
+            node = volume.root.entries.get(directory)
+            if isinstance(node, Directory):
+                for name, each in sorted(node.entries.items()):
+                    if isinstance(each, Inode) and name.endswith(suffix):
+                        yield bytes(each.content)
+
     # ---- faults
+
+    def wipe(self) -> None:
+        """Replace all volumes by empty ones, as after a failure of the disks. No process may run."""
+        assert not self.is_up, f"{self.name} is up"
+        self._simulation.trace(self.name, "is wiped")
+        for number in range(len(self._volumes)):
+            self._volumes[number] = Volume()
+            self._watch(number)
 
     def set_disk_faults(self, faults: DiskFaults) -> None:
         """Set the faults of all volumes of the machine."""

@@ -17,6 +17,8 @@ from pykbroker.sim.simulation import Simulation
 
 CHOSEN = 0.6
 """The chance that a seed chooses a kind of fault."""
+LEFT_DOWN = 0.3
+"""The chance that one broker stays down while the others must recover."""
 Strike = Callable[[str], Awaitable[None]]
 
 
@@ -33,7 +35,7 @@ class ClusterNemesis:
         kinds: Iterable[str],
     ) -> None:
         self._simulation, self._network, self._cluster = simulation, network, cluster
-        dice = simulation.dice("nemesis")
+        self._dice = dice = simulation.dice("nemesis")
         kinds = list(kinds)
         self.kinds = [kind for kind in kinds if dice.random() < CHOSEN] or kinds
         machines = ClusterMachineFaults(cluster, FaultPace(dice), dice)
@@ -45,7 +47,7 @@ class ClusterNemesis:
         self.happened: dict[str, int] = {}
 
     async def run(self, until_s: float) -> None:
-        """Inject faults until `until_s`, then end all of them and start all nodes."""
+        """Inject faults until `until_s`, then end all of them and start the nodes of the core."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._cluster.keep_up, self._simulation.dice("restarts"))
             async with trio.open_nursery() as strands:
@@ -56,7 +58,18 @@ class ClusterNemesis:
                 await trio.sleep_until(until_s)
             nursery.cancel_scope.cancel()
         self._network.heal()
-        await self._cluster.start_all()
+        self._leave_one_down()
+        self._cluster.start_core()
+
+    def _leave_one_down(self) -> None:
+        """Kill a broker that the core does not need, in some seeds: no partition has all its eligible leaders there."""
+        image, left = self._cluster.image(), self._dice.choice(self._cluster.node_ids[1:])
+        if image is None or self._dice.random() > LEFT_DOWN:
+            return
+        placed = [each for topic in image.topics.by_name.values() for each in topic.partitions.values()]
+        if all(len(set(each.isr) - {left}) >= min(2, len(each.replicas) - 1) for each in placed):
+            self._cluster.held.add(left)
+            self._cluster.nodes[left].machine.kill()
 
     async def _strand(self, number: int, kinds: list[str], strike: Strike, until_s: float) -> None:
         dice = self._simulation.dice(f"strand {number}")

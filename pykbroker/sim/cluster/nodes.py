@@ -9,7 +9,6 @@ import trio
 
 from pykbroker.broker.parts import Parts
 from pykbroker.core.metadata.image import MetadataImage, PartitionImage
-from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
 from pykbroker.sim.broker_node import BrokerNode
 from pykbroker.sim.cluster.plan import CONTROLLER_ID, SwarmPlan, host_of
@@ -68,21 +67,27 @@ class SimCluster:
                 return topic.partitions.get(place[1])
         return None
 
-    async def start_all(self) -> None:
-        """Start all nodes at once, and wait until all of them serve."""
+    @property
+    def node_ids(self) -> list[int]:
+        """Return the ids of all nodes, that of the controller first."""
+        return sorted(self.nodes)
+
+    def start_core(self) -> None:
+        """Start all nodes that have ended, except those of `held`."""
+        for node_id, node in self.nodes.items():
+            if node_id not in self.held:
+                node.start()
+
+    async def start_all(self) -> list[str]:
+        """Start all nodes at once except those of `held`, and wait until all of them serve. Return no findings."""
         async with trio.open_nursery() as nursery:
-            for node in self.nodes.values():
-                nursery.start_soon(node.wait_serving)
+            for node_id, node in self.nodes.items():
+                if node_id not in self.held:
+                    nursery.start_soon(node.wait_serving)
+        return []
 
     async def keep_up(self, dice: Random) -> None:
         """Start nodes that have ended again, a random time later, until cancelled."""
         while True:
             await trio.sleep(dice.uniform(0, DOWN_S_MAX))
-            for node_id, node in self.nodes.items():
-                if node_id not in self.held:
-                    node.start()
-
-
-def key_of(place: Place) -> TopicPartition:
-    """Return the key of a partition."""
-    return TopicPartition(*place)
+            self.start_core()

@@ -55,6 +55,11 @@ class SwarmPlan:
         return min(REPLICAS_MAX, self.brokers)
 
     @property
+    def min_isr(self) -> int:
+        """Return `min.insync.replicas` of all topics."""
+        return max(1, self.replicas - 1)
+
+    @property
     def node_ids(self) -> range:
         """Return the ids of the nodes."""
         return range(CONTROLLER_ID, CONTROLLER_ID + self.brokers)
@@ -62,7 +67,7 @@ class SwarmPlan:
     def settings(self, node_id: int) -> Settings:
         """Return the settings of one node."""
         own, controller = Address(host_of(node_id), CLIENT_PORT), Address(host_of(CONTROLLER_ID), CONTROLLER_PORT)
-        replicas, min_isr = str(self.replicas), str(max(1, self.replicas - 1))
+        replicas, min_isr = str(self.replicas), str(self.min_isr)
         config = BrokerConfig.from_mapping(
             {
                 **GROUP_CONFIGS,

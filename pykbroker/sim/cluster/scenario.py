@@ -7,12 +7,16 @@ from collections.abc import Callable, Mapping
 import msgspec
 import trio
 
+from pykbroker.core.metadata.image import EMPTY
 from pykbroker.sim.broker_node import LogWatch
 from pykbroker.sim.cluster import fault_kinds
 from pykbroker.sim.cluster.nemesis import ClusterNemesis
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.plan import CLIENT_PORT, SwarmPlan, host_of
+from pykbroker.sim.cluster.recovery import Recovery
+from pykbroker.sim.cluster.replica_check import check_replicas
 from pykbroker.sim.cluster.stage import ClusterStage
+from pykbroker.sim.cluster.watch import ClusterWatch
 from pykbroker.sim.groups.workload import GroupWorkload
 from pykbroker.sim.log_workload import LogWorkload
 from pykbroker.sim.network import Network
@@ -30,7 +34,7 @@ WORKLOADS: Mapping[str, Callable[[ClusterStage, SwarmPlan], Workload]] = {
 
 
 class ClusterScenario:
-    """A single run of a plan. `cluster` has the nodes, and `network` joins them."""
+    """A single run of a plan. `cluster` has the nodes, `network` joins them, and `watch` judges them."""
 
     def __init__(self, simulation: Simulation, plan: SwarmPlan) -> None:
         self._simulation = simulation
@@ -49,6 +53,7 @@ class ClusterScenario:
         ]
         names += sorted(topic.name for topic in self._topics)
         self._places = [(topic.name, index) for topic in self._topics for index in range(topic.num_partitions)]
+        self.watch = ClusterWatch(self.cluster, self._stage.unexpected)
         self._log = LogWatch(simulation, self._stage.unexpected)
 
     async def run(self) -> Report:
@@ -61,13 +66,19 @@ class ClusterScenario:
         await self.cluster.start_all()
         with trio.move_on_after(PROGRESS_S_MAX):
             await self._stage.until_answered(lambda connection: create_topics(self._topics, connection))
-        async with trio.open_nursery() as working:
-            for workload in self._workloads:
-                workload.start(working)
-            await nemesis.run(self._plan.seconds)
-            findings = await together([workload.settle for workload in self._workloads])
-            working.cancel_scope.cancel()
-        findings += await together([workload.judge for workload in self._workloads])
+        recovery = Recovery(self._stage, self.cluster, self._places, self._plan.min_isr)
+        async with trio.open_nursery() as watching:
+            watching.start_soon(self.watch.run)
+            async with trio.open_nursery() as working:
+                for workload in self._workloads:
+                    workload.start(working)
+                await nemesis.run(self._plan.seconds)
+                settling = [workload.settle for workload in self._workloads]
+                findings = await together([self.cluster.start_all, recovery.judge, *settling])
+                working.cancel_scope.cancel()
+            findings += await together([workload.judge for workload in self._workloads])
+            watching.cancel_scope.cancel()
+        findings += check_replicas(self.cluster, self.cluster.image() or EMPTY)
         return self._report(nemesis, findings)
 
     def _nemesis(self) -> ClusterNemesis:
