@@ -11,7 +11,7 @@ from pykbroker.core.fetch.session_cache import Statistics as SessionStatistics
 from pykbroker.core.steps import Steps
 from pykbroker.quorum.statistics import ControllerStatistics
 from pykbroker.replica.scrubber import ScrubStatistics
-from pykbroker.replica.statistics import ReplicaStatistics
+from pykbroker.replica.statistics import ReplicaStatistics, replica_statistics
 from pykbroker.server.connections import Connections
 from pykbroker.server.metrics import ServerStatistics, merged
 from pykbroker.storage.directory.statistics import DirectoryStatistics
@@ -32,7 +32,7 @@ class BrokerStatistics(msgspec.Struct, frozen=True):
 
 def statistics(parts: Parts, connections: Sequence[Connections]) -> Steps[BrokerStatistics]:
     """Return the current counters. They are summed over all partitions in steps."""
-    replicas = yield from parts.replicas.statistics()
+    replicas = yield from replica_statistics(parts.replicas)
     directories = list[DirectoryStatistics]()
     for directory in parts.directories:
         directories.append((yield from directory.statistics()))

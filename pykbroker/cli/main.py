@@ -15,6 +15,7 @@ COMMANDS = {
         "start",
         "cluster",
         "wait",
+        "brokers",
         "topics",
         "produce",
         "consume",

@@ -1,4 +1,4 @@
-"""The commands of `pykbroker topics`: list, create, describe, alter and delete the topics of any Kafka broker."""
+"""The commands of `pykbroker topics`, for the topics of any Kafka cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from pykbroker.cli.ask import ask, bootstrap_option
 from pykbroker.cli.completion import topic_names
 from pykbroker.cli.parameters import PARTITIONS_MAX, TOPIC_FORM, config, topic
 from pykbroker.cli.tables import Table, json_option, print_json
+from pykbroker.cli.topic_elect import elect
 from pykbroker.cli.topic_offsets import offsets, trim
+from pykbroker.cli.topic_reassign import reassign
 from pykbroker.core.address import Address
 from pykbroker.core.new_topic import BROKER_DEFAULT, NewTopic
 
@@ -25,7 +27,7 @@ names_argument = click.argument("names", nargs=-1, required=True, shell_complete
 
 @click.group()
 def topics() -> None:
-    """List, create, describe, alter, trim and delete the topics of a running broker."""
+    """List, create, describe, alter, trim, reassign and delete the topics of a running broker."""
 
 
 @topics.command("list")
@@ -165,6 +167,8 @@ def delete(names: Sequence[str], bootstrap: Sequence[Address]) -> None:
 
 topics.add_command(offsets)
 topics.add_command(trim)
+topics.add_command(reassign)
+topics.add_command(elect)
 
 
 async def own_configs(admin: Admin, topic: str) -> dict[str, str | None]:

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from pykbroker.console.metrics import broker_metrics
 from pykbroker.console.observer import Observer
+from pykbroker.console.replication import replication_families
 from pykbroker.console.text import Family, family_lines, labels, metric_lines, rendered
 from pykbroker.console.topics import group_families, topic_families
 from pykbroker.core.version import VERSION
@@ -22,6 +23,7 @@ async def exposition(observer: Observer) -> bytes:
     metrics = chain(broker_metrics(found), process)
     families = chain(
         broker_families(found.controller.brokers),
+        replication_families(found.replicas, found.controller),
         topic_families(await observer.topics()),
         group_families(await observer.groups()),
     )

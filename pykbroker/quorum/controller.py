@@ -18,7 +18,7 @@ from pykbroker.quorum.driver import Driver
 from pykbroker.quorum.images import Images
 from pykbroker.quorum.metadata_fetches import MetadataFetches
 from pykbroker.quorum.snapshotter import Snapshotter
-from pykbroker.quorum.statistics import ControllerStatistics
+from pykbroker.quorum.statistics import ControllerDuty, ControllerStatistics
 from pykbroker.world.turns import Turns
 from wire.declare import NIL, Request, Response
 from wire.error_codes import ErrorCode
@@ -150,7 +150,9 @@ class Controller:
 
     def statistics(self) -> ControllerStatistics:
         """Return the current statistics."""
-        return ControllerStatistics.of(self.epoch, self.images.current, self._shell.uncommitted)
+        machine = self._driver.machine
+        duty = ControllerDuty(machine.leaderless_count, machine.unbalanced_count)
+        return ControllerStatistics.of(self.epoch, self.images.current, self._shell.uncommitted, duty)
 
     async def ask(self, request: Request[Rsp], /) -> Rsp:
         """Return the response once the change is committed and, for requests of clients, applied by all brokers.

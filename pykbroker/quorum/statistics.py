@@ -7,6 +7,16 @@ import msgspec
 from pykbroker.core.metadata.image import MetadataImage
 
 
+class ControllerDuty(msgspec.Struct, frozen=True):
+    """Numbers that only the active controller counts, as of its last decision.
+
+    `offline_partitions` have no leader. Of `unbalanced_partitions`, the preferred replica is not the leader.
+    """
+
+    offline_partitions: int
+    unbalanced_partitions: int
+
+
 class ControllerStatistics(msgspec.Struct, frozen=True):
     """Statistics of the controller: the sizes of the applied metadata, and the requests that wait for a commit."""
 
@@ -18,9 +28,16 @@ class ControllerStatistics(msgspec.Struct, frozen=True):
     partitions: int
     waiting: int
     """The number of callers whose change is not committed yet."""
+    fenced_brokers: int = 0
+    duty: ControllerDuty | None = None
+    """The statistics of the active controller, or None on other nodes."""
 
     @classmethod
-    def of(cls, epoch: int, image: MetadataImage, waiting: int) -> ControllerStatistics:
+    def of(
+        cls, epoch: int, image: MetadataImage, waiting: int, duty: ControllerDuty | None = None
+    ) -> ControllerStatistics:
         """Return the statistics of an applied image."""
         partitions = sum(len(topic.partitions) for topic in image.topics.by_name.values())
-        return cls(epoch, image.offset, len(image.cluster.brokers), len(image.topics), partitions, waiting)
+        brokers = image.cluster.brokers
+        fenced = sum(broker.fenced for broker in brokers.values())
+        return cls(epoch, image.offset, len(brokers), len(image.topics), partitions, waiting, fenced, duty)

@@ -87,6 +87,10 @@ class Fetchers:
             for followed in list(self._waiting.pop(slot)):
                 self._assign(followed)
 
+    def followed(self) -> list[Followed]:
+        """Return the partitions that this broker follows."""
+        return list(self._followed.values())
+
     async def run(self) -> None:
         """Run all fetchers until cancelled."""
         async with trio.open_nursery() as nursery:

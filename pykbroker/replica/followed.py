@@ -24,10 +24,11 @@ Truncated = Callable[["Partition"], Awaitable[None]]
 class Followed:
     """A partition that this broker follows in one leader epoch of broker `leader`.
 
-    The object is over once the partition has another leader or leader epoch; `position` is None then.
+    The object is over once the partition has another leader or leader epoch; `position` is None then. `lag` is the
+    number of offsets from the own log end to the leader's high watermark of its last answer.
     """
 
-    __slots__ = ("_changing", "_started", "_truncated", "key", "leader", "leader_epoch", "partition")
+    __slots__ = ("_changing", "_started", "_truncated", "key", "lag", "leader", "leader_epoch", "partition")
 
     def __init__(
         self, partition: Partition, key: FollowedKey, leader: int, leader_epoch: int, truncated: Truncated
@@ -36,6 +37,7 @@ class Followed:
         self._truncated = truncated
         self._changing = trio.Lock()
         self._started = False
+        self.lag = 0
 
     def __str__(self) -> str:
         return str(self.partition.key)
@@ -74,6 +76,7 @@ class Followed:
             except OSError as error:
                 raise partition.guard.refused(error) from error
         end = log.state.log_end_offset
+        self.lag = max(0, fetched.high_watermark - end)
         if partition.leadership.follow(fetched.high_watermark, end):
             partition.wake()
         start = min(fetched.log_start_offset, partition.high_watermark)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.image import ClusterImage
+from pykbroker.core.metadata.image import ClusterImage, PartitionImage
 from pykbroker.core.replication.follower_state import UNKNOWN_BROKER_EPOCH, FollowerState
 from pykbroker.core.replication.isr_change import IsrAnswer, IsrChange
+from pykbroker.core.replication.leadership import Leadership
 from wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -24,14 +25,16 @@ NO_NODE = -1
 class IsrKeeper:
     """The keeper of broker `node_id`, which all its partitions share: other brokers, and changes of ISRs to propose.
 
-    `active` has the broker epochs of the brokers that are neither fenced nor stopping. `proposed` has the changes that
-    no request has taken yet, by partition; `take` waits for them.
+    `active` has the broker epochs of the brokers that are neither fenced nor stopping. `take` waits for the proposed
+    changes that no request has taken yet. `expansions` and `shrinks` count the proposed changes that were committed,
+    and `refusals` those that the controller refused.
     """
 
     def __init__(self, node_id: int = NO_NODE, lag_ms_max: float = LAG_MS_MAX) -> None:
         self.node_id, self.lag_ms_max = node_id, lag_ms_max
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
         self.active: Mapping[int, int] = {}
+        self.expansions = self.shrinks = self.refusals = 0
         self._proposed: dict[Partition, IsrChange] = {}
         self._has_proposed = trio.Event()
 
@@ -113,13 +116,32 @@ class IsrKeeper:
         followers = partition.leadership.followers
         if followers is None:
             return False
+        before, was_pending = followers.isr, followers.pending is change
         again = followers.settle(change, answer)
+        if was_pending and followers.pending is None and answer.error is ErrorCode.NONE:
+            self._count(before, followers.isr)
+        self.refusals += answer.error is not ErrorCode.NONE
         if again:
             self._propose(partition, change)
         partition.leadership.note_isr()
         self.refresh(partition)
         partition.note_isr()
         return again
+
+    def count_early(self, leadership: Leadership, placed: PartitionImage) -> None:
+        """Count the pending change of an ISR if the metadata, which is about to be applied, has committed it.
+
+        The metadata may arrive before the controller's answer, which then has no effect.
+        """
+        followers = leadership.followers
+        if followers is None or followers.pending is None or placed.partition_epoch <= followers.partition_epoch:
+            return
+        if set(placed.isr) == set(followers.pending.members):
+            self._count(followers.isr, placed.isr)
+
+    def _count(self, before: Sequence[int], after: Sequence[int]) -> None:
+        self.expansions += len(after) > len(before)
+        self.shrinks += len(after) < len(before)
 
     def _propose(self, partition: Partition, change: IsrChange | None) -> None:
         if change is not None:

@@ -93,6 +93,8 @@ class Partition:
         begins = not leadership.is_leader or placed.leader_epoch != leadership.epoch
         if begins:
             log.become_leader(placed.leader_epoch)
+        if not begins:
+            self.keeper.count_early(leadership, placed)
         leadership.lead(self.keeper.node_id, placed, log.state.log_end_offset, now_ms)
         if begins:
             self.configure(log.config)

@@ -22,7 +22,6 @@ from pykbroker.core.metadata.image import (
     TopicsImage,
 )
 from pykbroker.core.names import is_internal
-from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.fetch_settings import ReplicaFetchSettings
 from pykbroker.replica.fetchers import Fetchers
@@ -32,7 +31,6 @@ from pykbroker.replica.opener import PartitionOpener
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
 from pykbroker.replica.quotas import ReplicationQuotas
-from pykbroker.replica.statistics import ReplicaStatistics
 from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.replica.topic_traffic import TopicTraffic
 from pykbroker.storage.directory.log_directory import LogDirectory
@@ -153,18 +151,6 @@ class Replicas:
     def open_logs(self) -> int:
         """Return the number of open logs, including copies."""
         return self._places.open_logs
-
-    def statistics(self) -> Steps[ReplicaStatistics]:
-        """Count the partitions that this broker has, leads, and cannot serve."""
-        partitions = leaders = offline = 0
-        for topic in self.topics():
-            for partition in list(topic.partitions.values()):
-                is_online = partition.is_online
-                partitions += 1
-                leaders += is_online and partition.is_leader
-                offline += not is_online
-                yield
-        return ReplicaStatistics(partitions, leaders, offline)
 
     # ---- metadata
 

@@ -2,12 +2,73 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
+
+from pykbroker.core.steps import Steps
+
+if TYPE_CHECKING:
+    from pykbroker.replica.replicas import Replicas
+
+FOLLOWED_A_STEP = 64
 
 
 class ReplicaStatistics(msgspec.Struct, frozen=True):
-    """The numbers of partitions that this broker has, leads, and cannot serve."""
+    """The numbers of partitions that this broker has, leads, and cannot serve, and the state of their replication.
+
+    All partitions from `under_replicated` to `reassigning` are led by this broker. `max_lag` is the largest number of
+    offsets that a followed partition is behind its leader's high watermark.
+    """
 
     partitions: int
     leaders: int
     offline: int
+    under_replicated: int = 0
+    under_min_isr: int = 0
+    at_min_isr: int = 0
+    reassigning: int = 0
+    isr_expansions: int = 0
+    isr_shrinks: int = 0
+    isr_refusals: int = 0
+    max_lag: int = 0
+
+
+def replica_statistics(replicas: Replicas) -> Steps[ReplicaStatistics]:
+    """Return the current statistics. They are counted over all partitions in steps."""
+    partitions = leaders = offline = under_replicated = under_min_isr = at_min_isr = reassigning = 0
+    for topic in replicas.topics():
+        for partition in list(topic.partitions.values()):
+            is_online, leadership = partition.is_online, partition.leadership
+            partitions += 1
+            offline += not is_online
+            if is_online and leadership.is_leader:
+                leaders += 1
+                under_replicated += leadership.is_under_replicated
+                under_min_isr += leadership.is_under_min_isr
+                at_min_isr += leadership.is_at_min_isr
+                reassigning += leadership.is_reassigning
+            yield
+    keeper = replicas.keeper
+    return ReplicaStatistics(
+        partitions,
+        leaders,
+        offline,
+        under_replicated,
+        under_min_isr,
+        at_min_isr,
+        reassigning,
+        keeper.expansions,
+        keeper.shrinks,
+        keeper.refusals,
+        (yield from _max_lag(replicas)),
+    )
+
+
+def _max_lag(replicas: Replicas) -> Steps[int]:
+    largest = 0
+    for place, followed in enumerate(replicas.fetchers.followed(), 1):
+        largest = max(largest, followed.lag)
+        if place % FOLLOWED_A_STEP == 0:
+            yield
+    return largest

@@ -33,7 +33,7 @@ from pykbroker.core.metadata.draft import ImageDraft
 from pykbroker.core.metadata.elect_leaders import elect_leaders
 from pykbroker.core.metadata.heartbeats import broker_gone, heartbeat
 from pykbroker.core.metadata.ids import Randomness
-from pykbroker.core.metadata.image import EMPTY, Delta, MetadataImage
+from pykbroker.core.metadata.image import EMPTY, NO_LEADER, Delta, MetadataImage
 from pykbroker.core.metadata.notices import BrokerGone
 from pykbroker.core.metadata.partition_index import PartitionIndex
 from pykbroker.core.metadata.producer_ids import allocate_producer_ids
@@ -137,6 +137,16 @@ class ControllerMachine:
     def features(self) -> Mapping[str, int]:
         """Return the finalized levels of the features that are on."""
         return self._draft.features
+
+    @property
+    def leaderless_count(self) -> int:
+        """Return the number of partitions without a leader."""
+        return len(self._index.led.get(NO_LEADER, ()))
+
+    @property
+    def unbalanced_count(self) -> int:
+        """Return the number of partitions that another replica than the preferred one leads, or none."""
+        return len(self._index.unbalanced)
 
     @property
     def deadline_ms(self) -> float:

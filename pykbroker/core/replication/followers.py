@@ -21,16 +21,28 @@ class Followers:
     """The followers of a partition in one leader epoch of this broker, which is `node_id`.
 
     `isr` is the committed ISR, in the metadata of `partition_epoch`. `pending` is the change that the controller has
-    not answered yet, or None. `epoch_start` is the offset at which the leader epoch began.
+    not answered yet, or None. `epoch_start` is the offset at which the leader epoch began. `replication_factor` leaves
+    out the replicas that a reassignment adds.
     """
 
-    __slots__ = ("_node_id", "_states", "epoch_start", "isr", "leader_epoch", "partition_epoch", "pending")
+    __slots__ = (
+        "_node_id",
+        "_states",
+        "epoch_start",
+        "is_reassigning",
+        "isr",
+        "leader_epoch",
+        "partition_epoch",
+        "pending",
+        "replication_factor",
+    )
 
     def __init__(self, node_id: int, placed: PartitionImage, epoch_start: int, now_ms: float) -> None:
         self._node_id, self.epoch_start = node_id, epoch_start
         self.leader_epoch, self.partition_epoch = placed.leader_epoch, placed.partition_epoch
         self.isr = placed.isr
         self.pending: IsrChange | None = None
+        self._note_reassignment(placed)
         self._states = {
             broker_id: FollowerState(now_ms if broker_id in placed.isr else LONG_AGO_MS)
             for broker_id in placed.replicas
@@ -65,12 +77,17 @@ class Followers:
         if placed.partition_epoch <= self.partition_epoch:
             return False
         self.partition_epoch, self.isr, self.pending = placed.partition_epoch, placed.isr, None
+        self._note_reassignment(placed)
         self._states = {
             broker_id: self._states.get(broker_id) or FollowerState(LONG_AGO_MS)
             for broker_id in placed.replicas
             if broker_id != self._node_id
         }
         return True
+
+    def _note_reassignment(self, placed: PartitionImage) -> None:
+        self.replication_factor = len(placed.replicas) - len(placed.adding)
+        self.is_reassigning = bool(placed.adding or placed.removing)
 
     # ---- the high watermark
 

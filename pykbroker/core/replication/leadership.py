@@ -186,6 +186,25 @@ class Leadership:
         followers = self.followers
         self.is_under_min_isr = followers is not None and self._is_short(len(followers.isr))
 
+    @property
+    def is_under_replicated(self) -> bool:
+        """Whether this broker leads, and the ISR is smaller than the replication factor."""
+        return self.followers is not None and len(self.followers.isr) < self.followers.replication_factor
+
+    @property
+    def is_at_min_isr(self) -> bool:
+        """Whether this broker leads, and the ISR has exactly the effective `min.insync.replicas`."""
+        isr_size = 1 if self.followers is None else len(self.followers.isr)
+        return self.is_leader and isr_size == self._effective_min_isr
+
+    @property
+    def is_reassigning(self) -> bool:
+        """Whether this broker leads, and a reassignment adds or removes replicas."""
+        return self.followers is not None and self.followers.is_reassigning
+
+    @property
+    def _effective_min_isr(self) -> int:
+        return min(self._min_insync_replicas, 1 if self.followers is None else 1 + len(self.followers))
+
     def _is_short(self, isr_size: int) -> bool:
-        replica_count = 1 if self.followers is None else 1 + len(self.followers)
-        return isr_size < min(self._min_insync_replicas, replica_count)
+        return isr_size < self._effective_min_isr

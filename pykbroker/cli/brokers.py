@@ -1,0 +1,67 @@
+"""The command `pykbroker brokers`, which lists the brokers of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from pykbroker.cli.ask import ask, bootstrap_option
+from pykbroker.cli.tables import Table, json_option
+from pykbroker.core.address import Address
+
+if TYPE_CHECKING:
+    from pykbroker.client.admin import Admin, TopicDescription
+    from pykbroker.client.cluster_description import BrokerDescription
+
+COLUMNS = ("broker", "address", "rack", "state", "controller", "leads", "follows", "under_replicated", "not_in_isr")
+
+
+@click.command()
+@json_option
+@bootstrap_option
+def brokers(as_json: bool, bootstrap: Sequence[Address]) -> None:
+    """List the brokers of a cluster, and how many partitions each leads and follows.
+
+    UNDER REPLICATED are the partitions that the broker leads and whose ISR lacks a replica. NOT IN ISR are the
+    partitions of which the broker has a replica that is not in the ISR.
+    """
+
+    async def work(admin: Admin) -> None:
+        from pykbroker.client.cluster_description import describe_brokers, find_controller
+
+        described = await describe_brokers(admin)
+        topics = await admin.topics()
+        controller = await find_controller(admin)
+        Table(COLUMNS, rows(described, topics, controller)).show(as_json=as_json)
+        if controller is None:
+            click.echo("The controller does not answer: no leader is elected until it does.", err=True)
+        elif all(each.broker != controller for each in described):
+            click.echo(f"The controller is node {controller}, which is not a broker.", err=True)
+
+    ask(bootstrap, work)
+
+
+def rows(
+    described: Iterable[BrokerDescription], topics: Iterable[TopicDescription], controller: int | None
+) -> list[tuple[Any, ...]]:
+    """Return a row for each broker. A broker that has replicas but is not registered is `absent`."""
+    known = {each.broker: each for each in described}
+    counts: dict[int, list[int]] = {broker: [0, 0, 0, 0] for broker in known}
+    for topic in topics:
+        for part in topic.partitions:
+            for broker in part.replica_nodes:
+                of_broker = counts.setdefault(broker, [0, 0, 0, 0])
+                leads = broker == part.leader_id
+                of_broker[0 if leads else 1] += 1
+                of_broker[2] += leads and len(part.isr_nodes) < len(part.replica_nodes)
+                of_broker[3] += broker not in part.isr_nodes
+    return [(broker, *facts(known.get(broker)), broker == controller, *counts[broker]) for broker in sorted(counts)]
+
+
+def facts(broker: BrokerDescription | None) -> tuple[str | None, str | None, str]:
+    """Return the address, the rack and the state of a broker, which is None if it is not registered."""
+    if broker is None:
+        return None, None, "absent"
+    return str(broker.address), broker.rack, "fenced" if broker.fenced else "unfenced"
