@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 
 COLUMNS = ("topic", "partition", "replicas", "adding", "removing", "in_sync", "bytes_left")
 POLL_S = 0.5
+OUTDATED_LOOKS_MAX = 10
+"""The number of looks after which the replicas of a partition count, although a broker's metadata may be outdated."""
+
+
+class Look(NamedTuple):
+    """A sentence about the reassignments in progress, or "", and one about each partition with other replicas."""
+
+    progress: str
+    others: list[str]
 
 
 async def progress_table(admin: Admin, selected: Selection) -> Table:
@@ -91,30 +100,41 @@ def wait_until_done(
     click.ClickException: a partition has other replicas at the end than its target.
     """
     chosen: Selection = [*targets] if targets is not None else selected
-    printed, others = "", list[str]()
-    while True:
-        lines: list[str] = []
+    printed, found, outdated = "", Look("", []), 0
+    while outdated < OUTDATED_LOOKS_MAX:
+        looks: list[Look] = []
 
-        async def look(admin: Admin, lines: list[str] = lines) -> None:
-            moving, parts = await moves(admin, chosen)
-            if moving:
-                left = [count for count in (await bytes_left(admin, moving, parts)).values() if count is not None]
-                lines.append(f"{len(moving)} partitions are being reassigned: {sum(left)} bytes are left.")
-            for one, target in (targets or {}).items():
-                if one not in moving and tuple(parts[one].replica_nodes) != tuple(target):
-                    others.append(f"{one} has the replicas {listed(parts[one].replica_nodes)}, not {listed(target)}")
+        async def look(admin: Admin, looks: list[Look] = looks) -> None:
+            looks.append(await look_at(admin, targets or {}, chosen))
 
         ask(bootstrap, look)
-        if not lines:
-            break
-        others.clear()
-        if lines[0] != printed:
-            click.echo(lines[0], err=True)
-            printed = lines[0]
+        found = looks[0]
+        if found.progress != printed:
+            click.echo(found.progress, err=True)
+            printed = found.progress
+        if not found.progress and not found.others:
+            click.echo("No partition is being reassigned any more.", err=True)
+            return
+        outdated = 0 if found.progress else outdated + 1
         time.sleep(POLL_S)
-    if others:
-        raise click.ClickException("another reassignment has replaced this one: " + "; ".join(others))
-    click.echo("No partition is being reassigned any more.", err=True)
+    raise click.ClickException("another reassignment has replaced this one: " + "; ".join(found.others))
+
+
+async def look_at(admin: Admin, targets: Mapping[TopicPartition, Sequence[int]], chosen: Selection) -> Look:
+    """Return how far the reassignments are."""
+    moving, parts = await moves(admin, chosen)
+    progress = ""
+    if moving:
+        left = [count for count in (await bytes_left(admin, moving, parts)).values() if count is not None]
+        progress = f"Partitions that are being reassigned: {len(moving)}. Bytes left: {sum(left)}."
+    return Look(
+        progress,
+        [
+            f"{one} has the replicas {listed(parts[one].replica_nodes)}, not {listed(target)}"
+            for one, target in targets.items()
+            if one not in moving and tuple(parts[one].replica_nodes) != tuple(target)
+        ],
+    )
 
 
 def listed(brokers: Sequence[int]) -> str:
