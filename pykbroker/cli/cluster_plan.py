@@ -7,9 +7,7 @@ import os
 import msgspec
 
 from pykbroker.core.address import PORT_MAX, Address
-
-MIN_ISR_REPLICAS = 3
-"""The number of replicas from which min.insync.replicas is 2."""
+from pykbroker.core.config.replication import replication_configs
 
 
 class ClusterPlan(msgspec.Struct, frozen=True):
@@ -48,21 +46,11 @@ class ClusterPlan(msgspec.Struct, frozen=True):
             options += self._set("process.roles", "broker")
             options += self._set("controller.quorum.bootstrap.servers", str(controller))
         options += self._set("node.id", str(node_id))
-        for name, value in self._replication() + list(self.configs):
+        for name, value in (*replication_configs(self.replicas).items(), *self.configs):
             options += self._set(name, value)
         if node_id == self.brokers:
             options += [part for topic in self.topics for part in ("--topic", topic)]
         return [*options, "--log-level", self.log_level]
-
-    def _replication(self) -> list[tuple[str, str]]:
-        replicas, min_isr = str(self.replicas), "2" if self.replicas >= MIN_ISR_REPLICAS else "1"
-        return [
-            ("default.replication.factor", replicas),
-            ("offsets.topic.replication.factor", replicas),
-            ("transaction.state.log.replication.factor", replicas),
-            ("transaction.state.log.min.isr", min_isr),
-            ("min.insync.replicas", min_isr),
-        ]
 
     @staticmethod
     def _set(name: str, value: str) -> list[str]:

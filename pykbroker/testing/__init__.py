@@ -1,4 +1,4 @@
-"""A real broker for users' tests, as pytest's fixture `kafka_broker` or without pytest.
+"""A real broker or cluster for users' tests: pytest's fixtures `kafka_broker` and `kafka_cluster`, or context managers.
 
 1. The broker runs in a thread with a loop of its own, so a test may use any client, thread or loop. As a child process
    it has the same interface.
@@ -6,10 +6,12 @@
    ends.
 3. It changes nothing else in the user's process: no signal handlers, no logging configuration, no garbage collector
    settings. Large modules are imported only when a broker is asked for.
-4. Requests of the fixture itself (`topic`, `clear`) go over the network, from a thread of their own: they work in any
+4. The brokers of a cluster are always child processes, which a test may kill. Each has a directory of its own.
+5. Requests of the fixture itself (`topic`, `clear`) go over the network, from a thread of their own: they work in any
    thread, beside any loop, and in a forked process.
 """
 
+from pykbroker.testing.cluster import RunningCluster, running_cluster
 from pykbroker.testing.running import RunningBroker, running_broker
 
-__all__ = ["RunningBroker", "running_broker"]
+__all__ = ["RunningBroker", "RunningCluster", "running_broker", "running_cluster"]

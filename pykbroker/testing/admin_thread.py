@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
 
 import trio
@@ -12,7 +12,6 @@ from pykbroker.client.admin import Admin
 from pykbroker.client.admin_session import with_admin
 from pykbroker.client.errors import Disconnected
 from pykbroker.core.address import Address
-from pykbroker.testing.options import HOST
 from pykbroker.testing.real_clock import RealClock
 
 ANSWER_S_MAX = 30
@@ -21,23 +20,23 @@ CLIENT_ID = "pykbroker-testing"
 AdminWork = Callable[[Admin], Awaitable[None]]
 
 
-def ask(port: int, work: AdminWork) -> None:
+def ask(brokers: Sequence[Address], work: AdminWork) -> None:
     """Run `work` with an admin client in a new thread, since the caller's thread may be running an event loop.
 
     ConnectionError: the broker has stopped. TimeoutError: the broker has not answered in time. Errors of `work` are
     raised as they are.
     """
     done: Future[None] = Future()
-    threading.Thread(target=answer, args=(done, port, work), name="pykbroker-admin", daemon=True).start()
+    threading.Thread(target=answer, args=(done, brokers, work), name="pykbroker-admin", daemon=True).start()
     done.result()
 
 
-def answer(done: Future[None], port: int, work: AdminWork) -> None:
+def answer(done: Future[None], brokers: Sequence[Address], work: AdminWork) -> None:
     """Connect, run `work`, and pass its outcome to the waiting thread."""
     try:
-        trio.run(within_time, port, work, clock=RealClock())
+        trio.run(within_time, brokers, work, clock=RealClock())
     except (OSError, Disconnected) as error:
-        reason = f"no broker listens on {HOST}:{port} ({error}): `restart` starts it again"
+        reason = f"no broker listens on {named(brokers)} ({error}): `restart` starts it again"
         done.set_exception(error if isinstance(error, TimeoutError) else ConnectionError(reason))
     except BaseException as error:  # noqa: BLE001 - the waiting thread raises it
         done.set_exception(error)
@@ -45,9 +44,14 @@ def answer(done: Future[None], port: int, work: AdminWork) -> None:
         done.set_result(None)
 
 
-async def within_time(port: int, work: AdminWork) -> None:
+async def within_time(brokers: Sequence[Address], work: AdminWork) -> None:
     """Run `work` with a deadline."""
     with trio.move_on_after(ANSWER_S_MAX) as deadline:
-        await with_admin([Address(HOST, port)], CLIENT_ID, work)
+        await with_admin(brokers, CLIENT_ID, work)
     if deadline.cancelled_caught:
-        raise TimeoutError(f"the broker on port {port} has not answered within {ANSWER_S_MAX} s")
+        raise TimeoutError(f"the broker on {named(brokers)} has not answered within {ANSWER_S_MAX} s")
+
+
+def named(brokers: Sequence[Address]) -> str:
+    """Return the addresses as text."""
+    return ", ".join(map(str, brokers))

@@ -25,6 +25,9 @@ class BrokerProcess:
     `stop` and the next `start`, the child continues without a broker.
     """
 
+    controller_port: int | None = None
+    """The port of the controller's listener, if this broker is a controller for other nodes."""
+
     def __init__(self, directory: str) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", PROGRAM, directory],
@@ -36,15 +39,39 @@ class BrokerProcess:
 
     def start(self, options: BrokerOptions) -> int:
         """Start the broker and return its port. StartError: it cannot start, and why."""
-        answer = self._ask({"start": asdict(options)})
+        self.begin(options)
+        return self.started()
+
+    def begin(self, options: BrokerOptions) -> None:
+        """Begin to start the broker. `started` waits for it."""
+        self._order({"start": asdict(options)})
+
+    def started(self) -> int:
+        """Wait until the broker has started and return its port. StartError: it cannot start, and why."""
+        answer = self._answer()
         if "error" in answer:
             raise StartError(answer["error"])
+        self.controller_port = answer["controller_port"]
         return int(answer["port"])
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the child."""
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End the child as `kill -9` does, and wait for it."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            assert pipe is not None
+            with suppress(BrokenPipeError):
+                pipe.close()
 
     def stop(self) -> None:
         """Stop the broker in order and wait for it. A second call does nothing."""
         if self._process.poll() is None:
-            self._ask({"stop": True})
+            self._order({"stop": True})
+            self._answer()
 
     def close(self) -> None:
         """Stop the broker and end the child, or kill it if it takes too long."""
@@ -61,10 +88,12 @@ class BrokerProcess:
             self._process.wait()
             raise RuntimeError(f"the broker has not stopped within {END_S_MAX} s: its process was killed") from None
 
-    def _ask(self, order: dict[str, Any]) -> dict[str, Any]:
-        assert self._process.stdout is not None
+    def _order(self, order: dict[str, Any]) -> None:
         with suppress(BrokenPipeError):
             self._write(order)
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"the broker's process {self._process.pid} has ended; its stderr may say why")

@@ -24,6 +24,8 @@ class BrokerThread:
     def __init__(self, directory: str) -> None:
         self._directory = directory
         self._thread: threading.Thread | None = None
+        self.controller_port: int | None = None
+        """The port of the controller's listener, if this broker is a controller for other nodes."""
         self._token: trio.lowlevel.TrioToken
         self._stop: trio.Event
 
@@ -34,10 +36,12 @@ class BrokerThread:
         self._thread = threading.Thread(target=self._run, args=arguments, name="pykbroker", daemon=True)
         self._thread.start()
         try:
-            return started.result(START_S_MAX).port
+            serving = started.result(START_S_MAX)
         except BaseException:
             self._thread.join(STOP_S_MAX)
             raise
+        self.controller_port = next((address.port for address in serving.controller_listeners.values()), None)
+        return serving.port
 
     def stop(self) -> None:
         """Stop the broker in order and wait for it. A second call does nothing."""

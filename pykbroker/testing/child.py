@@ -6,6 +6,7 @@ checked, too.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import queue
@@ -13,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, BinaryIO
 
 from pykbroker.core.errors import StartError
@@ -29,20 +31,27 @@ def main(directory: str, incoming: BinaryIO, outgoing: BinaryIO) -> None:
     A temporary data directory is then removed: a parent that was killed could not remove it.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to parent and child; the parent ends the child
-    broker, is_temporary = BrokerThread(directory), False
+    importlib.import_module("pykbroker.broker")  # before the first order: the brokers of a cluster import it at once
+    broker, is_temporary, is_member = BrokerThread(directory), False, False
     for order in orders(incoming):
         answer: dict[str, Any] = {}
         if "start" in order:
             options = BrokerOptions(**order["start"])
-            is_temporary = options.data_dir is None
+            is_temporary, is_member = options.data_dir is None, options.has_other_nodes
             try:
                 answer["port"] = broker.start(options)
+                answer["controller_port"] = broker.controller_port
             except StartError as error:
                 answer["error"] = str(error)
         else:
             broker.stop()
         outgoing.write(json.dumps(answer).encode() + b"\n")
         outgoing.flush()
+    if is_temporary and is_member:  # an orderly stop would wait for a controller that has ended, too
+        remove_tree(directory)
+        with suppress(OSError):
+            os.rmdir(os.path.dirname(directory))  # the last member removes the directory of the cluster
+        return
     broker.close()
     if is_temporary:
         remove_tree(directory)

@@ -87,27 +87,27 @@ def unique(pairs: Iterable[tuple[str, T]], option: str) -> dict[str, T]:
     return found
 
 
-def unknown_option(subject: str, name: str, options: Iterable[str]) -> str:
-    """Return a sentence about a name that is no option."""
+def unknown_option(subject: str, name: str, options: Iterable[str], fixture: str = "kafka_broker") -> str:
+    """Return a sentence about a name that is no option of a fixture."""
     from pykbroker.core.config.names import nearest
 
-    return f"{subject} is no option of kafka_broker{nearest(name, options) or ': write one of ' + ', '.join(options)}"
+    return f"{subject} is no option of {fixture}{nearest(name, options) or ': write one of ' + ', '.join(options)}"
 
 
-def merged(ini: Mapping[str, Any], own: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Return the options of the configuration file and of the fixture `kafka_broker_options`.
+def merged(ini: Mapping[str, Any], own: Any, names: Iterable[str], fixture: str = "kafka_broker") -> dict[str, Any]:
+    """Return the options of the configuration file and of the fixture of options, such as `kafka_broker_options`.
 
     StartError: the fixture returns no dict or an unknown option, or both set an option to different values.
     """
     from pykbroker.core.errors import StartError
 
     if not isinstance(own, Mapping):
-        raise StartError(f"kafka_broker_options returns {own!r}: return a dict such as {{'topics': {{'orders': 3}}}}")
+        raise StartError(f"{fixture}_options returns {own!r}: return a dict such as {{'topics': {{'orders': 3}}}}")
     for name in own:
         if name not in names:
-            raise StartError(unknown_option(f"{name!r} in kafka_broker_options", str(name), names))
+            raise StartError(unknown_option(f"{name!r} in {fixture}_options", str(name), names, fixture))
         if name in ini and ini[name] != own[name]:
             raise StartError(
-                f"the fixture kafka_broker_options and the ini key {PREFIX}{name} both set {name}: remove one of them"
+                f"the fixture {fixture}_options and the ini key {PREFIX}{name} both set {name}: remove one of them"
             )
     return {**ini, **own}

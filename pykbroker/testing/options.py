@@ -35,10 +35,19 @@ class BrokerOptions:
     data_dir: str | None = None
     """The directory that keeps the data. None stands for a temporary directory."""
     process: bool = False
+    controller_port: int | None = None
+    """The port of the controller's listener, 0 for any free one. None stands for a broker without other nodes."""
+    controller: str | None = None
+    """The address of the controller if it runs in another process."""
+
+    @property
+    def has_other_nodes(self) -> bool:
+        """Whether the broker is a member of a cluster of several brokers."""
+        return self.controller is not None or self.controller_port is not None
 
     def settings(self, directory: str) -> Settings:
         """Return the settings of a broker whose data is in this directory."""
-        from pykbroker.core.address import Address
+        from pykbroker.core.address import Address, parse_address
         from pykbroker.core.config.listeners import ListenerSettings
         from pykbroker.core.new_topic import NewTopic
         from pykbroker.core.settings import Settings
@@ -47,6 +56,10 @@ class BrokerOptions:
             broker_config({**self.configs, "log.dirs": directory}),
             (directory,),
             listeners=(ListenerSettings(address=Address(HOST, self.port)),),
+            controller_listeners=()
+            if self.controller_port is None
+            else (ListenerSettings("CONTROLLER", Address(HOST, self.controller_port)),),
+            quorum=() if self.controller is None else (parse_address(self.controller),),
             memory=self.data_dir is None,
             topics=tuple(NewTopic(name, partitions) for name, partitions in self.topics.items()),
         )

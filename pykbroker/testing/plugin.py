@@ -9,11 +9,13 @@ from typing import Any
 
 import pytest
 
+from pykbroker.testing.cluster import RunningCluster, running_cluster
 from pykbroker.testing.ini import add_keys, merged, options_of
 from pykbroker.testing.running import RunningBroker, running_broker
 from pykbroker.world.shadowing import require_ours
 
 OPTIONS = ("configs", "topics", "data_dir", "process", "port")
+CLUSTER_OPTIONS = ("brokers", "replicas", "configs", "topics", "data_dir")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -41,6 +43,35 @@ def kafka_broker(request: pytest.FixtureRequest, kafka_broker_options: Any) -> I
         except StartError as error:
             pytest.fail(str(error), pytrace=False)
         yield broker
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster_options() -> dict[str, Any]:
+    """Provide options for `kafka_cluster`: those of `running_cluster`. Override this fixture to set some."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster_of_session(request: pytest.FixtureRequest, kafka_cluster_options: Any) -> Iterator[RunningCluster]:
+    """Provide the cluster of `kafka_cluster` for fixtures of a wider scope, which have to heal it themselves."""
+    require_ours({item.path.parent for item in request.session.items})
+    from pykbroker.core.errors import StartError
+
+    worker = getattr(request.config, "workerinput", None)
+    with ExitStack() as running:
+        try:
+            options = merged({}, kafka_cluster_options, CLUSTER_OPTIONS, "kafka_cluster")
+            cluster = running.enter_context(running_cluster(**for_worker(options, worker)))
+        except StartError as error:
+            pytest.fail(str(error), pytrace=False)
+        yield cluster
+
+
+@pytest.fixture
+def kafka_cluster(kafka_cluster_of_session: RunningCluster) -> Iterator[RunningCluster]:
+    """Provide a Kafka cluster of three brokers: `.kill(broker)` kills one. After the test, all of them run again."""
+    yield kafka_cluster_of_session
+    kafka_cluster_of_session.heal()
 
 
 @pytest.fixture

@@ -126,9 +126,10 @@ class RunningBroker:
 
     def _ask(self, work: Callable[[Admin], Awaitable[None]]) -> None:
         """Run `work` with an admin client. ConnectionError: the broker has stopped."""
+        from pykbroker.core.address import Address
         from pykbroker.testing.admin_thread import ask
 
-        ask(self.port, work)
+        ask([Address(self.host, self.port)], work)
 
 
 def runner(options: BrokerOptions, directory: str) -> Runner:

@@ -1,0 +1,280 @@
+"""A running cluster of several brokers for tests, each in a child process."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+from pykbroker.testing import real_time  # noqa: F401 - imported before a test freezes time
+from pykbroker.testing.cluster_options import CONTROLLER, ClusterOptions, checked_cluster_options
+from pykbroker.testing.options import HOST, ConfigValue, values_as_texts
+from pykbroker.testing.temporary import temporary_directory
+from pykbroker.world.shadowing import require_ours
+
+if TYPE_CHECKING:
+    from pykbroker.client.admin import Admin
+    from pykbroker.testing.cluster_member import ClusterMember
+    from wire.messages.metadata import MetadataResponsePartition
+
+BROKER_DEFAULT = -1
+POLL_S = 0.02
+
+
+@contextmanager
+def running_cluster(
+    brokers: int = 3,
+    *,
+    replicas: int | None = None,
+    topics: Mapping[str, int] | Iterable[str] = (),
+    configs: Mapping[str, ConfigValue] | None = None,
+    data_dir: str | os.PathLike[str] | None = None,
+) -> Iterator[RunningCluster]:
+    """Run a cluster until the block ends, each broker in a child process. The ids of the brokers begin with 1.
+
+    `replicas` is the replication factor of all topics, by default 3, or `brokers` if there are fewer. From 3 on,
+    min.insync.replicas is 2. `topics`, `configs` and `data_dir` are those of `running_broker`; each broker has a
+    directory of its own in `data_dir`. StartError: an option is invalid, or a broker cannot start.
+    """
+    require_ours()
+    options = checked_cluster_options(brokers, replicas, topics, configs, data_dir, os.environ)
+    keeps = options.shared.data_dir
+    with nullcontext(keeps) if keeps is not None else temporary_directory() as directory:
+        cluster = RunningCluster(options, directory)
+        try:
+            cluster.start()
+            yield cluster
+        finally:
+            cluster.close()
+
+
+class RunningCluster:
+    """A cluster that serves from `start` to `close`. Any thread may call its methods. Broker 1 is the controller, too.
+
+    A forked process may call the methods that create, delete and describe topics. Only the process that started the
+    brokers can stop or start them.
+    """
+
+    controller = CONTROLLER
+
+    def __init__(self, options: ClusterOptions, directory: str) -> None:
+        from pykbroker.testing.cluster_member import ClusterMember
+
+        self._options, self._owner = options, os.getpid()
+        self._members: dict[int, ClusterMember] = {}
+        try:
+            for broker in range(1, options.brokers + 1):
+                self._members[broker] = ClusterMember(broker, os.path.join(directory, str(broker)))
+        except BaseException:
+            self.close()
+            raise
+
+    # ---- addresses
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        """Return the ids of all brokers, also of those that do not run."""
+        return tuple(self._members)
+
+    @property
+    def bootstrap(self) -> str:
+        """Return the addresses of all brokers for a client's bootstrap servers."""
+        return ",".join(str(member.address) for member in self._members.values())
+
+    def address(self, broker: int) -> str:
+        """Return HOST:PORT of one broker, which it keeps over restarts."""
+        return str(self._member(broker).address)
+
+    # ---- topics
+
+    def topic(
+        self,
+        name: str | None = None,
+        partitions: int = 1,
+        *,
+        replicas: int = BROKER_DEFAULT,
+        configs: Mapping[str, ConfigValue] | None = None,
+    ) -> str:
+        """Create a topic, by default with a unique name, and return its name. ApiError: it cannot be created."""
+        name, texts = name or f"topic-{uuid.uuid4().hex[:12]}", values_as_texts(configs or {})
+        self._ask(lambda admin: admin.create_topic(name, partitions, replicas, texts))
+        return name
+
+    def delete(self, topics: Sequence[str]) -> None:
+        """Delete topics and their records. ApiError: one does not exist."""
+        self._ask(lambda admin: admin.delete_topics(topics))
+
+    def clear(self) -> None:
+        """Delete all topics, groups and transactions, and create the topics of the options again.
+
+        Clients stay connected. Brokers that do not run stay so: `heal` starts them.
+        """
+
+        async def work(admin: Admin) -> None:
+            await admin.delete_topics([topic.name for topic in await admin.topics()])
+            await self._create(admin)
+
+        self._ask(work)
+
+    def leader(self, topic: str, partition: int = 0) -> int:
+        """Return the id of the broker that leads a partition, once that is one that runs. ApiError: no such topic."""
+        running = {broker for broker, member in self._members.items() if member.runs and not member.is_paused}
+
+        def led(parts: Sequence[MetadataResponsePartition]) -> bool:
+            return parts[0].leader_id in running
+
+        return self._until(led, f"{topic}-{partition} has no leader that runs", topic, partition)[0].leader_id
+
+    def isr(self, topic: str, partition: int = 0) -> list[int]:
+        """Return the ids of the brokers whose replicas are in sync, sorted. ApiError: no such topic."""
+        return sorted(self._until(lambda _: True, "", topic, partition)[0].isr_nodes)
+
+    def wait_in_sync(self) -> None:
+        """Wait until the ISR of each partition has all its replicas. TimeoutError: it takes more than 30 s."""
+
+        def full(parts: Sequence[MetadataResponsePartition]) -> bool:
+            return all(set(part.isr_nodes) == set(part.replica_nodes) and part.leader_id >= 0 for part in parts)
+
+        self._until(full, "a partition has replicas that are not in sync")
+
+    # ---- brokers
+
+    def kill(self, broker: int) -> None:
+        """End a broker as `kill -9` does. The other brokers serve on; `restart` starts it again."""
+        self._owned(broker).kill()
+
+    def stop(self, broker: int) -> None:
+        """Stop a broker in order: it hands its leaderships over before. `restart` starts it again.
+
+        While the controller does not run, the broker is killed, since an orderly stop would wait for the controller.
+        """
+        self._stop(self._owned(broker))
+
+    def pause(self, broker: int) -> None:
+        """Stop the process of a broker without ending it, as a long pause or a cut of its network does.
+
+        Its connections stay open, and nobody answers. `resume` lets it run again.
+        """
+        self._owned(broker).pause()
+
+    def resume(self, broker: int) -> None:
+        """Let a paused broker run again."""
+        self._owned(broker).resume()
+
+    def restart(self, *brokers: int) -> None:
+        """Stop these brokers, by default all, and start them on the same ports with their data.
+
+        After `stop` or `kill`, only start them. Wait until they serve. StartError: a broker cannot start.
+        """
+        members = [self._owned(broker) for broker in sorted(brokers or self._members)]
+        for member in reversed(members):  # the controller last, since the others ask it before they stop
+            self._stop(member)
+        self._start(members)
+
+    def heal(self) -> None:
+        """Resume all paused brokers, start all that do not run, and wait until all replicas are in sync."""
+        members = [self._owned(broker) for broker in self._members]
+        for member in members:
+            member.resume()
+        stopped = [member for member in members if not member.runs]
+        self._start(stopped)
+        self.wait_in_sync()
+
+    # ---- the whole cluster
+
+    def start(self) -> None:
+        """Start all brokers, and create the topics of the options. StartError: a broker cannot start."""
+        self._start(list(self._members.values()))
+        if self._options.shared.topics:
+            self._ask(self._create)
+
+    def close(self) -> None:
+        """Stop all brokers for good. In a forked process, this does nothing.
+
+        Without a data directory, they are killed: nothing that an orderly stop would save is kept.
+        """
+        if os.getpid() == self._owner:
+            for member in reversed(self._members.values()):
+                if self._options.shared.data_dir is None:
+                    member.kill()
+                else:
+                    member.close()
+
+    # ---- internals
+
+    def _stop(self, member: ClusterMember) -> None:
+        controller = self._members[CONTROLLER]
+        if member is controller or (controller.runs and not controller.is_paused):
+            member.stop()
+        else:
+            member.kill()
+
+    def _start(self, members: Sequence[ClusterMember]) -> None:
+        """Start brokers: the controller first, and all others at once."""
+        controller = self._members[CONTROLLER]
+        if controller in members:
+            controller.begin(self._options.of(CONTROLLER, None))
+            controller.started()
+        others = [member for member in members if member is not controller]
+        for member in others:
+            member.begin(self._options.of(member.broker, f"{HOST}:{controller.controller_port}"))
+        for member in others:
+            member.started()
+
+    async def _create(self, admin: Admin) -> None:
+        for name, partitions in self._options.shared.topics.items():
+            await admin.create_topic(name, partitions, BROKER_DEFAULT, {})
+
+    def _member(self, broker: int) -> ClusterMember:
+        if broker not in self._members:
+            raise ValueError(f"there is no broker {broker}: the cluster has {', '.join(map(str, self._members))}")
+        return self._members[broker]
+
+    def _owned(self, broker: int) -> ClusterMember:
+        if os.getpid() != self._owner:
+            raise RuntimeError(f"only process {self._owner}, which started the brokers, can stop or start them")
+        return self._member(broker)
+
+    def _ask(self, work: Callable[[Admin], Awaitable[None]]) -> None:
+        """Run `work` with an admin client of the first broker that runs. ConnectionError: none does."""
+        from pykbroker.testing.admin_thread import ask
+
+        members = self._members.values()
+        running = [member.address for member in members if member.runs and not member.is_paused]
+        ask(running or [member.address for member in members], work)
+
+    def _until(
+        self,
+        holds: Callable[[Sequence[MetadataResponsePartition]], bool],
+        otherwise: str,
+        topic: str | None = None,
+        partition: int | None = None,
+    ) -> Sequence[MetadataResponsePartition]:
+        """Return the partitions of a topic or of all, or one of them, once they have a property.
+
+        TimeoutError: they do not get it within 30 s.
+        """
+        import trio
+
+        from pykbroker.testing.admin_thread import ANSWER_S_MAX
+
+        found: list[MetadataResponsePartition] = []
+
+        async def work(admin: Admin) -> None:
+            with trio.move_on_after(ANSWER_S_MAX - 1):
+                while True:
+                    topics = await admin.topics(None if topic is None else [topic])
+                    found[:] = [part for each in topics for part in each.partitions]
+                    if partition is not None:
+                        found[:] = [part for part in found if part.partition_index == partition]
+                        if not found:
+                            raise ValueError(f"{topic} has no partition {partition}")
+                    if holds(found):
+                        return
+                    await trio.sleep(POLL_S)
+            raise TimeoutError(f"{otherwise}, {ANSWER_S_MAX - 1} s long")
+
+        self._ask(work)
+        return found

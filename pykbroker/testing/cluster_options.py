@@ -1,0 +1,63 @@
+"""The options of a cluster for tests: checked before a broker starts, and turned into the options of each broker."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pykbroker.testing.options import BrokerOptions, checked_options
+
+BROKERS_MAX = 20
+REPLICAS_DEFAULT = 3
+CONTROLLER = 1
+"""The id of the broker that is the controller, too."""
+OF_EACH_BROKER = ("node.id", "broker.id", "process.roles", "controller.quorum.bootstrap.servers")
+"""Broker configs that each broker of a cluster has its own value of."""
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """The number of brokers of a cluster, and the options that all of them share."""
+
+    brokers: int
+    shared: BrokerOptions
+
+    def of(self, broker: int, controller: str | None) -> BrokerOptions:
+        """Return the options of one broker. `controller` is the address of the controller, None for itself."""
+        configs = {**self.shared.configs, "node.id": str(broker)}
+        if controller is None:
+            return replace(self.shared, configs=configs, topics={}, controller_port=0)
+        configs |= {"process.roles": "broker", "controller.quorum.bootstrap.servers": controller}
+        return replace(self.shared, configs=configs, topics={}, controller=controller)
+
+
+def checked_cluster_options(
+    brokers: Any,
+    replicas: Any,
+    topics: Any,
+    configs: Any,
+    data_dir: str | os.PathLike[str] | None,
+    environ: Mapping[str, str],
+) -> ClusterOptions:
+    """Return the options of `running_cluster`. StartError: one sentence that names the option and what to write."""
+    from pykbroker.core.config.replication import replication_configs
+    from pykbroker.core.errors import StartError
+
+    number(brokers, "brokers", BROKERS_MAX)
+    factor = min(REPLICAS_DEFAULT, brokers) if replicas is None else replicas
+    number(factor, "replicas", brokers)
+    shared = checked_options(0, topics, configs, data_dir, True, environ)
+    for name in OF_EACH_BROKER:
+        if name in shared.configs:
+            raise StartError(f"{name} cannot be set for a whole cluster: leave it out, each broker has its own")
+    return ClusterOptions(brokers, replace(shared, configs={**replication_configs(factor), **shared.configs}))
+
+
+def number(value: Any, option: str, largest: int) -> None:
+    """Check a number. StartError: it is none from 1 to `largest`."""
+    from pykbroker.core.errors import StartError
+
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
+        raise StartError(f"{option} is {value!r}: write a number from 1 to {largest}")
