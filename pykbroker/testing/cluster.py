@@ -109,7 +109,7 @@ class RunningCluster:
     def clear(self) -> None:
         """Delete all topics, groups and transactions, and create the topics of the options again.
 
-        Clients stay connected. Brokers that do not run stay so: `heal` starts them.
+        Clients stay connected. Brokers that do not run stay so: call `heal` first.
         """
 
         async def work(admin: Admin) -> None:
