@@ -13,7 +13,7 @@ from pykbroker.broker.group_statistics import GroupsStatistics
 from pykbroker.console.exposition import exposition
 from pykbroker.core.fetch.session_cache import Statistics as SessionStatistics
 from pykbroker.core.steps import Steps, finish
-from pykbroker.quorum.statistics import ControllerStatistics
+from pykbroker.quorum.statistics import ControllerDuty, ControllerStatistics
 from pykbroker.replica.scrubber import ScrubStatistics
 from pykbroker.replica.statistics import ReplicaStatistics
 from pykbroker.replica.topic_statistics import TopicsStatistics
@@ -61,9 +61,9 @@ FOUND = BrokerStatistics(
         DirectoryStatistics("/d/a", False, 3, 5, 900, 1000, 400, 2),
         DirectoryStatistics('/d/"b"', True, 0, 0, 0, 0, 0, 0),
     ),
-    replicas=ReplicaStatistics(3, 2, 1),
+    replicas=ReplicaStatistics(3, 2, 1, 11, 12, 13, 14, 15, 16, 17, 18),
     scrub=ScrubStatistics(2, 12_345, 1, 6),
-    controller=ControllerStatistics(4, 77, 1, 2, 3, 0),
+    controller=ControllerStatistics(4, 77, 1, 2, 3, 0, 0, ControllerDuty(5, 6)),
 )
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]

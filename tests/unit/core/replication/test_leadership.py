@@ -136,3 +136,25 @@ def test_a_flush_is_due_after_flush_messages_or_before_each_acknowledgement(
     leadership.configure(1, flush_messages, flush_before_ack=flush_before_ack)
     due = unflushed >= (1 if flush_before_ack else flush_messages)
     assert leadership.flush_due(durable_offset + unflushed, durable_offset) == due
+
+
+def of_leader(leadership: Leadership) -> tuple[bool, bool, bool]:
+    return leadership.is_under_replicated, leadership.is_at_min_isr, leadership.is_reassigning
+
+
+@given(COUNTS, COUNTS, COUNTS, st.booleans())
+def test_a_leader_knows_whether_its_isr_lacks_replicas(
+    replica_count: int, isr_size: int, min_isr: int, is_adding: bool
+) -> None:
+    isr_size = min(isr_size, replica_count)
+    leadership, replicas = Leadership(), tuple(range(replica_count))
+    leadership.configure(min_isr, 1, flush_before_ack=False)
+    assert of_leader(leadership) == (False, False, False)
+    adding = replicas[1:][-1:] if is_adding else ()
+    leadership.lead(0, PartitionImage(replicas, replicas[:isr_size], 0, 1, 0, adding=adding), 0, 0)
+    assert leadership.is_under_replicated == (isr_size < replica_count - len(adding))
+    assert leadership.is_at_min_isr == (isr_size == min(min_isr, replica_count))
+    assert leadership.is_under_min_isr == (isr_size < min(min_isr, replica_count))
+    assert leadership.is_reassigning == bool(adding)
+    leadership.resign(2)
+    assert of_leader(leadership) == (False, False, False)

@@ -1,0 +1,72 @@
+"""The metrics of replication and of the controller of three brokers, of which one is killed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from urllib.request import urlopen
+
+import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.interop.our_cluster import OurCluster
+from tests.interop.scenarios import eventually, eventually_equal
+
+PATIENCE_S = 30
+MANAGER, CONTROLLER = "server_replicamanager_", "controller_kafkacontroller_"
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def cluster(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[OurCluster]:
+    monkeypatch.setenv("PYKBROKER_CONSOLE", "127.0.0.1:0")
+    running = OurCluster(tmp_path_factory.mktemp("cluster"))
+    try:
+        yield running
+    finally:
+        running.kill()
+
+
+def metrics(cluster: OurCluster, broker: int) -> dict[str, float]:
+    """Return the metrics of a broker that have no labels, and the largest lag as `maxlag`."""
+    address = re.findall(r"metrics on (http://[\d.:]+/metrics)", cluster.nodes[broker].output())[-1]
+    with urlopen(address, timeout=PATIENCE_S) as answer:
+        text = answer.read().decode()
+    found = re.findall(r"^kafka_(\w+) ([\d.e+]+)$", text, re.MULTILINE)
+    (lag,) = re.findall(r'^kafka_server_replicafetchermanager_maxlag\{clientid="Replica"\} (\d+)$', text, re.MULTILINE)
+    return {**{name: float(value) for name, value in found}, "maxlag": float(lag)}
+
+
+def of(cluster: OurCluster, prefix: str, *names: str) -> list[float]:
+    """Return the sums of metrics over the brokers that run. Metrics of the controller are only on broker 1."""
+    running = (1, 2) if prefix == MANAGER else (1,)
+    return [sum(metrics(cluster, broker)[prefix + name] for broker in running) for name in names]
+
+
+def test_a_killed_broker_changes_the_metrics_and_its_return_changes_them_back(cluster: OurCluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    min_isr = {"min.insync.replicas": "2"}
+    every = [NewTopic("three", 3, replica_assignment=[[1, 2, 3], [2, 3, 1], [3, 1, 2]], config=min_isr)]
+    every += [NewTopic("two", 1, replica_assignment=[[1, 3]], config=min_isr)]
+    every += [NewTopic("alone", 2, replica_assignment=[[3], [1]])]
+    for created in admin.create_topics(every).values():
+        created.result(PATIENCE_S)
+    states = ("underreplicatedpartitions", "underminisrpartitioncount", "atminisrpartitioncount")
+    duties = (
+        *("activecontrollercount", "activebrokercount", "fencedbrokercount"),
+        *("offlinepartitionscount", "preferredreplicaimbalancecount"),
+    )
+    eventually(lambda: of(cluster, MANAGER, *states) == [0, 0, 2])  # "two" and one partition of "alone"
+    assert of(cluster, CONTROLLER, *duties) == [1, 3, 0, 0, 0]
+    assert [metrics(cluster, broker)[f"{CONTROLLER}activecontrollercount"] for broker in (1, 2, 3)] == [1, 0, 0]
+    assert f"{CONTROLLER}activebrokercount" not in metrics(cluster, 2)
+    cluster.nodes[3].kill()
+    eventually(lambda: of(cluster, CONTROLLER, *duties) == [1, 2, 1, 1, 2])
+    eventually(lambda: of(cluster, MANAGER, *states) == [4, 1, 4])
+    expands = of(cluster, MANAGER, "isrexpands_total")[0]
+    cluster.nodes[3].restart()
+    eventually(lambda: of(cluster, MANAGER, "underreplicatedpartitions") == [0])
+    assert of(cluster, MANAGER, "isrexpands_total")[0] == expands + 4
+    eventually_equal(lambda: of(cluster, CONTROLLER, "fencedbrokercount", "offlinepartitionscount"), [0, 0])
+    eventually(lambda: [metrics(cluster, broker)["maxlag"] for broker in (1, 2, 3)] == [0, 0, 0])
