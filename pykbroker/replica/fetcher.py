@@ -53,7 +53,10 @@ class ReplicaFetcher:
         self._throttled = ThrottledFollowed(self._plan, quota)
         self._paused: list[tuple[float, int, Followed]] = []
         self._numbers = count()
-        self._changed, self._added = trio.Event(), trio.Event()
+        self._changed = trio.Event()
+        self._waits = False
+        """Whether a fetch has no response yet, and nothing has hurried it."""
+        self._nursery: trio.Nursery | None = None
         self._failures: dict[FollowedKey, int] = {}
         """The number of pauses in a row of each partition that cannot be fetched."""
 
@@ -65,7 +68,8 @@ class ReplicaFetcher:
         self._plan.add(followed.key, followed)
         self._throttled.add(followed)
         self._changed.set()
-        self._added.set()
+        if self._waits and self._nursery is not None:
+            self._nursery.start_soon(self._hurry)
 
     def remove(self, followed: Followed) -> None:
         """Fetch a partition no longer."""
@@ -78,10 +82,12 @@ class ReplicaFetcher:
     async def run(self) -> None:
         """Fetch until cancelled."""
         try:
-            while True:
-                await self._wait_for_partitions()
-                await self._fetch()
+            async with trio.open_nursery() as self._nursery:
+                while True:
+                    await self._wait_for_partitions()
+                    await self._fetch()
         finally:
+            self._nursery = None
             self._link.close()
 
     # ---- one fetch
@@ -115,7 +121,6 @@ class ReplicaFetcher:
             min_bytes=settings.bytes_min,
             max_bytes=settings.response_bytes_max,
         )
-        self._added = trio.Event()
         self._plan.fill(request)
         if not len(self._plan):
             return
@@ -135,10 +140,24 @@ class ReplicaFetcher:
         await self._take(answers)
 
     async def _ask(self, request: FetchRequest) -> FetchResponse:
-        """Return the response to a fetch, which a partition that is added meanwhile hurries."""
+        """Return the response to a fetch, which a partition that is added meanwhile hurries, or the end of a pause.
+
+        A fetch has a task beside it only while a partition is paused, since a task costs as much as a small fetch.
+        """
+        self._waits = True
+        try:
+            if self._paused:
+                return await self._ask_until(self._paused[0][0], request)
+            response: FetchResponse = await self._link.ask(request)
+            return response
+        finally:
+            self._waits = False
+
+    async def _ask_until(self, resumed_at: float, request: FetchRequest) -> FetchResponse:
+        """Return the response to a fetch, which is hurried at this time."""
         response, failure = FetchResponse(), None
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._hurry)
+            nursery.start_soon(self._hurry_at, resumed_at)
             try:
                 response = await self._link.ask(request)
             except (OSError, Disconnected) as error:
@@ -148,16 +167,20 @@ class ReplicaFetcher:
             raise failure
         return response
 
+    async def _hurry_at(self, time_s: float) -> None:
+        await trio.sleep_until(time_s)
+        await self._hurry()
+
     async def _hurry(self) -> None:
-        """Ask for API versions once a partition is added, or a pause is over.
+        """Ask for API versions, unless that was done since the last fetch.
 
         The leader then answers a fetch that waits for records. A new partition, or a new leader, would otherwise wait
         for up to replica.fetch.wait.max.ms.
         """
-        with trio.move_on_at(self._paused[0][0] if self._paused else inf):
-            await self._added.wait()
-        with suppress(OSError, Disconnected):
-            await self._link.ask(ApiVersionsRequest(), 0)
+        if self._waits:
+            self._waits = False
+            with suppress(OSError, Disconnected):
+                await self._link.ask(ApiVersionsRequest(), 0)
 
     async def _take(self, answers: list[tuple[FollowedKey, FollowedAnswer[Followed]]]) -> None:
         """Act on the answers, then flush the logs whose records must be durable before the next fetch."""
