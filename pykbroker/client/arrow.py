@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
 from wire.records.record import Headers
 
 if TYPE_CHECKING:  # a producer does without the import of the records of a consumer
-    from pykbroker.core.consumer.records import FetchedColumns
-    from wire.records.column_reader import Columns
+    from pykbroker.core.consumer.records import FetchedColumns, RecordColumns
 
 SENT_COLUMNS = ("value", "key", "headers", "timestamp")
 
@@ -145,7 +144,7 @@ def arrow_table(columns: Iterable[FetchedColumns]) -> Any:
     kinds = dict(zip(schema.names, schema.types, strict=True))
     topics = repeated(pa, kinds["topic"], [each.partition.topic for each in fetched], sizes)
     partitions = repeated(pa, kinds["partition"], [each.partition.partition for each in fetched], sizes)
-    lists: dict[str, list[list[Any]]] = {
+    lists: dict[str, list[Sequence[Any]]] = {
         "offset": [part.offsets for part in parts],
         "timestamp": [part.timestamps for part in parts],
         "key": [part.keys for part in parts],
@@ -171,7 +170,7 @@ def fetched_schema(pa: Any) -> Any:
     )
 
 
-def header_column(pa: Any, kind: Any, parts: Sequence[Columns]) -> Any:
+def header_column(pa: Any, kind: Any, parts: Sequence[RecordColumns]) -> Any:
     """Return the headers of all records."""
     if all(part.headers is None for part in parts):
         rows = sum(map(len, parts))

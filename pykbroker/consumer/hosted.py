@@ -15,11 +15,12 @@ from pykbroker.consumer.settings import ConsumerSettings
 from pykbroker.consumer.shell import ConsumerShell
 from pykbroker.core.consumer.errors import ConsumerClosed, ConsumerTimeout
 from pykbroker.core.consumer.membership.steps import CallListener
-from pykbroker.core.consumer.records import FetchedColumns
+from pykbroker.core.consumer.records import FetchedColumns, ReadRecords
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.world.background import BackgroundLoop, Future, LoopEnded
 from pykbroker.world.client_world import ClientWorld
 from pykbroker.world.system import system_client_world
+from wire.records.column_reader import read_columns
 
 
 class HostedConsumer:
@@ -29,9 +30,11 @@ class HostedConsumer:
     the caller gives up while a poll returns.
     """
 
-    def __init__(self, settings: ConsumerSettings, world: ClientWorld | None = None) -> None:
+    def __init__(
+        self, settings: ConsumerSettings, world: ClientWorld | None = None, reads: ReadRecords = read_columns
+    ) -> None:
         self.settings = settings
-        self.shell = ConsumerShell(settings, world or system_client_world())
+        self.shell = ConsumerShell(settings, world or system_client_world(), reads)
         self.calls, self.poller = ConsumerCalls(self.shell), ConsumerPoller(self.shell)
         self.unread = self.shell.unread
         self.loop = BackgroundLoop(settings.client_id, self._run)

@@ -31,12 +31,14 @@ from pykbroker.core.consumer.membership.classic import ClassicMembership
 from pykbroker.core.consumer.membership.consumer import ConsumerMembership
 from pykbroker.core.consumer.offset_reset import ResetStrategy
 from pykbroker.core.consumer.position import NO_EPOCH, CommittedOffset, FetchPosition
+from pykbroker.core.consumer.records import ReadRecords
 from pykbroker.core.consumer.subscription import ConsumerSubscription
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.world.client_world import ClientWorld
 from pykbroker.world.one_process import OneProcess
 from wire.error_codes import ErrorCode
+from wire.records.column_reader import read_columns
 
 IN_FLIGHT_MAX = 100
 """The requests in flight to a broker, as in Kafka's consumer."""
@@ -49,7 +51,7 @@ log = logging.getLogger("pykbroker.consumer")
 class ConsumerShell:
     """The parts of one consumer, and what runs in the background. Everything runs in the trio thread."""
 
-    def __init__(self, settings: ConsumerSettings, world: ClientWorld) -> None:
+    def __init__(self, settings: ConsumerSettings, world: ClientWorld, reads: ReadRecords = read_columns) -> None:
         self.settings, self.world, self.process = settings, world, OneProcess(settings.client_id)
         uniform = world.rng.uniform
         self.subscription, self.unread = ConsumerSubscription(settings.reset), UnreadRecords()
@@ -65,7 +67,7 @@ class ConsumerShell:
             excludes_internal=settings.exclude_internal_topics,
         )
         links = (self.nodes, self.metadata, self.topics)
-        self.fetches = ConsumerFetches(self.subscription, settings.fetching())
+        self.fetches = ConsumerFetches(self.subscription, settings.fetching(), reads)
         self._defect = Defect(lambda: self._retry.set())
         self._fetcher = Fetcher(
             self.fetches, self.nodes, self.metadata, self.topics, arrived=self.changed, defect=self._defect

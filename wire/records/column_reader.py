@@ -8,7 +8,7 @@ import msgspec
 
 from wire.errors import DecodeError
 from wire.records.batch import Batch
-from wire.records.column_runs import column_run_at
+from wire.records.column_runs import EqualRun, equal_run_at
 from wire.records.header_reader import HeaderReader
 from wire.records.keyless_run import keyless_run_at
 from wire.records.record import Headers, content, read_field
@@ -47,12 +47,8 @@ def read_columns(batch: Batch, bytes_max: int) -> Columns:
     Offsets may have gaps, which compaction leaves. The CRC is not checked. Raise DecodeError if the batch is damaged.
     Raise TooLarge if it decompresses to more than `bytes_max` bytes.
     """
-    data = content(batch, bytes_max)
-    reader = _Reader(batch, data)
-    try:
-        reader.read()
-    except IndexError:
-        raise DecodeError(f"records cut off at {len(data)} bytes") from None
+    reader = ColumnReader(batch, bytes_max)
+    reader.read()
     columns = reader.columns
     if batch.is_log_append_time:
         columns.timestamps = [batch.max_timestamp] * len(columns)
@@ -78,19 +74,28 @@ class _Window:
         self._pause = min(2 * self._pause, _PAUSE_MAX)
 
 
-class _Reader:
-    """A reader of the records in `data`. `left` is the number of records from `pos` on."""
+class ColumnReader:
+    """A reader of the records of a batch. `_left` is the number of records from `_pos` on.
 
-    def __init__(self, batch: Batch, data: bytes) -> None:
+    The constructor raises the errors of `read_columns`.
+    """
+
+    def __init__(self, batch: Batch, bytes_max: int) -> None:
         self.columns = Columns([], [], [], [])
-        self._data, self._pos, self._left = data, 0, batch.count
-        self._base, self._base_timestamp = batch.base_offset, batch.base_timestamp
+        self._data, self._pos, self._left = content(batch, bytes_max), 0, batch.count
+        self._count, self._base, self._base_timestamp = batch.count, batch.base_offset, batch.base_timestamp
         self._delta_max = batch.last_offset_delta
         self._equal, self._keyless = _Window(batch.count), _Window(batch.count)
         self._headers = HeaderReader()
 
     def read(self) -> None:
-        """Read all records. Raise DecodeError or IndexError if they are damaged."""
+        """Read all records. Raise DecodeError if they are damaged."""
+        try:
+            self._read()
+        except IndexError:
+            raise DecodeError(f"records cut off at {len(self._data)} bytes") from None
+
+    def _read(self) -> None:
         while self._left:
             is_equal, size = self._read_singly()
             if self._left and is_equal:
@@ -98,7 +103,7 @@ class _Reader:
             elif self._left:
                 self._read_keyless()
         if self._pos != len(self._data):
-            raise DecodeError(f"{len(self._data) - self._pos} bytes after {len(self.columns)} records")
+            raise DecodeError(f"{len(self._data) - self._pos} bytes after {self._count} records")
 
     def _read_singly(self) -> tuple[bool, int]:
         """Read records one by one, up to a record after which a run may be read.
@@ -166,23 +171,28 @@ class _Reader:
         columns = self.columns
         delta = columns.offsets[-1] - self._base
         records_max = min(self._equal.records, self._left + 1, self._delta_max - delta + 1)
-        run = column_run_at(self._data, self._pos - size, size, delta, records_max)
+        run = equal_run_at(self._data, self._pos - size, size, delta, records_max)
         if run is None:
             self._equal.failed(self._left)
             return
         self._equal.succeeded(is_whole=run.records == records_max)
-        more, base = run.records - 1, self._base_timestamp
+        more = run.records - 1
         self._pos, self._left = self._pos + more * size, self._left - more
+        self._add_run(run)
+
+    def _add_run(self, run: EqualRun) -> None:
+        """Add the records of a run behind its first one, which is the last record of the columns."""
+        columns, base, more, found = self.columns, self._base_timestamp, run.records - 1, run.columns()
         offset = columns.offsets[-1] + 1
         columns.offsets.extend(range(offset, offset + more))
-        if run.stamps is None:
+        if found.stamps is None:
             columns.timestamps += columns.timestamps[-1:] * more
         else:
-            columns.timestamps += [base + stamp for stamp in run.stamps[1:]]
-        columns.keys.extend([None] * more if run.keys is None else run.keys[1:])
-        columns.values.extend([None] * more if run.values is None else run.values[1:])
+            columns.timestamps += [base + stamp for stamp in found.stamps[1:]]
+        columns.keys.extend([None] * more if found.keys is None else found.keys[1:])
+        columns.values.extend([None] * more if found.values is None else found.values[1:])
         if columns.headers is not None:
-            columns.headers.extend([()] * more if run.headers is None else run.headers[1:])
+            columns.headers.extend([()] * more if found.headers is None else found.headers[1:])
 
     def _read_keyless(self) -> None:
         """Read the records after the last record that have no key and its timestamp."""

@@ -41,10 +41,29 @@ class _Shape(NamedTuple):
     value: range | None
     headers: list[tuple[str, range | None]]
 
-    @property
-    def fields(self) -> list[range | None]:
-        """Return the positions of all fields, or None for a null."""
-        return [self.key, self.value, *(value for _, value in self.headers)]
+
+class EqualRun(NamedTuple):
+    """The places of the fields of a run of `records` records of `size` bytes. The run begins at `pos` in `data`.
+
+    `stamps` is as in `ColumnRun`. `key`, `value` and the values of `headers` are positions in each record. None is a
+    null.
+    """
+
+    data: bytes
+    pos: int
+    size: int
+    records: int
+    stamps: list[int] | None
+    key: range | None
+    value: range | None
+    headers: list[tuple[str, range | None]]
+
+    def columns(self) -> ColumnRun:
+        """Return the fields, each cut out."""
+        places = [self.key, self.value, *(value for _, value in self.headers)]
+        keys, values, *header_values = _cut_out(self.data, self.pos, self.records, self.size, places)
+        headers = _headers([key for key, _ in self.headers], header_values, self.records)
+        return ColumnRun(self.records, self.stamps, keys, values, headers)
 
 
 class _Deltas(dict[tuple[int, ...], int]):
@@ -55,7 +74,7 @@ class _Deltas(dict[tuple[int, ...], int]):
         return delta
 
 
-def column_run_at(data: bytes, pos: int, size: int, delta: int, records_max: int) -> ColumnRun | None:
+def equal_run_at(data: bytes, pos: int, size: int, delta: int, records_max: int) -> EqualRun | None:
     """Return the run that begins with the valid record at `pos`, or None if there is none.
 
     The record has `size` bytes and offset delta `delta`. The offset deltas of a run are consecutive.
@@ -84,8 +103,7 @@ def column_run_at(data: bytes, pos: int, size: int, delta: int, records_max: int
         stamps = list(map(_Deltas().__getitem__, zip(*columns, strict=True)))
     else:
         return None
-    keys, values, *header_values = _fields(data, pos, records, size, shape)
-    return ColumnRun(records, stamps, keys, values, _headers(shape, header_values, records))
+    return EqualRun(data, pos, size, records, stamps, shape.key, shape.value, shape.headers)
 
 
 def _shape(record: bytes) -> _Shape | None:
@@ -128,27 +146,29 @@ def _header_places(record: bytes, pos: int) -> list[tuple[str, range | None]] | 
     return found
 
 
-def _headers(shape: _Shape, columns: Sequence[Sequence[bytes] | None], records: int) -> list[Headers] | None:
+def _headers(keys: Sequence[str], columns: Sequence[Sequence[bytes] | None], records: int) -> list[Headers] | None:
     """Return the headers of each record of a run, from a column of values for each header."""
-    if not shape.headers:
+    if not keys:
         return None
     pairs = [
         zip(repeat(key, records), repeat(None, records) if column is None else column, strict=True)
-        for (key, _), column in zip(shape.headers, columns, strict=True)
+        for key, column in zip(keys, columns, strict=True)
     ]
     return list(zip(*pairs, strict=True))
 
 
-def _fields(data: bytes, pos: int, records: int, size: int, shape: _Shape) -> list[Sequence[bytes] | None]:
-    """Return the keys, the values, and the values of each header of a run."""
-    parts = [part for part in shape.fields if part is not None]
-    places = tuple((part.start, len(part)) for part in parts)
+def _cut_out(
+    data: bytes, pos: int, records: int, size: int, places: Sequence[range | None]
+) -> list[Sequence[bytes] | None]:
+    """Return a column for each place of a run. A place of None has none."""
+    parts = [part for part in places if part is not None]
+    layout = tuple((part.start, len(part)) for part in parts)
     whole = records - records % _UNPACKED
     end, view = pos + whole * size, memoryview(data)
-    flat: list[Any] = list(chain.from_iterable(_unpacker(size, places, _UNPACKED).iter_unpack(view[pos:end])))
-    flat += chain.from_iterable(_unpacker(size, places, 1).iter_unpack(view[end : pos + records * size]))
+    flat: list[Any] = list(chain.from_iterable(_unpacker(size, layout, _UNPACKED).iter_unpack(view[pos:end])))
+    flat += chain.from_iterable(_unpacker(size, layout, 1).iter_unpack(view[end : pos + records * size]))
     columns = iter([flat[index :: len(parts)] for index in range(len(parts))])
-    return [None if part is None else next(columns) for part in shape.fields]
+    return [None if part is None else next(columns) for part in places]
 
 
 @lru_cache(maxsize=256)

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 
 from pykbroker.core.consumer.errors import UnreadableRecords
 from pykbroker.core.consumer.position import NO_EPOCH
-from pykbroker.core.consumer.records import CREATE_TIME, LOG_APPEND_TIME, FetchedColumns
+from pykbroker.core.consumer.records import CREATE_TIME, LOG_APPEND_TIME, FetchedColumns, ReadRecords, RecordColumns
 from pykbroker.core.topic_partition import TopicPartition
 from wire.errors import DecodeError
 from wire.messages.fetch import AbortedTransaction, PartitionData
 from wire.records.batch import Batch, batches
-from wire.records.column_reader import Columns, read_columns
+from wire.records.column_reader import read_columns
 from wire.records.control import ControlType, control_records
 
 CONTENT_BYTES_MAX = 1 << 31
@@ -48,7 +48,14 @@ class CompletedFetch:
     """
 
     def __init__(
-        self, partition: TopicPartition, offset: int, data: PartitionData, *, committed: bool, checks_crc: bool
+        self,
+        partition: TopicPartition,
+        offset: int,
+        data: PartitionData,
+        *,
+        committed: bool,
+        checks_crc: bool,
+        reads: ReadRecords = read_columns,
     ) -> None:
         self.partition, self.data = partition, data
         self.next_offset, self.last_epoch = offset, NO_EPOCH
@@ -56,10 +63,10 @@ class CompletedFetch:
         """Whether the error code was handled, and whether no records are left."""
         self.bytes_read = 0
         self._aborted = AbortedTransactions(data.aborted_transactions or ()) if committed else None
-        self._checks_crc = checks_crc
+        self._checks_crc, self._reads = checks_crc, reads
         self._batches: Iterator[Batch] = batches(data.records or b"")
         self._batch: Batch | None = None
-        self._columns: Columns | None = None
+        self._columns: RecordColumns | None = None
         self._taken, self._has_read = 0, False
         self._failure: UnreadableRecords | None = None
 
@@ -114,7 +121,7 @@ class CompletedFetch:
                     raise DecodeError(f"Record is corrupt (stored crc = {batch.crc})")
                 is_hidden = self._aborted is not None and self._aborted.hides(batch)
                 if not is_hidden and not batch.is_control:
-                    columns = read_columns(batch, CONTENT_BYTES_MAX)
+                    columns = self._reads(batch, CONTENT_BYTES_MAX)
                     start = bisect_left(columns.offsets, self.next_offset)
                     if start < len(columns):
                         self._batch, self._columns, self._taken = batch, columns, start

@@ -16,10 +16,12 @@ from pykbroker.core.consumer.fetch_call import FetchCall, FetchSettings
 from pykbroker.core.consumer.fetch_session import FetchPart, NodeFetchSession, PartitionFetch
 from pykbroker.core.consumer.fetched import CompletedFetch
 from pykbroker.core.consumer.position import PartitionLeader
+from pykbroker.core.consumer.records import ReadRecords
 from pykbroker.core.consumer.subscription import ConsumerSubscription
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchRequest, FetchResponse
+from wire.records.column_reader import read_columns
 
 _HINTED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH}
 
@@ -46,9 +48,11 @@ class FetchNews(NamedTuple):
 class ConsumerFetches:
     """The Fetch requests of a consumer. Responses go into the buffer, from which the user's records are taken."""
 
-    def __init__(self, subscription: ConsumerSubscription, settings: FetchSettings) -> None:
+    def __init__(
+        self, subscription: ConsumerSubscription, settings: FetchSettings, reads: ReadRecords = read_columns
+    ) -> None:
         self.buffer = FetchBuffer(subscription, settings.replica_ms_max)
-        self._subscription, self._settings = subscription, settings
+        self._subscription, self._settings, self._reads = subscription, settings, reads
         self._sessions: dict[int, NodeFetchSession] = {}
         self._in_flight: set[int] = set()
 
@@ -87,7 +91,12 @@ class ConsumerFetches:
         for partition, asked, data in parts:
             self.buffer.add(
                 CompletedFetch(
-                    partition, asked.offset, data, committed=settings.is_committed, checks_crc=settings.checks_crc
+                    partition,
+                    asked.offset,
+                    data,
+                    committed=settings.is_committed,
+                    checks_crc=settings.checks_crc,
+                    reads=self._reads,
                 )
             )
         return FetchNews(_leaders(parts), False)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import repeat
+from typing import Protocol, TypeAlias
 
 import msgspec
 
 from pykbroker.core.topic_partition import TopicPartition
-from wire.records.column_reader import Columns
+from wire.records.batch import Batch
 from wire.records.record import Headers
 
 CREATE_TIME, LOG_APPEND_TIME = 0, 1
@@ -30,11 +32,44 @@ class ConsumerRecord(msgspec.Struct, gc=False):
     leader_epoch: int
 
 
+class RecordColumns(Protocol):
+    """The records of a batch as columns: `Columns`, or `Segments`, which makes the lists when they are asked for."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """Return the offsets, which increase."""
+
+    @property
+    def timestamps(self) -> list[int]:
+        """Return the timestamps, in ms since 1970."""
+
+    @property
+    def keys(self) -> list[bytes | None]:
+        """Return the keys, None for records without a key."""
+
+    @property
+    def values(self) -> list[bytes | None]:
+        """Return the values, None for tombstones."""
+
+    @property
+    def headers(self) -> list[Headers] | None:
+        """Return the headers, or None if no record has headers."""
+
+    def slice(self, start: int, end: int) -> RecordColumns:
+        """Return the records from index `start` up to but not including `end`."""
+
+
+ReadRecords: TypeAlias = Callable[[Batch, int], RecordColumns]
+"""A function that decodes a batch of at most so many bytes, as `read_columns` and `read_segments` do."""
+
+
 class FetchedColumns(msgspec.Struct, gc=False):
     """The records of one batch, or a part of them, as columns. `leader_epoch` is -1 if it is unknown."""
 
     partition: TopicPartition
-    columns: Columns
+    columns: RecordColumns
     timestamp_type: int
     leader_epoch: int
 
@@ -42,7 +77,7 @@ class FetchedColumns(msgspec.Struct, gc=False):
         return len(self.columns)
 
     @property
-    def offsets(self) -> list[int]:
+    def offsets(self) -> Sequence[int]:
         """Return the offsets. They may have gaps."""
         return self.columns.offsets
 

@@ -84,10 +84,10 @@ def _given(options: Mapping[str, str], refused: Mapping[str, str], kind: str) ->
 
 def _check(settings: Mapping[str, str], kind: type[ClientSettings]) -> None:
     """Raise InvalidOption for a setting that is unknown or has a value that is not allowed."""
-    known: Collection[str] = {field.name for field in msgspec.structs.fields(kind)}
-    unknown = [name for name in settings if name.replace(".", "_") not in known]
     try:
         (consumer_settings if kind is ConsumerSettings else producer_settings)(settings)
     except InvalidSetting as error:
+        known: Collection[str] = {field.name for field in msgspec.structs.fields(kind)}
+        unknown = [name for name in settings if name.replace(".", "_") not in known]
         names = f" (kafka.{unknown[0]})" if unknown else ""
         raise InvalidOption(f"kafka.*: {error}{names}") from None

@@ -8,19 +8,22 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pykbroker.consumer.hosted import HostedConsumer
-from pykbroker.consumer.poller import COLUMNS_ENOUGH
 from pykbroker.consumer.settings import consumer_settings
 from pykbroker.core.consumer.errors import OffsetsOutOfRange
 from pykbroker.pipeline.source.errors import ReadStalled, report_losses
 from pykbroker.pipeline.source.offset_ranges import TaskRange
 from pykbroker.pipeline.source.read_options import ReadOptions
 from pykbroker.pipeline.source.record_batches import RecordBatches
+from wire.records.segments import read_segments
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from pykbroker.core.consumer.records import FetchedColumns
     from pykbroker.world.background import Future
+
+ROWS_ENOUGH = 1 << 16
+"""The rows after which an Arrow batch takes no further batch of the log. The records of one Fetch are mostly fewer."""
 
 
 def read_range(found: TaskRange, options: ReadOptions) -> Iterator[pa.RecordBatch]:
@@ -38,7 +41,7 @@ class RangeReader:
 
     def __init__(self, found: TaskRange, options: ReadOptions) -> None:
         self._range, self._options = found, options
-        self._hosted = HostedConsumer(consumer_settings(options.consumer))
+        self._hosted = HostedConsumer(consumer_settings(options.consumer), reads=read_segments)
         self._poll: Future[None] | None = None
 
     def close(self) -> None:
@@ -53,7 +56,7 @@ class RangeReader:
         position = found.start
         while position < found.end:
             position = self._next_position(position)
-            polled = hosted.take(COLUMNS_ENOUGH, cuts_batch=False)
+            polled = hosted.take(ROWS_ENOUGH, cuts_batch=False)
             if position < found.end:
                 self._begin_poll()
             if parts := [part for each in polled if (part := _until(each, found.end))]:
@@ -61,7 +64,7 @@ class RangeReader:
 
     def _begin_poll(self) -> None:
         hosted = self._hosted
-        self._poll = hosted.submit(hosted.poll, self._options.poll_timeout_s, COLUMNS_ENOUGH, False)
+        self._poll = hosted.submit(hosted.poll, self._options.poll_timeout_s, ROWS_ENOUGH, False)
 
     def _next_position(self, position: int) -> int:
         """Return the position after the next poll, whose records are then there. Skip records that are lost."""

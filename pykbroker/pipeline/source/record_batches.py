@@ -6,14 +6,17 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from pykbroker.client.arrow import pyarrow, repeated
-from wire.records.column_reader import Columns
-from wire.records.record import Headers
+from pykbroker.pipeline.source.column_buffers import BinaryColumn, LongColumn
+from pykbroker.pipeline.source.header_column import HeaderColumn
+from wire.records.segments import RunSegment, Segments
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from pykbroker.core.consumer.records import FetchedColumns
+    from pykbroker.core.consumer.records import FetchedColumns, RecordColumns
 
 COLUMNS = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
 HEADERS = "headers array<struct<key: string, value: binary>>"
@@ -42,7 +45,7 @@ def arrow_schema(*, has_headers: bool) -> pa.Schema:
 
 
 class RecordBatches:
-    """A converter of the records of one partition. What is the same in all rows is made once."""
+    """A converter of the records of one partition."""
 
     def __init__(self, *, has_headers: bool) -> None:
         self.schema = arrow_schema(has_headers=has_headers)
@@ -50,37 +53,68 @@ class RecordBatches:
 
     def batch(self, parts: Sequence[FetchedColumns]) -> pa.RecordBatch:
         """Return the records of one or more parts, which are not empty, as one batch."""
-        pa, columns = self._pa, [part.columns for part in parts]
-        sizes, kinds = [len(part) for part in parts], self.schema.types
+        pa, kinds, partition = self._pa, self.schema.types, parts[0].partition
+        columns = _RowColumns()
+        for segment in chain.from_iterable(_segments(part) for part in parts):
+            if isinstance(segment, RunSegment):
+                columns.add_run(segment, has_headers=self._has_headers)
+            else:
+                columns.add_columns(segment, has_headers=self._has_headers)
+        sizes = [len(part) for part in parts]
+        rows = sum(sizes)
         arrays = [
-            pa.array(_joined([each.keys for each in columns]), kinds[0]),
-            pa.array(_joined([each.values for each in columns]), kinds[1]),
-            repeated(pa, kinds[2], [part.partition.topic for part in parts], sizes),
-            repeated(pa, kinds[3], [part.partition.partition for part in parts], sizes),
-            pa.array(_joined([each.offsets for each in columns]), kinds[4]),
-            _microseconds(pa, _joined([each.timestamps for each in columns])).cast(kinds[5]),
-            repeated(pa, kinds[6], [part.timestamp_type for part in parts], sizes),
+            columns.keys.array(kinds[0]),
+            columns.values.array(kinds[1]),
+            pa.repeat(pa.scalar(partition.topic, kinds[2]), rows),
+            pa.repeat(pa.scalar(partition.partition, kinds[3]), rows),
+            columns.offsets.array(kinds[4]),
+            columns.timestamps.array(pa.timestamp("ms", "UTC")).cast(kinds[5]),
+            _timestamp_types(pa, kinds[6], parts, sizes),
         ]
         if self._has_headers:
-            arrays.append(self._headers(columns, kinds[7]))
+            arrays.append(columns.headers.array(kinds[7]))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _headers(self, columns: Sequence[Columns], kind: Any) -> pa.Array:
-        """Return the headers. A record without headers has a null, as in Spark's own format."""
-        if all(each.headers is None for each in columns):
-            return self._pa.nulls(sum(map(len, columns)), kind)
-        rows = _joined([each.headers or [()] * len(each) for each in columns])
-        return self._pa.array([_structs(row) for row in rows], kind)
+
+class _RowColumns:
+    """The columns that differ from row to row."""
+
+    def __init__(self) -> None:
+        self.keys, self.values, self.headers = BinaryColumn(), BinaryColumn(), HeaderColumn()
+        self.offsets, self.timestamps = LongColumn(), LongColumn()
+
+    def add_run(self, segment: RunSegment, *, has_headers: bool) -> None:
+        """Append records of equal shape."""
+        run, count = segment.run, len(segment)
+        rows = np.frombuffer(run.data, np.uint8, count * run.size, run.pos).reshape(count, run.size)
+        for column, place in ((self.keys, run.key), (self.values, run.value)):
+            if place is None:
+                column.add_nulls(count)
+            else:
+                column.add_rows(rows[:, place.start : place.stop], [len(place)])
+        self.offsets.add(segment.offsets, count)
+        self.timestamps.add(segment.timestamps, count)
+        if has_headers:
+            self.headers.add_run(rows, run.headers)
+
+    def add_columns(self, columns: RecordColumns, *, has_headers: bool) -> None:
+        """Append records whose fields are objects."""
+        count = len(columns)
+        self.keys.add_values(columns.keys)
+        self.values.add_values(columns.values)
+        self.offsets.add(columns.offsets, count)
+        self.timestamps.add(columns.timestamps, count)
+        if has_headers:
+            self.headers.add_records(columns.headers or [()] * count)
 
 
-def _structs(headers: Headers) -> list[tuple[str, bytes | None]] | None:
-    return list(headers) if headers else None
+def _timestamp_types(pa: Any, kind: Any, parts: Sequence[FetchedColumns], sizes: Sequence[int]) -> pa.Array:
+    types = [part.timestamp_type for part in parts]
+    if len(set(types)) == 1:
+        return pa.repeat(pa.scalar(types[0], kind), sum(sizes))
+    return repeated(pa, kind, types, sizes)
 
 
-def _microseconds(pa: Any, timestamps: list[int]) -> Any:
-    """Return timestamps in ms as an array in us."""
-    return pa.array(timestamps, pa.timestamp("ms", "UTC"))
-
-
-def _joined(lists: list[list[Any]]) -> list[Any]:
-    return lists[0] if len(lists) == 1 else list(chain.from_iterable(lists))
+def _segments(part: FetchedColumns) -> Sequence[RecordColumns | RunSegment]:
+    columns = part.columns
+    return columns.segments if isinstance(columns, Segments) else [columns]
