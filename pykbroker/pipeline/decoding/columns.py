@@ -8,7 +8,7 @@ from typing import Any
 from pykbroker.client.arrow import compute, pyarrow
 from pykbroker.pipeline.decoding.bad_record import BadRecord, reason
 from pykbroker.pipeline.decoding.plan import DecodePlan, Decoding, decoding
-from pykbroker.pipeline.source.import_cache import forget_zip_importers
+from pykbroker.pipeline.source.worker_reuse import prepare_next_task
 
 KEPT = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers", "date")
 """The columns of records that a decoding keeps. `value` is only kept of bad records."""
@@ -18,7 +18,7 @@ FIELDS, ERROR = "fields", "error"
 
 def decode_batches(plan: DecodePlan, batches: Iterable[Any]) -> Iterator[Any]:
     """Yield batches with the columns of KEPT, `fields` and `error`, a row for each row that comes in."""
-    forget_zip_importers()
+    prepare_next_task()
     found = decoding(plan)
     for batch in batches:
         yield decoded_batch(found, batch)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pykbroker.pipeline.source.import_cache import forget_zip_importers
 from pykbroker.pipeline.source.lookups import OffsetLookup
 from pykbroker.pipeline.source.offset_json import OffsetMap
 from pykbroker.pipeline.source.offset_ranges import TaskRange
@@ -15,6 +14,7 @@ from pykbroker.pipeline.source.planning import batch_ranges
 from pykbroker.pipeline.source.range_reader import read_range
 from pykbroker.pipeline.source.read_options import ReadOptions
 from pykbroker.pipeline.source.shipping import Shipped
+from pykbroker.pipeline.source.worker_reuse import prepare_next_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +36,7 @@ class TopicBatchReader(Shipped, DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return the ranges of the tasks, up to the ends that the logs have now."""
-        forget_zip_importers()
+        prepare_next_task()
         options = self._options
         with OffsetLookup(options) as lookup:
             partitions = lookup.partitions()
@@ -53,4 +53,4 @@ class TopicBatchReader(Shipped, DataSourceReader):
         """Yield the records of a task. Without partitions, Spark runs one task with None."""
         if isinstance(partition, RangePartition):
             yield from read_range(partition.range, self._options)
-        forget_zip_importers()
+        prepare_next_task()

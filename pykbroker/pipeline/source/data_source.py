@@ -12,11 +12,11 @@ from pyspark.sql.datasource import DataSource
 
 from pykbroker.pipeline.source.batch_reader import TopicBatchReader
 from pykbroker.pipeline.source.errors import InvalidOption
-from pykbroker.pipeline.source.import_cache import forget_zip_importers
 from pykbroker.pipeline.source.read_limits import refuse_limits
 from pykbroker.pipeline.source.read_options import batch_options, stream_options, truth
 from pykbroker.pipeline.source.record_batches import spark_schema
 from pykbroker.pipeline.source.stream_reader import TopicStreamReader
+from pykbroker.pipeline.source.worker_reuse import prepare_next_task
 from pykbroker.pipeline.source.write_options import check_batch_mode, check_columns, write_options
 from pykbroker.pipeline.source.writers import StreamTopicWriter, TopicWriter
 
@@ -57,7 +57,7 @@ class PykbrokerDataSource(DataSource):
 
     def schema(self) -> str:
         """Return the columns of rows that are read."""
-        forget_zip_importers()
+        prepare_next_task()
         return spark_schema(has_headers=truth(self._given, "includeHeaders", default=False))
 
     def reader(self, schema: StructType) -> TopicBatchReader:
@@ -85,7 +85,7 @@ class PykbrokerDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> TopicWriter:
         """Return the writer of a batch query. Raise InvalidOption or InvalidColumn."""
-        forget_zip_importers()
+        prepare_next_task()
         check_batch_mode(overwrite=overwrite)
         options = write_options(self._given)
         check_columns(_columns(schema), options)
@@ -93,7 +93,7 @@ class PykbrokerDataSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return the writer of a stream, in any output mode. Raise InvalidOption or InvalidColumn."""
-        forget_zip_importers()
+        prepare_next_task()
         options, columns = write_options(self._given), _columns(schema)
         check_columns(columns, options)
         if not HAS_ARROW_STREAMS:

@@ -14,7 +14,6 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from pykbroker.pipeline.source.batch_reader import RangePartition
 from pykbroker.pipeline.source.errors import report_losses
-from pykbroker.pipeline.source.import_cache import forget_zip_importers
 from pykbroker.pipeline.source.lookups import OffsetLookup
 from pykbroker.pipeline.source.offset_json import OffsetMap
 from pykbroker.pipeline.source.planning import micro_batch, new_partitions
@@ -22,6 +21,7 @@ from pykbroker.pipeline.source.range_reader import read_range
 from pykbroker.pipeline.source.read_options import ReadOptions
 from pykbroker.pipeline.source.shipping import Shipped
 from pykbroker.pipeline.source.stream_offsets import StreamPosition, advanced, begin_of, json_of, position_of
+from pykbroker.pipeline.source.worker_reuse import prepare_next_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,7 +64,7 @@ class TopicStreamReader(Shipped, DataSourceStreamReader):
         """Yield the records of a task."""
         assert isinstance(partition, RangePartition), "partitions returns nothing else"
         yield from read_range(partition.range, self._options)
-        forget_zip_importers()
+        prepare_next_task()
 
     def commit(self, end: dict[str, Any]) -> None:
         """Do nothing, since the checkpoint has the position of the stream."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 
-from pykbroker.pipeline.source.import_cache import forget_zip_importers
 from pykbroker.pipeline.source.row_columns import row_batches
 from pykbroker.pipeline.source.row_writer import write_rows
 from pykbroker.pipeline.source.shipping import Shipped
+from pykbroker.pipeline.source.worker_reuse import prepare_next_task
 from pykbroker.pipeline.source.write_options import WriteOptions
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class TopicWriter(Shipped, DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Write the rows of a task."""
         written = write_rows(iterator, self._options)
-        forget_zip_importers()
+        prepare_next_task()
         return RowsWritten(written)
 
 
@@ -52,7 +52,7 @@ class StreamTopicWriter(Shipped, DataSourceStreamWriter):
     def write(self, iterator: Iterator[Row]) -> WriterCommitMessage:
         """Write the rows of a task."""
         written = write_rows(row_batches(iterator, self._columns), self._options)
-        forget_zip_importers()
+        prepare_next_task()
         return RowsWritten(written)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

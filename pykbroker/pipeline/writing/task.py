@@ -11,7 +11,7 @@ import msgspec
 
 from pykbroker.client.arrow import compute, pyarrow
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.source.import_cache import forget_zip_importers
+from pykbroker.pipeline.source.worker_reuse import prepare_next_task
 from pykbroker.pipeline.writing.pace import WritePace
 from pykbroker.pipeline.writing.record_table import record_table
 from pykbroker.pipeline.writing.writer import TransactionalWriter, WriteTarget
@@ -45,7 +45,7 @@ def write_records(records: DataFrame, plan: WritePlan) -> None:
 def write_batches(plan: WritePlan, batches: Iterable[Any]) -> Iterator[Any]:
     """Write batches with the columns of WRITTEN_COLUMNS, sorted by source and offset. Yield what was written."""
     pa = pyarrow()
-    forget_zip_importers()
+    prepare_next_task()
     task: SourceTask | None = None
     try:
         for batch in batches:
