@@ -8,6 +8,7 @@ import click
 
 from pykbroker.cli.pipeline_run import (
     bootstrap_option,
+    every_option,
     format_option,
     format_packages,
     kafka_option,
@@ -17,21 +18,6 @@ from pykbroker.cli.pipeline_run import (
     topic_list,
 )
 
-SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-
-
-def duration(text: str) -> float:
-    """Parse a duration such as 500ms, 5s or 2m."""
-    number = text.rstrip("mshou")
-    unit = text[len(number) :] or "s"
-    try:
-        seconds = float(number) * SECONDS[unit]
-    except (ValueError, KeyError):
-        raise click.BadParameter(f"{text!r} is no duration, such as 500ms, 5s, 2m or 1h") from None
-    if seconds <= 0:
-        raise click.BadParameter(f"{text!r} must be longer than nothing")
-    return seconds
-
 
 @click.command()
 @bootstrap_option
@@ -40,9 +26,7 @@ def duration(text: str) -> float:
 @click.option("--to", "target", required=True, metavar="DIR", help="The archive, or CATALOG.NAMESPACE.TABLE.")
 @format_option
 @click.option("--once", is_flag=True, help="Stop with what the topics have now, which is the default.")
-@click.option(
-    "--every", type=duration, metavar="TIME", help="Run until interrupted, with a batch every TIME, as in 5s."
-)
+@every_option
 @click.option("--checkpoint", default="", metavar="DIR", help="[default: inside the archive, or beside the table]")
 @click.option("--uncommitted", is_flag=True, help="Archive records of open and aborted transactions too.")
 @kafka_option

@@ -57,7 +57,13 @@ def audit(
     source = TopicsToRead(bootstrap, topics or (), "", dict(kafka), committed_only=not uncommitted)
     settings = job.AuditSettings(None if archive_only else source, archive, format_, topics or (), page)
     run_job(
-        session_settings(master, "python" if archive_only else connector, conf, format_packages(format_)),
+        session_settings(
+            master,
+            "python" if archive_only else connector,
+            conf,
+            format_packages(format_),
+            reads_topics=not archive_only,
+        ),
         lambda session, say: job.audit(session, settings, say),
         as_json=as_json,
     )

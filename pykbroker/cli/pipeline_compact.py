@@ -53,7 +53,7 @@ def compact(
     settings = job.CompactSettings(archive, target, format_, to_format, topics or (), null_keys)
     packages = format_packages("iceberg" if "iceberg" in (format_, to_format) else "parquet")
     run_job(
-        session_settings(master, "python", conf, packages),
+        session_settings(master, "python", conf, packages, reads_topics=False),
         lambda session, say: job.compact(session, settings, say),
         as_json=as_json,
     )

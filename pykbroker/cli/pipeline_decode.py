@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pykbroker.cli.pipeline_archive import duration
 from pykbroker.cli.pipeline_run import (
     bootstrap_option,
+    every_option,
     kafka_option,
     run_job,
     session_settings,
@@ -34,9 +34,7 @@ SCHEMA_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--writer-schema", type=SCHEMA_FILE, help="The schema of all values, if it is not the reader schema.")
 @click.option("--framed", is_flag=True, help="A magic byte and a schema id precede values.  [default with --registry]")
 @click.option("--dead-letters", default="", metavar="TOPIC", help="The topic of records that cannot be decoded.")
-@click.option(
-    "--every", type=duration, metavar="TIME", help="Run until interrupted, with a batch every TIME, as in 5s."
-)
+@every_option
 @click.option("--checkpoint", default="", metavar="DIR", help="[default: inside the target]")
 @click.option("--uncommitted", is_flag=True, help="Decode records of open and aborted transactions too.")
 @kafka_option

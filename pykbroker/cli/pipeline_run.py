@@ -33,6 +33,7 @@ FIXED = {
     "endingtimestamp": "the job decides where it ends",
 }
 """The options of Spark's kafka format that are set by others, in lower case, with what to do in their place."""
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 CONNECTORS = ("auto", "jvm", "python")
 ARCHIVE_FORMATS = click.Choice(("parquet", "iceberg"))
 
@@ -65,6 +66,26 @@ def topic_list(text: str) -> tuple[str, ...]:
     if not found:
         raise click.BadParameter("name at least one topic")
     return found
+
+
+def duration(text: str) -> float:
+    """Parse a duration such as 500ms, 5s or 2m. Return it in seconds."""
+    number = text.rstrip("msh")
+    unit = text[len(number) :] or "s"
+    try:
+        seconds = float(number) * SECONDS[unit]
+    except (ValueError, KeyError):
+        raise click.BadParameter(f"{text!r} is no duration, such as 500ms, 5s, 2m or 1h") from None
+    if seconds <= 0:
+        raise click.BadParameter(f"{text!r} must be longer than nothing")
+    return seconds
+
+
+def every_option(command: F) -> F:
+    """Add the option for a stream of batches to a command."""
+    return click.option(
+        "--every", type=duration, metavar="TIME", help="Run until interrupted, with a batch every TIME, as in 5s."
+    )(command)
 
 
 def spark_options(command: F) -> F:
@@ -137,11 +158,12 @@ def session_settings(
     packages: Iterable[str] = (),
     *,
     runs_python: bool = False,
+    reads_topics: bool = True,
 ) -> SessionSettings:
     """Return the settings of the session. `runs_python`: the tasks of the job run functions of this package."""
     from pykbroker.pipeline.session import SessionSettings
 
-    return SessionSettings(master, connector, dict(conf), tuple(packages), runs_python)
+    return SessionSettings(master, connector, dict(conf), tuple(packages), runs_python, reads_topics)
 
 
 def format_packages(format_: str) -> tuple[str, ...]:

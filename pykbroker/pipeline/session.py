@@ -46,8 +46,8 @@ SUBMITTED = "PYSPARK_GATEWAY_PORT"
 class SessionSettings(msgspec.Struct, frozen=True):
     """The settings of a session. `packages` are Maven coordinates beside that of the connector.
 
-    With `runs_python`, the tasks of the job run functions of this package, so executors of a cluster need it. Tasks of
-    the connector "python" need it always.
+    With `runs_python`, the tasks of the job run functions of this package, so executors of a cluster need it. So do
+    tasks that read topics with the connector "python", but not those of a job without `reads_topics`.
     """
 
     master: str = "local[*]"
@@ -55,6 +55,11 @@ class SessionSettings(msgspec.Struct, frozen=True):
     conf: Mapping[str, str] = {}
     packages: tuple[str, ...] = ()
     runs_python: bool = False
+    reads_topics: bool = True
+
+    def needs_package(self, connector: Connector) -> bool:
+        """Whether the executors need this package, for a session with a connector."""
+        return self.runs_python or (self.reads_topics and connector == "python")
 
 
 class PipelineSession(NamedTuple):
@@ -81,7 +86,7 @@ def pipeline_session(settings: SessionSettings, say: Say) -> Iterator[PipelineSe
         with explained():
             if session.note:
                 say(session.note)
-            if (session.connector == "python" or settings.runs_python) and not is_local(session.spark):
+            if settings.needs_package(session.connector) and not is_local(session.spark):
                 equip_executors(session.spark, say)
             if session.connector == "python":
                 register(session.spark)

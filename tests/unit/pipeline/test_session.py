@@ -161,6 +161,14 @@ def test_executors_of_a_cluster_are_equipped_if_tasks_run_python(
         assert machine.equipped == ([master] if equipped else [])
 
 
+def test_executors_of_a_job_that_reads_no_topics_are_not_equipped(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    with pipeline_session(SessionSettings("spark://host:7077", "python", reads_topics=False), print):
+        assert machine.equipped == []
+
+
 def test_errors_of_spark_in_a_job_are_sentences(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: FakeSpark([KAFKA]))
     with (
