@@ -31,6 +31,8 @@ LOCK = "lock"
 POLL_S = 1
 AWAY_S_MAX = 600
 """The longest time for which brokers may be away during a run."""
+FILE_BYTES_MIN = 16 << 20
+"""The size below which files of a day are merged."""
 TIDY_BATCHES = 100
 """The number of batches after which a run that does not end merges small files."""
 
@@ -43,7 +45,7 @@ class ArchiveSettings(msgspec.Struct, frozen=True):
     format: Literal["parquet", "iceberg"] = "parquet"
     checkpoint: str = ""
     every_s: float | None = None
-    file_bytes_min: int = 16 << 20
+    file_bytes_min: int = FILE_BYTES_MIN
     """The size below which Parquet files of a day are merged, 0 for never."""
     fixed: Mapping[str, str] = {}
     """Further options that may not change over the runs of a checkpoint."""

@@ -15,7 +15,7 @@ from pykbroker.pipeline.cluster import PipelineCluster, named, require_topics
 from pykbroker.pipeline.decoding.columns import ERROR, FIELDS, KEPT, decode_batches
 from pykbroker.pipeline.decoding.plan import DecodePlan, decoding
 from pykbroker.pipeline.errors import PipelineError, RecordsLost
-from pykbroker.pipeline.jobs.archive import ArchiveJob, ArchiveSettings
+from pykbroker.pipeline.jobs.archive import FILE_BYTES_MIN, ArchiveJob, ArchiveSettings
 from pykbroker.pipeline.jobs.dead_letters import DeadLetters
 from pykbroker.pipeline.jobs.parquet import ParquetFiles
 from pykbroker.pipeline.reading import TopicsToRead
@@ -157,10 +157,12 @@ class DecodedFiles(ParquetFiles):
     of them written and skips these.
     """
 
+    columns = ""
+
     def __init__(
         self, spark: SparkSession, target: Storage, plan: DecodePlan, letters: DeadLetters | None, say: Say
     ) -> None:
-        super().__init__(spark, target, 0, say)
+        super().__init__(spark, target, FILE_BYTES_MIN, say)
         self._plan, self._letters, self._job = plan, letters, ""
         self.bad = 0
 

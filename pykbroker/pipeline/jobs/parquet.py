@@ -9,7 +9,7 @@ from uuid import uuid4
 from pykbroker.pipeline.jobs.commits import ArchiveCommit, ArchiveCommits, ArchivedRange
 from pykbroker.pipeline.jobs.small_files import merge_small_files
 from pykbroker.pipeline.report import Say
-from pykbroker.pipeline.schema import IDENTITY
+from pykbroker.pipeline.schema import ARCHIVE, IDENTITY
 from pykbroker.pipeline.spark_offsets import Ends
 from pykbroker.pipeline.storage import Storage
 
@@ -27,6 +27,9 @@ WRITING = {
 
 class ParquetFiles:
     """An archive of Parquet files."""
+
+    columns = ", ".join(each for each in ARCHIVE.split(", ") if each.split(" ")[0] not in PARTITIONED_BY)
+    """The columns of the files in Spark's DDL, or nothing if they are read from the files."""
 
     def __init__(self, spark: SparkSession, target: Storage, file_bytes_min: int, say: Say) -> None:
         self._spark, self._target, self._say = spark.newSession(), target, say
@@ -76,7 +79,8 @@ class ParquetFiles:
     def tidy(self) -> None:
         """Merge small files, and fold the commits."""
         if self._file_bytes_min:
-            merge_small_files(self._spark, self._target, self._staging, self._file_bytes_min, self._say)
+            least = self._file_bytes_min
+            merge_small_files(self._spark, self._target, self._staging, least, self._say, self.columns)
         self._commits.fold()
 
     def close(self) -> None:

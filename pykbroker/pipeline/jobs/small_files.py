@@ -6,7 +6,6 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from pykbroker.pipeline.report import Say
-from pykbroker.pipeline.schema import ARCHIVE
 from pykbroker.pipeline.storage import LocalStorage, Storage, StoredFile
 
 if TYPE_CHECKING:
@@ -19,8 +18,12 @@ MERGED_TIMES_MAX = 8
 """A merged file may have this number of times the size below which a file is small."""
 
 
-def merge_small_files(spark: SparkSession, archive: Storage, staging: Storage, bytes_min: int, say: Say) -> int:
+def merge_small_files(
+    spark: SparkSession, archive: Storage, staging: Storage, bytes_min: int, say: Say, columns: str = ""
+) -> int:
     """Merge the small files of each day of a topic that has several. Return the number of days.
+
+    `columns` are those of the files in Spark's DDL. Without them, those of the first file are read.
 
     Readers of the bare directory see the old files or the new ones. A file system without an exchange of directories
     keeps its small files.
@@ -28,12 +31,12 @@ def merge_small_files(spark: SparkSession, archive: Storage, staging: Storage, b
     days = crowded_days(archive.files(), bytes_min)
     if not days:
         return 0
-    refusal = f"archive: small files are kept: {archive.directory} cannot replace a directory in one step"
+    refusal = f"small files are kept: {archive.directory} cannot replace a directory in one step"
     if not isinstance(archive, LocalStorage):
         say(refusal)
         return 0
     for day, files in days.items():
-        if not _merge(spark, archive, staging, day, files, bytes_min):
+        if not _merge(spark, archive, staging, day, files, bytes_min, columns):
             say(refusal)
             return 0
     return len(days)
@@ -54,12 +57,18 @@ def merged_files(sizes: list[int], bytes_min: int) -> int:
 
 
 def _merge(
-    spark: SparkSession, archive: Storage, staging: Storage, day: str, small: list[StoredFile], bytes_min: int
+    spark: SparkSession,
+    archive: Storage,
+    staging: Storage,
+    day: str,
+    small: list[StoredFile],
+    bytes_min: int,
+    columns: str,
 ) -> bool:
     """Merge the small files of a day. Return False if the file system cannot exchange the directories."""
     staging.delete(MERGED)
-    columns = ", ".join(each for each in ARCHIVE.split(", ") if each.split(" ")[0] not in ("topic", "date"))
-    records = spark.read.schema(columns).parquet(*(f"{archive.directory}/{each.path}" for each in small))
+    reader = spark.read.schema(columns) if columns else spark.read
+    records = reader.parquet(*(f"{archive.directory}/{each.path}" for each in small))
     files = records.coalesce(merged_files([each.size for each in small], bytes_min))
     files.sortWithinPartitions("partition", "offset").write.parquet(f"{staging.directory}/{MERGED}/{day}")
     return replace_day(archive, staging, day, small)

@@ -16,6 +16,7 @@ from pykbroker.pipeline.cluster import PipelineCluster
 from pykbroker.pipeline.decoding.framing import framed
 from pykbroker.pipeline.decoding.plan import DecodePlan
 from pykbroker.pipeline.errors import PipelineError, StateConflict
+from pykbroker.pipeline.jobs import small_files
 from pykbroker.pipeline.jobs.commits import ArchiveCommits
 from pykbroker.pipeline.jobs.decode import DecodeSettings, decode
 from pykbroker.pipeline.reading import TopicsToRead
@@ -131,6 +132,21 @@ def test_a_later_run_continues_and_the_group_has_the_position(decodings: Decodin
     run_id = json.loads((decodings.directory / "_pykbroker/checkpoint/run.json").read_text())["run_id"]
     found = PipelineCluster(decodings.formats.bootstrap).last_committed(f"pykbroker-decode-{run_id}")
     assert {key: each.offset for key, each in found.items()} == {TopicPartition(decodings.topic, 0): 5}
+
+
+def test_small_files_of_a_day_are_merged(decodings: Decodings, monkeypatch: pytest.MonkeyPatch) -> None:
+    tags, time = {"type": "array", "items": "string"}, {"type": "long", "logicalType": "local-timestamp-millis"}
+    plan = DecodePlan("json", json.dumps(record(("id", "long"), ("tags", tags), ("at", time))))
+    value = b'{"id": %d, "tags": ["a", "b"], "at": "2026-11-24T08:00:00"}'
+    decodings.produce([value % 1, None])
+    decodings.produce([value % 2], 1)
+    decodings.run(plan)
+    before = decodings.rows()
+    assert len(list(decodings.directory.glob("topic=*/*/*.parquet"))) == 2
+    monkeypatch.setattr(small_files, "FILES_MIN", 2)
+    assert decodings.run(plan).figures["records"] == 0
+    assert decodings.rows() == before
+    assert len(list(decodings.directory.glob("topic=*/*/*.parquet"))) == 1
 
 
 @pytest.mark.parametrize("step", ["before the commit", "after the commit"])
