@@ -187,6 +187,7 @@ class Broker:
             clients.start_soon(parts.world.net.run)
         clients.start_soon(parts.replicas.moves.run, parts.lifecycle.assign)
         clients.start_soon(parts.replicas.fetchers.run)
+        clients.start_soon(parts.repairs.run, self._publisher.reports.note)
         clients.start_soon(IsrChanges(parts.replicas.keeper, parts.controller).run)
         logger.info(
             "%s: %d of at most %d partitions are open, which leaves room for %d connections",

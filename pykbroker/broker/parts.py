@@ -47,6 +47,7 @@ from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.own_log import OwnLog
 from pykbroker.replica.places import Places
 from pykbroker.replica.quotas import ReplicationQuotas
+from pykbroker.replica.repairs import Repairs
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.scrubber import Scrubber, ScrubSettings
 from pykbroker.replica.topic_configs import TopicConfigs
@@ -87,6 +88,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     producer_ids: ProducerIds
     automatic_topics: AutomaticTopics
     replicas: Replicas
+    repairs: Repairs
     upkeep: Upkeep
     cleaner: Cleaner
     scrubber: Scrubber
@@ -137,20 +139,8 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
     descriptors = Descriptors(world.open_files_max, len(world.disks), config.pykbroker_client_descriptors_min)
     descriptors.check_start()
     configs = TopicConfigs(live)
-    directories: list[LogDirectory] = []
-    try:
-        world = await open_directories(world, directories, descriptors)
-        identity = await open_identity(settings, world, bound)
-        quorum = await open_quorum(settings, world, bound, identity, configs, descriptors, turns)
-    except BaseException as failure:
-        with trio.CancelScope(shield=True):
-            await leave_untouched(directories)
-        if isinstance(failure, OSError):
-            raise StartError(
-                f"a log directory cannot be read or written: {failure}. Repair the disk or correct log.dirs"
-            ) from failure
-        raise
-    opened, controller, images = tuple(directories), quorum.controller, quorum.member.images
+    world, opened, identity, quorum = await open_node(settings, world, bound, configs, descriptors, turns)
+    controller, images = quorum.controller, quorum.member.images
     image = partial(getattr, images, "current")
     current_config = CurrentConfig(live, image, identity.node_id)
     links = BrokerLeaderLinks(identity.node_id, world.net, world.rng.uniform, image, settings.inter_broker_listener)
@@ -180,6 +170,7 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
         producer_ids=producer_ids,
         automatic_topics=AutomaticTopics(controller, images, world.ticks_ns),
         replicas=replicas,
+        repairs=Repairs(replicas),
         upkeep=Upkeep(replicas, opened, config, world.wall_ms),
         cleaner=log_cleaner(replicas, world, current_config),
         scrubber=Scrubber(replicas.all_online, ScrubSettings.of(config)),
@@ -188,6 +179,34 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
         fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots, world.rng),
         endpoints=BrokerEndpoints(identity.node_id, image, all_advertised(settings, bound)),
     )
+
+
+async def open_node(
+    settings: Settings,
+    world: World,
+    bound: BoundListeners,
+    configs: TopicConfigs,
+    descriptors: Descriptors,
+    turns: Turns,
+) -> tuple[World, tuple[LogDirectory, ...], BrokerIdentity, NodeQuorum]:
+    """Open the log directories, and the metadata log in the first one. Raise StartError.
+
+    The returned world has only the disks that could be opened.
+    """
+    directories: list[LogDirectory] = []
+    try:
+        world = await open_directories(world, directories, descriptors)
+        identity = await open_identity(settings, world, bound)
+        quorum = await open_quorum(settings, world, bound, identity, configs, descriptors, turns)
+    except BaseException as failure:
+        with trio.CancelScope(shield=True):
+            await leave_untouched(directories)
+        if isinstance(failure, OSError):
+            raise StartError(
+                f"a log directory cannot be read or written: {failure}. Repair the disk or correct log.dirs"
+            ) from failure
+        raise
+    return world, tuple(directories), identity, quorum
 
 
 def log_cleaner(replicas: Replicas, world: World, current_config: CurrentConfig) -> Cleaner:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from contextlib import suppress
 from heapq import heappop, heappush
 from itertools import count
@@ -41,13 +42,21 @@ class ReplicaFetcher:
     """The fetcher of partitions led by broker `leader`.
 
     An error of one partition pauses only that partition. `quota` limits the traffic of throttled partitions.
-    `broker_epoch` is set by the owner from the metadata.
+    `broker_epoch` is set by the owner from the metadata. `numbers` yields the numbers of the fetches, which all
+    fetchers of a broker share, and `answered` is the last one with an answer, 0 without one.
     """
 
     def __init__(
-        self, node_id: int, leader: int, link: LeaderLink, settings: ReplicaFetchSettings, quota: ReplicationQuota
+        self,
+        node_id: int,
+        leader: int,
+        link: LeaderLink,
+        settings: ReplicaFetchSettings,
+        quota: ReplicationQuota,
+        numbers: Iterator[int],
     ) -> None:
         self._node_id, self.leader, self._link, self._settings = node_id, leader, link, settings
+        self._fetch_numbers, self.answered = numbers, 0
         self.broker_epoch = -1
         self._plan: FollowerPlan[Followed] = FollowerPlan(lambda one: one.wanted, settings.partition_bytes_max)
         self._throttled = ThrottledFollowed(self._plan, quota)
@@ -65,11 +74,19 @@ class ReplicaFetcher:
 
     def add(self, followed: Followed) -> None:
         """Fetch a partition from its current position on."""
-        self._plan.add(followed.key, followed)
+        self._resume(followed)
         self._throttled.add(followed)
         self._changed.set()
         if self._waits and self._nursery is not None:
             self._nursery.start_soon(self._hurry)
+
+    def _resume(self, followed: Followed) -> None:
+        followed.leader_high_watermark = None
+        self._plan.add(followed.key, followed)
+
+    def has_answer(self, followed: Followed, since: int) -> bool:
+        """Whether a fetch of this partition that was sent after fetch number `since` has an answer."""
+        return self._plan.get(followed.key) is followed and self.answered > since
 
     def remove(self, followed: Followed) -> None:
         """Fetch a partition no longer."""
@@ -98,7 +115,7 @@ class ReplicaFetcher:
             while self._paused and self._paused[0][0] <= trio.current_time():
                 _, _, followed = heappop(self._paused)
                 if followed.position is not None and self._plan.get(followed.key) is None:
-                    self._plan.add(followed.key, followed)
+                    self._resume(followed)
             self._throttled.sort_out(now_ms())
             if len(self._plan):
                 return
@@ -121,6 +138,7 @@ class ReplicaFetcher:
             min_bytes=settings.bytes_min,
             max_bytes=settings.response_bytes_max,
         )
+        number = next(self._fetch_numbers)
         self._plan.fill(request)
         if not len(self._plan):
             return
@@ -138,6 +156,7 @@ class ReplicaFetcher:
             logger.info("leader %d: fetch session ended: %s", self.leader, ErrorCode(response.error_code).name)
             return
         await self._take(answers)
+        self.answered = number
 
     async def _ask(self, request: FetchRequest) -> FetchResponse:
         """Return the response to a fetch, which a partition that is added meanwhile hurries, or the end of a pause.

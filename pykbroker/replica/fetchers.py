@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import trio
@@ -42,6 +43,8 @@ class Fetchers:
         self._followed: dict[Partition, Followed] = {}
         self._waiting: dict[FetcherSlot, dict[Followed, None]] = {}
         self._nursery: trio.Nursery | None = None
+        self.newest = 0
+        """The number of the newest fetch of any fetcher."""
         self.truncated: Truncated = nothing_copied
         """A function that is awaited after the log of a followed partition was truncated."""
 
@@ -79,6 +82,22 @@ class Fetchers:
                 del self._fetchers[slot]
         await followed.wait_idle()
 
+    def is_level(self, partition: Partition, since: int) -> bool:
+        """Whether a followed partition has all records up to its leader's high watermark.
+
+        The high watermark must come from the answer to a fetch that was sent after fetch number `since`.
+        """
+        followed = self._followed.get(partition)
+        if followed is None or not followed.is_level:
+            return False
+        found = self._fetchers.get(self._slot(followed))
+        return found is not None and found[0].has_answer(followed, since)
+
+    def _numbers(self) -> Iterator[int]:
+        while True:
+            self.newest += 1
+            yield self.newest
+
     def refresh(self) -> None:
         """Apply this broker's current epoch, and the addresses of brokers."""
         for fetcher, _ in self._fetchers.values():
@@ -113,8 +132,8 @@ class Fetchers:
             if link is None or self._nursery is None:
                 self._waiting.setdefault(slot, {})[followed] = None
                 return
-            scope = trio.CancelScope()
-            fetcher = ReplicaFetcher(self._keeper.node_id, slot.leader, link, self._settings, self._quota)
+            node_id, scope = self._keeper.node_id, trio.CancelScope()
+            fetcher = ReplicaFetcher(node_id, slot.leader, link, self._settings, self._quota, self._numbers())
             fetcher.broker_epoch = self._keeper.broker_epoch
             self._fetchers[slot] = fetcher, scope
             self._nursery.start_soon(_run, fetcher, scope)

@@ -25,16 +25,28 @@ class Followed:
     """A partition that this broker follows in one leader epoch of broker `leader`.
 
     The object is over once the partition has another leader or leader epoch; `position` is None then. `lag` is the
-    number of offsets from the own log end to the leader's high watermark of its last answer.
+    number of offsets from the own log end to the leader's high watermark of its last answer. `leader_high_watermark` is
+    that high watermark, or None if the leader has not answered since the partition was added to its fetcher.
     """
 
-    __slots__ = ("_changing", "_started", "_truncated", "key", "lag", "leader", "leader_epoch", "partition")
+    __slots__ = (
+        "_changing",
+        "_started",
+        "_truncated",
+        "key",
+        "lag",
+        "leader",
+        "leader_epoch",
+        "leader_high_watermark",
+        "partition",
+    )
 
     def __init__(
         self, partition: Partition, key: FollowedKey, leader: int, leader_epoch: int, truncated: Truncated
     ) -> None:
         self.partition, self.key, self.leader, self.leader_epoch = partition, key, leader, leader_epoch
         self._truncated = truncated
+        self.leader_high_watermark: int | None = None
         self._changing = trio.Lock()
         self._started = False
         self.lag = 0
@@ -58,6 +70,12 @@ class Followed:
         return None if position is None or log is None else Wanted(position, log.state.log_start_offset)
 
     @property
+    def is_level(self) -> bool:
+        """Whether the log has all records up to the leader's last high watermark."""
+        position, high_watermark = self.position, self.leader_high_watermark
+        return position is not None and high_watermark is not None and position.offset >= high_watermark
+
+    @property
     def flush_due(self) -> bool:
         """Whether the log must be flushed before the next fetch, which acknowledges its records."""
         return self.partition.flush_due
@@ -75,6 +93,7 @@ class Followed:
                 log.append_stored(fetched.records)
             except OSError as error:
                 raise partition.guard.refused(error) from error
+        self.leader_high_watermark = fetched.high_watermark
         end = log.state.log_end_offset
         self.lag = max(0, fetched.high_watermark - end)
         if partition.leadership.follow(fetched.high_watermark, end):

@@ -27,7 +27,7 @@ class IsrKeeper:
 
     `active` has the broker epochs of the brokers that are neither fenced nor stopping. `take` waits for the proposed
     changes that no request has taken yet. `expansions` and `shrinks` count the proposed changes that were committed,
-    and `refusals` those that the controller refused.
+    and `refusals` those that the controller refused. `damage` is set when a replica is found damaged.
     """
 
     def __init__(self, node_id: int = NO_NODE, lag_ms_max: float = LAG_MS_MAX) -> None:
@@ -37,6 +37,7 @@ class IsrKeeper:
         self.expansions = self.shrinks = self.refusals = 0
         self._proposed: dict[Partition, IsrChange] = {}
         self._has_proposed = trio.Event()
+        self.damage = trio.Event()
 
     @property
     def now_ms(self) -> float:
@@ -48,6 +49,10 @@ class IsrKeeper:
         self.active = {broker.id: broker.epoch for broker in cluster.active()}
         own = cluster.brokers.get(self.node_id)
         self.broker_epoch = UNKNOWN_BROKER_EPOCH if own is None else own.epoch
+
+    def note_damage(self) -> None:
+        """Wake the task that repairs replicas."""
+        self.damage.set()
 
     # ---- high watermarks
 

@@ -3,9 +3,10 @@
 At start, a partition that this broker had before may have no directory. The partition is lost if the metadata assigns
 it to a log directory that is missing. It is also lost if the metadata assigns it to no log directory while any log
 directory is missing, or if a checkpoint says that it had records. A lost partition stays offline and keeps its
-checkpoint entry. Any other partition without a directory was empty and is created again. A partition is thus also
-created again if the broker was killed within `replica.high.watermark.checkpoint.interval.ms` after its first record,
-since no checkpoint has that record.
+checkpoint entry, unless other replicas exist: it is then fetched anew, like a damaged one (`replica/repairs`). Any
+other partition without a directory was empty and is created again. A partition is thus also created again if the broker
+was killed within `replica.high.watermark.checkpoint.interval.ms` after its first record, since no checkpoint has that
+record. A power failure right after the creation of a topic leaves the same state, and may do so on all brokers.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import logging
 from pykbroker.core.descriptors import Descriptors
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import MetadataImage
+from pykbroker.core.replication.repair import Repair, RepairPhase
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.files.errors import CorruptLog
+from pykbroker.storage.files.refusals import is_of_the_disk
 from pykbroker.storage.segments.config import LogConfig
 from wire.error_codes import ErrorCode
 
@@ -76,7 +79,7 @@ class PartitionOpener:
         if key in self._lost:
             directory, why = self._lost[key]
             logger.error("%s: staying offline in %s: %s", key, directory.path, why)
-            return Partition(key, None, directory, self._keeper)
+            return self._damaged(key, directory)
         directory, is_new = self._places.find(key, assigned)
         if self.is_full:
             return self._leave_closed(key, topic_id, directory, is_new)
@@ -90,13 +93,58 @@ class PartitionOpener:
             if is_new:
                 self._places.forget(key)
                 self._unopened[key] = topic_id
+            elif isinstance(error, CorruptLog) or is_of_the_disk(error):
+                return self._damaged(key, directory)
             return Partition(key, None, directory, self._keeper)
         self._unopened.pop(key, None)
         partition = Partition(key, log, directory, self._keeper)
         partition.configure(config)
         checkpointed = 0 if is_new else min(directory.high_watermark(key), log.log_end_offset)
         partition.leadership.restart(max(checkpointed, log.log_start_offset))
+        if directory.damaged.is_anew(key):
+            partition.repair = Repair(RepairPhase.FETCHING)
         return partition
+
+    def _damaged(self, key: TopicPartition, directory: LogDirectory) -> Partition:
+        partition = Partition(key, None, directory, self._keeper)
+        partition.repair = Repair()
+        self._keeper.note_damage()
+        return partition
+
+    async def begin_anew(self, partition: Partition, config: LogConfig, *, is_last: bool) -> bool:
+        """Set the log of a damaged partition aside, and begin an empty one. Return whether that succeeded.
+
+        The new log is in another directory if the old one has failed or does not have the partition. `is_last` is true
+        if other replicas may lack records of the old log.
+        """
+        key, before = partition.key, partition.directory
+        target = self._places.emptiest() if before.failed is not None or key in self._lost else before
+        if target.failed is not None or self.is_full:
+            return False
+        partition.log = None
+        try:
+            if before.failed is None:
+                high_watermark = max(partition.high_watermark, before.high_watermark(key))
+                await before.damaged.set_aside(key, high_watermark, is_last=is_last)
+            else:
+                before.damaged.let_go(key)
+        except OSError as refusal:
+            before.fail(refusal)
+            return False
+        try:
+            log = await target.create_log(key, partition.topic_id, config, is_anew=True)
+        except OSError as refusal:
+            logger.error("%s: cannot be fetched anew into %s: %s; retrying", key, target.path, refusal)
+            target.fail(refusal)
+            return False
+        logger.info("%s: fetching anew from its leader into %s", key, target.path)
+        self._lost.pop(key, None)
+        self._places.moved(key, target)
+        partition.log, partition.directory = log, target
+        partition.leadership.restart(log.log_start_offset)
+        partition.configure(config)
+        partition.repair = Repair(RepairPhase.FETCHING)
+        return True
 
     def _leave_closed(self, key: TopicPartition, topic_id: bytes, directory: LogDirectory, is_new: bool) -> Partition:
         """Return an offline partition, which goes online once a file descriptor is free.

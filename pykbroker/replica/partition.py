@@ -9,6 +9,7 @@ from pykbroker.core.log.producers import Marker
 from pykbroker.core.log.verification import Verification
 from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.leadership import NO_EPOCH, Leadership
+from pykbroker.core.replication.repair import Repair
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.follower_session import FollowerSession
 from pykbroker.replica.isr_keeper import IsrKeeper
@@ -32,9 +33,10 @@ class Partition:
     """A partition of this broker. It is offline while `log` is None.
 
     `topic_id` is NIL until `Replicas` sets it. The partitions of a broker share its `keeper` of ISRs. `fetchers` are
-    the fetch sessions of followers that fetch this partition. `throttle` limits clients' appends while the log is
-    copied to another directory, and is None otherwise. `traffic` has the counters of the topic, which all partitions of
-    the topic share.
+    the fetch sessions of followers that fetch this partition. `repair` is the repair of a replica that cannot be
+    served, or that replaces such a replica and may lack committed records, and None otherwise. `throttle` limits
+    clients' appends while the log is copied to another directory, and is None otherwise. `traffic` has the counters of
+    the topic, which all partitions of the topic share.
     """
 
     __slots__ = (
@@ -47,6 +49,7 @@ class Partition:
         "leadership",
         "log",
         "reader",
+        "repair",
         "throttle",
         "topic",
         "topic_id",
@@ -64,6 +67,7 @@ class Partition:
         self.leadership = Leadership()
         self.guard = PartitionGuard(self)
         self.reader = PartitionReader(self)
+        self.repair: Repair | None = None
         self.throttle: Throttle | None = None
         self.traffic = TopicTraffic()
         self.watches: set[Watch] = set()

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.replication.repair import Repair
 from pykbroker.storage.files.errors import CorruptLog
 from pykbroker.world.disk import Shortened
 from wire.error_codes import ErrorCode
@@ -46,9 +47,10 @@ class PartitionGuard:
             return self.refused(error)
         partition = self._partition
         logger.error("%s: going offline: %s", partition.key, error)
-        partition.log = None
+        partition.log, partition.repair = None, Repair()
         partition.directory.set_offline(partition.key)
         partition.resign(partition.leader_epoch)
+        partition.keeper.note_damage()
         return self.offline()
 
     def offline(self) -> ApiError:

@@ -93,11 +93,12 @@ class Places:
         directory = self._of.get(key)
         if directory is not None:
             return directory, False
-        directory = self._by_id.get(assigned) or self._emptiest()
+        directory = self._by_id.get(assigned) or self.emptiest()
         self.moved(key, directory)
         return directory, True
 
-    def _emptiest(self) -> LogDirectory:
+    def emptiest(self) -> LogDirectory:
+        """Return the directory with the fewest partitions, if possible one that has not failed."""
         usable = [one for one in self.directories if one.failed is None] or self.directories
         return min(usable, key=self._sizes.__getitem__)
 

@@ -68,17 +68,18 @@ class Replicas:
         quotas: ReplicationQuotas | None = None,
     ) -> None:
         """Start without partitions. Without `fetchers`, partitions of other leaders are not fetched."""
-        self._node_id, self._places, self._configs = node_id, places, configs
+        self._node_id, self.places, self._configs = node_id, places, configs
         self.keeper = keeper or IsrKeeper(node_id)
         self.quotas = quotas or ReplicationQuotas(node_id)
         self.fetchers = fetchers or Fetchers(self.keeper, None, ReplicaFetchSettings(), self.quotas.follower)
-        self._opener = PartitionOpener(self.keeper, places, descriptors)
+        self.opener = PartitionOpener(self.keeper, places, descriptors)
         self._by_name: dict[str, TopicReplicas] = {}
         self._by_id: dict[bytes, TopicReplicas] = {}
-        self._metadata = MetadataImage()
-        self._changing = trio.Lock()
+        self.metadata = MetadataImage()
+        self.changing = trio.Lock()
+        """Held while partitions are added, removed, replaced or moved."""
         self.traffic_of_deleted_topics = TopicTraffic()
-        self.moves = Moves(places, self._changing, self._opener.check_room_for_copy, self.quotas.alter_log_dirs)
+        self.moves = Moves(places, self.changing, self.opener.check_room_for_copy, self.quotas.alter_log_dirs)
         self.fetchers.truncated = self.moves.restart
 
     # ---- look-ups
@@ -108,7 +109,7 @@ class Replicas:
 
     def why_absent(self, key: TopicPartition) -> ErrorCode:
         """Return the error for a partition that is not on this broker: other brokers have it, or it does not exist."""
-        elsewhere = self._metadata.topics.partition(*key) is not None
+        elsewhere = self.metadata.topics.partition(*key) is not None
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def topics(self) -> list[TopicReplicas]:
@@ -145,32 +146,32 @@ class Replicas:
     def high_watermarks(self, directory: LogDirectory) -> dict[TopicPartition, int]:
         """Return the high watermarks of all partitions in a directory, for its checkpoint."""
         online = {partition.key: partition.high_watermark for partition in self.online(directory)}
-        return self._opener.lost_high_watermarks(directory) | online
+        return self.opener.lost_high_watermarks(directory) | online
 
     @property
     def open_logs(self) -> int:
         """Return the number of open logs, including copies."""
-        return self._places.open_logs
+        return self.places.open_logs
 
     # ---- metadata
 
     async def apply(self, delta: Delta) -> None:
         """Apply a committed change of the metadata: delete, create, lead and configure partitions."""
-        async with self._changing:
-            self._metadata = delta.image
+        async with self.changing:
+            self.metadata = delta.image
             self.keeper.apply(delta.image.cluster)
             self.quotas.apply(delta)
             await self._drop(delta.topics_deleted)
             if delta.previous.offset < 0:
-                await self._places.set_aside(partial(self._is_stray, delta.image.topics))
-                await self._places.sort_copies(partial(self._assigned, delta.image.topics))
-                self._opener.find_lost(delta.image)
+                await self.places.set_aside(partial(self._is_stray, delta.image.topics))
+                await self.places.sort_copies(partial(self._assigned, delta.image.topics))
+                self.opener.find_lost(delta.image)
             topics = [delta.image.topics.by_id[topic_id] for topic_id in sorted(delta.topics_changed)]
             for topic in sorted(
                 topics, key=lambda one: not is_internal(one.name)
             ):  # the coordinators of all other topics come first
                 await self._take(topic)
-            self._opener.log_without_descriptor()
+            self.opener.log_without_descriptor()
             await self._configure(delta)
             self.fetchers.refresh()
 
@@ -179,30 +180,31 @@ class Replicas:
 
         Raise ApiError if the partition cannot move there.
         """
-        async with self._changing:
+        async with self.changing:
             self.moves.destination(key, path)
             known = self._by_name.get(key.topic)
             partition = known.partitions.get(key.partition) if known is not None else None
             if known is None or partition is None:
-                elsewhere = self._metadata.topics.partition(*key) is not None
+                elsewhere = self.metadata.topics.partition(*key) is not None
                 raise ApiError(ErrorCode.REPLICA_NOT_AVAILABLE if elsewhere else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             await self.moves.begin(partition, known.id, path)
 
     async def retry_unopened(self) -> None:
         """Retry to open or create the logs that failed for lack of disk space or a file descriptor."""
-        async with self._changing:
-            for topic_id, key in self._opener.unopened:
-                if self._opener.is_full:
+        async with self.changing:
+            for topic_id, key in self.opener.unopened:
+                if self.opener.is_full:
                     return
-                image = self._metadata.topics.by_id[topic_id]
+                image = self.metadata.topics.by_id[topic_id]
                 opened = await self._open(image, key.partition)
                 if opened.log is not None:
                     logger.info("%s: online: its log could be opened now", key)
                     partition = self._by_id[topic_id].partitions[key.partition]
                     partition.log, partition.directory = opened.log, opened.directory
+                    partition.repair = opened.repair
                     partition.configure(opened.log.config)
                     partition.leadership.restart(opened.high_watermark)
-                    await self._follow(partition, image.partitions[key.partition])
+                    await self.follow(partition, image.partitions[key.partition])
 
     def _is_stray(self, topics: TopicsImage, found: PartitionDirectory) -> bool:
         """Whether the metadata does not assign this partition to this broker.
@@ -240,7 +242,7 @@ class Replicas:
         partition.resign(partition.leader_epoch)
         await self.fetchers.unfollow(partition)
         self.moves.forget(partition)
-        self._opener.forget(partition.key)
+        self.opener.forget(partition.key)
 
     async def _take(self, image: TopicImage) -> None:
         """Open or create the partitions of a topic, and lead or follow each as the metadata says.
@@ -258,7 +260,7 @@ class Replicas:
                     partition = topic.partitions[index] = await self._open(image, index)
                     partition.traffic, partition.topic_id = topic.traffic, image.id
                     await self.moves.resume(partition, image.id)
-                await self._follow(partition, placed)
+                await self.follow(partition, placed)
             elif index in topic.partitions:
                 partition = topic.partitions.pop(index)
                 logger.info("%s: the replica was reassigned to other brokers, and is deleted", partition.key)
@@ -268,10 +270,10 @@ class Replicas:
 
     async def _open(self, image: TopicImage, index: int) -> Partition:
         assigned = image.partitions[index].directory(self._node_id)
-        config = self._log_config(image.name, self._metadata)
-        return await self._opener.open(TopicPartition(image.name, index), image.id, assigned, config)
+        config = self.log_config(image.name, self.metadata)
+        return await self.opener.open(TopicPartition(image.name, index), image.id, assigned, config)
 
-    async def _follow(self, partition: Partition, placed: PartitionImage) -> None:
+    async def follow(self, partition: Partition, placed: PartitionImage) -> None:
         """Lead or follow a partition as the metadata says, after a truncation that is running has ended."""
         if placed.leader == self._node_id:
             await self.fetchers.unfollow(partition)
@@ -292,11 +294,11 @@ class Replicas:
             for place, (index, partition) in enumerate(self._by_id[topic_id].partitions.items(), 1):
                 if place % AT_ONCE_MAX == 0:
                     await trio.lowlevel.checkpoint()
-                directory_id = self._places.id_of(partition.directory)
+                directory_id = self.places.id_of(partition.directory)
                 assigned = placed[index].directory(self._node_id)
-                if partition.log is not None and assigned != directory_id:
+                if partition.log is not None and partition.repair is None and assigned != directory_id:
                     found[topic_id, index] = directory_id
-                elif self._opener.is_lost(partition.key) and assigned in (UNASSIGNED, MIGRATING):
+                elif self.opener.is_lost(partition.key) and assigned in (UNASSIGNED, MIGRATING):
                     found[topic_id, index] = LOST  # LOST tells the next start that no log directory is missing
         return found
 
@@ -306,7 +308,7 @@ class Replicas:
         everywhere = any(kind == BROKER_RESOURCE for kind, _ in changed)
         for name in self._by_name if everywhere else [name for kind, name in changed if kind == TOPIC_RESOURCE]:
             topic = self._by_name.get(name)
-            config = self._log_config(name, delta.image)
+            config = self.log_config(name, delta.image)
             await trio.lowlevel.checkpoint()
             for few in portions(topic.partitions.values() if topic is not None else ()):
                 for partition in few:
@@ -314,5 +316,6 @@ class Replicas:
                     self.moves.configure(partition)
                 await trio.lowlevel.checkpoint()
 
-    def _log_config(self, topic: str, metadata: MetadataImage) -> LogConfig:
+    def log_config(self, topic: str, metadata: MetadataImage) -> LogConfig:
+        """Return the configs of a topic's logs."""
         return self._configs.log_config(metadata.configs.topic(topic), metadata.configs.dynamic(self._node_id))

@@ -60,6 +60,7 @@ class ThrottledFollowed:
             if not quota.holds_back(followed.partition.key, now_ms):
                 del self._left_out[key]
                 if followed.position is not None:
+                    followed.leader_high_watermark = None
                     plan.add(key, followed)
 
     def wait_ms(self, now_ms: float) -> float:

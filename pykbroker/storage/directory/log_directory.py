@@ -22,6 +22,7 @@ from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.directory.checkpoint_writer import CheckpointWriter
 from pykbroker.storage.directory.chores import Chores, remove_tree
+from pykbroker.storage.directory.damaged_logs import DAMAGED, DamagedLogs
 from pykbroker.storage.directory.future_logs import FutureLogs, free_name
 from pykbroker.storage.directory.partition_directories import PartitionDirectories
 from pykbroker.storage.directory.root_checkpoints import RootCheckpoints
@@ -80,6 +81,8 @@ class LogDirectory:
         """The broker epoch in which the last run shut down cleanly, -1 if it is unknown."""
         self.logs: dict[TopicPartition, Log] = {}
         self.failed: OSError | None = None
+        self.failure = trio.Event()
+        """Set once the directory has failed."""
         self._disk, self._opener, self._wall_ms = disk, opener, wall_ms
         self._jitter = lambda below: int(jitter() * below)
         self._loaded, self._traffic = Loaded(loaded_max), Traffic()
@@ -94,6 +97,9 @@ class LogDirectory:
         self._chores = Chores(disk, off_loop, self.logs, wall_ms)
         self.futures = FutureLogs(
             disk, off_loop, opener, wall_ms, self._jitter, self._loaded, self._traffic, self._chores
+        )
+        self.damaged = DamagedLogs(
+            disk, self._directories, checkpoints, self.logs, self._offline, self._chores, self.fail
         )
 
     @classmethod
@@ -125,6 +131,7 @@ class LogDirectory:
                 disk, off_loop, wall_ms, jitter, checkpoints, marker, opener or Opener(off_loop), loaded_max
             )
             await directory._directories.find(directory._chores, directory.futures)
+            await directory.damaged.find()
             if disk.exists(CLEAN_SHUTDOWN):
                 disk.remove(CLEAN_SHUTDOWN)
                 await disk.sync_directory("")
@@ -178,7 +185,11 @@ class LogDirectory:
         return log
 
     async def _open_own(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Log:
+        if self.damaged.is_damaged(key):
+            raise CorruptLog(f"{self.path}/{directory_name(key)}/{DAMAGED} says that an earlier run found it damaged")
         if self._topic_ids.get(key) is None and self._directories.is_bare(key):
+            if self.damaged.was_set_aside(key):
+                await self.damaged.begin_anew(key)
             await self._directories.claim(key, topic_id)
         found_id = self._topic_ids.get(key)
         if found_id != topic_id:
@@ -190,13 +201,19 @@ class LogDirectory:
             raise CorruptLog(f"{self.path}/{directory_name(key)} has no segment, but had records")
         return await self._open(key, config)
 
-    async def create_log(self, key: TopicPartition, topic_id: bytes, config: LogConfig) -> Log:
+    async def create_log(
+        self, key: TopicPartition, topic_id: bytes, config: LogConfig, *, is_anew: bool = False
+    ) -> Log:
         """Create a partition's directory and an empty log. If OSError is raised, nothing was created.
 
-        The directory becomes durable with the log's first flush, or with a checkpoint.
+        The directory becomes durable with the log's first flush, or with a checkpoint. With `is_anew` the log replaces
+        a damaged one, and its directory is marked durably before.
         """
         name = directory_name(key)
-        self._disk.make_directory(name)
+        if is_anew:
+            await self.damaged.begin_anew(key)
+        else:
+            self._disk.make_directory(name)
         try:
             await self._directories.release_name(key)
             file = self._disk.open(f"{name}/{METADATA}", create=True)
@@ -367,6 +384,7 @@ class LogDirectory:
         if self.failed is None and is_of_the_disk(failure):
             logger.error("%s failed: %s; its partitions go offline", self.path, failure)
             self.failed = failure
+            self.failure.set()
 
     def set_offline(self, key: TopicPartition) -> None:
         """Record that this partition's log is damaged. The next start verifies the log as after a crash."""

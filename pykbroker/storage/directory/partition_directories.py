@@ -35,8 +35,8 @@ logger = logging.getLogger(__name__)
 class PartitionDirectories:
     """The partition directories of a log directory.
 
-    `topic_ids` has the topic id of each, None without partition.metadata. `clean` is true if the previous shutdown was
-    clean. `fail` is called with every OSError.
+    `topic_ids` has the topic id of each, None without partition.metadata. `aside` has the names of directories that
+    were set aside as strays. `clean` is true if the previous shutdown was clean. `fail` is called with every OSError.
     """
 
     def __init__(
@@ -44,13 +44,16 @@ class PartitionDirectories:
     ) -> None:
         self._disk, self._checkpoints, self._fail, self._clean = disk, checkpoints, fail, clean
         self.topic_ids: dict[TopicPartition, bytes | None] = {}
+        self.aside: list[str] = []
 
     async def find(self, chores: Chores, futures: FutureLogs) -> None:
         """Find the partitions and future logs at start, and continue the deletions that a crash interrupted."""
         for name in self._disk.names(""):
-            if not self._disk.is_directory(name) or ASIDE.fullmatch(name):
+            if not self._disk.is_directory(name):
                 continue
-            if DELETED_NAME.fullmatch(name):
+            if ASIDE.fullmatch(name):
+                self.aside.append(name)
+            elif DELETED_NAME.fullmatch(name):
                 chores.remove_later([name], LogConfig().file_delete_delay_ms)
             elif copied := parse_name(name, FUTURE_NAME):
                 futures.found(copied, name)
@@ -117,15 +120,19 @@ class PartitionDirectories:
 
         Return None if the directory does not exist or cannot be renamed.
         """
-        await trio.lowlevel.checkpoint()
-        name, topic_id = directory_name(key), self.forget(key)
         try:
-            away = free_name(self._disk, key, topic_id or b"", why)
-            self._disk.rename(name, away)
+            return await self.rename(key, why)
         except FileNotFoundError:
             return None
         except OSError as failure:
-            logger.error("%s/%s cannot be renamed: %s", self._disk.path, name, failure)
+            logger.error("%s/%s cannot be renamed: %s", self._disk.path, directory_name(key), failure)
             self._fail(failure)
             return None
+
+    async def rename(self, key: TopicPartition, why: str) -> str:
+        """Rename a partition's directory and return the new name. Raise OSError if that fails."""
+        await trio.lowlevel.checkpoint()
+        topic_id = self.forget(key)
+        away = free_name(self._disk, key, topic_id or b"", why)
+        self._disk.rename(directory_name(key), away)
         return away

@@ -7,7 +7,7 @@ once and informs every broker that runs. Tests use trio's virtual clock.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import asynccontextmanager
 from random import Random
 from typing import Any
@@ -22,7 +22,9 @@ from pykbroker.client.errors import Disconnected
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.live_config import LiveConfig
 from pykbroker.core.fetch.session_cache import FetchSessionCache
+from pykbroker.core.metadata.ids import LOST
 from pykbroker.core.metadata.image import (
+    NO_LEADER,
     BrokerImage,
     ClusterImage,
     ConfigsImage,
@@ -42,6 +44,7 @@ from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.places import Places
 from pykbroker.replica.quotas import ReplicationQuotas
+from pykbroker.replica.repairs import Repairs
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.server.endpoints import BrokerEndpoints
@@ -174,6 +177,7 @@ class Broker:
         self.replicas = Replicas(
             self.id, places, topic_configs, keeper=self.keeper, fetchers=self.fetchers, quotas=self.quotas
         )
+        self.repairs = Repairs(self.replicas)
         sessions = FetchSessionCache(100, Random(self.id))
         endpoints = BrokerEndpoints(self.id, lambda: self.cluster.image)
         fetch = Fetch(
@@ -194,6 +198,7 @@ class Broker:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self.fetchers.run)
                 nursery.start_soon(IsrChanges(self.keeper, self.cluster).run)
+                nursery.start_soon(self.repairs.run, lambda placed: self.cluster.report(self.id, placed))
                 nursery.start_soon(self._check_followers)
                 nursery.start_soon(self._apply)
                 task_status.started()
@@ -257,9 +262,11 @@ class Cluster:
         self.latency_s = 0.001
         self.requests: list[tuple[int, int, Any]] = []
         self.alterations: list[tuple[int, ...]] = []
+        self.reports: list[tuple[int, bytes]] = []
         self.refusals: list[ErrorCode] = []
         self.changed = trio.Event()
-        placed = PartitionImage(replicas, replicas, replicas[0], 0, 0)
+        directories = tuple(bytes([each]) * 16 for each in replicas)
+        placed = PartitionImage(replicas, replicas, replicas[0], 0, 0, directories)
         topic = TopicImage("t", TOPIC_ID, dict.fromkeys(range(partitions), placed))
         registered = {
             each: BrokerImage(each, bytes(16), epoch=100 * each, fenced=False, directories=(bytes([each]) * 16,))
@@ -328,6 +335,24 @@ class Cluster:
             response.topics.append(AlterPartitionResponseTopicData(topic.topic_id, answers))
         await pause(self.latency_s)
         return response
+
+    def report(self, node_id: int, placed: Mapping[tuple[bytes, int], bytes]) -> None:
+        """Record the log directories of a broker's replicas. A replica in a lost one leaves the ISR and the leadership.
+
+        Without another member of the ISR the partition has no leader. The replica stays in the ISR then.
+        """
+        for (_, index), directory in placed.items():
+            before = self.placed(index)
+            directories = tuple(directory if one == node_id else before.directory(one) for one in before.replicas)
+            if directories == before.directories:
+                continue
+            self.reports.append((node_id, directory))
+            changes: dict[str, Any] = {"directories": directories}
+            if directory == LOST:
+                changes["isr"] = tuple(one for one in before.isr if one != node_id) or before.isr
+                if before.leader == node_id:
+                    changes["leader"] = next((one for one in changes["isr"] if one != node_id), NO_LEADER)
+            self.commit(index, **changes)
 
     def _alter(self, broker_id: int, asked: AlterPartitionRequestPartitionData) -> AlterPartitionResponsePartitionData:
         placed, brokers = self.placed(asked.partition_index), self.image.cluster.brokers

@@ -1,0 +1,157 @@
+"""The repairs of this broker's replicas that are damaged, missing, or in a log directory that failed.
+
+`core/replication/repair` decides about each step. A repair ends with the new replica in the ISR.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+import trio
+
+from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.ids import LOST
+from pykbroker.core.metadata.image import PartitionImage
+from pykbroker.core.replication.repair import Repair, RepairPhase, RepairStep
+from pykbroker.replica.partition import Partition
+from pykbroker.replica.replicas import Replicas
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.world.portions import portions
+
+logger = logging.getLogger(__name__)
+
+ROUND_S = 0.5
+"""The time between two looks at the repairs that make progress."""
+SWEEP_S = 5.0
+"""The time between two looks at all partitions, for a log whose flush has failed."""
+
+NoteDirectories = Callable[[Mapping[tuple[bytes, int], bytes]], None]
+"""A function that reports soon to the controller the log directory id of each of these partitions (topic id, index)."""
+
+
+class Repairs:
+    """The repairs of a broker's replicas."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas, self._directories = replicas, replicas.places.directories
+        self._node_id = replicas.keeper.node_id
+
+    async def run(self, report: NoteDirectories) -> None:
+        """Repair until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for directory in self._directories:
+                nursery.start_soon(self._note_failure, directory)
+            while True:
+                await self._find_failed()
+                is_active = await self.round(report)
+                with trio.move_on_after(ROUND_S if is_active else SWEEP_S):
+                    await self._replicas.keeper.damage.wait()
+                self._replicas.keeper.damage = trio.Event()
+
+    async def _note_failure(self, directory: LogDirectory) -> None:
+        await directory.failure.wait()
+        self._replicas.keeper.note_damage()
+
+    async def _find_failed(self) -> None:
+        """Begin the repair of replicas whose log directory, or whose last flush, has failed."""
+        for few in portions(self._replicas.all_online()):
+            for partition in few:
+                if not partition.is_online and not _is_damaged(partition):
+                    partition.repair = Repair()
+            await trio.lowlevel.checkpoint()
+
+    async def round(self, report: NoteDirectories) -> bool:
+        """Take the next step of each repair. Return whether a repair makes progress."""
+        is_active = False
+        complete: list[Partition] = []
+        reported: dict[tuple[bytes, int], bytes] = {}
+        for partition in self._all():
+            async with self._replicas.changing:
+                placed = self._placed(partition)
+                if placed is None or partition.repair is None:
+                    continue
+                step = await self._take_step(partition, partition.repair, placed, reported)
+            is_active |= step is not RepairStep.STAY_OFFLINE
+            if step is RepairStep.END:
+                complete.append(partition)
+        report(reported)
+        for partition in complete:
+            await self._end(partition)
+        return is_active
+
+    async def _take_step(
+        self, partition: Partition, repair: Repair, placed: PartitionImage, reported: dict[tuple[bytes, int], bytes]
+    ) -> RepairStep:
+        key, here = (partition.topic_id, partition.index), self._replicas.places.id_of(partition.directory)
+        assigned = placed.directory(self._node_id)
+        own = self._replicas.metadata.cluster.brokers.get(self._node_id)
+        is_online = own is None or own.is_online(assigned)
+        step = repair.step(placed, self._node_id, is_online=is_online, is_reported=assigned == here)
+        if step is RepairStep.VERIFY and self._is_complete(partition, repair):
+            repair.phase = RepairPhase.COMPLETE
+            step = repair.step(placed, self._node_id, is_online=is_online, is_reported=assigned == here)
+        match step:
+            case RepairStep.LEAVE:
+                await self._replicas.fetchers.unfollow(partition)
+                if assigned != here or partition.directory.failed is None:  # otherwise a heartbeat reports it
+                    reported[key] = LOST
+                    logger.warning("%s: reporting its log as lost, so that the replica leaves the ISR", partition.key)
+                if repair.phase is not RepairPhase.DAMAGED:
+                    await self._replicas.follow(partition, placed)
+            case RepairStep.BEGIN:
+                await self._begin(partition, repair, placed)
+            case RepairStep.REPORT:
+                reported[key] = here
+        return step
+
+    def _all(self) -> list[Partition]:
+        topics = self._replicas.topics()
+        return [one for topic in topics for one in topic.partitions.values() if one.repair is not None]
+
+    def _placed(self, partition: Partition) -> PartitionImage | None:
+        """Return the metadata of a partition, or None if this broker has no replica of it any more."""
+        image = self._replicas.metadata.topics.by_id.get(partition.topic_id)
+        placed = None if image is None else image.partitions.get(partition.index)
+        return placed if placed is not None and self._node_id in placed.replicas else None
+
+    async def _begin(self, partition: Partition, repair: Repair, placed: PartitionImage) -> None:
+        """Replace the damaged log of a partition by an empty one, and follow its leader.
+
+        If the disk fails, the partition stays offline, and the next round tries again.
+        """
+        replicas = self._replicas
+        replicas.moves.forget(partition)
+        await replicas.fetchers.unfollow(partition)
+        config = replicas.log_config(partition.topic, replicas.metadata)
+        if await replicas.opener.begin_anew(partition, config, is_last=repair.is_last):
+            await replicas.follow(partition, placed)
+
+    def _is_complete(self, partition: Partition, repair: Repair) -> bool:
+        fetchers = self._replicas.fetchers
+        if repair.since is None:
+            repair.since = fetchers.newest
+            return False
+        return fetchers.is_level(partition, repair.since)
+
+    async def _end(self, partition: Partition) -> None:
+        """Make the new log durable, and remove the damaged one."""
+        log, repair = partition.log, partition.repair
+        if log is None:
+            return
+        try:
+            with partition.guard.errors():
+                await log.flush()
+        except ApiError as refusal:
+            logger.warning("%s: the new log cannot be flushed: %s", partition.key, refusal)
+            return
+        if partition.repair is repair and log is partition.log:
+            for directory in self._directories:
+                if directory.failed is None:
+                    await directory.damaged.end(partition.key, partition.high_watermark)
+            partition.repair = None
+            logger.info("%s: repaired: the log was fetched anew, and the replica is in the ISR", partition.key)
+
+
+def _is_damaged(partition: Partition) -> bool:
+    return partition.repair is not None and partition.repair.phase is RepairPhase.DAMAGED
