@@ -9,6 +9,7 @@ import trio
 
 from pykbroker.broker.address import close, listen
 from pykbroker.broker.directories import unclosed
+from pykbroker.broker.directory_states import DirectoryFailures
 from pykbroker.broker.handlers.controllers import controller_table
 from pykbroker.broker.handlers.table import api_table
 from pykbroker.broker.metadata import MetadataPublisher, limits_under
@@ -72,6 +73,7 @@ class Broker:
                 await self._serve_controllers(nursery)
                 await register(self._parts)
                 nursery.start_soon(self._parts.lifecycle.run)
+                nursery.start_soon(self._directory_failures().run)
                 await self._serve_clients(ready, stop)
             except StartError as error:
                 refusal = error
@@ -105,6 +107,11 @@ class Broker:
             nursery.start_soon(parts.scrubber.run)
         nursery.start_soon(parts.groups.run)
         nursery.start_soon(parts.transactions.run)
+
+    def _directory_failures(self) -> DirectoryFailures:
+        parts = self._parts
+        timeout_ms = parts.settings.config.log_dir_failure_timeout_ms
+        return DirectoryFailures(parts.replicas.places, parts.lifecycle, timeout_ms)
 
     async def _keep_metadata(self) -> None:
         """Run the log directory of the metadata log. If the directory fails the broker stops, as in Kafka."""

@@ -11,6 +11,7 @@ import trio
 from pykbroker.broker.address import BoundListeners, all_advertised
 from pykbroker.broker.current_config import CurrentConfig
 from pykbroker.broker.directories import leave_untouched, open_directories
+from pykbroker.broker.directory_states import DirectoryStates
 from pykbroker.broker.leader_links import BrokerLeaderLinks
 from pykbroker.broker.quorum import NodeQuorum, open_identity, open_quorum
 from pykbroker.client.peers import Peers
@@ -144,8 +145,11 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
     image = partial(getattr, images, "current")
     current_config = CurrentConfig(live, image, identity.node_id)
     links = BrokerLeaderLinks(identity.node_id, world.net, world.rng.uniform, image, settings.inter_broker_listener)
-    replicas = new_replicas(config, Places(opened, identity.directory_ids), configs, descriptors, links)
-    lifecycle = Lifecycle(controller, images, identity, world.rng, config.broker_heartbeat_interval_ms / 1000)
+    places = Places(opened, identity.directory_ids)
+    states = DirectoryStates(places, current_config)
+    places.is_cordoned = states.is_cordoned
+    replicas = new_replicas(config, places, configs, descriptors, links)
+    lifecycle = Lifecycle(controller, images, identity, world.rng, config.broker_heartbeat_interval_ms / 1000, states)
     broker_epoch = quorum.member.broker_epoch = partial(getattr, lifecycle, "broker_epoch")
     producer_ids = ProducerIds(controller, identity.node_id, broker_epoch)
     groups = groups_runtime(config, world, image, turns)

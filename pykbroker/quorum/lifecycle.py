@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import trio
 
@@ -16,7 +16,7 @@ from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.features import SUPPORTED
 from pykbroker.core.metadata.ids import Randomness, new_id
 from pykbroker.core.metadata.image import Endpoint, MetadataImage
-from pykbroker.core.metadata.record import DIRECTORIES_LEVEL
+from pykbroker.core.metadata.record import CORDONED_LEVEL, DIRECTORIES_LEVEL
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.quorum.identity import BrokerIdentity
 from pykbroker.quorum.images import Images
@@ -40,6 +40,8 @@ CATCH_UP_S = 0.01
 """The interval of heartbeats until the broker has caught up with the metadata log, and until it is unfenced."""
 SHUT_DOWN_S = 0.05
 """The pause after the first heartbeat that asks for a controlled shutdown."""
+HURRIED_S_MIN = 0.1
+"""The least time between a heartbeat that failed and the next one."""
 HEARTBEAT_S = 2.0
 """The default interval of heartbeats."""
 REGISTRATION_S_MAX = 60.0
@@ -47,6 +49,28 @@ REGISTRATION_S_MAX = 60.0
 REGISTRATION_RETRY_S = 0.2
 
 logger = logging.getLogger(__name__)
+
+
+class ReportedDirectories(Protocol):
+    """The states of this broker's log directories, which heartbeats report."""
+
+    def offline(self) -> list[bytes]:
+        """Return the ids of the directories that have failed since the start."""
+
+    def cordoned(self) -> list[bytes]:
+        """Return the ids of the directories that take no new replicas."""
+
+
+class HealthyDirectories:
+    """Log directories that never fail. It matches `ReportedDirectories`."""
+
+    def offline(self) -> list[bytes]:
+        """Return no directory."""
+        return []
+
+    def cordoned(self) -> list[bytes]:
+        """Return no directory."""
+        return []
 
 
 class Lifecycle:
@@ -59,10 +83,14 @@ class Lifecycle:
         identity: BrokerIdentity,
         randomness: Randomness,
         heartbeat_s: float = HEARTBEAT_S,
+        directories: ReportedDirectories | None = None,
     ) -> None:
         self._controller, self._images, self._identity = controller, images, identity
         self._incarnation_id, self._heartbeat_s = new_id(randomness), heartbeat_s
         self._applies = self._stopping = False
+        self._directories = directories or HealthyDirectories()
+        self._reported: frozenset[bytes] = frozenset()
+        self._hurried, self._beaten = trio.Event(), trio.Event()
         self.broker_epoch = NOT_REGISTERED
 
     async def register_controller(self, endpoints: Sequence[Endpoint]) -> None:
@@ -147,7 +175,9 @@ class Lifecycle:
         """Send heartbeats until the controlled shutdown. A broker that was fenced is unfenced by the next one."""
         failing = False
         while not self._stopping:
-            await trio.sleep(self._heartbeat_s)
+            with trio.move_on_after(self._heartbeat_s):
+                await self._hurried.wait()
+            self._hurried = trio.Event()
             if self._stopping:
                 return
             try:
@@ -156,8 +186,15 @@ class Lifecycle:
                 if not failing:
                     logger.warning("a heartbeat of this broker failed: %s", error)
                 failing = True
+                await trio.sleep(HURRIED_S_MIN)
             else:
                 failing = False
+
+    async def wait_reported(self, directory_id: bytes) -> None:
+        """Send a heartbeat at once, and wait until one has reported this failed log directory (KIP-858)."""
+        while directory_id not in self._reported:
+            self._hurried.set()
+            await self._beaten.wait()
 
     async def assign(self, placed: Mapping[tuple[bytes, int], bytes]) -> None:
         """Report to the controller in which log directory each of these partitions (topic id, index) is.
@@ -214,15 +251,23 @@ class Lifecycle:
 
     async def _beat(self, *, want_fence: bool = True, want_shut_down: bool = False) -> BrokerHeartbeatResponse:
         image = self._images.current if self._applies else self._images.committed
-        return await self._controller.ask(
+        level = self._images.committed.features.level(METADATA_FEATURE)
+        offline = self._directories.offline() if level >= DIRECTORIES_LEVEL else []
+        response = await self._controller.ask(
             BrokerHeartbeatRequest(
                 broker_id=self._identity.node_id,
                 broker_epoch=self.broker_epoch,
                 current_metadata_offset=image.offset,
                 want_fence=want_fence,
                 want_shut_down=want_shut_down,
+                offline_log_dirs=offline,
+                cordoned_log_dirs=self._directories.cordoned() if level >= CORDONED_LEVEL else None,
             )
         )
+        self._reported = frozenset(offline)
+        self._beaten.set()
+        self._beaten = trio.Event()
+        return response
 
 
 def listeners(kind: type[L], endpoints: Sequence[Endpoint]) -> list[L]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.ids import LOST, id_text, is_directory
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.files.partition_directory import PartitionDirectory
+
+NO_DIRECTORY = b""
+"""The id of no directory."""
 
 
 class Places:
@@ -26,14 +28,14 @@ class Places:
         self._ids = {directory: directory_id for directory_id, directory in self._by_id.items()}
         self._of: dict[TopicPartition, LogDirectory] = {}
         self._sizes: Counter[LogDirectory] = Counter()
+        self._twins: list[tuple[TopicPartition, LogDirectory]] = []
+        self._undecided: dict[TopicPartition, tuple[LogDirectory, str]] = {}
+        self.is_cordoned: Callable[[LogDirectory], bool] = never
+        """A function that returns whether a directory takes no new replicas (KIP-1066)."""
         for directory in directories:
             for found in directory.partitions():
-                twin = self._of.setdefault(found.key, directory)
-                if twin is not directory:
-                    raise StartError(
-                        f"{found.key} is in {twin.path} and in {directory.path}: move one of them"
-                        " out of the log directories"
-                    )
+                if self._of.setdefault(found.key, directory) is not directory:
+                    self._twins.append((found.key, directory))
                 self._sizes[directory] += 1
 
     @property
@@ -52,6 +54,25 @@ class Places:
             await directory.set_aside(strays)
             for stray in strays:
                 self.forget(stray.key)
+
+    async def sort_twins(self, assigned: Callable[[TopicPartition], bytes | None]) -> None:
+        """Rename the logs of partitions that another log directory has too, and that the metadata does not name.
+
+        A replica that was fetched anew into another directory leaves such a log, which its directory has again after a
+        repair of the disk. If the metadata names neither directory, the partition is lost.
+        """
+        for key, other in self._twins:
+            one = self._of.get(key)
+            named = self._by_id.get(assigned(key) or NO_DIRECTORY)
+            if one is None or one is other:
+                continue
+            if named in (one, other):
+                unnamed = one if named is other else other
+                self._of[key] = other if unnamed is one else one
+                self._sizes[unnamed] -= 1
+                await unnamed.set_aside([PartitionDirectory(key, None)])
+            else:
+                self._undecided[key] = one, f"{other.path} has it, too: move one of them out of the log directories"
 
     async def sort_copies(self, assigned: Callable[[TopicPartition], bytes | None]) -> None:
         """Promote, keep or rename each copy of a log that was found at start.
@@ -98,9 +119,10 @@ class Places:
         return directory, True
 
     def emptiest(self) -> LogDirectory:
-        """Return the directory with the fewest partitions, if possible one that has not failed."""
+        """Return the directory with the fewest partitions, if possible one that has not failed and is not cordoned."""
         usable = [one for one in self.directories if one.failed is None] or self.directories
-        return min(usable, key=self._sizes.__getitem__)
+        open_ones = [one for one in usable if not self.is_cordoned(one)] or usable
+        return min(open_ones, key=self._sizes.__getitem__)
 
     def lost(self, before: Iterable[bytes]) -> bool:
         """Whether a log directory that this broker registered before is missing now."""
@@ -112,6 +134,8 @@ class Places:
         The partition must have existed when this broker last ran. `lost` is true if a log directory that this broker
         had then is missing now.
         """
+        if key in self._undecided:
+            return self._undecided[key]
         if key in self._of:
             return None
         if is_directory(assigned) and assigned not in self._by_id:
@@ -133,3 +157,8 @@ class Places:
         directory = self._of.pop(key, None)
         if directory is not None:
             self._sizes[directory] -= 1
+
+
+def never(_: LogDirectory) -> bool:
+    """Return False: no directory is cordoned."""
+    return False

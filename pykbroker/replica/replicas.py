@@ -164,6 +164,7 @@ class Replicas:
             await self._drop(delta.topics_deleted)
             if delta.previous.offset < 0:
                 await self.places.set_aside(partial(self._is_stray, delta.image.topics))
+                await self.places.sort_twins(partial(self._assigned, delta.image.topics))
                 await self.places.sort_copies(partial(self._assigned, delta.image.topics))
                 self.opener.find_lost(delta.image)
             topics = [delta.image.topics.by_id[topic_id] for topic_id in sorted(delta.topics_changed)]

@@ -1,6 +1,6 @@
 """DescribeLogDirs (35), v1-5: return the size of each requested partition in each log directory.
 
-v2 flexible   v3 top-level error   v4 total and usable bytes (KIP-827)   v5 cordoned (KIP-1066): always false
+v2 flexible   v3 top-level error   v4 total and usable bytes (KIP-827)   v5 cordoned (KIP-1066)
 Null topics request all partitions. Partitions that a directory does not hold are left out, and so are empty topics.
 """
 
@@ -86,6 +86,7 @@ class DescribeLogDirs(Handler, msgspec.Struct, frozen=True):
             [DescribeLogDirsTopic(*topic) for topic in topics.items()],
             total_bytes,
             usable_bytes,
+            self.replicas.places.is_cordoned(directory),
         )
 
 

@@ -177,6 +177,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
     transaction_state_log_replication_factor = Setting[int]("transaction.state.log.replication.factor")
     transaction_state_log_segment_bytes = Setting[int]("transaction.state.log.segment.bytes")
     transactional_id_expiration_ms = Setting[int]("transactional.id.expiration.ms")
+    cordoned_log_dirs = Setting[tuple[str, ...]]("cordoned.log.dirs")
+    log_dir_failure_timeout_ms = Setting[int]("log.dir.failure.timeout.ms")
 
     # pykbroker's own
     pykbroker_client_descriptors_min = Setting[int]("pykbroker.client.descriptors.min")

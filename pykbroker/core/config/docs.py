@@ -132,6 +132,11 @@ USED = {
     "log.cleaner.io.max.bytes.per.second":
         "How many bytes per second compaction reads and writes, which leaves the rest of the disk's throughput to "
         "clients.",
+    "cordoned.log.dirs":
+        "The log directories that receive no new partitions; * means all. It takes effect from metadata.version "
+        "4.3-IV0 on.",
+    "log.dir.failure.timeout.ms":
+        "A broker stops if it cannot report a failed log directory to the controller within this many ms.",
     "log.dir": "The log directory, or several separated by commas; ignored if `log.dirs` is set.",
     "log.dirs": "The log directories over which partitions are spread; if unset, `log.dir` is used.",
     "log.flush.scheduler.interval.ms": "How often the broker checks for logs that are due for a flush, in ms.",
@@ -308,7 +313,6 @@ UNUSED = {
         "after how many waiting requests to delete records the finished ones are cleared out.",
     "early.start.listeners": "the names of listeners that are opened before the authorizer is ready.",
     "fetch.purgatory.purge.interval.requests": "after how many waiting fetches the finished ones are cleared out.",
-    "log.dir.failure.timeout.ms": "after how many ms a broker that cannot report a failed log directory stops.",
     "num.io.threads": "how many threads handle requests.",
     "num.network.threads": "how many threads of each listener read requests and write answers.",
     "num.recovery.threads.per.data.dir":
@@ -333,7 +337,6 @@ UNUSED = {
     "remote.storage.enable": "whether closed segments of a topic are copied to remote storage.",
 
     # Topics and their logs, for the whole broker
-    "cordoned.log.dirs": "the log directories that receive no new partitions; * means all.",
     "log.cleaner.io.buffer.size": "the size in bytes of the buffers with which compaction reads and writes records.",
     "log.cleaner.threads": "how many threads compact logs.",
     "log.flush.offset.checkpoint.interval.ms":

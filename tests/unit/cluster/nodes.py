@@ -23,10 +23,12 @@ PAUSE_S = 0.02
 
 
 class Node:
-    """A node that may be stopped and started again on the same directory."""
+    """A node that may be stopped and started again on the same log directories: `directory` and `disks` - 1 others."""
 
     def __init__(self, node_id: int, directory: Path, controller: Address | None, **configs: str) -> None:
         self.node_id, self.directory, self._controller = node_id, directory, controller
+        others = range(2, int(configs.pop("disks", "1")) + 1)
+        self.directories = (directory, *(directory.with_name(f"{directory.name}-{number}") for number in others))
         self._texts = {
             **ONE_BROKER,
             "offsets.topic.num.partitions": "6",
@@ -47,7 +49,7 @@ class Node:
         own = (ListenerSettings("CONTROLLER", Address(HOST, 0)),)
         return Settings(
             BrokerConfig.from_mapping(self._texts),
-            (str(self.directory),),
+            tuple(map(str, self.directories)),
             listeners=(ListenerSettings(address=self._address),),
             controller_listeners=own if self._controller is None else (),
             quorum=() if self._controller is None else (self._controller,),
@@ -64,7 +66,8 @@ class Node:
             self._address = Address(HOST, serving.port)
             ready.set()
 
-        self.directory.mkdir(exist_ok=True)
+        for directory in self.directories:
+            directory.mkdir(exist_ok=True)
         async with trio.open_nursery() as nursery:
 
             async def run() -> None:

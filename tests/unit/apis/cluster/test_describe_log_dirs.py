@@ -78,7 +78,8 @@ def directories(*failures: OSError | None, space: Any = lambda: 100, refused: tu
     partition = SimpleNamespace(topic="t", index=3, log=log, high_watermark=10)
     disk = SimpleNamespace(total_bytes=space, free_bytes=lambda: 40)
     moves = SimpleNamespace(into=lambda directory: [])
-    replicas = SimpleNamespace(online=lambda directory: [partition], moves=moves)
+    places = SimpleNamespace(is_cordoned=lambda directory: False)
+    replicas = SimpleNamespace(online=lambda directory: [partition], moves=moves, places=places)
     parts: list[Any] = [every, tuple(disk for _ in every), refused, replicas]
     return DescribeLogDirs(*parts)
 
