@@ -91,8 +91,12 @@ async def test_every_broker_lists_all_unfenced_brokers_with_the_endpoint_of_the_
             assert {one.node_id: one.port for one in response.brokers} == expected
             assert response.controller_id in expected
         await running.stop(3)
-        response = await running.clients[2].call(MetadataRequest(topics=[]), 12)
-        assert {one.node_id for one in response.brokers} == {1, 2}
+
+        async def is_gone() -> bool:
+            response = await running.clients[2].call(MetadataRequest(topics=[]), 12)
+            return {one.node_id for one in response.brokers} == {1, 2}
+
+        await eventually(is_gone)
 
 
 async def test_a_stopped_broker_leaves_no_leader_and_serves_its_records_again_after_a_restart(tmp_path: Path) -> None:
