@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.group_scenarios import SHORT_SESSIONS, SOON
+from tests.interop.java_tools import SHORT_LIVED_JVM
 from tools.broker_process import BrokerProcess
 
 CHECKS = Path(__file__).with_name("JavaChecks.java")
@@ -49,7 +50,8 @@ def killable_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker
 @pytest.fixture(scope="module")
 def results(java: str, kafka_jars: Path, bootstrap: str, killable_broker: BrokerProcess) -> Mapping[str, str]:
     """Map each check to its failure, which is empty if the check passed."""
-    command = [java, "-Xmx256M", "-cp", f"{kafka_jars}/*", str(CHECKS), bootstrap, killable_broker.address]
+    options = ["-Xmx256M", *SHORT_LIVED_JVM, "-cp", f"{kafka_jars}/*"]
+    command = [java, *options, str(CHECKS), bootstrap, killable_broker.address]
     output = []
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, bufsize=1

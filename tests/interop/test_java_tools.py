@@ -104,7 +104,8 @@ exit 0
     ),
     "produce from the console": ToolRun(
         "ConsoleProducer",
-        "--bootstrap-server {host} --topic t --sync --reader-property parse.key=true --reader-property key.separator=:",
+        "--bootstrap-server {host} --topic t --sync --timeout 5 "  # it lingers for a second otherwise, with each record
+        "--reader-property parse.key=true --reader-property key.separator=:",
         "exit 0\n",
         "\n".join(f"k{index}:value-{index}" for index in range(20)),
     ),

@@ -18,6 +18,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic
 from kafka.errors import KafkaError
 
+from tests.interop.java_tools import SHORT_LIVED_JVM
 from tests.interop.scenarios import CODECS, Message, messages
 from tools.bench import peers
 from tools.bench.child import Child
@@ -122,7 +123,7 @@ def shorten(bootstrap: str, topic: str, offset: int) -> None:
 
 def java(jars: Path, main: str, *arguments: str) -> list[str]:
     """Return the command for a JVM that starts fast, at the cost of speed."""
-    return ["java", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m", "-cp", f"{jars}/*", main, *arguments]
+    return ["java", *SHORT_LIVED_JVM, "-Xmx512m", "-cp", f"{jars}/*", main, *arguments]
 
 
 @dataclass

@@ -50,9 +50,13 @@ class Archives:
         """Return the Parquet files of an archive, sorted."""
         return sorted((self.directory / target).rglob("*.parquet"))
 
+    def count(self, target: str) -> int:
+        """Return the number of rows of an archive, from the footers of its files."""
+        return int(self._dataset(target).count_rows())
+
     def rows(self, target: str) -> list[Row]:
         """Return the rows of an archive as pyarrow reads them, in the form of Spark's rows, sorted."""
-        table = ds.dataset(self.directory / target, format="parquet", partitioning=PARTITIONING).to_table()
+        table = self._dataset(target).to_table()
         rows = [
             (
                 row["key"],
@@ -67,6 +71,9 @@ class Archives:
             for row in table.to_pylist()
         ]
         return sorted(rows, key=lambda row: row[2:5])
+
+    def _dataset(self, target: str) -> ds.Dataset:
+        return ds.dataset(self.directory / target, format="parquet", partitioning=PARTITIONING)
 
 
 PARTITIONING = ds.partitioning(pa.schema([("topic", pa.string()), ("date", pa.string())]), flavor="hive")

@@ -29,8 +29,9 @@ def spark(java: str) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="package")
 def spark_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """Yield a broker for all tests with Spark."""
-    broker = BrokerProcess(tmp_path_factory.mktemp("broker"), "--memory", "--set", "log.cleaner.backoff.ms=100")
+    """Yield a broker for all tests with Spark. It keeps records with timestamps of past years."""
+    settings = ("--set", "log.cleaner.backoff.ms=100", "--set", "log.retention.ms=-1")
+    broker = BrokerProcess(tmp_path_factory.mktemp("broker"), "--memory", *settings)
     broker.start()
     yield broker
     broker.kill()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.java_tools import SHORT_LIVED_JVM
 from tests.interop.pipeline.archive_jobs import Archives
 from tests.interop.pipeline.both_formats import BothFormats, numbers
 from tests.interop.pipeline.standalone import bare_python, standalone
@@ -33,7 +34,7 @@ def test_executors_get_the_packages_that_they_lack(formats: BothFormats, tmp_pat
         command = (
             f"verify --json --master {url} --connector python --bootstrap {formats.bootstrap} --topics {topic} "
             f"--from {archives.path('lake')} --spark spark.driver.host=127.0.0.1 --spark spark.executor.memory=512m "
-            "--spark spark.sql.shuffle.partitions=1"
+            f"--spark spark.sql.shuffle.partitions=1 --spark spark.executor.extraJavaOptions={SHORT_LIVED_JVM[0]}"
         )
         run = subprocess.run(
             [sys.executable, "-m", "pykbroker", "pipeline", *command.split()],
