@@ -93,12 +93,12 @@ async def compacted_segments_are_used_before_their_names_are_durable(simulation:
     ("bug", "name", "first_seed"),
     [
         (an_index_entry_points_after_its_batch, "skipped", 0),
-        (rolling_a_segment_forgets_the_producers, "duplicate", 3),
-        (recovery_ignores_producers_after_the_last_snapshot, "duplicate", 0),
+        (rolling_a_segment_forgets_the_producers, "duplicate", 4),
+        (recovery_ignores_producers_after_the_last_snapshot, "duplicate", 4),
         (the_recovery_point_includes_writes_after_the_fsync_began, "lost write", 4),
         (the_directory_of_a_new_segment_is_not_fsynced, "lost write", 2),
         (compaction_drops_the_first_record_of_a_batch, "lost write", 2),
-        (compacted_segments_are_used_before_their_names_are_durable, "two values", 1),
+        (compacted_segments_are_used_before_their_names_are_durable, "two values", 22),
     ],
 )
 def test_a_planted_bug_of_the_storage_is_found(expect_finding, bug, name, first_seed):
