@@ -22,23 +22,25 @@ def limited(limit: str) -> tuple[str, ...]:
 
 
 class BrokerProcess:
-    """A process of `pykbroker start` with these options, on a free port of 127.0.0.1 that it keeps over restarts.
+    """A process of `pykbroker start` with these options, on a free port of `host` that it keeps over restarts.
 
     `port` is that of the listener PLAINTEXT. The options may name further listeners.
 
     The output goes to the files `stdout` and `stderr` in `directory`, so that the process never waits for a reader.
     """
 
-    def __init__(self, directory: Path, *options: str, program: Sequence[str] = PYKBROKER) -> None:
+    def __init__(
+        self, directory: Path, *options: str, program: Sequence[str] = PYKBROKER, host: str = "127.0.0.1"
+    ) -> None:
         self.stdout, self.stderr = directory / "stdout", directory / "stderr"
-        self.port = 0
+        self.host, self.port = host, 0
         self._command = [*program, "start", *options]
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def address(self) -> str:
         """Return the address for `bootstrap.servers`."""
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -54,7 +56,8 @@ class BrokerProcess:
         with self.stdout.open("wb") as stdout, self.stderr.open("ab") as stderr:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
         deadline = time.monotonic() + READY_SECONDS_MAX
-        while not (printed := re.search(r"(?:on |PLAINTEXT://)127\.0\.0\.1:(\d+)", self.stdout.read_text())):
+        address = rf"(?:on |PLAINTEXT://){re.escape(self.host)}:(\d+)"
+        while not (printed := re.search(address, self.stdout.read_text())):
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
                 raise RuntimeError(f"{' '.join(command)}: no address; its output:\n{self.output()}")

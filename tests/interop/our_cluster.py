@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
+from tests.interop.namespaces import Namespaces
 from tools.bench import peers
-from tools.broker_process import BrokerProcess
+from tools.broker_process import PYKBROKER, BrokerProcess
 
 SETTINGS = (
     "offsets.topic.num.partitions=6",
@@ -14,14 +16,30 @@ SETTINGS = (
     "group.consumer.min.heartbeat.interval.ms=100",
     "group.consumer.heartbeat.interval.ms=200",
 )
+REPLICATED = (
+    "default.replication.factor=3",
+    "min.insync.replicas=2",
+    "offsets.topic.replication.factor=3",
+    "transaction.state.log.replication.factor=3",
+    "transaction.state.log.min.isr=2",
+    "broker.session.timeout.ms=2000",
+    "broker.heartbeat.interval.ms=300",
+    "replica.lag.time.max.ms=2000",
+)
+"""Settings for three replicas of everything, and for a fail-over within seconds."""
 
 
 class OurCluster:
-    """A running cluster. The node ids begin with 1, which is the controller, too."""
+    """A running cluster. The node ids begin with 1, which is the controller, too.
 
-    def __init__(self, work: Path, node_count: int = 3) -> None:
-        self._work = work
-        self.controller = f"127.0.0.1:{peers.free_port()}"
+    With `namespaces`, each node runs in the namespace of its id.
+    """
+
+    def __init__(
+        self, work: Path, node_count: int = 3, settings: Sequence[str] = SETTINGS, namespaces: Namespaces | None = None
+    ) -> None:
+        self._work, self._settings, self._namespaces = work, settings, namespaces
+        self.controller = f"{self._host(1)}:{peers.free_port()}"
         self.nodes: dict[int, BrokerProcess] = {}
         for node_id in range(1, node_count + 1):
             self.start(node_id)
@@ -31,10 +49,14 @@ class OurCluster:
         """Return the addresses of all brokers."""
         return ",".join(node.address for node in self.nodes.values())
 
+    def directory(self, node_id: int) -> Path:
+        """Return the data directory of a node."""
+        return self._work / f"node{node_id}" / "data"
+
     def start(self, node_id: int) -> BrokerProcess:
         """Start a node for the first time."""
-        directory = self._work / f"node{node_id}"
-        directory.mkdir()
+        directory = self.directory(node_id)
+        directory.parent.mkdir()
         if node_id == 1:
             options = ["--listen", f"CONTROLLER={self.controller}"]
         else:
@@ -42,11 +64,17 @@ class OurCluster:
                 *("--set", "process.roles=broker"),
                 *("--set", f"controller.quorum.bootstrap.servers={self.controller}"),
             ]
-        for setting in (f"node.id={node_id}", *SETTINGS):
+        for setting in (f"node.id={node_id}", *self._settings):
             options += ["--set", setting]
-        node = self.nodes[node_id] = BrokerProcess(directory, "--data-dir", str(directory / "data"), *options)
+        program = PYKBROKER if self._namespaces is None else self._namespaces.program(node_id, PYKBROKER)
+        node = self.nodes[node_id] = BrokerProcess(
+            directory.parent, "--data-dir", str(directory), *options, program=program, host=self._host(node_id)
+        )
         node.start()
         return node
+
+    def _host(self, node_id: int) -> str:
+        return "127.0.0.1" if self._namespaces is None else self._namespaces.host(node_id)
 
     def stop(self) -> list[int]:
         """Stop all nodes, the controller last, and return their exit codes."""

@@ -10,6 +10,8 @@ import trio
 import trio.testing
 
 from pykbroker import broker
+from pykbroker.broker.lifecycle import Broker
+from pykbroker.core.errors import StopError
 from pykbroker.core.metadata.ids import UNASSIGNED
 from pykbroker.core.security.forwarded import encode_host, encode_principal
 from pykbroker.core.settings import Serving
@@ -156,6 +158,33 @@ async def test_a_new_broker_takes_the_cluster_id_of_the_controller(tmp_path: Pat
         assert [(one.broker_id, one.port) for one in described.brokers] == [
             (1, running.nodes[1].controller_address.port)
         ]
+
+
+async def test_a_controller_closes_the_connections_of_other_nodes_before_its_logs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that arrives later finds no task that could answer it."""
+    closes_logs, may_close = trio.Event(), trio.Event()
+    close = Broker._close
+
+    async def close_later(self: Broker) -> StopError | None:
+        closes_logs.set()
+        await may_close.wait()
+        return await close(self)
+
+    monkeypatch.setattr(Broker, "_close", close_later)
+    async with cluster(tmp_path, 1) as running, trio.open_nursery() as nursery:
+        stream = await trio.open_tcp_stream(*running.nodes[1].controller_address)
+        client = Client(stream)
+        await client.call(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3)
+        nursery.start_soon(running.stop, 1)
+        await closes_logs.wait()
+        is_closed = False
+        with trio.move_on_after(5):
+            is_closed = await client.closed()
+        may_close.set()
+        await stream.aclose()
+    assert is_closed
 
 
 async def test_listeners_of_controllers_and_of_clients_serve_different_apis(tmp_path: Path) -> None:
