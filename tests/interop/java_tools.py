@@ -12,10 +12,14 @@ from typing import Self
 
 TOOLS = "org.apache.kafka.tools."
 CLASSES = {
+    "kafka-cluster": f"{TOOLS}ClusterTool",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": f"{TOOLS}consumer.ConsoleConsumer",
     "kafka-consumer-groups": f"{TOOLS}consumer.group.ConsumerGroupCommand",
+    "kafka-features": f"{TOOLS}FeatureCommand",
     "kafka-groups": f"{TOOLS}GroupsCommand",
+    "kafka-leader-election": f"{TOOLS}LeaderElectionCommand",
+    "kafka-metadata-quorum": f"{TOOLS}MetadataQuorumCommand",
     "kafka-reassign-partitions": f"{TOOLS}reassign.ReassignPartitionsCommand",
     "kafka-transactions": f"{TOOLS}TransactionsCommand",
     "kafka-verifiable-consumer": f"{TOOLS}VerifiableConsumer",
