@@ -34,6 +34,7 @@ def round_trip(broker, topic):
     assert record.value() == b"order"
 '''
 PAGE = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
+PYTHON = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 PROCESS = "[pytest]\nkafka_broker_process = true\n"
 
 
@@ -197,10 +198,49 @@ def test_it(kafka_broker):
 
 
 def test_the_examples_of_the_page_run(tmp_path: Path) -> None:
-    test, conftest, program = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    test, conftest, program, *_ = PYTHON
     (ini,) = re.findall(r"^```ini\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert "1 passed" in passed(tmp_path, test, ini=ini)
     (tmp_path / "conftest.py").write_text(conftest)
     assert "1 passed" in passed(tmp_path, test)
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
     assert re.fullmatch(r"127\.0\.0\.1:\d+\n", ended.stdout), ended.stderr
+
+
+def test_the_examples_of_a_cluster_run(tmp_path: Path) -> None:
+    *_, test, program = PYTHON
+    assert "1 passed" in passed(tmp_path, test)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert ended.stdout == "[1, 2, 3]\n", ended.stderr
+
+
+CLUSTER_OPTIONS = """
+import pytest
+
+@pytest.fixture(scope="session")
+def kafka_cluster_options():
+    return {options}
+"""
+KILLS = """
+def test_first(kafka_cluster):
+    assert kafka_cluster.brokers == (1, 2)
+    kafka_cluster.kill(2)
+    kafka_cluster.pause(1)
+
+def test_second(kafka_cluster, kafka_cluster_of_session):
+    assert kafka_cluster is kafka_cluster_of_session
+    assert kafka_cluster.isr("t") == [1, 2]
+"""
+
+
+def test_the_brokers_of_a_cluster_run_again_after_a_test_that_killed_them(tmp_path: Path) -> None:
+    options = CLUSTER_OPTIONS.format(options={"brokers": 2, "topics": ["t"]})
+    assert "2 passed" in passed(tmp_path, options + KILLS)
+
+
+def test_an_unknown_option_of_a_cluster_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    test = CLUSTER_OPTIONS.format(options={"broker": 2}) + "def test_it(kafka_cluster): raise AssertionError\n"
+    (tmp_path / "test_suite.py").write_text(test)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", "--rootdir=."]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert "'broker' in kafka_cluster_options is no option of kafka_cluster; did you mean brokers?" in ended.stdout

@@ -22,6 +22,8 @@ SECONDS_MAX = 30
 LINES = dict(re.findall(r"^\| (bash|zsh|fish)[ \d.]* \| `[^`]+`[^|]* \| `(.+)` \|$", PAGE.read_text(), re.MULTILINE))
 WORDS = {
     "pykbroker gro": {"groups"},
+    "pykbroker bro": {"brokers"},
+    "pykbroker topics reassign --a": {"--all-topics", "--away-from"},
     "pykbroker groups ": {"delete", "describe", "list", "reset"},
     "pykbroker groups reset --to-": {"--to-current", "--to-earliest", "--to-latest", "--to-offset", "--to-time"},
     "pykbroker groups list --type con": {"consumer"},
@@ -32,6 +34,8 @@ NAMES = {
     "pykbroker topics describe ": {"orders", "payments"},
     "pykbroker topics delete __consumer": {"__consumer_offsets"},
     "pykbroker topics offsets o": {"orders"},
+    "pykbroker topics reassign o": {"orders"},
+    "pykbroker topics elect orders pay": {"payments"},
     "pykbroker configs describe topic pay": {"payments"},
     "pykbroker configs describe broker ": set(),
     "pykbroker producers describe pay": {"payments"},

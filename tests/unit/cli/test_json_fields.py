@@ -27,6 +27,7 @@ COMMANDS = {
     "topics list": "topics list",
     "topics describe": "topics describe orders",
     "topics offsets": "topics offsets orders --at 2026-01-01",
+    "brokers": "brokers",
     "configs describe": "configs describe broker 1 --all",
     "bench produce": "bench produce measured --count 1",
     "bench consume": "bench consume orders",
