@@ -28,9 +28,20 @@ from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
 from pykbroker.server.table import ApiTable
 from pykbroker.storage.directory.log_directory import LOCK
+from wire.error_codes import ErrorCode
 
 CLOSING_S_MAX = 30
 """The time that a controlled shutdown may take."""
+
+ADVICE = {
+    ErrorCode.DUPLICATE_BROKER_REGISTRATION: "a broker with this node.id is running: give each broker a node.id of its"
+    " own, or stop the other one",
+    ErrorCode.INCONSISTENT_CLUSTER_ID: "correct controller.quorum.bootstrap.servers, or name other directories in"
+    " log.dirs",
+    ErrorCode.INVALID_REGISTRATION: "each log directory may belong to one broker only: format a copied directory anew",
+    ErrorCode.UNSUPPORTED_VERSION: "install the version of pykbroker that the other nodes have",
+}
+"""The advice for an error of a registration."""
 
 logger = logging.getLogger(__name__)
 
@@ -78,9 +89,7 @@ class Broker:
             except StartError as error:
                 refusal = error
             except ApiError as error:
-                refusal = StartError(
-                    f"the controller refuses to register this broker ({error}): the broker's log has the reason"
-                )
+                refusal = refused_registration(error)
             with trio.move_on_after(CLOSING_S_MAX, shield=True) as closing:
                 await self._shut_down()
             if closing.cancelled_caught:
@@ -238,3 +247,9 @@ class Broker:
             if refused is not None:
                 refusals.setdefault(directory.path, refused)
         return unclosed(refusals) if refusals else None
+
+
+def refused_registration(error: ApiError) -> StartError:
+    """Return the StartError for a registration that the controller refuses."""
+    advice = ADVICE.get(error.code, "the broker's log has the reason")
+    return StartError(f"the controller refuses to register this broker ({error}): {advice}")

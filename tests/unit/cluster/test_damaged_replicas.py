@@ -22,6 +22,8 @@ from wire.messages.describe_log_dirs import DescribeLogDirsRequest
 
 EIO = OSError(errno.EIO, "Input/output error")
 ALL = [1, 2, 3]
+RETRIED = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT)
+"""The errors after which a producer sends a record again, which may append it twice."""
 
 
 def parts(running: Cluster, node_id: int) -> Parts:
@@ -45,7 +47,7 @@ async def fill(running: Cluster, count: int = 5, partitions: int = 1) -> None:
             while code:
                 client = running.clients[max(1, placed(running, index).leader)]
                 code = (await client.produce("t", batch(b"%d" % number), partition=index)).error_code
-                assert code in (0, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.KAFKA_STORAGE_ERROR)
+                assert code in (0, *RETRIED)
 
 
 async def repaired(running: Cluster, node_id: int, partitions: int = 1) -> None:
@@ -97,7 +99,7 @@ async def test_a_damaged_log_is_fetched_anew_and_loses_nothing(tmp_path: Path, o
         assert len(contents(tmp_path)) == 1
         log = replica(running, node_id).log
         assert log is not None
-        assert log.log_end_offset == 10
+        assert log.log_end_offset >= 10
         assert (placed(running).leader != leader) == of_leader
         assert strays(running, node_id) == []
 

@@ -1,0 +1,70 @@
+"""Nodes that do not fit the cluster of their controller are refused with a sentence that says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from pykbroker import broker
+from pykbroker.core.address import Address
+from pykbroker.core.errors import StartError, StopError
+from pykbroker.core.settings import Serving
+from pykbroker.quorum import observer_start
+from tests.unit.cluster.nodes import HOST, Node, cluster
+
+
+def refuse_to_be_ready(_serving: Serving) -> None:
+    raise AssertionError("the node does not fit the cluster")
+
+
+async def failure_of(node: Node) -> BaseException:
+    """Run a node that must not start, and return its error."""
+    try:
+        await broker.serve(node.settings(), refuse_to_be_ready)
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        return error
+    except (StartError, StopError) as error:
+        return error
+    raise AssertionError("the node ended without an error")
+
+
+async def test_a_broker_of_another_cluster_is_stopped(tmp_path: Path) -> None:
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+    async with cluster(tmp_path / "other", 1, 2):
+        pass
+    async with cluster(tmp_path / "one", 1) as running:
+        node = Node(2, tmp_path / "other" / "node2", running.nodes[1].controller_address)
+        with trio.fail_after(30):
+            error = await failure_of(node)
+        assert "correct controller.quorum.bootstrap.servers, or name other directories in log.dirs" in str(error)
+
+
+async def test_a_directory_of_another_node_is_refused(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2) as running:
+        await running.stop(2)
+        node = Node(3, tmp_path / "node2", running.nodes[1].controller_address)
+        assert "belongs to node 2, and this is node 3: change node.id or the directory" in str(await failure_of(node))
+
+
+async def test_a_new_broker_without_a_controller_gives_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(observer_start, "FIND_S_MAX", 0.5)
+    (tmp_path / "node2").mkdir()
+    node = Node(2, tmp_path / "node2", Address(HOST, 9))
+    error = await failure_of(node)
+    assert f"no controller responds at {HOST}:9" in str(error)
+    assert "start the controller, or correct controller.quorum.bootstrap.servers" in str(error)
+
+
+async def test_a_broker_id_that_is_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykbroker.quorum.lifecycle.REGISTRATION_S_MAX", 0.5)
+    async with cluster(tmp_path, 1, 2) as running:
+        node = Node(2, tmp_path / "twin", running.nodes[1].controller_address)
+        node.directory.mkdir()
+        error = await failure_of(node)
+        assert "a broker with this node.id is running: give each broker a node.id of its own" in str(error)
