@@ -25,6 +25,8 @@ UNSETTLED_MAX = 4000
 """The records of a producer that may wait for their acknowledgement."""
 SERVED_S_MAX, DRAIN_S_MAX, LEAVE_S_MAX = 60, 60, 20
 CALL_S_MAX = 20
+COMMIT_MS_MAX = 60_000
+"""A commit that a client gives up may still be written, after later commits of the same client."""
 QUICK: Mapping[str, Any] = {
     "socket.timeout.ms": 3000,
     "reconnect.backoff.max.ms": 300,
@@ -186,7 +188,7 @@ class Load:
         while not self._drained.is_set():
             self._check()
             found = {group: commits.known() for group, commits in self.commits.items()}
-            assert time.monotonic() < deadline, f"{found} of {self._ends}; {self.errors[-5:]}"
+            assert time.monotonic() < deadline, f"{found} of {self._ends}; {self.errors[-40:]}"
             if all(each == self._ends for each in found.values()):
                 self._drained.set()
             time.sleep(0.02)
@@ -264,6 +266,7 @@ class Load:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 **QUICK,
+                "socket.timeout.ms": COMMIT_MS_MAX,
             }
         )
         consumer.subscribe([self.source])

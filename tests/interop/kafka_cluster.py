@@ -36,6 +36,8 @@ num.network.threads=1
 class KafkaCluster:
     """A running cluster. The node ids begin with 1, and every node is a broker and a controller.
 
+    `controllers` are the addresses of the controllers' listeners.
+
     Each node has a second listener, of a port in `proxied`, for clients that connect through a proxy. The proxy's port
     is in `proxies`.
     """
@@ -46,6 +48,7 @@ class KafkaCluster:
         self.proxied = {node_id: peers.free_port() for node_id in self.ports}
         self.proxies = {node_id: peers.free_port() for node_id in self.ports}
         controllers = {node_id: peers.free_port() for node_id in self.ports}
+        self.controllers = ",".join(f"127.0.0.1:{port}" for port in controllers.values())
         voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in controllers.items())
         self.nodes: dict[int, Child] = {}
         for node_id, port in self.ports.items():
@@ -56,7 +59,7 @@ class KafkaCluster:
                 proxy=self.proxies[node_id],
                 controller_port=controllers[node_id],
                 voters=voters,
-                directory=work / f"data{node_id}",
+                directory=self.directory(node_id),
             )
             self._properties(node_id).write_text(text)
             self._format(node_id)
@@ -64,6 +67,10 @@ class KafkaCluster:
             self.start(node_id)
         for node_id in self.ports:
             self.wait_serving(node_id)
+
+    def directory(self, node_id: int) -> Path:
+        """Return the data directory of a node."""
+        return self._work / f"data{node_id}"
 
     def _properties(self, node_id: int) -> Path:
         return self._work / f"server{node_id}.properties"

@@ -2,30 +2,103 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.interop.mixed_cluster import KafkaNode, cluster_id_of, our_node
-from tests.interop.test_cluster import PARTITIONS, consumed, copy_in_transactions
-from tools.bench import peers
-from tools.broker_process import BrokerProcess
+from tests.interop.cluster_judge import judge, judge_replicas, wait_in_sync
+from tests.interop.cluster_load import PARTITIONS, Load, prefer
+from tests.interop.kafka_cluster import KafkaCluster
+from tests.interop.mixed_cluster import KafkaBroker, cluster_id_of, our_broker
+from tests.interop.our_cluster import REPLICATED, SETTINGS, OurCluster
+from tests.interop.test_cluster import consumed, copy_in_transactions
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(240)
 MESSAGES = 60
+OURS, THEIRS = 4, 3
+"""The id of the broker of pykbroker among Kafka's, and that of the broker of Kafka among ours."""
 
 
-def exchange(bootstraps: list[str]) -> None:
-    """Write to and read from the partitions of both brokers in groups and transactions, each begun at one of them."""
-    for place, bootstrap in enumerate(bootstraps):
+class Mixed(NamedTuple):
+    """A cluster: the addresses of a broker of each kind, of all brokers, and the replicas of each partition.
+
+    `directories` are those of the brokers with replicas. Each of `victims` kills a broker, and starts it again.
+    """
+
+    two: list[str]
+    bootstrap: str
+    replicas: list[list[int]]
+    directories: dict[int, Path]
+    victims: list[tuple[Callable[[], None], Callable[[], None]]]
+
+
+def rotated(one: int, two: int, three: int) -> list[list[int]]:
+    """Return replicas on three brokers for each partition, so that each broker leads as many as the others."""
+    return [[one, two, three], [two, three, one], [three, one, two]] * (PARTITIONS // 3)
+
+
+@pytest.fixture(scope="module")
+def ours_among_kafkas(kafka_nodes: KafkaCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
+    """Yield three nodes of Kafka, which are the controllers, with a broker of pykbroker."""
+    work = tmp_path_factory.mktemp("ours")
+    ours = our_broker(work, OURS, kafka_nodes.controllers)
+
+    def start() -> None:
+        kafka_nodes.start(1)
+        kafka_nodes.wait_serving(1)
+
+    theirs = [f"{host}:{port}" for host, port in kafka_nodes.bootstrap]
+    directories = {OURS: work / "data", **{node_id: kafka_nodes.directory(node_id) for node_id in (1, 2)}}
+    victims = [(ours.kill, ours.start), (lambda: kafka_nodes.kill(1), start)]
+    try:
+        yield Mixed(
+            [theirs[0], ours.address], ",".join((*theirs, ours.address)), rotated(OURS, 1, 2), directories, victims
+        )
+        assert ours.stop() == 0
+    finally:
+        ours.kill()
+
+
+@pytest.fixture(scope="module")
+def kafkas_among_ours(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
+    """Yield two nodes of pykbroker, one of which is the controller, with a broker of Kafka."""
+    work = tmp_path_factory.mktemp("kafkas")
+    ours = OurCluster(work, 2, (*SETTINGS, *REPLICATED))
+    theirs: KafkaBroker | None = None
+    try:
+        theirs = KafkaBroker(work, kafka_jars, THEIRS, ours.controller, cluster_id_of(ours.nodes[1]))
+        theirs.wait_serving()
+        directories = {THEIRS: theirs.directory, **{node_id: ours.directory(node_id) for node_id in ours.nodes}}
+        victims = [(ours.nodes[2].kill, ours.nodes[2].start), (theirs.kill, theirs.start)]
+        two = [ours.nodes[1].address, theirs.address]
+        yield Mixed(two, f"{ours.bootstrap},{theirs.address}", rotated(1, 2, THEIRS), directories, victims)
+        theirs.stop()
+        assert ours.stop() == [0, 0]
+    finally:
+        ours.kill()
+        if theirs is not None:
+            theirs.stop()
+
+
+@pytest.fixture(params=["ours_among_kafkas", "kafkas_among_ours"])
+def mixed(request: pytest.FixtureRequest) -> Mixed:
+    """Return a cluster of each kind."""
+    cluster: Mixed = request.getfixturevalue(request.param)
+    return cluster
+
+
+def test_clients_use_the_partitions_of_both_kinds_of_brokers_in_groups_and_transactions(mixed: Mixed) -> None:
+    for place, bootstrap in enumerate(mixed.two):
         admin = AdminClient({"bootstrap.servers": bootstrap})
         topics = [f"in{place}", f"out{place}"]
-        for future in admin.create_topics([NewTopic(name, PARTITIONS, 1) for name in topics]).values():
+        leaders = [[replicas[0]] for replicas in mixed.replicas]
+        new_topics = [NewTopic(name, PARTITIONS, replica_assignment=leaders) for name in topics]
+        for future in admin.create_topics(new_topics).values():
             future.result(20)
-        described = admin.list_topics(topics[0], 10).topics[topics[0]].partitions.values()
-        assert {partition.leader for partition in described} == {1, 2}
         producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True})
         for number in range(MESSAGES):
             producer.produce(topics[0], b"%d" % number, partition=number % PARTITIONS)
@@ -39,34 +112,22 @@ def exchange(bootstraps: list[str]) -> None:
         assert sorted(copies) == sorted(
             b"%s %d" % (name, number) for name in (b"a", b"b", b"c") for number in range(MESSAGES)
         )
+        for future in admin.delete_topics(topics).values():
+            future.result(20)
 
 
-def test_a_broker_of_pykbroker_serves_under_kafkas_controller(tmp_path: Path, kafka_jars: Path) -> None:
-    controller = f"127.0.0.1:{peers.free_port()}"
-    kafka = KafkaNode(tmp_path, kafka_jars, 1, controller)
-    ours: BrokerProcess | None = None
-    try:
-        kafka.wait_serving()
-        ours = our_node(tmp_path, 2, controller, leads=False)
-        exchange([kafka.address, ours.address])
-        assert ours.stop() == 0
-    finally:
-        if ours is not None:
-            ours.kill()
-        kafka.stop()
-
-
-def test_a_broker_of_kafka_serves_under_the_controller_of_pykbroker(tmp_path: Path, kafka_jars: Path) -> None:
-    controller = f"127.0.0.1:{peers.free_port()}"
-    ours = our_node(tmp_path, 1, controller, leads=True)
-    kafka: KafkaNode | None = None
-    try:
-        kafka = KafkaNode(tmp_path, kafka_jars, 2, controller, cluster_id_of(ours))
-        kafka.wait_serving()
-        exchange([ours.address, kafka.address])
-        kafka.stop()
-        assert ours.stop() == 0
-    finally:
-        ours.kill()
-        if kafka is not None:
-            kafka.stop()
+def test_brokers_of_both_kinds_lead_and_follow_and_a_kill_of_either_loses_nothing(mixed: Mixed) -> None:
+    with Load(mixed.bootstrap, mixed.replicas) as load:
+        for kill, start in mixed.victims:
+            wait_in_sync(mixed.bootstrap)
+            prefer(mixed.bootstrap, load.source)
+            kill()
+            load.wait_served()
+            start()
+        wait_in_sync(mixed.bootstrap)
+        judge(load)
+        wait_in_sync(mixed.bootstrap)
+        judge_replicas(mixed.directories, load)
+    admin = AdminClient({"bootstrap.servers": mixed.bootstrap})
+    for future in admin.delete_topics([load.source, load.copy]).values():
+        future.result(20)
