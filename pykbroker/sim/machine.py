@@ -30,7 +30,8 @@ class SimMachine:
         self.name = name
         self.disk_faults = DiskFaults()
         self.skew_s = 0.0
-        """The number of seconds by which the machine's wall clock is fast."""
+        """The number of seconds by which the machine's wall clock is fast, apart from its drift."""
+        self._drift, self._drifts_since_s = 0.0, 0.0
         self.process = Process(name)
         self.process.kill()
         self._simulation, self._network = simulation, network
@@ -72,7 +73,7 @@ class SimMachine:
         return World(
             disks=tuple(self._disks),
             net=SimNet(self._network, process, self.name, simulation.dice(f"net of {life}")),
-            wall_ms=lambda: int((WALL_S + simulation.now + self.skew_s) * 1000),
+            wall_ms=lambda: int((WALL_S + simulation.now + self._fast_s()) * 1000),
             ticks_ns=lambda: int(simulation.now * 1e9),
             off_loop=off_loop,
             workers=InlineWorkers(off_loop),
@@ -89,6 +90,14 @@ class SimMachine:
                         yield bytes(each.content)
 
     # ---- faults
+
+    def drift(self, seconds_per_second: float) -> None:
+        """Let the wall clock gain so many seconds in each second, or lose them if negative."""
+        self.skew_s = self._fast_s()
+        self._drift, self._drifts_since_s = seconds_per_second, self._simulation.now
+
+    def _fast_s(self) -> float:
+        return self.skew_s + self._drift * (self._simulation.now - self._drifts_since_s)
 
     def wipe(self) -> None:
         """Replace all volumes by empty ones, as after a failure of the disks. No process may run."""

@@ -24,12 +24,14 @@ from pykbroker.sim.client import (
     invalid_responses_reported,
 )
 from pykbroker.sim.cluster.leader_table import LeaderTable
+from pykbroker.sim.cluster.producer_ids import IssuedProducerIds
 from pykbroker.sim.cluster.routes import CoordinatorKey, coordinator_key, merged, split
 from pykbroker.sim.history import Place
 from pykbroker.world.net import Net
 from wire.declare import Request
 from wire.error_codes import ErrorCode
 from wire.messages.find_coordinator import FindCoordinatorRequest
+from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from wire.messages.metadata import MetadataResponse
 
 CONNECT_S = 2.0
@@ -43,9 +45,16 @@ class ClusterDialer(Dialer):
     """
 
     def __init__(
-        self, net: Net, host: str, bootstrap: Iterable[tuple[str, int]], topics: list[str], dice: Random
+        self,
+        net: Net,
+        host: str,
+        bootstrap: Iterable[tuple[str, int]],
+        topics: list[str],
+        dice: Random,
+        producer_ids: IssuedProducerIds,
     ) -> None:
         self.dice, self.topics, self.table = dice, topics, LeaderTable()
+        self.producer_ids = producer_ids
         self._net, self._host, self._bootstrap = net, host, list(bootstrap)
         self._links: dict[tuple[str, int], ReconnectingConnection] = {}
 
@@ -162,4 +171,8 @@ class ClusterConnection(SimConnection):
 
     async def _ask_of(self, connection: BrokerConnection, request: Request[R], version: int) -> R:
         with trio.fail_after(ANSWER_S), invalid_responses_reported():
-            return await connection.ask(request, version)
+            answer = await connection.ask(request, version)
+        if isinstance(answer, InitProducerIdResponse) and not answer.error_code:
+            assert isinstance(request, InitProducerIdRequest)
+            self._dialer.producer_ids.note(request.transactional_id, answer.producer_id)
+        return answer

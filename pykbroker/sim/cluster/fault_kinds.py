@@ -9,6 +9,8 @@ MACHINES = (
     "restart",
     "pause",
     "skew_clock",
+    "drift_clock",
+    "wipe",
     "slow_disk",
     "fill_disk",
     "fail_reads",
@@ -20,9 +22,11 @@ MACHINES = (
 """The faults of machines: processes, clocks, disks and power."""
 LINKS = ("isolate", "deafen", "mute", "flap", "split", "cut_leader", "lose_segments", "stall")
 """The faults of the network between brokers, and between brokers and clients."""
+METADATA = ("reassign", "elect_leaders")
+"""The changes of an operator, which are no faults, but must not lose anything under faults."""
 POWER = ("lose_power", "lose_power_midstep", "lose_power_of_all", "fail_syncs")
 """The power losses. They are used only if every acknowledged record is synced."""
 DISK = ("fill_disk", "fail_reads", "fail_syncs")
 """The disk faults, which may end a broker."""
-KINDS = (*MACHINES, *LINKS)
+KINDS = (*MACHINES, *LINKS, *METADATA)
 """All kinds of faults."""

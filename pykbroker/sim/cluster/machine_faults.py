@@ -9,6 +9,9 @@ from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.fault_pace import FaultPace
 from pykbroker.sim.machine_faults import MachineFaults
 
+DRIFT_MIN, DRIFT_MAX = -0.5, 1.0
+"""The seconds that a drifting clock gains in a second."""
+
 
 class ClusterMachineFaults:
     """Faults of the machines of a cluster. A node is not started again before the fault that stopped it ends."""
@@ -36,6 +39,26 @@ class ClusterMachineFaults:
     async def lose_power_of_all(self) -> None:
         """Cut the power of all machines at once."""
         await self._end_all(power=True)
+
+    async def drift_clock(self) -> None:
+        """Let the wall clock of a machine run at half to twice its speed."""
+        node_id = self._dice.choice(self._cluster.node_ids)
+        self._cluster.nodes[node_id].machine.drift(self._dice.uniform(DRIFT_MIN, DRIFT_MAX))
+
+    async def wipe(self) -> None:
+        """Replace the disks of a broker by empty ones, if all other replicas of its partitions are in sync.
+
+        The controller's metadata has no copy that could replace it.
+        """
+        cluster, node_id = self._cluster, self._dice.choice(self._cluster.node_ids[1:])
+        if not cluster.is_expendable(node_id):
+            return
+        cluster.held.add(node_id)
+        cluster.nodes[node_id].machine.kill()
+        cluster.nodes[node_id].machine.wipe()
+        await self._pace.wait_during()
+        cluster.held.discard(node_id)
+        cluster.nodes[node_id].start()
 
     async def _end_all(self, *, power: bool) -> None:
         nodes = list(self._cluster.nodes.items())

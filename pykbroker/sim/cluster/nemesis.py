@@ -9,6 +9,7 @@ import trio
 from pykbroker.sim.cluster import fault_kinds
 from pykbroker.sim.cluster.link_faults import ClusterLinkFaults
 from pykbroker.sim.cluster.machine_faults import ClusterMachineFaults
+from pykbroker.sim.cluster.metadata_changes import MetadataChanges
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.fault_pace import FaultPace
 from pykbroker.sim.history import Place
@@ -23,7 +24,7 @@ Strike = Callable[[str], Awaitable[None]]
 
 
 class ClusterNemesis:
-    """An injector of faults. One fault of machines and one fault of links may happen at the same time."""
+    """An injector of faults. A fault of machines, a fault of links and a change of metadata may happen at once."""
 
     def __init__(
         self,
@@ -33,6 +34,7 @@ class ClusterNemesis:
         hosts: list[str],
         places: list[Place],
         kinds: Iterable[str],
+        changes: MetadataChanges,
     ) -> None:
         self._simulation, self._network, self._cluster = simulation, network, cluster
         self._dice = dice = simulation.dice("nemesis")
@@ -43,6 +45,7 @@ class ClusterNemesis:
         self._strands: list[tuple[tuple[str, ...], Strike]] = [
             (fault_kinds.MACHINES, machines.strike),
             (fault_kinds.LINKS, links.strike),
+            (fault_kinds.METADATA, changes.strike),
         ]
         self.happened: dict[str, int] = {}
 

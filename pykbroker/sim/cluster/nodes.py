@@ -78,6 +78,18 @@ class SimCluster:
             if node_id not in self.held:
                 node.start()
 
+    def is_expendable(self, node_id: int) -> bool:
+        """Whether all replicas of the node's partitions on other brokers are in sync, and there is at least one."""
+        image = self.image()
+        if image is None:
+            return False
+        for topic in image.topics.by_name.values():
+            for placed in topic.partitions.values():
+                others = {*placed.replicas} - {node_id, *placed.adding}
+                if node_id in placed.replicas and not (others and others <= {*placed.isr}):
+                    return False
+        return True
+
     async def start_all(self) -> list[str]:
         """Start all nodes at once except those of `held`, and wait until all of them serve. Return no findings."""
         async with trio.open_nursery() as nursery:

@@ -10,9 +10,11 @@ import trio
 from pykbroker.core.metadata.image import EMPTY
 from pykbroker.sim.broker_node import LogWatch
 from pykbroker.sim.cluster import fault_kinds
+from pykbroker.sim.cluster.metadata_changes import MetadataChanges
 from pykbroker.sim.cluster.nemesis import ClusterNemesis
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.plan import CLIENT_PORT, SwarmPlan, host_of
+from pykbroker.sim.cluster.producer_ids import ask_for_producer_ids
 from pykbroker.sim.cluster.recovery import Recovery
 from pykbroker.sim.cluster.replica_check import check_replicas
 from pykbroker.sim.cluster.stage import ClusterStage
@@ -25,6 +27,8 @@ from pykbroker.sim.simulation import Simulation
 from pykbroker.sim.transactions.workload import TransactionWorkload
 from pykbroker.sim.workload import PROGRESS_S_MAX, Workload
 
+PROBER = "prober"
+"""The host of the client that asks for producer ids."""
 WORKLOADS: Mapping[str, Callable[[ClusterStage, SwarmPlan], Workload]] = {
     "log": lambda stage, plan: LogWorkload(stage, plan.producers, plan.consumers, compacted=False),
     "groups": lambda stage, _: GroupWorkload(stage),
@@ -70,6 +74,7 @@ class ClusterScenario:
         async with trio.open_nursery() as watching:
             watching.start_soon(self.watch.run)
             async with trio.open_nursery() as working:
+                working.start_soon(ask_for_producer_ids, self._stage.dialer(PROBER))
                 for workload in self._workloads:
                     workload.start(working)
                 await nemesis.run(self._plan.seconds)
@@ -84,7 +89,12 @@ class ClusterScenario:
     def _nemesis(self) -> ClusterNemesis:
         kinds = [kind for kind in self._plan.kinds if self._plan.fsync or kind not in fault_kinds.POWER]
         hosts = [name for workload in self._workloads for name in workload.clients]
-        return ClusterNemesis(self._simulation, self.network, self.cluster, hosts, self._places, kinds)
+        changes = MetadataChanges(
+            self._stage, self.cluster, self._places, self._plan.min_isr, self._simulation.dice("metadata changes")
+        )
+        return ClusterNemesis(
+            self._simulation, self.network, self.cluster, [*hosts, PROBER], self._places, kinds, changes
+        )
 
     def _report(self, nemesis: ClusterNemesis, findings: list[str]) -> Report:
         nodes = self.cluster.nodes.values()

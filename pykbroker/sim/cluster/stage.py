@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pykbroker.sim.client import Dialer
 from pykbroker.sim.cluster.connection import ClusterDialer
+from pykbroker.sim.cluster.producer_ids import IssuedProducerIds
 from pykbroker.sim.network import Network
 from pykbroker.sim.simulation import Simulation
 from pykbroker.sim.stage import Stage
@@ -17,8 +18,10 @@ class ClusterStage(Stage):
     ) -> None:
         super().__init__(simulation, network, brokers[0], topics)
         self._brokers = brokers
+        self._producer_ids = IssuedProducerIds(self.unexpected)
         self.replicated = len(brokers) > 1
 
     def dialer(self, name: str, label: str = "") -> Dialer:
         """Return a connector for the client with this name. Its random numbers depend on `name` and `label`."""
-        return ClusterDialer(self.net(name), name, self._brokers, self.topics, self.dice(name + label))
+        dice = self.dice(name + label)
+        return ClusterDialer(self.net(name), name, self._brokers, self.topics, dice, self._producer_ids)

@@ -1,0 +1,63 @@
+"""The changes that an operator makes to a cluster under load: reassignments and elections."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import trio
+
+from pykbroker.sim.client import SimConnection
+from pykbroker.sim.cluster.nodes import SimCluster
+from pykbroker.sim.cluster.stage import ClusterStage
+from pykbroker.sim.history import Place
+from wire.api import ApiKey
+from wire.declare import Request
+from wire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+
+ANSWER_S_MAX = 5.0
+"""The time in seconds after which a change that no broker answers is left alone. It may still happen."""
+PREFERRED = 0
+CANCELLED = 0.2
+"""The chance that a reassignment is a cancellation."""
+
+
+class MetadataChanges:
+    """The changes of `places`. `replicas_min` is the smallest replication factor of a reassignment."""
+
+    def __init__(
+        self, stage: ClusterStage, cluster: SimCluster, places: list[Place], replicas_min: int, dice: Random
+    ) -> None:
+        self._stage, self._cluster, self._places = stage, cluster, places
+        self._replicas_min, self._dice = replicas_min, dice
+
+    async def strike(self, kind: str) -> None:
+        """Make one change, without waiting until it is complete."""
+        await getattr(self, kind)()
+
+    async def reassign(self) -> None:
+        """Reassign a partition to random brokers in random order, or cancel its reassignment."""
+        dice, (topic, index) = self._dice, self._dice.choice(self._places)
+        count = dice.randrange(self._replicas_min, min(3, len(self._cluster.nodes)) + 1)
+        replicas = None if dice.random() < CANCELLED else dice.sample(self._cluster.node_ids, count)
+        request = AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(topic, [ReassignablePartition(index, replicas)])]
+        )
+        await self._ask(request, ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+
+    async def elect_leaders(self) -> None:
+        """Elect the preferred leaders of all partitions."""
+        topics = [TopicPartitions(topic, [index]) for topic, index in self._places]
+        await self._ask(ElectLeadersRequest(PREFERRED, topics), ApiKey.ELECT_LEADERS)
+
+    async def _ask(self, request: Request[Any], key: ApiKey) -> None:
+        async def ask(connection: SimConnection) -> None:
+            await connection.ask(request, connection.any_version(key, first=1))
+
+        with trio.move_on_after(ANSWER_S_MAX):
+            await self._stage.until_answered(ask)
