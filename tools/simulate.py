@@ -27,6 +27,7 @@ import trio
 
 from pykbroker.sim.clients.scenes import SCENES
 from pykbroker.sim.cluster.fault_kinds import KINDS as SWARM_KINDS
+from pykbroker.sim.cluster.fault_kinds import WIPE
 from pykbroker.sim.cluster.plan import SwarmPlan
 from pykbroker.sim.cluster.scenario import run_cluster
 from pykbroker.sim.log_life import CrashFound, check_ending, crashes, lived
@@ -56,7 +57,7 @@ def main() -> None:
     default="all",
     show_default=True,
     help=f"all (except rot), none, or a list of: {', '.join((*Nemesis.KINDS, Nemesis.ROT))}."
-    f" With several brokers: {', '.join(SWARM_KINDS)}.",
+    f" With several brokers: all (except wipe), none, or a list of: {', '.join((*SWARM_KINDS, WIPE))}.",
 )
 @click.option(
     "--fsync/--no-fsync",
@@ -121,7 +122,7 @@ def kinds(faults: str, brokers: int) -> tuple[str, ...]:
     """Return the kinds of faults that the option names."""
     of_all = Nemesis.KINDS if brokers == 1 else SWARM_KINDS
     named = {"all": of_all, "none": ()}.get(faults, tuple(faults.split(",")))
-    if unknown := set(named) - {*of_all, *((Nemesis.ROT,) if brokers == 1 else ())}:
+    if unknown := set(named) - {*of_all, Nemesis.ROT if brokers == 1 else WIPE}:
         raise click.BadParameter(f"no such fault: {', '.join(sorted(unknown))}", param_hint="--faults")
     return named
 

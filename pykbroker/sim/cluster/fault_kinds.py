@@ -10,7 +10,6 @@ MACHINES = (
     "pause",
     "skew_clock",
     "drift_clock",
-    "wipe",
     "slow_disk",
     "fill_disk",
     "fail_reads",
@@ -20,6 +19,8 @@ MACHINES = (
     "lose_power_of_all",
 )
 """The faults of machines: processes, clocks, disks and power."""
+WIPE = "wipe"
+"""The loss of all data of a broker. It is used only if it is named: such a broker does not fill its replicas anew."""
 LINKS = ("isolate", "deafen", "mute", "flap", "split", "cut_leader", "lose_segments", "stall")
 """The faults of the network between brokers, and between brokers and clients."""
 METADATA = ("reassign", "elect_leaders")
