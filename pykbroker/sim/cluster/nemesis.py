@@ -20,6 +20,7 @@ CHOSEN = 0.6
 """The chance that a seed chooses a kind of fault."""
 LEFT_DOWN = 0.3
 """The chance that one broker stays down while the others must recover."""
+MIN_ISR = 2
 Strike = Callable[[str], Awaitable[None]]
 
 
@@ -65,12 +66,15 @@ class ClusterNemesis:
         self._cluster.start_core()
 
     def _leave_one_down(self) -> None:
-        """Kill a broker that the core does not need, in some seeds: no partition has all its eligible leaders there."""
+        """Kill a broker that the core does not need, in some seeds: each ISR without it is large enough for writes."""
         image, left = self._cluster.image(), self._dice.choice(self._cluster.node_ids[1:])
         if image is None or self._dice.random() > LEFT_DOWN:
             return
         placed = [each for topic in image.topics.by_name.values() for each in topic.partitions.values()]
-        if all(len(set(each.isr) - {left}) >= min(2, len(each.replicas) - 1) for each in placed):
+        if all(
+            len(set(each.isr) - {left}) >= min(MIN_ISR, len(each.replicas)) and not each.adding and not each.removing
+            for each in placed
+        ):
             self._cluster.held.add(left)
             self._cluster.nodes[left].machine.kill()
 

@@ -59,7 +59,8 @@ class Recovery:
         found = []
         for place in self._places:
             placed = self._cluster.placed(place)
-            if placed is None or placed.leader < 0 or len(placed.isr) < min(self._min_isr, len(placed.replicas)):
+            up = 0 if placed is None else len(set(placed.replicas) - self._cluster.held)
+            if placed is None or placed.leader < 0 or len(placed.isr) < min(self._min_isr, up):
                 found.append(f"{place} {placed and (placed.leader, placed.isr, placed.elr)}")
         return found
 
