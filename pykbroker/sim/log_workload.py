@@ -11,7 +11,7 @@ from pykbroker.sim.checkers import check
 from pykbroker.sim.client import SimConnection
 from pykbroker.sim.consumer import NotServed, SimConsumer, read_all
 from pykbroker.sim.history import History, Place, PollResult
-from pykbroker.sim.producer import SimProducer
+from pykbroker.sim.producer import UNDECIDED, UNDECIDED_WHEN_REPLICATED, SimProducer
 from pykbroker.sim.stage import Stage
 from pykbroker.sim.workload import PROGRESS_S_MAX
 from wire.messages.create_topics import CreatableTopic, CreatableTopicConfig
@@ -47,6 +47,7 @@ class LogWorkload:
                 idempotent=idempotent,
                 acks=acks,
                 keyed=compacted,
+                undecided=UNDECIDED_WHEN_REPLICATED if stage.replicated else UNDECIDED,
             )
             for number, (idempotent, acks) in enumerate(islice(cycle(kinds), producers))
         ]

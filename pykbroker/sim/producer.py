@@ -32,6 +32,12 @@ UNDECIDED = frozenset(
     {ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
 )
 """The error codes after which it is unknown whether a batch was written."""
+UNDECIDED_WHEN_REPLICATED = UNDECIDED | {
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+}
+"""The same with several replicas: a leader that is replaced while a batch waits for followers refuses the batch."""
 
 
 @dataclass
@@ -61,10 +67,11 @@ class SimProducer:
         idempotent: bool,
         acks: int,
         keyed: bool,
+        undecided: frozenset[ErrorCode] = UNDECIDED,
     ) -> None:
         self.name, self._dialer, self._history, self._places = name, dialer, history, places
         self._wall_ms, self._dice = wall_ms, dialer.dice
-        self._idempotent, self._acks, self._keyed = idempotent, acks, keyed
+        self._idempotent, self._acks, self._keyed, self._undecided = idempotent, acks, keyed, undecided
         self._producer_id = -1
         self._sequences = dict.fromkeys(places, 0)
         self._pending: deque[PendingBatch] = deque()
@@ -168,10 +175,10 @@ class SimProducer:
         if code is ErrorCode.NONE:
             send.outcome, send.base_offset = SendOutcome.ACKNOWLEDGED, answer.base_offset
             return
-        if code not in UNDECIDED and code not in TEMPORARY:
+        if code not in self._undecided and code not in TEMPORARY:
             self._history.unexpected.append(f"{self.name} got {code.name} {answer.error_message}")
             self.draining = True
             self._pending.clear()
-        elif not self._idempotent and code not in UNDECIDED:
+        elif not self._idempotent and code not in self._undecided:
             send.outcome = SendOutcome.REFUSED
         raise Again(code.name)

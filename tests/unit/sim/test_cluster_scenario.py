@@ -69,9 +69,9 @@ def test_a_leader_that_is_cut_off_between_append_and_commit_loses_nothing():
     [
         (1, 3, ()),
         (4, 3, ()),
-        (7, 2, ("--brokers", "4")),
+        (8, 1, ("--brokers", "4")),
         (9, 2, ("--workload", "groups")),
-        (11, 2, ("--workload", "transactions")),
+        (11, 1, ("--workload", "transactions")),
     ],
 )
 def test_a_swarm_of_faults_causes_no_findings(first, runs, words):
