@@ -20,7 +20,7 @@ MACHINES = (
 )
 """The faults of machines: processes, clocks, disks and power."""
 WIPE = "wipe"
-"""The loss of all data of a broker. It is used only if it is named: such a broker does not fill its replicas anew."""
+"""The loss of all data of a broker. It is used only if it is named."""
 LINKS = ("isolate", "deafen", "mute", "flap", "split", "cut_leader", "lose_segments", "stall")
 """The faults of the network between brokers, and between brokers and clients."""
 METADATA = ("reassign", "elect_leaders")

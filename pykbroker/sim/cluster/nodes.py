@@ -59,8 +59,8 @@ class SimCluster:
 
     def replica(self, node_id: int, place: Place) -> Partition | None:
         """Return the replica of a partition on a broker that serves, or None."""
-        node = self.nodes[node_id]
-        if not node.serving or node.parts is None:
+        node = self.nodes.get(node_id)  # a partition without a leader names node -1
+        if node is None or not node.serving or node.parts is None:
             return None
         for topic in node.parts.replicas.topics():
             if topic.name == place[0]:
