@@ -116,6 +116,9 @@ class Broker:
             nursery.start_soon(parts.scrubber.run)
         nursery.start_soon(parts.groups.run)
         nursery.start_soon(parts.transactions.run)
+        # A fenced broker fetches already, and a broker in controlled shutdown still does, so that no leader waits for it.
+        nursery.start_soon(parts.replicas.fetchers.run)
+        nursery.start_soon(IsrChanges(parts.replicas.keeper, parts.controller).run)
 
     def _directory_failures(self) -> DirectoryFailures:
         parts = self._parts
@@ -202,9 +205,7 @@ class Broker:
         if not parts.settings.has_other_nodes:  # otherwise it runs already
             clients.start_soon(parts.world.net.run)
         clients.start_soon(parts.replicas.moves.run, parts.lifecycle.assign)
-        clients.start_soon(parts.replicas.fetchers.run)
         clients.start_soon(parts.repairs.run, self._publisher.reports.note)
-        clients.start_soon(IsrChanges(parts.replicas.keeper, parts.controller).run)
         logger.info(
             "%s: %d of at most %d partitions are open, which leaves room for %d connections",
             parts.descriptors.limit_text(),

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 STEP_BYTES_MAX = 256 << 10
 """The size of records that are stored before other tasks may run."""
 FIRST_PAUSE_MS = 20
-"""The first pause of a partition after an error. It doubles at each error in a row, up to replica.fetch.backoff.ms."""
+"""The first pause of a partition or a leader after an error. It doubles at each error in a row, up to replica.fetch.backoff.ms."""
 MS_PER_S = 1000
 QUIET_PAUSES = 3
 """The number of pauses in a row that are not logged."""
@@ -68,6 +68,8 @@ class ReplicaFetcher:
         self._nursery: trio.Nursery | None = None
         self._failures: dict[FollowedKey, int] = {}
         """The number of pauses in a row of each partition that cannot be fetched."""
+        self._broken = 0
+        """The number of requests in a row without a response."""
 
     def __len__(self) -> int:
         return len(self._plan) + len(self._paused) + len(self._throttled)
@@ -149,8 +151,10 @@ class ReplicaFetcher:
             self._log_failure(error)
             self._plan.failed()
             self._link.close()
-            await trio.sleep(settings.backoff_ms / 1000)
+            await trio.sleep(self._backoff_ms(self._broken) / MS_PER_S)
+            self._broken += 1
             return
+        self._broken = 0
         answers = self._plan.received(response)
         if answers is None:
             logger.info("leader %d: fetch session ended: %s", self.leader, ErrorCode(response.error_code).name)
@@ -272,10 +276,15 @@ class ReplicaFetcher:
             return
         pauses = self._failures.get(followed.key, 0)
         self._failures[followed.key] = pauses + 1
-        pause_ms = min(self._settings.backoff_ms, FIRST_PAUSE_MS << min(pauses, PAUSES_MAX))
-        heappush(self._paused, (trio.current_time() + pause_ms / 1000, next(self._numbers), followed))
+        ends_at = trio.current_time() + self._backoff_ms(pauses) / MS_PER_S
+        heappush(self._paused, (ends_at, next(self._numbers), followed))
         if pauses == QUIET_PAUSES:
             logger.warning("%s: cannot fetch from its leader %d: %s; retrying", followed, self.leader, reason)
+
+    def _backoff_ms(self, pauses: int) -> float:
+        """Return how long to pause after this number of pauses in a row: 20 ms first, so that a leader that starts is
+        fetched from soon."""
+        return min(self._settings.backoff_ms, FIRST_PAUSE_MS << min(pauses, PAUSES_MAX))
 
     def _log_failure(self, error: Exception) -> None:
         logger.info("leader %d: a fetch failed: %s; %d partitions wait", self.leader, error, len(self._plan))

@@ -104,3 +104,16 @@ async def test_no_acknowledged_record_is_lost_under_random_faults(autojump_clock
     await faults.run()
     assert faults.kills + faults.elections > 0
     assert faults.acknowledged
+
+
+async def test_a_leader_that_comes_back_soon_is_fetched_from_soon(autojump_clock: Clock) -> None:
+    cluster = Cluster()
+    async with cluster.up():
+        await cluster.brokers[1].produce(b"first")
+        await cluster.kill(1)
+        await pause(0.1)
+        await cluster.start(1)
+        await until(lambda: cluster.brokers[1].has_partition)
+        began = trio.current_time()
+        await cluster.brokers[1].produce(b"second")
+        assert trio.current_time() - began < 0.5
