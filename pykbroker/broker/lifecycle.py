@@ -116,7 +116,7 @@ class Broker:
             nursery.start_soon(parts.scrubber.run)
         nursery.start_soon(parts.groups.run)
         nursery.start_soon(parts.transactions.run)
-        # A fenced broker fetches already, and a broker in controlled shutdown still does, so that no leader waits for it.
+        # A fenced broker fetches already, and one in controlled shutdown still does, so that no leader waits for it.
         nursery.start_soon(parts.replicas.fetchers.run)
         nursery.start_soon(IsrChanges(parts.replicas.keeper, parts.controller).run)
 

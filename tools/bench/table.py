@@ -12,6 +12,7 @@ from tools.bench.rows import (
     groups,
     idle,
     loading,
+    many_partitions,
     members,
     moves,
     recovery,
@@ -47,6 +48,7 @@ ROWS = (
     *spark_archive.ROWS,
     *topics.ROWS,
     *steps.ROWS,
+    *many_partitions.ROWS,
 )
 
 CLUSTER_ROWS = (*cluster_idle.ROWS, *cluster.ROWS, *refill.ROWS, *failover.ROWS)
