@@ -30,7 +30,8 @@ logger = logging.getLogger(__name__)
 STEP_BYTES_MAX = 256 << 10
 """The size of records that are stored before other tasks may run."""
 FIRST_PAUSE_MS = 20
-"""The first pause of a partition or a leader after an error. It doubles at each error in a row, up to replica.fetch.backoff.ms."""
+"""The first pause of a partition or a leader after an error. It doubles at each error in a row, up to
+replica.fetch.backoff.ms."""
 MS_PER_S = 1000
 QUIET_PAUSES = 3
 """The number of pauses in a row that are not logged."""
