@@ -114,19 +114,27 @@ class Followed:
             self._started = True
 
     async def cut(self, change: CutLog | Restart) -> None:
-        """Truncate the log, or begin it anew. Raise ApiError if the disk fails."""
-        partition = self.partition
+        """Truncate the log, or begin it anew. Raise ApiError if the disk fails.
+
+        A cancellation does not interrupt it: the log of a broker that stops could otherwise not be opened again, because
+        its recovery point is lowered first.
+        """
         async with self._changing:
             if self.position is None:
                 return
-            with partition.guard.errors():
-                if isinstance(change, Restart):
-                    await partition.directory.truncate(partition.key, change.offset, fully=True)
-                    partition.leadership.restart(change.offset)
-                else:
-                    await partition.directory.truncate(partition.key, change.offset)
-                    partition.leadership.truncate(self._log().state.log_end_offset)
-            await self._truncated(partition)
+            with trio.CancelScope(shield=True):
+                await self._truncate(change)
+
+    async def _truncate(self, change: CutLog | Restart) -> None:
+        partition = self.partition
+        with partition.guard.errors():
+            if isinstance(change, Restart):
+                await partition.directory.truncate(partition.key, change.offset, fully=True)
+                partition.leadership.restart(change.offset)
+            else:
+                await partition.directory.truncate(partition.key, change.offset)
+                partition.leadership.truncate(self._log().state.log_end_offset)
+        await self._truncated(partition)
 
     async def flush(self) -> None:
         """Make all appended records durable. Raise ApiError if the fsync fails."""

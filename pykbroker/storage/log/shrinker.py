@@ -27,7 +27,10 @@ NOTHING = -1
 
 
 class LogShrinker:
-    """The part of a log that removes records. Its operations run one at a time, under `lock`."""
+    """The part of a log that removes records. Its operations run one at a time, under `lock`.
+
+    A cancellation does not interrupt a truncation, since the log would continue with a wrong end.
+    """
 
     __slots__ = ("_disk", "_flusher", "_segments", "_state", "lock")
 
@@ -89,14 +92,11 @@ class LogShrinker:
                 if self._state.epochs.truncate_end(self._state.log_end_offset):
                     self._flusher.save_epochs()
                 return
-            if offset < self._segments.every()[0].base_offset:
-                await self._begin_anew(offset)
-            else:
-                self._state.tail.clear()
-                await self._drop_above(offset)
-                active = await self._segments.cut(offset)
-                await self._flusher.sync_cut()
-                await self._resume_at(active.next_offset)
+            with trio.CancelScope(shield=True):
+                if offset < self._segments.every()[0].base_offset:
+                    await self._begin_anew(offset)
+                else:
+                    await self._cut(offset)
 
     async def truncate_fully_and_start_at(self, offset: int) -> None:
         """Drop all records and continue the log at `offset`.
@@ -104,7 +104,15 @@ class LogShrinker:
         The caller prevents appends during the call.
         """
         async with self.lock:
-            await self._begin_anew(offset)
+            with trio.CancelScope(shield=True):
+                await self._begin_anew(offset)
+
+    async def _cut(self, offset: int) -> None:
+        self._state.tail.clear()
+        await self._drop_above(offset)
+        active = await self._segments.cut(offset)
+        await self._flusher.sync_cut()
+        await self._resume_at(active.next_offset)
 
     async def _drop_above(self, offset: int) -> None:
         """Drop the segments that begin above `offset`, newest first, so that a power failure leaves no gap.

@@ -9,6 +9,7 @@ import trio
 import trio.testing
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.replication.following import CutLog
 from tests.unit.replica.brokers import Broker, Cluster, pause
 from tests.unit.replica.test_replication import equal, until
 
@@ -117,3 +118,28 @@ async def test_a_leader_that_comes_back_soon_is_fetched_from_soon(autojump_clock
         began = trio.current_time()
         await cluster.brokers[1].produce(b"second")
         assert trio.current_time() - began < 0.5
+
+
+async def test_the_end_of_its_fetcher_does_not_interrupt_a_truncation(autojump_clock: Clock) -> None:
+    cluster = Cluster()
+    async with cluster.up(1):
+        broker = cluster.brokers[1]
+        await until(lambda: broker.has_partition)
+        for value in (b"first", b"second"):
+            await broker.produce(value, acks_all=False)
+        cluster.commit(leader=2)
+        await until(lambda: broker.fetchers.followed() != [])
+        log, followed = broker.partition.log, broker.fetchers.followed()[0]
+        assert log is not None
+        async with trio.open_nursery() as nursery:
+            async with log.shrinker.lock:
+                nursery.start_soon(followed.cut, CutLog(1))
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.cancel_scope.cancel()
+        assert log.log_end_offset == 1
+        await cluster.kill(1)
+        assert await broker.directory.close(high_watermarks={}) is None
+        await cluster.start(1)
+        await until(lambda: broker.has_partition)
+        assert broker.partition.repair is None
+        assert broker.values() == [b"first"]
