@@ -100,7 +100,7 @@ class BrokerConnection:
         """Wait for the response to a request of this connection. Raise Disconnected if the connection ends first."""
         if not pending.is_done:
             arrived = trio.Event()
-            pending.wake = arrived.set
+            pending.call_when_done(arrived.set)
             try:
                 await arrived.wait()
             except BaseException:

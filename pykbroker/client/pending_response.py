@@ -24,7 +24,7 @@ def do_nothing() -> None:
 
 
 class PendingResponse(Generic[R]):
-    """The response to one request, or the error of its connection. `wake` is called when either of them is set.
+    """The response to one request, or the error of its connection.
 
     `invalidate` closes the connection because of a response that does not decode, and returns the error.
     """
@@ -36,9 +36,9 @@ class PendingResponse(Generic[R]):
         "_invalidate",
         "_response_class",
         "_version",
+        "_wake",
         "correlation_id",
         "is_done",
-        "wake",
     )
 
     def __init__(
@@ -49,21 +49,30 @@ class PendingResponse(Generic[R]):
         self._frame: ResponseFrame | None = None
         self._error: Disconnected | None = None
         self._abandoned = self.is_done = False
-        self.wake: Callable[[], None] = do_nothing
+        self._wake: Callable[[], None] = do_nothing
 
     def arrive(self, frame: ResponseFrame) -> None:
         """Store the response, or drop it if the request was abandoned."""
         self.is_done = True
         if not self._abandoned:
             self._frame = frame
-            self.wake()
+            self._wake()
 
     def fail(self, error: Disconnected) -> None:
         """Store the error of the connection: no response will arrive."""
         if not self.is_done:
             self._error = error
             self.is_done = True
-            self.wake()
+            self._wake()
+
+    def call_when_done(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once the response has arrived or the connection has ended.
+
+        That is at once if the connection has ended while the request was being sent.
+        """
+        self._wake = callback
+        if self.is_done:
+            callback()
 
     def abandon(self) -> None:
         """Let the response be dropped when it arrives."""

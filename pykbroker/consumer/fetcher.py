@@ -67,7 +67,7 @@ class Fetcher:
             self._fetches.failed(call)
             self._lacks_node = True
             return
-        pending.wake = partial(self._received, call, pending)
+        pending.call_when_done(partial(self._received, call, pending))
 
     def _received(self, call: FetchCall, pending: PendingResponse[FetchResponse]) -> None:
         with self._defect:

@@ -334,7 +334,7 @@ class ProducerShell:
         except (Disconnected, UnsupportedVersion) as error:
             self._failed(call, error)
             return
-        pending.wake = partial(self._arrived, call, pending)
+        pending.call_when_done(partial(self._arrived, call, pending))
 
     def _version(self, call: ProduceCall) -> int:
         newest = self.nodes.node(call.node).connection().newest_version(ProduceRequest.key)

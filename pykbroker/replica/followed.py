@@ -116,7 +116,7 @@ class Followed:
     async def cut(self, change: CutLog | Restart) -> None:
         """Truncate the log, or begin it anew. Raise ApiError if the disk fails.
 
-        A cancellation does not interrupt it: the log of a broker that stops could otherwise not be opened again, because
+        A cancellation does not interrupt it. The log of a broker that stops could otherwise not be opened again, since
         its recovery point is lowered first.
         """
         async with self._changing:

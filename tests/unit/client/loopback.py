@@ -20,8 +20,13 @@ class LoopbackPump:
         self._is_closed = False
         self.holds = False
         """Whether bytes stay unsent, as if the peer did not read."""
+        self.is_broken = False
+        """Whether the next attempt to send finds that the peer has reset the connection."""
 
     def flush(self) -> None:
+        if self.is_broken:
+            self.close()
+            return
         self._token.run_sync_soon(self._move, idempotent=True)
 
     def close(self) -> None:

@@ -81,7 +81,7 @@ async def test_a_response_wakes_the_callback_of_its_request(autojump_clock, clie
     await nodes.connection(1)
     pending = nodes.ask_nowait(1, MetadataRequest())
     woken = trio.Event()
-    pending.wake = woken.set
+    pending.call_when_done(woken.set)
     assert nodes.node(1).in_flight_count == 1
     await woken.wait()
     assert pending.result().cluster_id == "scripted"

@@ -44,7 +44,7 @@ def test_responses_are_matched_to_requests_in_order_and_wake_each_caller_once() 
     woken: list[int] = []
     pending = [ask(broker, str(number)) for number in range(3)]
     for number, each in enumerate(pending):
-        each.wake = partial(woken.append, number)
+        each.call_when_done(partial(woken.append, number))
     for header, request in broker.requests():
         broker.answer(header, FindCoordinatorResponse(host=f"host of {request.key_}"))
     assert [each.result().host for each in pending] == ["host of 0", "host of 1", "host of 2"]
@@ -57,7 +57,7 @@ def test_the_response_of_an_abandoned_request_is_dropped_and_the_next_one_is_del
     broker = FakeBroker()
     abandoned, kept = ask(broker), ask(broker)
     woken: list[bool] = []
-    abandoned.wake = lambda: woken.append(True)
+    abandoned.call_when_done(lambda: woken.append(True))
     abandoned.abandon()
     for header, _ in broker.requests():
         broker.answer(header, FindCoordinatorResponse(host="h"))
@@ -101,10 +101,20 @@ def test_the_records_of_a_large_response_are_a_view_on_one_buffer() -> None:
     assert broker.connection.room is None
 
 
+def test_a_request_whose_sending_ends_the_connection_fails_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, woken = FakeBroker(), []
+    monkeypatch.setattr(broker, "flush", broker.close)
+    pending = ask(broker)
+    pending.call_when_done(lambda: woken.append(True))
+    assert woken == [True]
+    with pytest.raises(Disconnected):
+        pending.result()
+
+
 def test_pending_and_later_requests_fail_when_the_broker_closes_the_connection() -> None:
     broker, woken = FakeBroker(), []
     pending = [ask(broker), ask(broker)]
-    pending[0].wake = lambda: woken.append(True)
+    pending[0].call_when_done(lambda: woken.append(True))
     broker.close()
     for each in pending:
         with pytest.raises(Disconnected, match=r"127\.0\.0\.1:9092 closed the connection"):

@@ -331,6 +331,18 @@ class TestFaults:
                     producing.cluster.nodes[1].start()
         assert producing.values() == [b"%02d" % number for number in range(40)]
 
+    @pytest.mark.parametrize("idempotent", [True, False])
+    async def test_a_connection_that_breaks_while_a_record_is_sent_loses_nothing(
+        self, autojump_clock, producing: Producing, idempotent: bool
+    ) -> None:
+        async with producing.producer(enable_idempotence=idempotent) as producer:
+            await (await producer.send("topic", b"a", partition=0))
+            for pump in producing.net.pumps:
+                pump.is_broken = True
+            with trio.fail_after(5):
+                await (await producer.send("topic", b"b", partition=0))
+        assert producing.values() == [b"a", b"b"]
+
     async def test_a_broker_that_does_not_answer_is_disconnected(self, autojump_clock, producing: Producing) -> None:
         async def hang(_node: Any, _request: Any) -> None:
             raise NoAnswer

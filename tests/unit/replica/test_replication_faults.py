@@ -131,11 +131,10 @@ async def test_the_end_of_its_fetcher_does_not_interrupt_a_truncation(autojump_c
         await until(lambda: broker.fetchers.followed() != [])
         log, followed = broker.partition.log, broker.fetchers.followed()[0]
         assert log is not None
-        async with trio.open_nursery() as nursery:
-            async with log.shrinker.lock:
-                nursery.start_soon(followed.cut, CutLog(1))
-                await trio.testing.wait_all_tasks_blocked()
-                nursery.cancel_scope.cancel()
+        async with trio.open_nursery() as nursery, log.shrinker.lock:
+            nursery.start_soon(followed.cut, CutLog(1))
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
         assert log.log_end_offset == 1
         await cluster.kill(1)
         assert await broker.directory.close(high_watermarks={}) is None
