@@ -1,0 +1,159 @@
+"""Tests that the simulation of a cluster finds planted bugs of replication, each under its own name.
+
+Each test begins with a seed that finds its bug; SEARCH_SEEDS=300 in the environment searches for a new one.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pykbroker.coordinator import endings
+from pykbroker.core.metadata import alter_partition, election
+from pykbroker.core.replication.fetch_plan import FollowerPlan
+from pykbroker.core.replication.followers import Followers
+from pykbroker.core.replication.leadership import Leadership
+from pykbroker.machines.replies import Replies
+from pykbroker.quorum.lifecycle import Lifecycle
+from pykbroker.quorum.metadata_fetches import MetadataFetches
+from pykbroker.replica import fetcher, followed
+from pykbroker.replica.followed import Followed
+from pykbroker.replica.partition import Partition
+from pykbroker.replica.replicas import Replicas
+from pykbroker.sim.simulation import Simulation
+from pykbroker.storage.log import appender
+from tests.unit.sim.planted import found_in_cluster
+
+pytestmark = pytest.mark.timeout(240)  # The tests need seconds of CPU time, which take longer on a busy machine.
+
+SEEDS_MAX = 300
+
+
+async def acknowledged_once_the_leader_has_it(simulation: Simulation) -> list[str]:
+    may_acknowledge = Partition.may_acknowledge
+    Partition.may_acknowledge = lambda partition, end, acks_all: may_acknowledge(partition, end, False)
+    Leadership.is_committed = lambda leadership, end: True
+    return await found_in_cluster(simulation, "cut_leader", "kill")
+
+
+async def the_high_watermark_ignores_replicas_that_are_joining(simulation: Simulation) -> list[str]:
+    Followers.maximal_isr = property(lambda followers: followers.isr)
+    Followers._is_eligible = staticmethod(lambda *_: False)
+    return await found_in_cluster(simulation, "mute", "split", "flap", "pause", "kill", "isolate")
+
+
+async def the_isr_shrinks_before_the_answer(simulation: Simulation) -> list[str]:
+    Followers.maximal_isr = property(
+        lambda followers: followers.isr if followers.pending is None else followers.pending.members
+    )
+    return await found_in_cluster(simulation, "cut_leader", "isolate")
+
+
+async def followers_truncate_to_the_high_watermark(simulation: Simulation) -> list[str]:
+    followed.start_offset = lambda epochs, high_watermark, end: min(high_watermark, end)
+    return await found_in_cluster(simulation, "kill", "restart", "cut_leader")
+
+
+async def a_late_answer_of_an_old_epoch_is_appended(simulation: Simulation) -> list[str]:
+    decide = fetcher.decide
+    fetcher.decide = lambda asked, current, *rest: decide(asked, current and asked, *rest)
+    position = Followed.position.fget
+
+    def of_any_epoch(one: Followed):
+        leadership, epoch = one.partition.leadership, one.leader_epoch
+        if not leadership.is_leader:
+            one.leader_epoch = leadership.epoch
+        try:
+            return position(one)
+        finally:
+            one.leader_epoch = epoch
+
+    Followed.position = property(of_any_epoch)
+    FollowerPlan.remove = lambda plan, key: plan._due.pop(key, None)
+    return await found_in_cluster(simulation, "cut_leader", "stall", "isolate")
+
+
+async def an_old_broker_epoch_joins_the_isr(simulation: Simulation) -> list[str]:
+    Followers._is_eligible = staticmethod(lambda broker_id, state, active: broker_id in active)
+    alter_partition._eligible = lambda context, member: True
+    return await found_in_cluster(simulation, "wipe", "stall", "isolate")
+
+
+async def an_unclean_replica_stays_eligible(simulation: Simulation) -> list[str]:
+    eligible = election._eligible
+    election._eligible = lambda partition, isr, rules, lost: eligible(partition, isr, rules, None)
+    return await found_in_cluster(simulation, "wipe", "kill", "isolate")
+
+
+async def a_new_leader_takes_its_log_end_as_high_watermark(simulation: Simulation) -> list[str]:
+    lead = Leadership.lead
+
+    def with_all_committed(leadership, node_id, placed, end, now_ms):
+        begins = not leadership.is_leader or placed.leader_epoch != leadership.epoch
+        lead(leadership, node_id, placed, end, now_ms)
+        if begins:
+            leadership.high_watermark = end
+
+    Leadership.lead = with_all_committed
+    return await found_in_cluster(simulation, "cut_leader", "kill")
+
+
+async def metadata_is_applied_before_it_is_committed(simulation: Simulation) -> list[str]:
+    MetadataFetches.high_watermark = property(lambda fetches: fetches.log_end_offset)
+    return await found_in_cluster(simulation, "lose_power", "lose_power_midstep", "isolate", fsync=True)
+
+
+async def strays_are_judged_by_an_old_image(simulation: Simulation) -> list[str]:
+    async def at_once(lifecycle):
+        await lifecycle._beat_patiently()
+
+    Lifecycle.wait_caught_up = at_once
+    return await found_in_cluster(simulation, "kill", "restart", "kill_all")
+
+
+async def a_marker_is_acknowledged_and_lost(simulation: Simulation) -> list[str]:
+    async def at_once(marker):
+        pass
+
+    endings.AppendedMarker.wait = at_once
+    return await found_in_cluster(simulation, "cut_leader", "kill", workload="transactions")
+
+
+async def followers_do_not_take_over_producer_states(simulation: Simulation) -> list[str]:
+    append_run = appender.LogAppender._append_run
+
+    def without_producers(log, data, run):
+        remember, appender.remember = appender.remember, lambda producers, batch: None
+        try:
+            append_run(log, data, run)
+        finally:
+            appender.remember = remember
+
+    appender.LogAppender._append_run = without_producers
+    return await found_in_cluster(simulation, "cut_leader", "mute", "kill")
+
+
+async def offsets_are_answered_before_they_are_committed(simulation: Simulation) -> list[str]:
+    Replies.add = lambda replies, call, response, replayed: replies._settle(call, response)
+    return await found_in_cluster(simulation, "cut_leader", "kill", workload="groups")
+
+
+@pytest.mark.parametrize(
+    ("bug", "name", "first_seed"),
+    [
+        (acknowledged_once_the_leader_has_it, "lost write", 0),
+        (the_high_watermark_ignores_replicas_that_are_joining, "lost write", 0),
+        (the_isr_shrinks_before_the_answer, "lost write", 0),
+        (followers_truncate_to_the_high_watermark, "lost write", 0),
+        (a_late_answer_of_an_old_epoch_is_appended, "two values at one offset", 0),
+        (an_old_broker_epoch_joins_the_isr, "lost write", 0),
+        (an_unclean_replica_stays_eligible, "lost write", 0),
+        (a_new_leader_takes_its_log_end_as_high_watermark, "two values at one offset", 0),
+        (metadata_is_applied_before_it_is_committed, "image", 0),
+        (strays_are_judged_by_an_old_image, "lost write", 0),
+        (a_marker_is_acknowledged_and_lost, "hanging transaction", 0),
+        (followers_do_not_take_over_producer_states, "duplicate", 0),
+        (offsets_are_answered_before_they_are_committed, "went back", 0),
+    ],
+)
+def test_a_planted_bug_of_replication_is_found(expect_finding, bug, name, first_seed):
+    expect_finding(bug, name, first_seed, SEEDS_MAX)
