@@ -151,7 +151,13 @@ def failed(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> TxnOffsetComm
 
 
 def client_error(code: ErrorCode, version: int) -> ErrorCode:
-    """Return the error that clients of this request version understand."""
+    """Return the error that clients of this request version understand.
+
+    A transaction coordinator that did not respond leaves a client to try again, without another search for the group's
+    coordinator.
+    """
+    if code is ErrorCode.NETWORK_EXCEPTION:
+        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if code is ErrorCode.PRODUCER_FENCED:
         return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_VERSION_FIRST:
