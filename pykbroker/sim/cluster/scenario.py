@@ -8,6 +8,7 @@ import msgspec
 import trio
 
 from pykbroker.core.metadata.image import EMPTY
+from pykbroker.core.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from pykbroker.sim.broker_node import LogWatch
 from pykbroker.sim.cluster import fault_kinds
 from pykbroker.sim.cluster.metadata_changes import MetadataChanges
@@ -20,6 +21,7 @@ from pykbroker.sim.cluster.replica_check import check_replicas
 from pykbroker.sim.cluster.stage import ClusterStage
 from pykbroker.sim.cluster.watch import ClusterWatch
 from pykbroker.sim.groups.workload import GroupWorkload
+from pykbroker.sim.history import Place
 from pykbroker.sim.log_workload import LogWorkload
 from pykbroker.sim.network import Network
 from pykbroker.sim.scenario import Report, create_topics, together
@@ -35,6 +37,12 @@ WORKLOADS: Mapping[str, Callable[[ClusterStage, SwarmPlan], Workload]] = {
     "transactions": lambda stage, _: TransactionWorkload(stage),
 }
 """The workloads by their names."""
+COORDINATED: Mapping[str, tuple[Place, ...]] = {
+    "log": (),
+    "groups": ((GROUP_METADATA_TOPIC, 0), (GROUP_METADATA_TOPIC, 1)),
+    "transactions": ((GROUP_METADATA_TOPIC, 0), (TRANSACTION_STATE_TOPIC, 0), (TRANSACTION_STATE_TOPIC, 1)),
+}
+"""The partitions of coordinators, whose leaders may be cut off, too."""
 
 
 class ClusterScenario:
@@ -92,9 +100,8 @@ class ClusterScenario:
         changes = MetadataChanges(
             self._stage, self.cluster, self._places, self._plan.min_isr, self._simulation.dice("metadata changes")
         )
-        return ClusterNemesis(
-            self._simulation, self.network, self.cluster, [*hosts, PROBER], self._places, kinds, changes
-        )
+        places = [*self._places, *(place for name in self._plan.workloads for place in COORDINATED[name])]
+        return ClusterNemesis(self._simulation, self.network, self.cluster, [*hosts, PROBER], places, kinds, changes)
 
     def _report(self, nemesis: ClusterNemesis, findings: list[str]) -> Report:
         nodes = self.cluster.nodes.values()

