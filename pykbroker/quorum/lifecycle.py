@@ -39,7 +39,8 @@ REPEATED = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.DUPLICATE_BROKER_REGISTRATION
 CATCH_UP_S = 0.01
 """The interval of heartbeats until the broker has caught up with the metadata log, and until it is unfenced."""
 SHUT_DOWN_S = 0.05
-"""The pause after the first heartbeat that asks for a controlled shutdown."""
+"""The interval of heartbeats in a controlled shutdown, until all brokers have applied the new leaders. The first two
+follow each other at once, which suffices without other brokers."""
 HURRIED_S_MIN = 0.1
 """The least time between a heartbeat that failed and the next one."""
 HEARTBEAT_S = 2.0
@@ -234,9 +235,10 @@ class Lifecycle:
         The logs may be closed after that.
         """
         self._stopping, pause_s = True, 0.0
-        while not (await self._beat_patiently(want_shut_down=True)).should_shut_down:
+        # A broker that also wants to be fenced may stop at once, before others know the leaders that replace it.
+        while not (await self._beat_patiently(want_fence=False, want_shut_down=True)).should_shut_down:
             await trio.sleep(pause_s)
-            pause_s = SHUT_DOWN_S if not pause_s else self._heartbeat_s
+            pause_s = SHUT_DOWN_S
 
     async def _beat_patiently(
         self, *, want_fence: bool = True, want_shut_down: bool = False

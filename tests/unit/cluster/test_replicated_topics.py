@@ -104,3 +104,16 @@ async def test_a_broker_that_was_stopped_catches_up_and_joins_the_isr(tmp_path: 
         await eventually(all_in_sync)
         for partition in range(3):
             assert len(set(logs(tmp_path, partition))) == 1
+
+
+async def test_all_partitions_are_served_after_the_process_of_the_controller_was_stopped(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2, 3, **REPLICATED) as running:
+        await running.clients[1].create("t", 12)
+        await running.stop(1)
+        for partition, placed in (await partitions(running.clients[2])).items():
+            assert sorted(placed.isr_nodes) == [2, 3]
+            with trio.fail_after(20):
+                answer = await running.clients[placed.leader_id].produce("t", batch(b"value"), partition=partition)
+            assert answer.error_code == 0
+        for node_id in (2, 3):  # without a controller they could not shut down
+            running.crash(node_id)

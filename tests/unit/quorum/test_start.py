@@ -206,8 +206,8 @@ async def test_an_unsynced_damaged_end_of_the_log_is_truncated(tmp_path: Path) -
     await BrokerRun(disk, clean=False).run("a")
     log = tmp_path / METADATA_DIRECTORY / "00000000000000000000.log"
     log.write_bytes(log.read_bytes() + bytes(100))
-    await BrokerRun(disk, clean=False).run("b")
-    run = BrokerRun(disk, clean=True)
+    await BrokerRun(disk, clean=False, seed=4).run("b")
+    run = BrokerRun(disk, clean=True, seed=5)
     await run.run()
     assert set(run.serving.topics.by_name) == {"a", "b"}
 
