@@ -30,8 +30,11 @@ from pykbroker.server.table import ApiTable
 from pykbroker.storage.directory.log_directory import LOCK
 from wire.error_codes import ErrorCode
 
-CLOSING_S_MAX = 30
-"""The time that a controlled shutdown may take."""
+CLOSING_S_MAX = 20
+"""The time that a controlled shutdown may take. Without the controller it takes all of it.
+
+Supervisors such as Kubernetes kill a process 30 s after SIGTERM, and the logs must be closed before that.
+"""
 
 ADVICE = {
     ErrorCode.DUPLICATE_BROKER_REGISTRATION: "a broker with this node.id is running: give each broker a node.id of its"

@@ -39,8 +39,10 @@ REPEATED = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.DUPLICATE_BROKER_REGISTRATION
 CATCH_UP_S = 0.01
 """The interval of heartbeats until the broker has caught up with the metadata log, and until it is unfenced."""
 SHUT_DOWN_S = 0.05
-"""The interval of heartbeats in a controlled shutdown, until all brokers have applied the new leaders. The first two
-follow each other at once, which suffices without other brokers."""
+"""The interval of heartbeats in a controlled shutdown, until all brokers have applied the new leaders.
+
+The first two follow each other at once, which suffices without other brokers.
+"""
 HURRIED_S_MIN = 0.1
 """The least time between a heartbeat that failed and the next one."""
 HEARTBEAT_S = 2.0
