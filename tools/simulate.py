@@ -27,7 +27,6 @@ import trio
 
 from pykbroker.sim.clients.scenes import SCENES
 from pykbroker.sim.cluster.fault_kinds import KINDS as SWARM_KINDS
-from pykbroker.sim.cluster.fault_kinds import WIPE
 from pykbroker.sim.cluster.plan import SwarmPlan
 from pykbroker.sim.cluster.scenario import run_cluster
 from pykbroker.sim.log_life import CrashFound, check_ending, crashes, lived
@@ -57,7 +56,7 @@ def main() -> None:
     default="all",
     show_default=True,
     help=f"all (except rot), none, or a list of: {', '.join((*Nemesis.KINDS, Nemesis.ROT))}."
-    f" With several brokers: all (except wipe), none, or a list of: {', '.join((*SWARM_KINDS, WIPE))}.",
+    f" With several brokers: all, none, or a list of: {', '.join(SWARM_KINDS)}.",
 )
 @click.option(
     "--fsync/--no-fsync",
@@ -122,7 +121,7 @@ def kinds(faults: str, brokers: int) -> tuple[str, ...]:
     """Return the kinds of faults that the option names."""
     of_all = Nemesis.KINDS if brokers == 1 else SWARM_KINDS
     named = {"all": of_all, "none": ()}.get(faults, tuple(faults.split(",")))
-    if unknown := set(named) - {*of_all, Nemesis.ROT if brokers == 1 else WIPE}:
+    if unknown := set(named) - {*of_all, *((Nemesis.ROT,) if brokers == 1 else ())}:
         raise click.BadParameter(f"no such fault: {', '.join(sorted(unknown))}", param_hint="--faults")
     return named
 

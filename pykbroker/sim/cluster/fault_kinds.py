@@ -17,10 +17,9 @@ MACHINES = (
     "lose_power",
     "lose_power_midstep",
     "lose_power_of_all",
+    "wipe",
 )
 """The faults of machines: processes, clocks, disks and power."""
-WIPE = "wipe"
-"""The loss of all data of a broker. It is used only if it is named."""
 LINKS = ("isolate", "deafen", "mute", "flap", "split", "cut_leader", "lose_segments", "stall")
 """The faults of the network between brokers, and between brokers and clients."""
 METADATA = ("reassign", "elect_leaders")

@@ -44,7 +44,7 @@ class ClusterNemesis:
         machines = ClusterMachineFaults(cluster, FaultPace(dice), dice)
         links = ClusterLinkFaults(network, cluster, hosts, places, FaultPace(dice), dice)
         self._strands: list[tuple[tuple[str, ...], Strike]] = [
-            ((*fault_kinds.MACHINES, fault_kinds.WIPE), machines.strike),
+            (fault_kinds.MACHINES, machines.strike),
             (fault_kinds.LINKS, links.strike),
             (fault_kinds.METADATA, changes.strike),
         ]
