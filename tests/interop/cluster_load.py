@@ -37,11 +37,14 @@ QUICK: Mapping[str, Any] = {
 
 
 class Acked(NamedTuple):
-    """A record that the cluster has acknowledged, and when."""
+    """A record that the cluster has acknowledged, and when.
+
+    The offset is None if a retry was answered with DUPLICATE_SEQUENCE_NUMBER, which names no offset.
+    """
 
     number: int
     partition: int
-    offset: int
+    offset: int | None
     at: float
 
 
@@ -66,8 +69,9 @@ class Writer:
                     self.sent += 1
                     send(number)
 
-    def settle(self, number: int, partition: int, offset: int) -> None:
-        self.acked.append(Acked(number, partition, offset, time.monotonic()))
+    def settle(self, number: int, partition: int, offset: int | None) -> None:
+        known = offset if offset is not None and offset >= 0 else None
+        self.acked.append(Acked(number, partition, known, time.monotonic()))
 
     def gap_s(self, since: float) -> float:
         """Return the longest time without an acknowledgement in a partition."""
