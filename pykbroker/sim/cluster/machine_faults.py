@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from random import Random
 
+import trio
+
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.fault_pace import FaultPace
 from pykbroker.sim.machine_faults import MachineFaults
 
 DRIFT_MIN, DRIFT_MAX = -0.5, 1.0
 """The seconds that a drifting clock gains in a second."""
+FILL_S_MAX, LOOK_S = 20.0, 0.1
+"""The time in which an emptied broker should be filled, and the time between two looks at it, in seconds."""
 
 
 class ClusterMachineFaults:
@@ -48,17 +52,22 @@ class ClusterMachineFaults:
     async def wipe(self) -> None:
         """Replace the disks of a broker by empty ones, if all other replicas of its partitions are in sync.
 
-        The controller's metadata has no copy that could replace it.
+        The controller's metadata has no copy that could replace it. Until the replicas are filled again, no other
+        machine fails: the loss of a disk and of the power of all others is more than a cluster survives.
         """
         cluster, node_id = self._cluster, self._dice.choice(self._cluster.node_ids[1:])
         if not cluster.is_expendable(node_id):
             return
+        broker_epoch = cluster.broker_epoch(node_id)
         cluster.held.add(node_id)
         cluster.nodes[node_id].machine.kill()
         cluster.nodes[node_id].machine.wipe()
         await self._pace.wait_during()
         cluster.held.discard(node_id)
         cluster.nodes[node_id].start()
+        with trio.move_on_after(FILL_S_MAX):
+            while not cluster.is_refilled(node_id, broker_epoch):  # noqa: ASYNC110 - nothing tells a change of an image
+                await trio.sleep(LOOK_S)
 
     async def _end_all(self, *, power: bool) -> None:
         nodes = list(self._cluster.nodes.items())

@@ -90,6 +90,25 @@ class SimCluster:
                     return False
         return True
 
+    def broker_epoch(self, node_id: int) -> int:
+        """Return the epoch of a node's newest registration, -1 if it is unknown."""
+        image = self.image()
+        known = None if image is None else image.cluster.brokers.get(node_id)
+        return -1 if known is None else known.epoch
+
+    def is_refilled(self, node_id: int, broker_epoch: int) -> bool:
+        """Whether the node has registered since `broker_epoch`, and all replicas of all partitions are in sync."""
+        image = self.image()
+        return (
+            image is not None
+            and self.broker_epoch(node_id) > broker_epoch
+            and all(
+                {*placed.replicas} == {*placed.isr}
+                for topic in image.topics.by_name.values()
+                for placed in topic.partitions.values()
+            )
+        )
+
     async def start_all(self) -> list[str]:
         """Start all nodes at once except those of `held`, and wait until all of them serve. Return no findings."""
         async with trio.open_nursery() as nursery:
