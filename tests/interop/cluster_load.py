@@ -27,6 +27,12 @@ SERVED_S_MAX, DRAIN_S_MAX, LEAVE_S_MAX = 60, 60, 20
 CALL_S_MAX = 20
 COMMIT_MS_MAX = 60_000
 """A commit that a client gives up may still be written, after later commits of the same client."""
+MOVED = (
+    ck.KafkaError.NOT_COORDINATOR,
+    ck.KafkaError.COORDINATOR_NOT_AVAILABLE,
+    ck.KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+)
+"""Errors of a coordinator that moves, which librdkafka does not hide from a caller of `committed`."""
 QUICK: Mapping[str, Any] = {
     "socket.timeout.ms": 3000,
     "reconnect.backoff.max.ms": 300,
@@ -339,7 +345,8 @@ class Load:
                 try:
                     answers = consumer.committed(places, CALL_S_MAX)
                 except ck.KafkaException as error:
-                    self.errors.append(f"observer of {group}: {error}")
+                    if error.args[0].code() not in MOVED:
+                        self.errors.append(f"observer of {group}: {error}")
                     continue
                 found = {each.partition: each.offset for each in answers if each.error is None and each.offset >= 0}
                 back = {
