@@ -2,7 +2,8 @@
 
 1. A partition is due once its position has changed, and is named in the next request. All others keep their last
    position in the leader's session.
-2. An error of the session, or a request without a valid answer, makes every partition due in a new session.
+2. A partition that the leader's session has is forgotten by the next request, unless the request names it again.
+3. An error of the session, or a request without a valid answer, makes every partition due in a new session.
 """
 
 from __future__ import annotations
@@ -59,7 +60,6 @@ class FollowerPlan(Generic[P]):
         """Fetch a partition from its current position on."""
         self._partitions[key] = partition
         self._due[key] = None
-        self._forgotten.pop(key, None)
 
     def remove(self, key: FollowedKey) -> None:
         """Fetch a partition no longer."""
@@ -93,6 +93,7 @@ class FollowerPlan(Generic[P]):
                 self.remove(key)
                 continue
             self._asked[key] = wanted.position
+            self._forgotten.pop(key, None)
             topic = topics.get(key[0])
             if topic is None:
                 topic = topics[key[0]] = FetchTopic(topic_id=key[0], partitions=[])

@@ -115,7 +115,6 @@ async def test_the_replicas_of_a_wiped_directory_are_fetched_anew(tmp_path: Path
         assert all(len(contents(tmp_path, index)) == 1 for index in range(3))
 
 
-@pytest.mark.timeout(120)  # A stop that the controller does not answer takes CLOSING_S_MAX.
 async def test_the_replicas_of_a_failed_directory_move_to_another_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
