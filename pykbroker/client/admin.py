@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.client.connection import BrokerConnection
 from pykbroker.core.errors import ApiError
+from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode
 from wire.messages.metadata import (
     MetadataRequest,
@@ -153,6 +154,15 @@ def check(error_code: int, message: str | None) -> None:
     if error_code:
         code = ErrorCode(error_code) if error_code in KNOWN_CODES else ErrorCode.UNKNOWN_SERVER_ERROR
         raise ApiError(code, f"{message} ({code.name})" if message else None)
+
+
+def refusal(partition: TopicPartition, error_code: int, reason: str) -> ApiError | None:
+    """Return the error of a partition as a sentence that names the partition, or None for the code 0."""
+    try:
+        check(error_code, f"{partition}: {reason}")
+    except ApiError as error:
+        return error
+    return None
 
 
 def error_name(error_code: int) -> str:

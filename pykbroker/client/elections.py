@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
-from pykbroker.client.admin import TIMEOUT_MS, Admin, check
+from pykbroker.client.admin import TIMEOUT_MS, Admin, check, refusal
 from pykbroker.client.errors import UnsupportedVersion
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
@@ -13,7 +13,7 @@ from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
 PREFERRED, UNCLEAN = 0, 1
 UNCLEAN_VERSION_FIRST = 1
-REASONS = {
+REASONS: Mapping[int, str] = {
     ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "the preferred replica is not in the ISR: start its broker, or wait until"
     " it has caught up",
     ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "no replica is alive: start one of its brokers",
@@ -41,19 +41,10 @@ async def elect_leaders(
     answer = await admin.connection.ask(request, version)
     check(answer.error_code, "the election")
     return {
-        TopicPartition(topic.topic, part.partition_id): failure(
-            TopicPartition(topic.topic, part.partition_id), part.error_code, part.error_message
+        partition: refusal(
+            partition, part.error_code, REASONS.get(part.error_code) or part.error_message or "no leader was elected"
         )
         for topic in answer.replica_election_results
         for part in topic.partition_result
+        for partition in [TopicPartition(topic.topic, part.partition_id)]
     }
-
-
-def failure(partition: TopicPartition, error_code: int, message: str | None) -> ApiError | None:
-    """Return the failure of an election as a sentence that names the partition, or None for the code 0."""
-    reason = next((text for code, text in REASONS.items() if code == error_code), message)
-    try:
-        check(error_code, f"{partition}: {reason or 'no leader was elected'}")
-    except ApiError as error:
-        return error
-    return None

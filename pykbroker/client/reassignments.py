@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from pykbroker.client.admin import TIMEOUT_MS, Admin, check
+from pykbroker.client.admin import TIMEOUT_MS, Admin, check, refusal
 from pykbroker.client.brokers import Brokers
 from pykbroker.client.errors import Disconnected
 from pykbroker.core.errors import ApiError
@@ -21,7 +21,7 @@ from wire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogD
 from wire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from wire.messages.metadata import MetadataRequest
 
-REASONS = {ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "no reassignment is in progress"}
+REASONS: Mapping[int, str] = {ErrorCode.NO_REASSIGNMENT_IN_PROGRESS: "no reassignment is in progress"}
 
 
 class Reassignment(NamedTuple):
@@ -70,22 +70,11 @@ async def reassign(
     answer = await admin.connection.ask(request)
     check(answer.error_code, answer.error_message or "the reassignment")
     return {
-        TopicPartition(topic.name, part.partition_index): refusal(
-            TopicPartition(topic.name, part.partition_index), part.error_code, part.error_message
-        )
+        partition: refusal(partition, part.error_code, part.error_message or REASONS.get(part.error_code, "refused"))
         for topic in answer.responses
         for part in topic.partitions
+        for partition in [TopicPartition(topic.name, part.partition_index)]
     }
-
-
-def refusal(partition: TopicPartition, error_code: int, message: str | None) -> ApiError | None:
-    """Return the error of a partition as a sentence that names the partition, or None for the code 0."""
-    reason = message or next((text for code, text in REASONS.items() if code == error_code), "refused")
-    try:
-        check(error_code, f"{partition}: {reason}")
-    except ApiError as error:
-        return error
-    return None
 
 
 async def replica_bytes(
