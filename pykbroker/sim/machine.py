@@ -92,7 +92,7 @@ class SimMachine:
     # ---- faults
 
     def drift(self, seconds_per_second: float) -> None:
-        """Let the wall clock gain so many seconds in each second, or lose them if negative."""
+        """Set how many seconds the wall clock gains in each second. It loses them if the number is negative."""
         self.skew_s = self._fast_s()
         self._drift, self._drifts_since_s = seconds_per_second, self._simulation.now
 

@@ -160,7 +160,7 @@ class RunningCluster:
         self._owned(broker).pause()
 
     def resume(self, broker: int) -> None:
-        """Let a paused broker run again."""
+        """Continue a paused broker."""
         self._owned(broker).resume()
 
     def restart(self, *brokers: int) -> None:

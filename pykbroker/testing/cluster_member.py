@@ -64,7 +64,7 @@ class ClusterMember:
             self.is_paused = True
 
     def resume(self) -> None:
-        """Let a paused process run again."""
+        """Continue a paused process."""
         if self._process is not None and self.is_paused:
             self._process.send_signal(signal.SIGCONT)
         self.is_paused = False

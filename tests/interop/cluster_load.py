@@ -368,7 +368,7 @@ def create_topics(bootstrap: str, names: list[str], assignment: list[list[int]] 
 
 
 def prefer(bootstrap: str, topic: str) -> None:
-    """Let the first replica of each partition lead it."""
+    """Elect the first replica of each partition as its leader."""
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUICK})
     places = [ck.TopicPartition(topic, index) for index in range(PARTITIONS)]
     admin.elect_leaders(ck.ElectionType.PREFERRED, places).result(CALL_S_MAX)

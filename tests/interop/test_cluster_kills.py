@@ -119,7 +119,7 @@ def stage(cluster: OurCluster, namespaces: Namespaces | None) -> Iterator[Stage]
 
 
 def pass_time(seconds: float) -> None:
-    """Let a fault last."""
+    """Wait for so many seconds, while a fault lasts."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         time.sleep(0.02)

@@ -18,7 +18,7 @@ WORKER = "pyspark.daemon"
 
 
 def prepare_next_task() -> None:
-    """Let the next task of this process start sooner. Call this in a task, once it has imported what it needs."""
+    """Make the next task of this process start sooner. Call this in a task, once it has imported what it needs."""
     forget_zip_importers()
     main = getattr(sys.modules["__main__"], "__spec__", None)
     if main is not None and main.name == WORKER:

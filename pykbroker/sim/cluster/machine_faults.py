@@ -45,7 +45,7 @@ class ClusterMachineFaults:
         await self._end_all(power=True)
 
     async def drift_clock(self) -> None:
-        """Let the wall clock of a machine run at half to twice its speed."""
+        """Make the wall clock of a machine run at half to twice its speed."""
         node_id = self._dice.choice(self._cluster.node_ids)
         self._cluster.nodes[node_id].machine.drift(self._dice.uniform(DRIFT_MIN, DRIFT_MAX))
 

@@ -95,7 +95,7 @@ class Callers:
         await trio.testing.wait_all_tasks_blocked()
 
     async def finish(self) -> None:
-        """Let the coordinators answer, and wait until all callers have their answers."""
+        """Answer as the coordinators do, and wait until all callers have their answers."""
         self.coordinators.gate.set()
         await trio.testing.wait_all_tasks_blocked()
 
