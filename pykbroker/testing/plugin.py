@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any, TypeVar
 
 import pytest
 
@@ -13,6 +13,8 @@ from pykbroker.testing.cluster import RunningCluster, running_cluster
 from pykbroker.testing.ini import add_keys, merged, options_of
 from pykbroker.testing.running import RunningBroker, running_broker
 from pykbroker.world.shadowing import require_ours
+
+T = TypeVar("T")
 
 OPTIONS = ("configs", "topics", "data_dir", "process", "port")
 CLUSTER_OPTIONS = ("brokers", "replicas", "configs", "topics", "data_dir")
@@ -32,16 +34,9 @@ def kafka_broker_options() -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def kafka_broker(request: pytest.FixtureRequest, kafka_broker_options: Any) -> Iterator[RunningBroker]:
     """Provide a Kafka broker for the whole session: `.bootstrap` is its address, `.topic()` creates a topic."""
-    require_ours({item.path.parent for item in request.session.items})
-    from pykbroker.core.errors import StartError
-
-    worker = getattr(request.config, "workerinput", None)
-    with ExitStack() as running:
-        try:
-            options = merged(options_of(request.config), kafka_broker_options, OPTIONS)
-            broker = running.enter_context(running_broker(**for_worker(options, worker)))
-        except StartError as error:
-            pytest.fail(str(error), pytrace=False)
+    with started(
+        request, running_broker, lambda: merged(options_of(request.config), kafka_broker_options, OPTIONS)
+    ) as broker:
         yield broker
 
 
@@ -54,16 +49,9 @@ def kafka_cluster_options() -> dict[str, Any]:
 @pytest.fixture(scope="session")
 def kafka_cluster_of_session(request: pytest.FixtureRequest, kafka_cluster_options: Any) -> Iterator[RunningCluster]:
     """Provide the cluster of `kafka_cluster` for fixtures of a wider scope, which have to heal it themselves."""
-    require_ours({item.path.parent for item in request.session.items})
-    from pykbroker.core.errors import StartError
-
-    worker = getattr(request.config, "workerinput", None)
-    with ExitStack() as running:
-        try:
-            options = merged({}, kafka_cluster_options, CLUSTER_OPTIONS, "kafka_cluster")
-            cluster = running.enter_context(running_cluster(**for_worker(options, worker)))
-        except StartError as error:
-            pytest.fail(str(error), pytrace=False)
+    with started(
+        request, running_cluster, lambda: merged({}, kafka_cluster_options, CLUSTER_OPTIONS, "kafka_cluster")
+    ) as cluster:
         yield cluster
 
 
@@ -85,6 +73,25 @@ def kafka_topic(kafka_broker: RunningBroker) -> Iterator[str]:
         kafka_broker.delete([name])
     except (ApiError, OSError):
         return  # the test has deleted the topic, or stopped the broker
+
+
+@contextmanager
+def started(
+    request: pytest.FixtureRequest,
+    running: Callable[..., AbstractContextManager[T]],
+    options: Callable[[], dict[str, Any]],
+) -> Iterator[T]:
+    """Provide what `running` starts with these options. A refused start fails the test with its reason."""
+    require_ours({item.path.parent for item in request.session.items})
+    from pykbroker.core.errors import StartError
+
+    worker = getattr(request.config, "workerinput", None)
+    with ExitStack() as stack:
+        try:
+            found = stack.enter_context(running(**for_worker(options(), worker)))
+        except StartError as error:
+            pytest.fail(str(error), pytrace=False)
+        yield found
 
 
 def for_worker(options: dict[str, Any], worker: Mapping[str, Any] | None) -> dict[str, Any]:
