@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -92,6 +92,28 @@ class Report:
     findings: list[str] = field(default_factory=list)
 
 
+def report(
+    simulation: Simulation,
+    workloads: Sequence[Workload],
+    findings: Iterable[str],
+    *,
+    faults: dict[str, int],
+    exits: list[str],
+    errors: list[str],
+) -> Report:
+    """Return the report of a run. Equal findings are reported once."""
+    return Report(
+        simulated_s=simulation.now,
+        events=simulation.clock.events,
+        acknowledged=sum(workload.acknowledged for workload in workloads),
+        read=sum(workload.read for workload in workloads),
+        faults=faults,
+        exits=exits,
+        errors=errors,
+        findings=list(dict.fromkeys(findings)),
+    )
+
+
 class Scenario:
     """A single run of a plan."""
 
@@ -157,15 +179,13 @@ class Scenario:
         if not set(nemesis.happened) & set(Nemesis.DISK):
             findings += [f"the broker ended, though its disk was sound: {each}" for each in self._node.exits]
         findings += self._stage.unexpected
-        return Report(
-            simulated_s=self._simulation.now,
-            events=self._simulation.clock.events,
-            acknowledged=sum(workload.acknowledged for workload in self._workloads),
-            read=sum(workload.read for workload in self._workloads),
+        return report(
+            self._simulation,
+            self._workloads,
+            filter(self._counts, findings),
             faults=nemesis.happened | self._machine.disk_faults.happened | self._network.faults.happened,
             exits=self._node.exits,
             errors=self._log.errors,
-            findings=list(dict.fromkeys(filter(self._counts, findings))),
         )
 
     def _counts(self, finding: str) -> bool:

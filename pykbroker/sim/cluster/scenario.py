@@ -24,7 +24,7 @@ from pykbroker.sim.groups.workload import GroupWorkload
 from pykbroker.sim.history import Place
 from pykbroker.sim.log_workload import LogWorkload
 from pykbroker.sim.network import Network
-from pykbroker.sim.scenario import Report, create_topics, together
+from pykbroker.sim.scenario import Report, create_topics, report, together
 from pykbroker.sim.simulation import Simulation
 from pykbroker.sim.transactions.workload import TransactionWorkload
 from pykbroker.sim.workload import PROGRESS_S_MAX, Workload
@@ -113,16 +113,7 @@ class ClusterScenario:
         for node in nodes:
             for kind, times in node.machine.disk_faults.happened.items():
                 faults[kind] = faults.get(kind, 0) + times
-        return Report(
-            simulated_s=self._simulation.now,
-            events=self._simulation.clock.events,
-            acknowledged=sum(workload.acknowledged for workload in self._workloads),
-            read=sum(workload.read for workload in self._workloads),
-            faults=faults,
-            exits=exits,
-            errors=self._log.errors,
-            findings=list(dict.fromkeys(findings)),
-        )
+        return report(self._simulation, self._workloads, findings, faults=faults, exits=exits, errors=self._log.errors)
 
 
 async def run_cluster(simulation: Simulation, plan: SwarmPlan) -> Report:
