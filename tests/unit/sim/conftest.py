@@ -26,6 +26,12 @@ spec.loader.exec_module(module)
 print(json.dumps(simulate(int(seed), getattr(module, scene))))
 """
 
+UNLIKE = (
+    {"hash_seed": "1", "junk": 10_007, "threshold": 1},
+    {"hash_seed": "42", "junk": 7, "threshold": 100_000},
+    {"hash_seed": "random", "junk": 3_001},
+)
+"""Arguments of `apart` that make three processes differ."""
 SEARCHED = int(os.environ.get("SEARCH_SEEDS", "0"))
 
 Apart = Callable[..., tuple[Any, str]]

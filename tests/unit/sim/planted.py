@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from pykbroker.machines.shell import MachineShell
 from pykbroker.sim.cluster.plan import SwarmPlan
 from pykbroker.sim.cluster.scenario import run_cluster
 from pykbroker.sim.scenario import Plan, run_scenario
 from pykbroker.sim.simulation import Simulation
+from wire.messages.offset_fetch import OffsetFetchResponseGroup
 
 SEEDS_MAX = 60
 SECONDS, SECONDS_WITHOUT_FAULTS, CLUSTER_SECONDS = 10, 6, 15
@@ -31,3 +35,16 @@ async def found_in_cluster(
     """Return the findings of a run of three brokers with a random subset of the given kinds of faults."""
     plan = SwarmPlan(seconds=seconds, kinds=kinds, fsync=fsync, workloads=(workload,), configs=IMPATIENT)
     return (await run_cluster(simulation, plan)).findings
+
+
+def answer_offset_fetches_at_once() -> None:
+    """Plant a bug: coordinators answer OffsetFetch before the offsets that they return are committed."""
+    reply = MachineShell._reply
+
+    def hasty(shell: Any, call: Any, response: Any, *limit: Any) -> None:
+        if isinstance(response, OffsetFetchResponseGroup):
+            shell._settle(call, response)
+        else:
+            reply(shell, call, response, *limit)
+
+    MachineShell._reply = hasty

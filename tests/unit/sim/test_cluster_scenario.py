@@ -18,15 +18,11 @@ import pytest
 from pykbroker.sim.cluster.plan import SwarmPlan
 from pykbroker.sim.cluster.scenario import run_cluster
 from pykbroker.sim.simulation import Simulation
+from tests.unit.sim.conftest import UNLIKE
 
 pytestmark = pytest.mark.timeout(240)  # The tests need seconds of CPU time, which take longer on a busy machine.
 
 ROOT = Path(__file__).parents[3]
-UNLIKE = (
-    {"hash_seed": "1", "junk": 10_007, "threshold": 1},
-    {"hash_seed": "42", "junk": 7, "threshold": 100_000},
-    {"hash_seed": "random", "junk": 3_001},
-)
 MANY = int(os.environ.get("SWARM_SEEDS", "0"))
 
 

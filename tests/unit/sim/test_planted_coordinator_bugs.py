@@ -22,11 +22,10 @@ from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.txn import ending
 from pykbroker.core.txn.transaction import Transaction
 from pykbroker.machines.loader import Loader
-from pykbroker.machines.shell import MachineShell
 from pykbroker.sim.scenario import Plan, run_scenario
 from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.log.reader import LogReader
-from wire.messages.offset_fetch import OffsetFetchResponseGroup
+from tests.unit.sim.planted import answer_offset_fetches_at_once
 
 pytestmark = pytest.mark.timeout(240)  # The tests need seconds of CPU time, which take longer on a busy machine.
 
@@ -47,17 +46,8 @@ async def in_transactions(simulation: Simulation, *kinds: str) -> list[str]:
     return await found(simulation, "transactions", kinds)
 
 
-reply = MachineShell._reply
-
-
 async def offsets_are_fetched_before_they_are_durable(simulation: Simulation) -> list[str]:
-    def hasty(shell, call, response, *limit):
-        if isinstance(response, OffsetFetchResponseGroup):
-            shell._settle(call, response)
-        else:
-            reply(shell, call, response, *limit)
-
-    MachineShell._reply = hasty
+    answer_offset_fetches_at_once()
     return await in_groups(simulation, "fail_syncs", "lose_power_midstep")
 
 

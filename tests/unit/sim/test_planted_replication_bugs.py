@@ -13,7 +13,6 @@ from pykbroker.core.replication import following
 from pykbroker.core.replication.fetch_plan import FollowerPlan
 from pykbroker.core.replication.followers import NO_LIMIT, Followers
 from pykbroker.core.replication.leadership import Leadership
-from pykbroker.machines.shell import MachineShell
 from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.quorum.metadata_fetches import MetadataFetches
 from pykbroker.replica import fetcher, followed
@@ -22,8 +21,7 @@ from pykbroker.replica.partition import Partition
 from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.log import appender
 from tests.unit.sim.conftest import SEARCHED
-from tests.unit.sim.planted import found_in_cluster
-from wire.messages.offset_fetch import OffsetFetchResponseGroup
+from tests.unit.sim.planted import answer_offset_fetches_at_once, found_in_cluster
 
 pytestmark = pytest.mark.timeout(240)  # The tests need seconds of CPU time, which take longer on a busy machine.
 
@@ -140,15 +138,7 @@ async def followers_do_not_take_over_producer_states(simulation: Simulation) -> 
 
 
 async def offsets_are_fetched_before_they_are_committed(simulation: Simulation) -> list[str]:
-    reply = MachineShell._reply
-
-    def hasty(shell, call, response, *limit):
-        if isinstance(response, OffsetFetchResponseGroup):
-            shell._settle(call, response)
-        else:
-            reply(shell, call, response, *limit)
-
-    MachineShell._reply = hasty
+    answer_offset_fetches_at_once()
     return await found_in_cluster(simulation, "cut_leader", "kill", workload="groups")
 
 

@@ -14,16 +14,12 @@ import pytest
 from pykbroker.quorum.controller import Controller
 from pykbroker.sim.scenario import Plan, run_scenario
 from pykbroker.sim.simulation import Simulation
+from tests.unit.sim.conftest import UNLIKE
 from wire.messages.create_topics import CreateTopicsRequest
 
 pytestmark = pytest.mark.timeout(240)  # The tests need seconds of CPU time, which take longer on a busy machine.
 
 ROOT = Path(__file__).parents[3]
-UNLIKE = (
-    {"hash_seed": "1", "junk": 10_007, "threshold": 1},
-    {"hash_seed": "42", "junk": 7, "threshold": 100_000},
-    {"hash_seed": "random", "junk": 3_001},
-)
 
 
 def simulate(*words: str) -> subprocess.CompletedProcess[str]:

@@ -15,12 +15,7 @@ import trio
 from pykbroker.sim.process import Killed, Process
 from pykbroker.sim.scheduler import resume
 from pykbroker.sim.simulation import Simulation
-
-UNLIKE = (
-    {"hash_seed": "1", "junk": 10_007, "threshold": 1},
-    {"hash_seed": "42", "junk": 7, "threshold": 100_000},
-    {"hash_seed": "random", "junk": 3_001},
-)
+from tests.unit.sim.conftest import UNLIKE
 
 
 async def tasks_race(simulation: Simulation) -> list[int]:
