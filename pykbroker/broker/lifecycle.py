@@ -135,11 +135,15 @@ class Broker:
         raise JournalFailed(directory.path, directory.failed) from directory.failed
 
     async def _shut_down(self) -> None:
-        """Give up all leaderships. If the disk is too full to record that, the next start recovers as after a crash."""
-        if self._parts.lifecycle.broker_epoch == NOT_REGISTERED:
+        """Give up all leaderships, unless `controlled.shutdown.enable` is false.
+
+        If the disk is too full to record that, the next start recovers as after a crash.
+        """
+        parts = self._parts
+        if parts.lifecycle.broker_epoch == NOT_REGISTERED or not parts.settings.config.controlled_shutdown_enable:
             return
         try:
-            await self._parts.lifecycle.shut_down()
+            await parts.lifecycle.shut_down()
         except ApiError as error:
             logger.error("controlled shutdown failed: %s", error)
 

@@ -149,7 +149,11 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
     states = DirectoryStates(places, current_config)
     places.is_cordoned = states.is_cordoned
     replicas = new_replicas(config, places, configs, descriptors, links)
-    lifecycle = Lifecycle(controller, images, identity, world.rng, config.broker_heartbeat_interval_ms / 1000, states)
+    heartbeat_s, registration_s_max = (
+        config.broker_heartbeat_interval_ms / 1000,
+        config.initial_broker_registration_timeout_ms / 1000,
+    )
+    lifecycle = Lifecycle(controller, images, identity, world.rng, heartbeat_s, states, registration_s_max)
     broker_epoch = quorum.member.broker_epoch = partial(getattr, lifecycle, "broker_epoch")
     producer_ids = ProducerIds(controller, identity.node_id, broker_epoch)
     groups = groups_runtime(config, world, image, turns)

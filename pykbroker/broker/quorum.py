@@ -58,13 +58,17 @@ def controller_endpoints(settings: Settings, bound: BoundListeners) -> tuple[End
 async def open_identity(settings: Settings, world: World, bound: BoundListeners) -> BrokerIdentity:
     """Return the identity of this node, and format empty log directories.
 
-    A new node that is no controller asks a controller for the id of its cluster. Raise StartError.
+    A new node that is no controller asks a controller for the id of its cluster, for as long as its registration may
+    take. Raise StartError.
     """
     node_id, disks, now_ms = settings.config.node_id, world.disks, world.wall_ms()
     if not settings.quorum:
         voter = Voter(controller_endpoints(settings, bound))
         return await prepare(disks, node_id, world.rng, now_ms, voter=voter)
-    cluster_id = await find_cluster_id(disks, node_id) or await ask_cluster_id(world.net, settings.quorum)
+    cluster_id = await find_cluster_id(disks, node_id)
+    if not cluster_id:
+        s_max = settings.config.initial_broker_registration_timeout_ms / 1000
+        cluster_id = await ask_cluster_id(world.net, settings.quorum, s_max)
     return await prepare(disks, node_id, world.rng, now_ms, cluster_id, is_controller=False)
 
 

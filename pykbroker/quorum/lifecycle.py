@@ -48,7 +48,7 @@ HURRIED_S_MIN = 0.1
 HEARTBEAT_S = 2.0
 """The default interval of heartbeats."""
 REGISTRATION_S_MAX = 60.0
-"""The time in which a broker must be registered: initial.broker.registration.timeout.ms."""
+"""The default of initial.broker.registration.timeout.ms, in seconds: the time in which a broker must be registered."""
 REGISTRATION_RETRY_S = 0.2
 
 logger = logging.getLogger(__name__)
@@ -87,9 +87,11 @@ class Lifecycle:
         randomness: Randomness,
         heartbeat_s: float = HEARTBEAT_S,
         directories: ReportedDirectories | None = None,
+        registration_s_max: float = REGISTRATION_S_MAX,
     ) -> None:
         self._controller, self._images, self._identity = controller, images, identity
         self._incarnation_id, self._heartbeat_s = new_id(randomness), heartbeat_s
+        self._registration_s_max = registration_s_max
         self._applies = self._stopping = False
         self._directories = directories or HealthyDirectories()
         self._reported: frozenset[bytes] = frozenset()
@@ -117,27 +119,29 @@ class Lifecycle:
 
         `clean` says that the last run shut down cleanly, and `clean_epoch` in which epoch, -1 if unknown. While another
         incarnation of this broker is registered, or the controller does not respond, the request is repeated for
-        `REGISTRATION_S_MAX`.
+        `initial.broker.registration.timeout.ms`. Raise ApiError with the last reason after that.
         """
         last = self._images.committed.cluster.brokers.get(self._identity.node_id)
         if clean and clean_epoch == NOT_REGISTERED and last is not None:
             clean_epoch = last.epoch
         request = self._registration(endpoints, rack, clean_epoch if clean else NOT_REGISTERED)
-        deadline = trio.current_time() + REGISTRATION_S_MAX
+        refusal = ApiError(ErrorCode.REQUEST_TIMED_OUT, "the controller did not respond in time")
         waiting = False
-        while True:
-            try:
-                response = await self._controller.ask(request)
-            except ApiError as error:
-                if error.code not in REPEATED or trio.current_time() > deadline:
-                    raise
-                if not waiting:
-                    logger.info("the controller does not register this broker yet (%s): waiting", error)
-                    waiting = True
-                await trio.sleep(REGISTRATION_RETRY_S)
-            else:
-                self.broker_epoch = response.broker_epoch
-                return self.broker_epoch
+        with trio.move_on_after(self._registration_s_max):
+            while True:
+                try:
+                    self.broker_epoch = (await self._controller.ask(request)).broker_epoch
+                except ApiError as error:
+                    if error.code not in REPEATED:
+                        raise
+                    refusal = error
+                    if not waiting:
+                        logger.info("the controller does not register this broker yet (%s): waiting", error)
+                        waiting = True
+                    await trio.sleep(REGISTRATION_RETRY_S)
+                else:
+                    return self.broker_epoch
+        raise refusal
 
     def _registration(
         self, endpoints: Sequence[Endpoint], rack: str | None, clean_epoch: int

@@ -32,18 +32,16 @@ from pykbroker.world.off_loop import OffLoop
 from wire.messages.describe_cluster import DescribeClusterRequest
 
 CONTROLLERS = 2
-FIND_S_MAX = 60.0
-"""The time in which a controller must be found before a new node can be formatted."""
 ATTEMPT_S_MAX = 5.0
 RETRY_S = 0.2
 DYNAMIC_STATE = 1
 """The version of `quorum-state` for nodes that are not named as voters in a config."""
 
 
-async def ask_cluster_id(net: Net, servers: Sequence[Address]) -> str:
-    """Return the id of the cluster of these controllers. Raise StartError if none of them responds in time."""
+async def ask_cluster_id(net: Net, servers: Sequence[Address], s_max: float) -> str:
+    """Return the id of the cluster of these controllers. Raise StartError if none of them responds within `s_max`."""
     failure: Exception | None = None
-    with trio.move_on_after(FIND_S_MAX):
+    with trio.move_on_after(s_max):
         while True:
             for address in servers:
                 try:

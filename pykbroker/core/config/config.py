@@ -90,6 +90,8 @@ class BrokerConfig(msgspec.Struct, frozen=True, eq=False):
     broker_rack = Setting[str | None]("broker.rack")
     broker_session_timeout_ms = Setting[int]("broker.session.timeout.ms")
     broker_heartbeat_interval_ms = Setting[int]("broker.heartbeat.interval.ms")
+    controlled_shutdown_enable = Setting[bool]("controlled.shutdown.enable")
+    initial_broker_registration_timeout_ms = Setting[int]("initial.broker.registration.timeout.ms")
     connections_max_idle_ms = Setting[int]("connections.max.idle.ms")
     fetch_max_bytes = Setting[int]("fetch.max.bytes")
     max_connection_creation_rate = Setting[int]("max.connection.creation.rate")

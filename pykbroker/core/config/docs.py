@@ -175,6 +175,10 @@ USED = {
 
     # Brokers and leaders, as the controller sees them
     "auto.leader.rebalance.enable": "Whether leadership returns to preferred replicas automatically.",
+    "controlled.shutdown.enable":
+        "Whether a broker hands over its leaderships before it stops; if not, they move once the controller fences it.",
+    "initial.broker.registration.timeout.ms":
+        "After how many ms a broker that no controller registers stops, or a new node that finds no controller.",
     "broker.session.timeout.ms":
         "After this many ms without a heartbeat the controller fences a broker. A broker whose process has ended is "
         "fenced sooner.",
@@ -347,7 +351,6 @@ UNUSED = {
     "producer.id.expiration.check.interval.ms": "how often partitions check for expired producer ids, in ms.",
 
     # Replication
-    "controlled.shutdown.enable": "whether a broker hands over its leaderships before it stops.",
     "num.replica.alter.log.dirs.threads":
         "how many threads move replicas between log directories; unset means one for each directory.",
     "replica.socket.receive.buffer.bytes": "bytes of the receive buffer of a follower's connection to its leader.",
@@ -372,8 +375,6 @@ UNUSED = {
     "controller.quota.window.num": "over how many windows the rate of changes to topics is averaged.",
     "controller.quota.window.size.seconds": "how long each window is that measures changes to topics, in s.",
     "controller.socket.timeout.ms": "how many ms a broker waits for the controller to answer.",
-    "initial.broker.registration.timeout.ms":
-        "after how many ms a broker that cannot register with the controller stops.",
     "internal.metadata.delete.delay.millis": "how many ms a deleted file of the metadata log stays on disk.",
     "internal.metadata.max.batch.size.in.bytes": "the largest batch of metadata records in bytes.",
     "metadata.log.dir": "the directory of the metadata log; unset means the first log directory.",

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import trio
 
 from pykbroker import broker
 from pykbroker.core.address import Address
 from pykbroker.core.errors import StartError, StopError
 from pykbroker.core.settings import Serving
-from pykbroker.quorum import observer_start
 from tests.unit.cluster.nodes import HOST, Node, cluster
 
 
@@ -52,19 +50,18 @@ async def test_a_directory_of_another_node_is_refused(tmp_path: Path) -> None:
         assert "belongs to node 2, and this is node 3: change node.id or the directory" in str(await failure_of(node))
 
 
-async def test_a_new_broker_without_a_controller_gives_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(observer_start, "FIND_S_MAX", 0.5)
+async def test_a_new_broker_without_a_controller_gives_up(tmp_path: Path) -> None:
     (tmp_path / "node2").mkdir()
-    node = Node(2, tmp_path / "node2", Address(HOST, 9))
+    node = Node(2, tmp_path / "node2", Address(HOST, 9), initial_broker_registration_timeout_ms="500")
     error = await failure_of(node)
     assert f"no controller responds at {HOST}:9" in str(error)
     assert "start the controller, or correct controller.quorum.bootstrap.servers" in str(error)
 
 
-async def test_a_broker_id_that_is_in_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pykbroker.quorum.lifecycle.REGISTRATION_S_MAX", 0.5)
+async def test_a_broker_id_that_is_in_use_is_refused(tmp_path: Path) -> None:
     async with cluster(tmp_path, 1, 2) as running:
-        node = Node(2, tmp_path / "twin", running.nodes[1].controller_address)
+        address = running.nodes[1].controller_address
+        node = Node(2, tmp_path / "twin", address, initial_broker_registration_timeout_ms="500")
         node.directory.mkdir()
         error = await failure_of(node)
         assert "a broker with this node.id is running: give each broker a node.id of its own" in str(error)

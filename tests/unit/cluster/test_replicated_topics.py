@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import trio
 
 from pykbroker.core.topic_partition import TopicPartition
@@ -104,6 +105,26 @@ async def test_a_broker_that_was_stopped_catches_up_and_joins_the_isr(tmp_path: 
         await eventually(all_in_sync)
         for partition in range(3):
             assert len(set(logs(tmp_path, partition))) == 1
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+async def test_a_broker_hands_over_its_leaderships_if_controlled_shutdown_is_enabled(
+    tmp_path: Path, enabled: bool
+) -> None:
+    configs = {"controlled_shutdown_enable": str(enabled).lower(), "default_replication_factor": "2"}
+    async with cluster(tmp_path, 1, 2, **configs) as running:
+        await running.clients[1].create("t", 2)
+        image = running.brokers[1].serving.observer.parts.image
+        assert {one.leader for one in image().topics.by_name["t"].partitions.values()} == {1, 2}
+        await running.stop(2)
+
+        async def leads_all() -> bool:
+            return {one.leader for one in image().topics.by_name["t"].partitions.values()} == {1}
+
+        with trio.fail_after(5):  # the session of a broker lasts for 9 s, but its closed port shows that it has ended
+            await eventually(leads_all)
+        assert image().cluster.brokers[2].in_controlled_shutdown == enabled
+        await running.start(2)
 
 
 async def test_all_partitions_are_served_after_the_process_of_the_controller_was_stopped(tmp_path: Path) -> None:
