@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import OFFSET_INVALID, Consumer, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from pykbroker.core.errors import StartError
@@ -60,6 +60,13 @@ def topics(broker: RunningBroker) -> dict[str, int]:
     """Return the number of partitions of each topic."""
     found = AdminClient({"bootstrap.servers": broker.bootstrap, **QUIET}).list_topics(timeout=10).topics
     return {name: len(topic.partitions) for name, topic in found.items()}
+
+
+def ids(broker: RunningBroker) -> dict[str, str]:
+    """Return the id of each topic: a topic that was deleted and created again has another one."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap, **QUIET})
+    found = admin.describe_topics(TopicCollection(list(topics(broker))))
+    return {name: str(topic.result(10).topic_id) for name, topic in found.items()}
 
 
 @KINDS
@@ -123,8 +130,13 @@ def test_clear_deletes_topics_groups_and_transactions_while_clients_stay_connect
         producer.produce("t", b"open")
         assert send(broker, own) == 0
         assert consume(broker, own, "g", 1) == [b"v"]
+        before = ids(broker)
+        assert before.keys() == {"t", own, "__consumer_offsets", "__transaction_state"}
         broker.clear()
-        assert topics(broker) == {"t": 2}
+        left = topics(broker)
+        assert left["t"] == 2
+        assert left.keys() <= {"t", "__transaction_state"}, "the producer may look for its coordinator again"
+        assert not set(before.values()) & set(ids(broker).values())
         assert AdminClient({"bootstrap.servers": broker.bootstrap, **QUIET}).list_consumer_groups().result().valid == []
         assert committed(broker, own, "g") == OFFSET_INVALID
         with pytest.raises(KafkaException):
