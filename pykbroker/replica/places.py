@@ -53,7 +53,18 @@ class Places:
             strays = [found for found in directory.partitions() if is_stray(found)]
             await directory.set_aside(strays)
             for stray in strays:
-                self.forget(stray.key)
+                self._forget_one(stray.key, directory)
+
+    def _forget_one(self, key: TopicPartition, directory: LogDirectory) -> None:
+        """Remove a partition that was found in this directory. Another directory may have it, too."""
+        self._sizes[directory] -= 1
+        twins = [other for twin, other in self._twins if twin == key and other is not directory]
+        self._twins = [one for one in self._twins if one != (key, directory)]
+        if self._of[key] is directory:
+            del self._of[key]
+            if twins:
+                self._of[key] = twins[0]
+                self._twins.remove((key, twins[0]))
 
     async def sort_twins(self, assigned: Callable[[TopicPartition], bytes | None]) -> None:
         """Rename the logs of partitions that another log directory has too, and that the metadata does not name.
@@ -74,7 +85,9 @@ class Places:
             else:
                 self._undecided[key] = one, f"{other.path} has it, too: move one of them out of the log directories"
 
-    async def sort_copies(self, assigned: Callable[[TopicPartition], bytes | None]) -> None:
+    async def sort_copies(
+        self, assigned: Callable[[TopicPartition], bytes | None], is_stray: Callable[[PartitionDirectory], bool]
+    ) -> None:
         """Promote, keep or rename each copy of a log that was found at start.
 
         A copy is promoted to the log if the metadata assigns the partition to the copy's directory and no log exists. A
@@ -84,7 +97,8 @@ class Places:
         for directory in self.directories:
             for key in list(directory.futures.names):
                 try:
-                    await self._sort(directory, key, assigned(key))
+                    found = PartitionDirectory(key, await directory.futures.topic_id(key))
+                    await self._sort(directory, key, None if is_stray(found) else assigned(key))
                 except OSError as refusal:
                     directory.fail(refusal)
 

@@ -165,7 +165,9 @@ class Replicas:
             if delta.previous.offset < 0:
                 await self.places.set_aside(partial(self._is_stray, delta.image.topics))
                 await self.places.sort_twins(partial(self._assigned, delta.image.topics))
-                await self.places.sort_copies(partial(self._assigned, delta.image.topics))
+                await self.places.sort_copies(
+                    partial(self._assigned, delta.image.topics), partial(self._is_stray, delta.image.topics)
+                )
                 self.opener.find_lost(delta.image)
             topics = [delta.image.topics.by_id[topic_id] for topic_id in sorted(delta.topics_changed)]
             for topic in sorted(
@@ -208,13 +210,18 @@ class Replicas:
                     await self.follow(partition, image.partitions[key.partition])
 
     def _is_stray(self, topics: TopicsImage, found: PartitionDirectory) -> bool:
-        """Whether the metadata does not assign this partition to this broker.
+        """Whether a directory belongs to no replica that the metadata assigns to this broker.
 
-        A directory with the name of an assigned partition is not a stray, even if its topic id differs, since the file
-        with the id may be damaged.
+        A topic may have been deleted and created again under the same name while this broker did not run. The directory
+        then has another topic id. A replica of the ISR, or an only replica, may have acknowledged records: its
+        directory is not a stray, since the file with the topic id may be damaged.
         """
-        placed = topics.partition(*found.key)
-        return placed is None or self._node_id not in placed.replicas
+        topic = topics.by_name.get(found.key.topic)
+        placed = None if topic is None else topic.partitions.get(found.key.partition)
+        if topic is None or placed is None or self._node_id not in placed.replicas:
+            return True
+        is_replaceable = len(placed.replicas) > 1 and self._node_id not in placed.isr
+        return is_replaceable and found.topic_id not in (None, topic.id)
 
     def _assigned(self, topics: TopicsImage, key: TopicPartition) -> bytes | None:
         """Return the id of the log directory that the metadata assigns, or None for a partition of other brokers."""

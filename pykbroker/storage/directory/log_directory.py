@@ -277,7 +277,16 @@ class LogDirectory:
         await self.sync_names()
 
     async def set_aside(self, strays: Iterable[PartitionDirectory]) -> None:
-        """Rename the directories of partitions that do not exist, so that the operator can examine them."""
+        """Rename the directories of partitions that do not exist, so that the operator can examine them.
+
+        Their checkpoints are erased before: another partition may get the same name.
+        """
+        strays = list(strays)
+        try:
+            await self._checkpoints.erase([one.key for one in strays])
+        except OSError as refusal:
+            logger.warning("%s: the checkpoints of stray partitions cannot be erased: %s", self.path, refusal)
+            self.fail(refusal)
         moved = [(one, await self._directories.put_away(one.key, STRAY)) for one in strays]
         for one, away in moved:
             logger.warning(

@@ -9,6 +9,7 @@ import trio
 
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.live_config import LiveConfig
+from pykbroker.core.metadata.ids import UNASSIGNED
 from pykbroker.core.metadata.image import ConfigsImage, Delta, MetadataImage, PartitionImage, TopicImage, TopicsImage
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
@@ -32,7 +33,10 @@ async def inline(function: Any, *args: Any) -> Any:
 
 
 class Host:
-    """The replicas of a broker with two log directories, on a simulated disk each."""
+    """The replicas of broker 1 with two log directories, on a simulated disk each.
+
+    Partition t-0 has replicas on `brokers`, in this `isr`.
+    """
 
     def __init__(
         self, volumes: tuple[Volume, ...], assigned: bytes, note: Callable[[], None] = lambda: None, **configs: str
@@ -40,6 +44,9 @@ class Host:
         self.assigned, self._note = assigned, note
         self.disks = tuple(SimDisk(volume, path) for volume, path in zip(volumes, PATHS, strict=True))
         self._configs = {"internal.segment.bytes": "1000"} | configs
+        self.topic_id = TOPIC_ID
+        self.brokers: tuple[int, ...] = (1,)
+        self.isr: tuple[int, ...] = (1,)
 
     async def open(self) -> Partition:
         self.directories = directories = tuple(
@@ -50,13 +57,14 @@ class Host:
         )
         configs = TopicConfigs(LiveConfig(BrokerConfig.from_mapping({})))
         self.replicas = Replicas(1, Places(directories, IDS), configs)
-        placed = PartitionImage((1,), (1,), 1, 0, 0, directories=(self.assigned,))
-        topic = TopicImage("t", TOPIC_ID, {0: placed})
+        directory_ids = (self.assigned, *(UNASSIGNED for _ in self.brokers[1:]))
+        placed = PartitionImage(self.brokers, self.isr, self.isr[0], 0, 0, directories=directory_ids)
+        topic = TopicImage("t", self.topic_id, {0: placed})
         overrides = {(2, "t"): self._configs}
         await self.replicas.apply(
             Delta.since_nothing(
                 MetadataImage(
-                    offset=1, topics=TopicsImage({"t": topic}, {TOPIC_ID: topic}), configs=ConfigsImage(overrides)
+                    offset=1, topics=TopicsImage({"t": topic}, {self.topic_id: topic}), configs=ConfigsImage(overrides)
                 )
             )
         )
