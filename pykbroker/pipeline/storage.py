@@ -251,10 +251,10 @@ class HadoopStorage:
     def _replace(self, name: str, target: str) -> None:
         """Rename a file in one step, also if the target exists, which `FileSystem.rename` refuses."""
         hadoop = self._jvm.org.apache.hadoop
-        overwrite = getattr(hadoop.fs, "Options$Rename").OVERWRITE
+        option = getattr(hadoop.fs, "Options$Rename")
         gateway: Any = self._spark.sparkContext._gateway
-        options = gateway.new_array(overwrite.getClass(), 1)
-        options[0] = overwrite
+        options = gateway.new_array(option, 1)
+        options[0] = option.OVERWRITE
         context = hadoop.fs.FileContext.getFileContext(self._root.toUri(), self._spark._jsc.hadoopConfiguration())
         context.rename(self._at(name), self._at(target), options)
 
