@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
@@ -71,6 +72,16 @@ class Archives:
             for row in table.to_pylist()
         ]
         return sorted(rows, key=lambda row: row[2:5])
+
+    def positions_by_duckdb(self, target: str) -> list[tuple[str, int, int]]:
+        """Return topic, partition and offset of the rows of an archive as DuckDB reads them, sorted."""
+        query = """
+            SELECT topic, partition, "offset"
+            FROM read_parquet(?, hive_partitioning = true)
+            ORDER BY ALL
+        """
+        with duckdb.connect() as database:
+            return database.execute(query, [f"{self.directory / target}/topic=*/*/*.parquet"]).fetchall()
 
     def _dataset(self, target: str) -> ds.Dataset:
         return ds.dataset(self.directory / target, format="parquet", partitioning=PARTITIONING)

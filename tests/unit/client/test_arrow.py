@@ -6,6 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -51,6 +52,16 @@ class TestSent:
     def test_a_column_of_nulls_becomes_tombstones(self) -> None:
         sent = columns_of(pa.table({"key": [b"a", b"b"], "value": pa.nulls(2)}), NOW_MS)
         assert (sent.keys, sent.values) == ([b"a", b"b"], [None, None])
+
+    def test_a_relation_of_duckdb_is_a_table(self) -> None:
+        with duckdb.connect() as database:
+            relation = database.sql(
+                "SELECT 'k' || i AS key, nullif(i, 1) || '' AS value, i AS timestamp FROM range(3) t(i)"
+            )
+            assert is_table(relation)
+            sent = columns_of(relation, NOW_MS)
+        assert (sent.keys, sent.values) == ([b"k0", b"k1", b"k2"], [b"0", None, b"2"])
+        assert list(sent.timestamps) == [0, 1, 2]
 
     @settings(max_examples=60, deadline=None)
     @given(st.lists(st.lists(st.none() | st.binary(max_size=9), max_size=8), max_size=5), st.data())
