@@ -14,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
 from types import CoroutineType
 from typing import Any
@@ -48,6 +49,8 @@ CONFIGS = {
 }
 IDLE_S, LOOK_S = 5, 0.1
 WARM_UP, RECORDS = 100, 500
+WINDOWS = 9
+"""The number of measurements of the cost of a record. Their median is not disturbed by other processes for a while."""
 
 
 class StepWatch(trio.abc.Instrument):
@@ -210,17 +213,19 @@ class Measurement:
         await until(partial(self.are_in_sync, len(NODES)))
 
     async def record_us(self, topic: str) -> float:
-        """Return the CPU time in us of one record with acks=all to a partition of a topic, on all brokers together."""
+        """Return the CPU time in us of a record with acks=all to a partition of a topic, on all brokers together."""
         leader = self.nodes[1].serving.observer.parts.image().topics.by_name[topic].partitions[0].leader
         connection = self.connect(leader)
         for _ in range(WARM_UP):
             await self._produce(connection, topic)
-        begun = time.thread_time_ns()
-        for _ in range(RECORDS):
-            await self._produce(connection, topic)
-        used_us = (time.thread_time_ns() - begun) / 1000 / RECORDS
+        used_us = []
+        for _ in range(WINDOWS):
+            begun = time.thread_time_ns()
+            for _ in range(RECORDS):
+                await self._produce(connection, topic)
+            used_us.append((time.thread_time_ns() - begun) / 1000 / RECORDS)
         connection.close()
-        return used_us
+        return median(used_us)
 
     async def _produce(self, connection: ReconnectingConnection, topic: str) -> None:
         builder = BatchBuilder()
