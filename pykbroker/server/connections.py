@@ -52,7 +52,7 @@ class Connections:
         strangers = Strangers(turns.ticks)
         self._shared = Shared(table, tasks, turns, strangers, self._budget, limits.request_bytes_max, self._forget)
         self._quotas = ConnectionQuotas(limits, self.ticks)
-        self._open: set[Connection] = set()
+        self._open: dict[Connection, None] = {}  # in the order of their opening, so that a simulation can repeat it
         self._closed: Counter[ConnectionEnding] = Counter()
         self._accepted = self._refused = 0
         self.accept_waits = 0
@@ -81,7 +81,7 @@ class Connections:
             self._too_many_of_host.warn("refusing %s: its address has max.connections.per.ip connections", session)
             return None
         connection = Connection(session, pump, self._shared)
-        self._open.add(connection)
+        self._open[connection] = None
         self._accepted += 1
         return connection
 
@@ -113,7 +113,7 @@ class Connections:
         )
 
     def _forget(self, connection: Connection) -> None:
-        self._open.discard(connection)
+        self._open.pop(connection, None)
         self._closed[connection.ending] += 1
         self._quotas.release(connection.session)
         self._on_closed(connection.session)

@@ -46,8 +46,13 @@ async def under_all_faults(simulation: Simulation) -> dict[str, Any]:
     return asdict(await run_cluster(simulation, SwarmPlan(seconds=6)))
 
 
-def test_a_seed_gives_the_same_run_of_a_cluster_in_processes_that_differ(apart):
-    runs = [apart(under_all_faults, seed=3, **unlike) for unlike in UNLIKE]
+async def under_restarts(simulation: Simulation) -> dict[str, Any]:
+    return asdict(await run_cluster(simulation, SwarmPlan(seconds=3, kinds=("restart",))))
+
+
+@pytest.mark.parametrize(("scene", "seed"), [(under_all_faults, 3), (under_restarts, 104)])
+def test_a_seed_gives_the_same_run_of_a_cluster_in_processes_that_differ(apart, scene, seed):
+    runs = [apart(scene, seed=seed, **unlike) for unlike in UNLIKE]
     assert runs == [runs[0]] * len(UNLIKE)
     assert runs[0][0]["acknowledged"] > 100
     assert runs[0][0]["faults"]
