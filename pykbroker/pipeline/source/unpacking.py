@@ -20,7 +20,9 @@ def unpacked(version: str, packed: bytes) -> object:
     )
     try:
         from pykbroker.core.version import VERSION
+        from pykbroker.pipeline.source.worker_reuse import acknowledge_input
 
+        acknowledge_input()
         if version != VERSION:
             raise RuntimeError(f"{where} has pykbroker {VERSION}, but the driver has {version}. {install}")
         kind, state = pickle.loads(packed)  # noqa: S301 - Spark has authenticated the driver
