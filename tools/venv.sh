@@ -39,8 +39,11 @@ refresh_venv() {
         test) needs=(--editable '.[arrow,console,spark]' --requirement tools/requirements.txt) ;;
     esac
     .venv/bin/python -c '' 2>/dev/null || make_venv || return
-    .venv/bin/python -m pip install --quiet "${needs[@]}" --constraint constraints.txt || return
-    .venv/bin/python -m compileall -q pykbroker wire || return # an editable install does not compile byte code
+    .venv/bin/python -m pip install --quiet --no-compile "${needs[@]}" --constraint constraints.txt || return
+    # Pip would compile with one core only, and it compiles nothing of an editable install. Some packages have files that
+    # are no valid Python.
+    .venv/bin/python -m compileall -qq -j 0 .venv/lib || true
+    .venv/bin/python -m compileall -q -j 0 pykbroker wire || return
     describe_needs >".venv/made-for-$1"
     if [ "$1" = test ]; then cp .venv/made-for-test .venv/made-for-run; fi
 }
