@@ -2,11 +2,14 @@
 
 At start, a partition that this broker had before may have no directory. The partition is lost if the metadata assigns
 it to a log directory that is missing. It is also lost if the metadata assigns it to no log directory while any log
-directory is missing, or if a checkpoint says that it had records. A lost partition stays offline and keeps its
-checkpoint entry, unless other replicas exist: it is then fetched anew, like a damaged one (`replica/repairs`). Any
-other partition without a directory was empty and is created again. A partition is thus also created again if the broker
-was killed within `replica.high.watermark.checkpoint.interval.ms` after its first record, since no checkpoint has that
-record. A power failure right after the creation of a topic leaves the same state, and may do so on all brokers.
+directory is missing, or if a checkpoint says that it may have had records. A lost partition stays offline and keeps its
+checkpoint entries, unless other replicas exist: it is then fetched anew, like a damaged one (`replica/repairs`). Any
+other partition without a directory was empty and is created again.
+
+A partition of several replicas is therefore listed in a checkpoint, durably, before this broker leads or follows it.
+An only replica is not: it is also created again if the broker was killed within
+`replica.high.watermark.checkpoint.interval.ms` after its first record, since no checkpoint has that record. A power
+failure right after the creation of its topic leaves the same state.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ class PartitionOpener:
         self._lost: dict[TopicPartition, tuple[LogDirectory, str]] = {}
         self._unopened: dict[TopicPartition, bytes] = {}
         self._without_descriptor: list[TopicPartition] = []
+        self._created: dict[Partition, None] = {}
 
     def find_lost(self, metadata: MetadataImage) -> None:
         """Find, at start, the partitions whose logs are lost and must not be created again."""
@@ -48,17 +52,15 @@ class PartitionOpener:
             for index, placed in topic.partitions.items():
                 if node_id in placed.replicas:
                     key = TopicPartition(topic.name, index)
-                    missing = self._places.missing(key, placed.directory(node_id), lost=lost)
+                    is_only = len(placed.replicas) == 1
+                    missing = self._places.missing(key, placed.directory(node_id), lost=lost, is_only=is_only)
                     if missing is not None:
                         self._lost[key] = missing
+                        missing[0].lost.add(key)
 
     def is_lost(self, key: TopicPartition) -> bool:
         """Whether the log of this partition was lost before this start."""
         return key in self._lost
-
-    def lost_high_watermarks(self, directory: LogDirectory) -> dict[TopicPartition, int]:
-        """Return the high watermarks that a directory's checkpoint had, at start, for its lost partitions."""
-        return {key: one.high_watermark(key) for key, (one, _) in self._lost.items() if one is directory}
 
     @property
     def unopened(self) -> list[tuple[bytes, TopicPartition]]:
@@ -70,11 +72,13 @@ class PartitionOpener:
         """Whether one more log would take a file descriptor that is reserved for clients."""
         return self._places.open_logs >= self._descriptors.partitions_max
 
-    async def open(self, key: TopicPartition, topic_id: bytes, assigned: bytes, config: LogConfig) -> Partition:
+    async def open(
+        self, key: TopicPartition, topic_id: bytes, assigned: bytes, config: LogConfig, *, is_only: bool = False
+    ) -> Partition:
         """Return the partition with its opened or newly created log.
 
         If the log cannot be opened or created, the partition is offline and the reason is logged. `assigned` is the id
-        of the log directory that the metadata names.
+        of the log directory that the metadata names. `is_only` is true for the only replica of a partition.
         """
         if key in self._lost:
             directory, why = self._lost[key]
@@ -101,9 +105,31 @@ class PartitionOpener:
         partition.configure(config)
         checkpointed = 0 if is_new else min(directory.high_watermark(key), log.log_end_offset)
         partition.leadership.restart(max(checkpointed, log.log_start_offset))
+        if is_new and not is_only:
+            self._created[partition] = None
         if directory.damaged.is_anew(key):
             partition.repair = Repair(RepairPhase.FETCHING)
         return partition
+
+    def is_created(self, partition: Partition) -> bool:
+        """Whether the log of a partition, one of several replicas, was created, and is not listed yet."""
+        return partition in self._created
+
+    async def list_created(self) -> list[Partition]:
+        """List the partitions of several replicas whose logs were created since the last call, and return them.
+
+        If the disk refuses, a start takes a partition without a directory for an empty one until the next checkpoint.
+        """
+        created, self._created = list(self._created), {}
+        for directory in self._places.directories:
+            keys = [partition.key for partition in created if partition.directory is directory]
+            try:
+                if keys:
+                    await directory.list_created(keys)
+            except OSError as refusal:
+                logger.warning("%s: %d new partitions cannot be listed: %s", directory.path, len(keys), refusal)
+                directory.fail(refusal)
+        return created
 
     def _damaged(self, key: TopicPartition, directory: LogDirectory) -> Partition:
         partition = Partition(key, None, directory, self._keeper)
@@ -133,12 +159,13 @@ class PartitionOpener:
             return False
         try:
             log = await target.create_log(key, partition.topic_id, config, is_anew=True)
+            await target.list_created([key])
         except OSError as refusal:
             logger.error("%s: cannot be fetched anew into %s: %s; retrying", key, target.path, refusal)
             target.fail(refusal)
             return False
         logger.info("%s: fetching anew from its leader into %s", key, target.path)
-        self._lost.pop(key, None)
+        self._found(key)
         self._places.moved(key, target)
         partition.log, partition.directory = log, target
         partition.leadership.restart(log.log_start_offset)
@@ -162,8 +189,14 @@ class PartitionOpener:
     def forget(self, key: TopicPartition) -> None:
         """Remove a partition whose topic was deleted from the partitions to retry."""
         self._places.forget(key)
-        self._lost.pop(key, None)
+        self._found(key)
         self._unopened.pop(key, None)
+
+    def _found(self, key: TopicPartition) -> None:
+        """Note that a partition is lost no more: it has a new log, or is deleted."""
+        if key in self._lost:
+            directory, _ = self._lost.pop(key)
+            directory.lost.discard(key)
 
     def log_without_descriptor(self) -> None:
         """Log how many partitions have failed to open since the last call for lack of a file descriptor, if any."""

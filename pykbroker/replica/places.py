@@ -142,11 +142,14 @@ class Places:
         """Whether a log directory that this broker registered before is missing now."""
         return any(one not in self._by_id for one in before)
 
-    def missing(self, key: TopicPartition, assigned: bytes, *, lost: bool) -> tuple[LogDirectory, str] | None:
+    def missing(
+        self, key: TopicPartition, assigned: bytes, *, lost: bool, is_only: bool
+    ) -> tuple[LogDirectory, str] | None:
         """Return (the assumed directory, the reason) if a partition is lost. Return None if it exists or was empty.
 
         The partition must have existed when this broker last ran. `lost` is true if a log directory that this broker
-        had then is missing now.
+        had then is missing now. `is_only` is true for the only replica of a partition. It is lost only if a checkpoint
+        has an offset above 0, since no other replica could replace it.
         """
         if key in self._undecided:
             return self._undecided[key]
@@ -158,8 +161,8 @@ class Places:
                 " mount its disk, or add it to log.dirs"
             )
         for directory in self.directories:
-            if directory.high_watermark(key) > 0:
-                return directory, "its directory is missing, though it held records"
+            if directory.may_have_had_records(key, clean=is_only or directory.clean):
+                return directory, "its directory is missing, though it may have had records"
         if assigned == LOST or (lost and not is_directory(assigned)):
             return self.directories[0], (
                 "it may be in a log directory that is not here now: mount its disk, or add it to log.dirs"

@@ -145,8 +145,7 @@ class Replicas:
 
     def high_watermarks(self, directory: LogDirectory) -> dict[TopicPartition, int]:
         """Return the high watermarks of all partitions in a directory, for its checkpoint."""
-        online = {partition.key: partition.high_watermark for partition in self.online(directory)}
-        return self.opener.lost_high_watermarks(directory) | online
+        return {partition.key: partition.high_watermark for partition in self.online(directory)}
 
     @property
     def open_logs(self) -> int:
@@ -174,6 +173,7 @@ class Replicas:
                 topics, key=lambda one: not is_internal(one.name)
             ):  # the coordinators of all other topics come first
                 await self._take(topic)
+            await self._follow_created()
             self.opener.log_without_descriptor()
             await self._configure(delta)
             self.fetchers.refresh()
@@ -207,6 +207,7 @@ class Replicas:
                     partition.repair = opened.repair
                     partition.configure(opened.log.config)
                     partition.leadership.restart(opened.high_watermark)
+                    await self.opener.list_created()
                     await self.follow(partition, image.partitions[key.partition])
 
     def _is_stray(self, topics: TopicsImage, found: PartitionDirectory) -> bool:
@@ -268,7 +269,8 @@ class Replicas:
                     partition = topic.partitions[index] = await self._open(image, index)
                     partition.traffic, partition.topic_id = topic.traffic, image.id
                     await self.moves.resume(partition, image.id)
-                await self.follow(partition, placed)
+                if not self.opener.is_created(partition):
+                    await self.follow(partition, placed)
             elif index in topic.partitions:
                 partition = topic.partitions.pop(index)
                 logger.info("%s: the replica was reassigned to other brokers, and is deleted", partition.key)
@@ -276,10 +278,18 @@ class Replicas:
                 await partition.directory.delete_logs([partition.key])
         self._by_id[image.id] = self._by_name[image.name] = topic
 
+    async def _follow_created(self) -> None:
+        """Lead or follow the partitions of several replicas whose logs were created, once they are listed.
+
+        They have no records before: a start would otherwise take a partition whose directory vanished for an empty one.
+        """
+        for partition in await self.opener.list_created():
+            await self.follow(partition, self.metadata.topics.by_id[partition.topic_id].partitions[partition.index])
+
     async def _open(self, image: TopicImage, index: int) -> Partition:
-        assigned = image.partitions[index].directory(self._node_id)
-        config = self.log_config(image.name, self.metadata)
-        return await self.opener.open(TopicPartition(image.name, index), image.id, assigned, config)
+        placed, config = image.partitions[index], self.log_config(image.name, self.metadata)
+        assigned, is_only = placed.directory(self._node_id), len(placed.replicas) == 1
+        return await self.opener.open(TopicPartition(image.name, index), image.id, assigned, config, is_only=is_only)
 
     async def follow(self, partition: Partition, placed: PartitionImage) -> None:
         """Lead or follow a partition as the metadata says, after a truncation that is running has ended."""

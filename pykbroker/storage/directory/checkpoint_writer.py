@@ -22,7 +22,7 @@ class CheckpointWriter:
     """The writer of a log directory's checkpoints.
 
     `logs` has the open logs. `known` has the partitions that have a directory. `offline` has the known partitions whose
-    logs are damaged. `fail` is called with every OSError.
+    logs are damaged. `lost` has the partitions whose directory is missing. `fail` is called with every OSError.
     """
 
     def __init__(
@@ -32,10 +32,11 @@ class CheckpointWriter:
         logs: Mapping[TopicPartition, Log],
         known: Collection[TopicPartition],
         offline: Collection[TopicPartition],
+        lost: Collection[TopicPartition],
         fail: Callable[[OSError], None],
     ) -> None:
         self._path, self._checkpoints, self._logs = disk.path, checkpoints, logs
-        self._known, self._offline, self._fail = known, offline, fail
+        self._known, self._offline, self._lost, self._fail = known, offline, lost, fail
 
     async def write(self) -> None:
         """Write the recovery points and log start offsets of all logs whose directories are durable."""
@@ -70,15 +71,28 @@ class CheckpointWriter:
         )
 
     async def write_high_watermarks(self, high_watermarks: Mapping[TopicPartition, int]) -> None:
-        """Write the high watermarks of all partitions whose directories are durable."""
+        """Write the high watermarks of all partitions whose directories are durable.
+
+        A log that is listed stays so while its directory is not durable, such as one that was created meanwhile.
+        """
         durable = await self._durable_logs()
         await self._checkpoints.write(
             HIGH_WATERMARKS,
             lambda: (
                 self._unopened(HIGH_WATERMARKS)
+                | self._listed()
                 | {key: offset for key, offset in high_watermarks.items() if self._logs.get(key) is durable.get(key)}
             ),
         )
+
+    def _listed(self) -> CheckpointOffsets:
+        """Return the listed high watermarks of open logs and of lost ones.
+
+        That of a lost log is above 0: after a clean shutdown, 0 would mean that the log has no records.
+        """
+        left, on_disk = self._checkpoints.left[HIGH_WATERMARKS], self._checkpoints.on_disk(HIGH_WATERMARKS)
+        lost = {key: max(1, left[key]) for key in self._lost if key in left}
+        return lost | {key: offset for key, offset in on_disk.items() if key in self._logs}
 
     async def _durable_logs(self) -> dict[TopicPartition, Log]:
         """Return the logs whose directories are durable."""
@@ -101,9 +115,9 @@ class CheckpointWriter:
         return True
 
     def _unopened(self, name: str) -> CheckpointOffsets:
-        """Return the checkpointed offsets of the offline partitions, which a new checkpoint keeps."""
+        """Return the checkpointed offsets of the offline and lost partitions, which a new checkpoint keeps."""
         return {
             key: offset
             for key, offset in self._checkpoints.left[name].items()
-            if key in self._known and (key not in self._logs or key in self._offline)
+            if key in self._lost or (key in self._known and (key not in self._logs or key in self._offline))
         }

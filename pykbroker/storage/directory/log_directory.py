@@ -91,7 +91,11 @@ class LogDirectory:
         self.partitions = self._directories.partitions
         self._topic_ids = self._directories.topic_ids
         self._offline: set[TopicPartition] = set()
-        writer = CheckpointWriter(disk, checkpoints, self.logs, self._topic_ids.keys(), self._offline, self.fail)
+        self.lost: set[TopicPartition] = set()
+        """The partitions whose directory is missing. Their checkpointed offsets are kept."""
+        self.may_have_had_records, self.list_created = checkpoints.may_have_had_records, checkpoints.list_created
+        known = self._topic_ids.keys()
+        writer = CheckpointWriter(disk, checkpoints, self.logs, known, self._offline, self.lost, self.fail)
         self.checkpoint, self.checkpoint_cleaned = writer.write, writer.write_cleaned
         self.checkpoint_high_watermarks = writer.write_high_watermarks
         self._chores = Chores(disk, off_loop, self.logs, wall_ms)
@@ -346,7 +350,10 @@ class LogDirectory:
                 refusal,
             )
             self.fail(refusal)
-        await self.sync_names()
+        try:
+            await self.list_created([key])
+        except OSError as refusal:
+            self.fail(refusal)
 
     async def promote(self, key: TopicPartition) -> None:
         """Make an unopened future log the partition's current log, if the start found no other log.

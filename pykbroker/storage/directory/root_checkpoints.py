@@ -59,6 +59,27 @@ class RootCheckpoints:
         """
         return self.left[RECOVERY_POINTS].get(key, UNLISTED if self._lists_all else 0)
 
+    def may_have_had_records(self, key: TopicPartition, *, clean: bool) -> bool:
+        """Whether a partition may have had records, of which its missing directory has none.
+
+        After a clean shutdown, the recovery points are the log end offsets. After a crash, every partition that is
+        listed with a high watermark may have had records.
+        """
+        recovery_point, high_watermark = (self.left[name].get(key) for name in (RECOVERY_POINTS, HIGH_WATERMARKS))
+        return bool(recovery_point or high_watermark) or (high_watermark is not None and not clean)
+
+    def on_disk(self, name: str) -> Mapping[TopicPartition, int]:
+        """Return the offsets that were written last."""
+        return self._on_disk[name]
+
+    async def list_created(self, keys: Collection[TopicPartition]) -> None:
+        """List new partitions durably, before they have records, so that a start notices a missing directory.
+
+        The names of their directories are made durable before. Raise OSError.
+        """
+        await self._disk.sync_directory("")
+        await self.write(HIGH_WATERMARKS, lambda: dict.fromkeys(keys, 0) | self._on_disk[HIGH_WATERMARKS])
+
     async def begin(self) -> None:
         """Write a durable checkpoint without entries, for a directory that has no partitions."""
         if not self._lists_all:

@@ -200,7 +200,7 @@ class Broker:
                 nursery.start_soon(IsrChanges(self.keeper, self.cluster).run)
                 nursery.start_soon(self.repairs.run, lambda placed: self.cluster.report(self.id, placed))
                 nursery.start_soon(self._check_followers)
-                nursery.start_soon(self._apply)
+                await nursery.start(self._apply)
                 task_status.started()
         self.cluster.running.pop(self.id, None)
 
@@ -210,16 +210,20 @@ class Broker:
             for partition in self.replicas.all_online():
                 self.keeper.check(partition)
 
-    async def _apply(self) -> None:
-        applied = MetadataImage()
+    async def _apply(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Apply the metadata, for the first time before the start has ended."""
+        applied, starts = MetadataImage(), True
         while True:
             changed, image = self.cluster.changed, self.cluster.image
             if image is not applied and self.id not in self.cluster.uninformed:
                 delta = Delta.since_nothing(image)
                 await self.replicas.apply(replace(delta, previous=applied))
                 applied = image
-            else:
-                await changed.wait()
+                continue
+            if starts:
+                task_status.started()
+                starts = False
+            await changed.wait()
 
     @property
     def has_partition(self) -> bool:

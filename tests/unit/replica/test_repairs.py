@@ -154,6 +154,30 @@ async def test_a_log_whose_files_are_gone_is_fetched_anew(autojump_clock: Clock)
         assert cluster.reports == [(3, LOST), (3, own(3))]
 
 
+async def test_a_log_that_vanishes_right_after_its_first_records_never_leads_without_them(
+    autojump_clock: Clock,
+) -> None:
+    """No checkpoint has a high watermark yet, and the replica is the last one of the ISR."""
+    cluster = Cluster()
+    async with cluster.up():
+        await fill(cluster)
+        for node_id in (2, 3):
+            await cluster.kill(node_id)
+        cluster.commit(isr=(1,))
+        broker = cluster.brokers[1]
+        await cluster.kill(1)
+        for entries in (broker.volume.root.entries, broker.volume.root.durable):
+            entries.pop("t-0")
+        await cluster.start(1)
+        await until(lambda: (1, LOST) in cluster.reports)
+        assert cluster.placed().leader == -1
+        await cluster.start(2)
+        await cluster.start(3)
+        cluster.commit(isr=(2,), leader=2)
+        await until(lambda: repaired(cluster, 1))
+        await until(equal(cluster, COUNT, 1, 2, 3))
+
+
 async def test_a_log_that_is_found_damaged_at_start_is_fetched_anew(autojump_clock: Clock) -> None:
     cluster = Cluster()
     async with cluster.up():
