@@ -167,6 +167,10 @@ class SimEndpoint:
 
     # ---- what happens to it
 
+    def stall(self, until_s: float) -> None:
+        """Delay all segments that are sent from now on until this time."""
+        self.arrives_s = max(self.arrives_s, until_s)
+
     def arrive(self) -> None:
         """Deliver the oldest segment in flight to the peer. No segment overtakes a delayed segment."""
         if self._segments and self.peer is not None:

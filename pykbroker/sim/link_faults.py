@@ -6,6 +6,8 @@ from dataclasses import replace
 from random import Random
 from typing import ClassVar
 
+import trio
+
 from pykbroker.sim.fault_pace import FaultPace
 from pykbroker.sim.network import Network
 
@@ -45,7 +47,9 @@ class LinkFaults:
         """Delay the sent segments of some clients. Their new connections are not delayed."""
         for client in self._clients:
             if self._dice.random() < STALLED:
-                self._network.stall(client, self._dice.uniform(0.2, STALL_S_MAX))
+                until_s = trio.current_time() + self._dice.uniform(0.2, STALL_S_MAX)
+                for end in self._network.ends(client):
+                    end.stall(until_s)
         await self._pace.wait_during()
 
     async def _cut(self, *, deaf: bool, mute: bool) -> None:

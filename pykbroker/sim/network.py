@@ -196,15 +196,18 @@ class Network:
         """Drop all segments from `source` to `target`. The opposite direction is another link."""
         self._cut[source, target] = None
 
-    def stall(self, host: str, seconds: float) -> None:
-        """Delay the segments that a host sends on its current connections. Later connections are not delayed."""
-        for endpoint in self._endpoints.values():
-            if endpoint.local[0] == host:
-                endpoint.arrives_s = max(endpoint.arrives_s, self._clock.now + seconds)
+    def ends(self, host: str, port: int = 0, peer: str = "") -> list[SimEndpoint]:
+        """Return the open ends of connections on a host: all, or those of its `port` whose peer is another host."""
+        return [
+            each
+            for each in self._endpoints.values()
+            if each.local[0] == host and port in (0, each.local[1]) and peer in ("", each.remote[0]) and not each.closed
+        ]
 
-    def heal(self) -> None:
-        """Repair all links."""
-        self._cut.clear()
+    def heal(self, *links: Link) -> None:
+        """Repair these links, or all links if none is given."""
+        for link in links or list(self._cut):
+            self._cut.pop(link, None)
         self._release()
 
     def kill(self, process: Process) -> None:

@@ -100,7 +100,9 @@ class ClusterFaults:
 
     async def stall(self) -> None:
         """Delay the segments of a client."""
-        self._network.stall(self._dice.choice(self._stage.clients), self._dice.uniform(0.2, 3))
+        client, until_s = self._dice.choice(self._stage.clients), trio.current_time() + self._dice.uniform(0.2, 3)
+        for end in self._network.ends(client):
+            end.stall(until_s)
         await self._pace.wait_during()
 
     async def _cut(self, *, deaf: bool, mute: bool) -> None:

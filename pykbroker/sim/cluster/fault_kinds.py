@@ -18,9 +18,22 @@ MACHINES = (
     "lose_power_midstep",
     "lose_power_of_all",
     "wipe",
+    "wipe_joining",
+    "strand_leader",
 )
 """The faults of machines: processes, clocks, disks and power."""
-LINKS = ("isolate", "deafen", "mute", "flap", "split", "cut_leader", "lose_segments", "stall")
+LINKS = (
+    "isolate",
+    "deafen",
+    "mute",
+    "flap",
+    "split",
+    "cut_leader",
+    "depose_twice",
+    "slow_join",
+    "lose_segments",
+    "stall",
+)
 """The faults of the network between brokers, and between brokers and clients."""
 METADATA = ("reassign", "elect_leaders")
 """The changes of an operator, which are no faults, but must not lose anything under faults."""

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable
 import trio
 
 from pykbroker.sim.cluster import fault_kinds
+from pykbroker.sim.cluster.joining_faults import JoiningFaults
+from pykbroker.sim.cluster.leadership_faults import LeadershipFaults
 from pykbroker.sim.cluster.link_faults import ClusterLinkFaults
 from pykbroker.sim.cluster.machine_faults import ClusterMachineFaults
 from pykbroker.sim.cluster.metadata_changes import MetadataChanges
@@ -48,6 +50,15 @@ class ClusterNemesis:
             (fault_kinds.LINKS, links.strike),
             (fault_kinds.METADATA, changes.strike),
         ]
+        dice = simulation.dice("faults of leaders")
+        joining = JoiningFaults(network, cluster, places, dice)
+        leaderships = LeadershipFaults(network, cluster, places, FaultPace(dice), dice)
+        self._of_leaders: dict[str, Callable[[], Awaitable[None]]] = {
+            "slow_join": joining.slow_join,
+            "wipe_joining": joining.wipe_joining,
+            "depose_twice": leaderships.depose_twice,
+            "strand_leader": leaderships.strand_leader,
+        }
         self.happened: dict[str, int] = {}
 
     async def run(self, until_s: float) -> None:
@@ -89,4 +100,7 @@ class ClusterNemesis:
             self.happened[kind] = self.happened.get(kind, 0) + 1
             self._simulation.trace("nemesis", kind)
             await self._simulation.at_rest()
-            await strike(kind)
+            if kind in self._of_leaders:
+                await self._of_leaders[kind]()
+            else:
+                await strike(kind)

@@ -96,6 +96,12 @@ class SimCluster:
         known = None if image is None else image.cluster.brokers.get(node_id)
         return -1 if known is None else known.epoch
 
+    def is_registered(self, node_id: int, broker_epoch: int) -> bool:
+        """Whether the node has registered since `broker_epoch`, and is not fenced."""
+        image = self.image()
+        known = None if image is None else image.cluster.brokers.get(node_id)
+        return known is not None and known.epoch > broker_epoch and not known.fenced
+
     def is_refilled(self, node_id: int, broker_epoch: int) -> bool:
         """Whether the node has registered since `broker_epoch`, and all replicas of all partitions are in sync."""
         image = self.image()

@@ -87,6 +87,24 @@ class ClusterWatch:
                     f"high watermark above the ISR in {place}: {high_watermark} in epoch {epoch} of broker {node_id},"
                     f" but the log of broker {member} ends at {end}"
                 )
+            else:
+                self._compare_epochs(place, high_watermark - 1, node_id, member)
+
+    def _compare_epochs(self, place: Place, offset: int, leader: int, member: int) -> None:
+        """Compare the leader epochs that two brokers know for a committed record: equal ones mean equal records."""
+        ours, theirs = self._epoch_of(leader, place, offset), self._epoch_of(member, place, offset)
+        if None not in (ours, theirs) and ours != theirs:
+            self._report(
+                f"two records at offset {offset} of {place}, below the high watermark: of epoch {ours} on broker"
+                f" {leader}, which leads, and of epoch {theirs} on broker {member}"
+            )
+
+    def _epoch_of(self, node_id: int, place: Place, offset: int) -> int | None:
+        """Return the leader epoch of a record, or None if the broker does not serve or no longer has the record."""
+        replica = self._cluster.replica(node_id, place)
+        if replica is None or replica.log is None or offset < replica.log.log_start_offset:
+            return None
+        return replica.log.state.epochs.epoch_of(offset)
 
     def _end_offset(self, node_id: int, place: Place) -> int | None:
         replica = self._cluster.replica(node_id, place)

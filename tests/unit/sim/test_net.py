@@ -214,6 +214,36 @@ async def a_response_over_a_cut_link(simulation: Simulation) -> None:
     assert simulation.now > 60
 
 
+async def one_direction_of_a_connection_stalls(simulation: Simulation) -> None:
+    stage = EchoNetwork(simulation)
+    streams = [await stage.connect() for _ in range(2)]
+    await trio.sleep(0.1)  # the server accepts
+    assert len(stage.network.ends("server")) == len(stage.network.ends("server", PORT, "client")) == 2
+    assert stage.network.ends("server", PORT + 1) == stage.network.ends("server", PORT, "server") == []
+    stage.network.ends("server", PORT, "client")[0].stall(simulation.now + 3)
+    for stream in streams:
+        await stream.send_all(b"hello?")
+    assert await read(streams[1], 6) == b"hello?"
+    assert simulation.now < 1
+    await streams[0].send_all(b"hello?")
+    assert await read(streams[0], 12) == b"hello?hello?"
+    assert simulation.now >= 3
+
+
+async def one_of_two_cut_links_is_repaired(simulation: Simulation) -> None:
+    stage = EchoNetwork(simulation)
+    stream = await stage.connect()
+    stage.network.cut("server", "client")
+    stage.network.cut("client", "server")
+    await stream.send_all(b"hello?")
+    await trio.sleep(1)
+    stage.network.heal(("client", "server"))
+    await trio.sleep(1)
+    assert stage.network.faults.happened["held"] == 2, "the request has arrived, and its response is held"
+    stage.network.heal(("server", "client"))
+    assert await read(stream, 6) == b"hello?"
+
+
 class Caller:
     """An outgoing connection that keeps what it receives; it matches the Protocol `world.net.ConnectionMachine`."""
 
@@ -296,6 +326,8 @@ async def segments_are_answered_with_a_reset(simulation: Simulation) -> None:
         the_server_is_killed,
         the_server_loses_power,
         a_response_over_a_cut_link,
+        one_direction_of_a_connection_stalls,
+        one_of_two_cut_links_is_repaired,
         an_outgoing_connection,
         the_client_closes,
         segments_are_answered_with_a_reset,

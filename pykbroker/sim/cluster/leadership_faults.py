@@ -1,0 +1,105 @@
+"""The faults that end leaderships while answers to followers are on their way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+import trio
+
+from pykbroker.core.metadata.image import NO_LEADER
+from pykbroker.sim.cluster.nodes import SimCluster
+from pykbroker.sim.cluster.plan import CLIENT_PORT, CONTROLLER_ID, host_of
+from pykbroker.sim.fault_pace import FaultPace
+from pykbroker.sim.history import Place
+from pykbroker.sim.network import Network
+
+ELECTED_S_MAX, LOOK_S = 6.0, 0.001
+"""The time in seconds to wait for an election, and the time between two looks at the metadata."""
+ASKED_S_MAX = 0.004
+"""The time in seconds in which a follower asks a new leader for records."""
+STALLED = 0.5
+"""The chance that a connection of a stranded leader stalls."""
+STALL_S_MIN, STALL_S_MAX = 1.0, 5.0
+STRANDED_S_MAX = 1.0
+"""The longest time in seconds for which a stranded leader lives."""
+
+
+class LeadershipFaults:
+    """Faults of the leader of one of `places`. It is never the controller, without which no leader is elected."""
+
+    def __init__(
+        self, network: Network, cluster: SimCluster, places: list[Place], pace: FaultPace, dice: Random
+    ) -> None:
+        self._network, self._cluster, self._places = network, cluster, places
+        self._pace, self._dice = pace, dice
+
+    async def depose_twice(self) -> None:
+        """Cut off a leader until another broker leads, and then that one, too, while it answers the first one.
+
+        The first leader's log has diverged. The answer that says where arrives after the second election.
+        """
+        place = self._dice.choice(self._places)
+        first = self._leader(place)
+        if first in (CONTROLLER_ID, NO_LEADER):
+            return
+        for each in self._cluster.nodes:
+            if each != first:
+                self._network.cut(host_of(first), host_of(each))
+                self._network.cut(host_of(each), host_of(first))
+        await self._until(lambda: self._leader(place) not in (first, NO_LEADER))
+        self._network.heal()
+        second = self._leader(place)
+        if second in (CONTROLLER_ID, NO_LEADER, first):
+            return
+        if await self._until(lambda: self._follows(first, second, place)):
+            await trio.sleep(self._dice.uniform(0, ASKED_S_MAX))
+            self._network.cut(host_of(second), host_of(first))
+            self._network.cut(host_of(second), host_of(CONTROLLER_ID))
+            await self._until(lambda: self._has_joined(first, second, place))
+            self._network.heal()
+
+    async def strand_leader(self) -> None:
+        """Stall some answers of a leader to other brokers, and kill it before they have arrived."""
+        leader, dice = self._leader(self._dice.choice(self._places)), self._dice
+        if leader in (CONTROLLER_ID, NO_LEADER):
+            return
+        for other in self._cluster.node_ids:
+            for end in self._network.ends(host_of(leader), CLIENT_PORT, host_of(other)):
+                if dice.random() < STALLED:
+                    end.stall(trio.current_time() + dice.uniform(STALL_S_MIN, STALL_S_MAX))
+        node = self._cluster.nodes[leader]
+        self._cluster.held.add(leader)
+        await trio.sleep(dice.uniform(0, STRANDED_S_MAX))
+        node.machine.kill()
+        await self._pace.wait_during()
+        node.start()
+        self._cluster.held.discard(leader)
+
+    def _leader(self, place: Place) -> int:
+        """Return the leader of a partition, or NO_LEADER."""
+        placed = self._cluster.placed(place)
+        return NO_LEADER if placed is None else placed.leader
+
+    def _follows(self, follower: int, leader: int, place: Place) -> bool:
+        """Whether a broker knows that this leader leads."""
+        placed, replica = self._cluster.placed(place), self._cluster.replica(follower, place)
+        return (
+            placed is not None
+            and replica is not None
+            and placed.leader == leader
+            and replica.leader_epoch == placed.leader_epoch
+        )
+
+    def _has_joined(self, node_id: int, before: int, place: Place) -> bool:
+        """Whether a broker is in the ISR of another leader than `before`."""
+        placed = self._cluster.placed(place)
+        return placed is not None and placed.leader not in (before, node_id, NO_LEADER) and node_id in placed.isr
+
+    async def _until(self, holds: Callable[[], bool]) -> bool:
+        """Wait until a condition holds, and return whether it does."""
+        with trio.move_on_after(ELECTED_S_MAX):
+            while not holds():  # noqa: ASYNC110 - nothing tells a change of an image
+                await trio.sleep(LOOK_S)
+            return True
+        return False
