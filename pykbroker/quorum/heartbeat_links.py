@@ -1,7 +1,8 @@
 """The connections on which brokers send their heartbeats to the controller.
 
-When such a connection ends, the controller connects to the broker once. If the broker's port refuses the connection,
-the broker's process has ended and it is fenced at once. Otherwise its session decides.
+When such a connection ends, the controller connects to the broker for up to a second. If the broker's port refuses a
+connection, the broker's process has ended and it is fenced at once. Otherwise its session decides. One attempt is not
+enough: the kernel closes the sockets of a killed process one after the other, and its listener may be the last of them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pykbroker.core.metadata.notices import BrokerGone
 from pykbroker.core.security.session import Session
 from pykbroker.world.net import Net
 
-PROBE_S_MAX = 1.0
+PROBE_S_MAX, PROBE_INTERVAL_S = 1.0, 0.05
 PROBE_CLIENT_ID = "pykbroker-probe"
 
 
@@ -60,18 +61,26 @@ class HeartbeatLinks:
         broker = self._cluster().brokers.get(broker_id)
         if broker is None or broker.epoch != broker_epoch or broker.fenced:
             return
+        self._gone(BrokerGone(broker_id, broker_epoch))
         endpoint = broker.endpoint(self._listener)
-        refused = endpoint is not None and await self._refuses(Address(endpoint.host, endpoint.port))
-        self._gone(BrokerGone(broker_id, broker_epoch, refused))
+        if endpoint is not None and await self._refuses(Address(endpoint.host, endpoint.port)):
+            self._gone(BrokerGone(broker_id, broker_epoch, refused=True))
 
     async def _refuses(self, address: Address) -> bool:
-        """Whether nobody listens on the address. A connection that is not opened in time is not refused."""
+        """Whether one of the connections that are tried within PROBE_S_MAX is refused."""
         with trio.move_on_after(PROBE_S_MAX):
-            try:
-                connection = await open_connection(self._net, *address, PROBE_CLIENT_ID)
-            except OSError as error:
-                return is_refusal(error)
-            connection.close()
+            while True:
+                if await self._refuses_once(address):
+                    return True
+                await trio.sleep(PROBE_INTERVAL_S)
+        return False
+
+    async def _refuses_once(self, address: Address) -> bool:
+        try:
+            connection = await open_connection(self._net, *address, PROBE_CLIENT_ID)
+        except OSError as error:
+            return is_refusal(error)
+        connection.close()
         return False
 
 
