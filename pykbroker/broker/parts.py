@@ -153,7 +153,8 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
         config.broker_heartbeat_interval_ms / 1000,
         config.initial_broker_registration_timeout_ms / 1000,
     )
-    lifecycle = Lifecycle(controller, images, identity, world.rng, heartbeat_s, states, registration_s_max)
+    incarnation_id = quorum.incarnation_id
+    lifecycle = Lifecycle(controller, images, identity, incarnation_id, heartbeat_s, states, registration_s_max)
     broker_epoch = quorum.member.broker_epoch = partial(getattr, lifecycle, "broker_epoch")
     producer_ids = ProducerIds(controller, identity.node_id, broker_epoch)
     groups = groups_runtime(config, world, image, turns)

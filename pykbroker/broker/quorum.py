@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from pykbroker.broker.address import BoundListeners, registered
 from pykbroker.core.descriptors import Descriptors
+from pykbroker.core.metadata.ids import new_id
 from pykbroker.core.metadata.image import Endpoint
 from pykbroker.core.metadata.settings import ControllerSettings
 from pykbroker.core.settings import Settings
@@ -24,16 +25,21 @@ from pykbroker.quorum.start import start_controller
 from pykbroker.replica.topic_configs import TopicConfigs
 from pykbroker.world.turns import Turns
 from pykbroker.world.world import World
+from wire.declare import NIL
 
 PLAINTEXT = 0
 
 
 class NodeQuorum(NamedTuple):
-    """The metadata log of this node, and the active controller: `local` in this process, or `remote` in another."""
+    """The metadata log of this node, and the active controller: `local` in this process, or `remote` in another.
+
+    `incarnation_id` is that of this process.
+    """
 
     member: QuorumMember
     local: Controller | None = None
     remote: RemoteController | None = None
+    incarnation_id: bytes = NIL
 
     @property
     def controller(self) -> ActiveController:
@@ -84,7 +90,8 @@ async def open_quorum(
     """Open the metadata log in the first log directory. Raise StartError."""
     config, disk, rules = settings.config, world.disks[0], LogRules.of(settings.config)
     journal = await open_metadata_log(disk, world.off_loop, rules)
-    of_controller = ControllerSettings.of(config, identity.node_id, identity.cluster_id, descriptors)
+    incarnation_id = new_id(world.rng)
+    of_controller = ControllerSettings.of(config, identity.node_id, identity.cluster_id, descriptors, incarnation_id)
     if not settings.quorum:
         controller = await start_controller(
             journal,
@@ -99,7 +106,7 @@ async def open_quorum(
             identity.directory_ids[0],
             controller_endpoints(settings, bound),
         )
-        return NodeQuorum(controller, local=controller)
+        return NodeQuorum(controller, local=controller, incarnation_id=incarnation_id)
     leader = QuorumLeader(settings.quorum)
     ids = ObserverIds(identity.cluster_id, identity.node_id, identity.directory_ids[0])
     observer = await start_observer(
@@ -120,4 +127,5 @@ async def open_quorum(
     def channel(client_id: str) -> ControllerChannel:
         return ControllerChannel(world.net, leader, client_id, world.rng.uniform)
 
-    return NodeQuorum(observer, remote=RemoteController(channel, config.broker_heartbeat_interval_ms / 1000))
+    remote = RemoteController(channel, config.broker_heartbeat_interval_ms / 1000)
+    return NodeQuorum(observer, remote=remote, incarnation_id=incarnation_id)

@@ -14,7 +14,6 @@ import trio
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.features import SUPPORTED
-from pykbroker.core.metadata.ids import Randomness, new_id
 from pykbroker.core.metadata.image import Endpoint, MetadataImage
 from pykbroker.core.metadata.record import CORDONED_LEVEL, DIRECTORIES_LEVEL
 from pykbroker.quorum.active_controller import ActiveController
@@ -84,13 +83,13 @@ class Lifecycle:
         controller: ActiveController,
         images: Images,
         identity: BrokerIdentity,
-        randomness: Randomness,
+        incarnation_id: bytes,
         heartbeat_s: float = HEARTBEAT_S,
         directories: ReportedDirectories | None = None,
         registration_s_max: float = REGISTRATION_S_MAX,
     ) -> None:
         self._controller, self._images, self._identity = controller, images, identity
-        self._incarnation_id, self._heartbeat_s = new_id(randomness), heartbeat_s
+        self._incarnation_id, self._heartbeat_s = incarnation_id, heartbeat_s
         self._registration_s_max = registration_s_max
         self._applies = self._stopping = False
         self._directories = directories or HealthyDirectories()

@@ -5,8 +5,8 @@
 3. A registration that names the previous epoch of the broker proves a clean shutdown. Without it, the broker may have
    lost acknowledged records, and leaves every ISR and ELR first. So do its replicas in a directory that it no longer
    has, such as one on a disk that was replaced.
-4. The controller's own broker runs in the same process, so any earlier incarnation of it has ended. Its supported
-   features were checked when it started.
+4. The controller's own broker runs in the same process, so any earlier incarnation of it has ended, and no other
+   process may have its id. Its supported features were checked when it started.
 """
 
 from __future__ import annotations
@@ -85,12 +85,7 @@ def _check(context: ControllerContext, request: BrokerRegistrationRequest, old: 
             ErrorCode.INCONSISTENT_CLUSTER_ID,
             f"Expected cluster ID {settings.cluster_id}, but got cluster ID {request.cluster_id}",
         )
-    if (
-        old is not None
-        and old.id != settings.node_id
-        and old.incarnation_id != request.incarnation_id
-        and context.sessions.blocks(old, request.log_dirs, context.now_ms)
-    ):
+    if _runs_elsewhere(context, request, old):
         raise ApiError(
             ErrorCode.DUPLICATE_BROKER_REGISTRATION,
             "Another broker is registered with that broker id. If the broker was recently restarted this should "
@@ -99,6 +94,18 @@ def _check(context: ControllerContext, request: BrokerRegistrationRequest, old: 
     _check_directories(context, request)
     if request.broker_id != settings.node_id:
         _check_features(context, request)
+
+
+def _runs_elsewhere(context: ControllerContext, request: BrokerRegistrationRequest, old: BrokerImage | None) -> bool:
+    """Whether a broker with this id seems to run in another process than the one that asks."""
+    settings = context.settings
+    if request.broker_id == settings.node_id and settings.incarnation_id is not None:
+        return request.incarnation_id != settings.incarnation_id
+    return (
+        old is not None
+        and old.incarnation_id != request.incarnation_id
+        and context.sessions.blocks(old, request.log_dirs, context.now_ms)
+    )
 
 
 def _check_directories(context: ControllerContext, request: BrokerRegistrationRequest) -> None:

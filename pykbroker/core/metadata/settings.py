@@ -9,7 +9,10 @@ from pykbroker.core.descriptors import UNBOUNDED, Descriptors
 
 
 class ControllerSettings(msgspec.Struct, frozen=True):
-    """The settings, named as in Kafka."""
+    """The settings, named as in Kafka.
+
+    `incarnation_id` is that of the broker in the controller's process. If it is None, any process may have its id.
+    """
 
     node_id: int
     cluster_id: str
@@ -22,10 +25,11 @@ class ControllerSettings(msgspec.Struct, frozen=True):
     leader_imbalance_check_interval_s: int = 300
     unclean_leader_election_interval_ms: int = 300_000
     descriptors: Descriptors = UNBOUNDED
+    incarnation_id: bytes | None = None
 
     @classmethod
     def of(
-        cls, config: BrokerConfig, node_id: int, cluster_id: str, descriptors: Descriptors = UNBOUNDED
+        cls, config: BrokerConfig, node_id: int, cluster_id: str, descriptors: Descriptors, incarnation_id: bytes
     ) -> ControllerSettings:
         """Return the settings that follow from a broker's config."""
         return cls(
@@ -40,4 +44,5 @@ class ControllerSettings(msgspec.Struct, frozen=True):
             leader_imbalance_check_interval_s=config.leader_imbalance_check_interval_seconds,
             unclean_leader_election_interval_ms=config.unclean_leader_election_interval_ms,
             descriptors=descriptors,
+            incarnation_id=incarnation_id,
         )

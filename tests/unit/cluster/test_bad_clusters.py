@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import trio
 
 from pykbroker import broker
@@ -58,10 +59,11 @@ async def test_a_new_broker_without_a_controller_gives_up(tmp_path: Path) -> Non
     assert "start the controller, or correct controller.quorum.bootstrap.servers" in str(error)
 
 
-async def test_a_broker_id_that_is_in_use_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("used_id", [1, 2])
+async def test_a_broker_id_that_is_in_use_is_refused(tmp_path: Path, used_id: int) -> None:
     async with cluster(tmp_path, 1, 2) as running:
         address = running.nodes[1].controller_address
-        node = Node(2, tmp_path / "twin", address, initial_broker_registration_timeout_ms="500")
+        node = Node(used_id, tmp_path / "twin", address, initial_broker_registration_timeout_ms="500")
         node.directory.mkdir()
         error = await failure_of(node)
         assert "a broker with this node.id is running: give each broker a node.id of its own" in str(error)

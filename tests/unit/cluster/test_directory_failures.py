@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -70,7 +69,7 @@ class FailingBroker:
         places = Places(self.directories, IDS)
         states = DirectoryStates(places, lambda: self._config)
         identity = BrokerIdentity("cluster", 1, IDS)
-        self.lifecycle = Lifecycle(self.controller, self._images, identity, Random(0), 2.0, states)
+        self.lifecycle = Lifecycle(self.controller, self._images, identity, b"i" * 16, 2.0, states)
         self.failures = DirectoryFailures(places, self.lifecycle, TIMEOUT_MS)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -43,7 +42,7 @@ async def register(opens_s: float, refusal: ErrorCode | None) -> int:
     controller: Any = RegisteringController(trio.current_time() + opens_s, refusal)
     images: Any = SimpleNamespace(committed=EMPTY, current=EMPTY)
     identity = BrokerIdentity("cluster", 1, (b"d" * 16,))
-    lifecycle = Lifecycle(controller, images, identity, Random(0), HEARTBEAT_S, None, TIMEOUT_S)
+    lifecycle = Lifecycle(controller, images, identity, b"i" * 16, HEARTBEAT_S, None, TIMEOUT_S)
     return await lifecycle.register([], None, clean=True)
 
 

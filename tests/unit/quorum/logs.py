@@ -38,6 +38,7 @@ from wire.records.batch import Batch
 T = TypeVar("T")
 RULES = LogRules()
 IDENTITY = BrokerIdentity(CLUSTER, 1, (b"d" * 16,))
+INCARNATION = b"i" * 16
 ENDPOINT = Endpoint("PLAINTEXT", "127.0.0.1", 9092)
 
 
@@ -159,7 +160,7 @@ async def running_controller(disk: Disk, **options: Any) -> AsyncIterator[Contro
         nursery.start_soon(controller.run)
         nursery.start_soon(controller.snapshotter.run)
         nursery.start_soon(follow, controller)
-        lifecycle = Lifecycle(controller, controller.images, IDENTITY, random.Random(3))
+        lifecycle = Lifecycle(controller, controller.images, IDENTITY, INCARNATION)
         await lifecycle.register([ENDPOINT], None, clean=False)
         await lifecycle.unfence()
         yield controller

@@ -11,6 +11,7 @@ import trio
 
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.features import NEW_CLUSTER
+from pykbroker.core.metadata.ids import new_id
 from pykbroker.quorum.bootstrap_file import bootstrap_content
 from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.journal import METADATA_DIRECTORY
@@ -48,7 +49,7 @@ class BrokerRun:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(controller.run)
                 nursery.start_soon(follow, controller)
-                lifecycle = Lifecycle(controller, controller.images, IDENTITY, random.Random(self.seed))
+                lifecycle = Lifecycle(controller, controller.images, IDENTITY, new_id(random.Random(self.seed)))
                 await lifecycle.register_controller([ENDPOINT])
                 await lifecycle.register([ENDPOINT], None, clean=self.clean)
                 await lifecycle.unfence()

@@ -185,6 +185,17 @@ def test_a_broker_registration_may_write_any_number_of_records() -> None:
     assert len(harness.decided) == RECORDS_MAX + 9 + 2
 
 
+def test_another_process_cannot_have_the_id_of_the_controllers_broker() -> None:
+    harness = ControllerHarness(incarnation_id=bytes(15) + b"\x05").bootstrap()
+    for _ in ("before the controller's broker is registered", "and while it runs"):
+        with pytest.raises(ApiError) as refused:
+            harness.register(1, incarnation=6)
+        assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        epoch = harness.register(1, incarnation=5)
+    harness.register(2, incarnation=6)
+    assert not harness.beat(1, epoch).is_fenced
+
+
 def test_the_timers_of_a_healthy_cluster_write_no_records() -> None:
     harness = ControllerHarness().open(1).activate()
     harness.ask(CreateTopicsRequest(topics=[topic("a", 3)]))
