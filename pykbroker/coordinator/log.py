@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from pykbroker.coordinator.batches import Batches, FramedBatch, opened
+from pykbroker.coordinator.client_errors import client_error
 from pykbroker.coordinator.journal import CoordinatorJournal
 from pykbroker.core.coordinator.record import LogRecord, StoredRecord
 from pykbroker.core.errors import ApiError
@@ -64,7 +65,10 @@ class CoordinatorLog:
         return self._framing.write(records, wall_ms, self._journal.batch_bytes_max, split=split)
 
     def append(self, batch: bytes | Marker, wall_ms: int, verification: Verification | None, *, is_first: bool) -> int:
-        """Append the batch and return the offset after it. Raise ApiError if the log refuses it.
+        """Append the batch and return the offset after it.
+
+        Raise ApiError if the log refuses the batch: for a marker, whose writer is a broker, the log's own error, and
+        for records the error that clients of a coordinator receive for it.
 
         Raise LogLost if the error is one of `LOST`, or if an earlier batch of the same decision was already appended.
         """
@@ -72,7 +76,9 @@ class CoordinatorLog:
             return self._journal.append_own(batch, wall_ms, verification)
         except ApiError as error:
             if error.code not in LOST and is_first:
-                raise
+                if isinstance(batch, Marker):
+                    raise
+                raise client_error(error) from error
             raise LogLost(str(error)) from error
 
     def entries(self, records: Sequence[LogRecord], end_offset: int) -> Iterable[Entry[StoredRecord]]:

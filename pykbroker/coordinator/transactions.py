@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Protocol, TypeVar
 
 import trio
@@ -37,16 +37,6 @@ NAMELESS = refused_call(ApiError(ErrorCode.INVALID_REQUEST))
 """The call of a request without a transactional id."""
 ELSEWHERE_S = 0.02
 """The pause before a coordinator on another broker is asked again: add.partitions.to.txn.retry.backoff.ms."""
-
-CLIENT_ERRORS: Mapping[ErrorCode, ErrorCode] = {
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
-    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
-}
-"""Error codes of the log of `__transaction_state`, with the error codes that clients receive for them."""
 
 
 class ProducerIdAllocator(ProducerIdSource, Protocol):
@@ -199,7 +189,7 @@ def _result(call: Call) -> Reply:
 
 def refused(error: ApiError) -> TransactionAnswer:
     """Return the answer to a request that failed as a whole."""
-    return TransactionAnswer(CLIENT_ERRORS.get(error.code, error.code))
+    return TransactionAnswer(error.code)
 
 
 def code_for_version(code: ErrorCode, version: int, fenced_version_first: int) -> ErrorCode:

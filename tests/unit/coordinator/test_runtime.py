@@ -472,6 +472,36 @@ async def test_a_fenced_producer_id_fails_only_its_own_request() -> None:
         assert offset(fetch(runtime).result()) == 4
 
 
+@pytest.mark.parametrize(
+    ("refusal", "code"),
+    [
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_ENOUGH_REPLICAS, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.KAFKA_STORAGE_ERROR, ErrorCode.NOT_COORDINATOR),
+        (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.UNKNOWN_SERVER_ERROR),
+        (ErrorCode.INVALID_FETCH_SIZE, ErrorCode.UNKNOWN_SERVER_ERROR),
+    ],
+)
+async def test_clients_get_errors_of_a_coordinator_for_errors_of_its_log(refusal: ErrorCode, code: ErrorCode) -> None:
+    log = MemoryLog()
+    async with hosting(log) as runtime:
+        log.error = ApiError(refusal)
+        assert code_of(commit(runtime)) == code
+
+
+async def test_the_writer_of_a_marker_gets_the_error_of_the_log() -> None:
+    log = MemoryLog()
+    async with hosting(log) as runtime:
+        log.error = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        assert (
+            code_of(runtime.ask_at(0, Marker(5, 3, commit=True, coordinator_epoch=0))) == ErrorCode.NOT_ENOUGH_REPLICAS
+        )
+
+
 class Busy:
     """A state machine whose timer is always due. It records the event-loop passes in which it ran."""
 
