@@ -6,7 +6,7 @@ import threading
 
 from confluent_kafka import Consumer
 
-LEAVING_S_MAX = 10
+LEAVING_S_MAX = 3
 
 
 def leave(consumer: Consumer) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin import NewTopic as ConfluentTopic
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer
@@ -54,29 +54,37 @@ def test_confluent_kafka_uses_the_partitions_of_all_brokers_and_a_group(cluster:
 
 
 def consumed(bootstrap: str, topic: str, group: str, count: int, **configs: Any) -> list[bytes]:
-    """Return `count` values that a member of the group reads, and commit their offsets."""
+    """Return the values that a member of the group reads up to the ends of its partitions, and commit their offsets.
+
+    The partitions hold `count` values that the group has not read.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": group,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
             **{name.replace("_", "."): value for name, value in configs.items()},
         }
     )
     consumer.subscribe([topic])
     values: list[bytes] = []
+    read: set[int | None] = set()
     deadline = time.monotonic() + READ_S_MAX
-    while len(values) < count or not consumer.assignment():
+    while len(values) < count or len(read) < PARTITIONS:
         message = consumer.poll(0.2)
         assert time.monotonic() < deadline, f"{len(values)} of {count} messages"
-        if message is not None:
-            assert message.error() is None, message.error()
+        if message is None:
+            continue
+        if (error := message.error()) is None:
             values.append(message.value() or b"")
+        else:
+            assert error.code() == KafkaError._PARTITION_EOF, error
+            read.add(message.partition())
     if values:
         consumer.commit(asynchronous=False)
-    else:
-        assert consumer.poll(1) is None
     consumer.close()
     return values
 
