@@ -100,16 +100,29 @@ class MarkerWriter:
         while missing:
             await trio.sleep(RETRY_S)
             missing = await self._write(marker, missing)
+        while (error := await self._complete(decided)) is not None:
+            if error.code != ErrorCode.NOT_ENOUGH_REPLICAS:
+                logger.warning(
+                    "transactional id %s: %s is written but could not be marked complete: %s",
+                    decided.transactional_id,
+                    marker,
+                    error,
+                )
+                return
+            await trio.sleep(RETRY_S)
+
+    async def _complete(self, decided: Transaction) -> ApiError | None:
+        """Tell the coordinator that all markers of a transaction are written. Return the error if it is refused.
+
+        A coordinator that is loaded again asks for the markers again. Only a log that refuses the record for lack of
+        replicas in sync leaves the transaction as it is.
+        """
+        written = MarkersWritten(decided.transactional_id, decided.producer_id, decided.epoch)
         try:
-            written = MarkersWritten(decided.transactional_id, decided.producer_id, decided.epoch)
             await self._transactions.ask(decided.transactional_id, written).wait()
         except ApiError as error:
-            logger.warning(
-                "transactional id %s: %s is written but could not be marked complete: %s",
-                decided.transactional_id,
-                marker,
-                error,
-            )
+            return error
+        return None
 
     async def _write(self, marker: Marker, partitions: frozenset[TopicPartition]) -> frozenset[TopicPartition]:
         """Append the marker to all partitions, then wait until it is committed. Return the partitions to retry.

@@ -225,6 +225,22 @@ async def test_a_marker_that_is_lost_before_it_is_committed_is_written_again(aut
         assert await coordinators.state() is TransactionState.COMPLETE_COMMIT
 
 
+async def test_a_transaction_completes_once_its_log_has_enough_replicas_in_sync(autojump_clock: object) -> None:
+    async with hosting() as coordinators:
+        producer = await coordinators.begin(("a", 0))
+        coordinators.partitions["a", 0].held = True
+        await coordinators.end(producer, commit=True)
+        await trio.testing.wait_all_tasks_blocked()
+        coordinators.log.error = ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
+        coordinators.partitions["a", 0].commit()
+        await trio.sleep(10)
+        assert await coordinators.state() is TransactionState.PREPARE_COMMIT
+        coordinators.log.error = None
+        await trio.sleep(1)
+        assert await coordinators.state() is TransactionState.COMPLETE_COMMIT
+        assert len(coordinators.markers("a", 0)) == 1
+
+
 async def test_a_deleted_partition_needs_no_marker() -> None:
     async with hosting() as coordinators:
         producer = await coordinators.begin(("a", 0), ("b", 3))
