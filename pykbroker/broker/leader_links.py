@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pykbroker.broker.inter_broker_endpoints import InterBrokerEndpoints
 from pykbroker.client.backoff import Backoff
 from pykbroker.client.reconnecting import ReconnectingConnection
 from pykbroker.core.address import Address
-from pykbroker.core.metadata.image import Endpoint, MetadataImage
+from pykbroker.core.metadata.image import Endpoint
 from pykbroker.world.net import Net
 from wire.declare import Request
 
@@ -36,21 +37,16 @@ class LeaderConnection:
 
 
 class BrokerLeaderLinks:
-    """The source of connections to brokers, whose addresses are in the metadata. `listener` is the inter-broker one."""
+    """The source of connections to brokers, whose addresses are in the metadata."""
 
     def __init__(
-        self,
-        node_id: int,
-        net: Net,
-        uniform: Callable[[float, float], float],
-        image: Callable[[], MetadataImage],
-        listener: str,
+        self, node_id: int, net: Net, uniform: Callable[[float, float], float], endpoints: InterBrokerEndpoints
     ) -> None:
-        self._node_id, self._net, self._uniform, self._image, self._listener = node_id, net, uniform, image, listener
+        self._node_id, self._net, self._uniform, self._endpoints = node_id, net, uniform, endpoints
 
     def link(self, broker_id: int) -> LeaderConnection | None:
         """Return a new connection to a broker, or None if the metadata has no address of it."""
-        endpoint = self._endpoint(broker_id)
+        endpoint = self._endpoints.registered(broker_id)
         if endpoint is None:
             return None
         connection = ReconnectingConnection(
@@ -61,8 +57,4 @@ class BrokerLeaderLinks:
             Backoff(self._uniform, RECONNECT_BACKOFF_MS, RECONNECT_BACKOFF_MS_MAX),
             RESPONSE_BYTES_MAX,
         )
-        return LeaderConnection(connection, lambda: self._endpoint(broker_id))
-
-    def _endpoint(self, broker_id: int) -> Endpoint | None:
-        broker = self._image().cluster.brokers.get(broker_id)
-        return None if broker is None else broker.endpoint(self._listener)
+        return LeaderConnection(connection, lambda: self._endpoints.registered(broker_id))

@@ -12,6 +12,7 @@ from pykbroker.broker.address import BoundListeners, all_advertised
 from pykbroker.broker.current_config import CurrentConfig
 from pykbroker.broker.directories import leave_untouched, open_directories
 from pykbroker.broker.directory_states import DirectoryStates
+from pykbroker.broker.inter_broker_endpoints import InterBrokerEndpoints
 from pykbroker.broker.leader_links import BrokerLeaderLinks
 from pykbroker.broker.quorum import NodeQuorum, open_identity, open_quorum
 from pykbroker.client.peers import Peers
@@ -144,7 +145,8 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
     controller, images = quorum.controller, quorum.member.images
     image = partial(getattr, images, "current")
     current_config = CurrentConfig(live, image, identity.node_id)
-    links = BrokerLeaderLinks(identity.node_id, world.net, world.rng.uniform, image, settings.inter_broker_listener)
+    endpoints = InterBrokerEndpoints(image, settings.inter_broker_listener)
+    links = BrokerLeaderLinks(identity.node_id, world.net, world.rng.uniform, endpoints)
     places = Places(opened, identity.directory_ids)
     states = DirectoryStates(places, current_config)
     places.is_cordoned = states.is_cordoned
@@ -184,7 +186,9 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
         cleaner=log_cleaner(replicas, world, current_config),
         scrubber=Scrubber(replicas.all_online, ScrubSettings.of(config)),
         groups=groups,
-        transactions=transaction_coordinator(settings, world, image, producer_ids, groups, replicas, turns),
+        transactions=transaction_coordinator(
+            settings.config, world, image, endpoints, producer_ids, groups, replicas, turns
+        ),
         fetch_sessions=FetchSessionCache(config.max_incremental_fetch_session_cache_slots, world.rng),
         endpoints=BrokerEndpoints(identity.node_id, image, all_advertised(settings, bound)),
     )
@@ -248,9 +252,10 @@ def groups_runtime(config: BrokerConfig, world: World, image: Callable[[], Metad
 
 
 def transaction_coordinator(
-    settings: Settings,
+    config: BrokerConfig,
     world: World,
     image: Callable[[], MetadataImage],
+    endpoints: InterBrokerEndpoints,
     producer_ids: ProducerIds,
     groups: Runtime,
     replicas: Replicas,
@@ -258,7 +263,7 @@ def transaction_coordinator(
 ) -> TransactionCoordinator:
     """Return the transaction coordinator, which leads no partition yet."""
     return TransactionCoordinator(
-        settings.config,
+        config,
         image,
         producer_ids,
         groups,
@@ -266,19 +271,19 @@ def transaction_coordinator(
         world.wall_ms,
         world.off_loop,
         turns,
-        leaders(settings, world, image),
+        leaders(config, world, image, endpoints),
     )
 
 
-def leaders(settings: Settings, world: World, image: Callable[[], MetadataImage]) -> ClusterLeaders:
+def leaders(
+    config: BrokerConfig, world: World, image: Callable[[], MetadataImage], endpoints: InterBrokerEndpoints
+) -> ClusterLeaders:
     """Return the leaders of all partitions, and the connections to those on other brokers."""
 
     def address_of(node_id: int) -> Address | None:
-        broker = image().cluster.brokers.get(node_id)
-        endpoint = None if broker is None or broker.fenced else broker.endpoint(settings.inter_broker_listener)
+        endpoint = endpoints.live(node_id)
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
-    config = settings.config
     client_id, request_s_max = f"broker-{config.node_id}", config.request_timeout_ms / 1000
     peers = Peers(world.net, address_of, client_id, world.rng.uniform, request_s_max)
     return ClusterLeaders(config.node_id, image, peers)

@@ -15,6 +15,8 @@ from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig, known
 from pykbroker.core.config.environment import EnvironmentConfigs, container_configs, own_configs
 from pykbroker.core.config.listeners import (
+    LISTEN,
+    LISTENERS,
     controller_listener_settings,
     inter_broker_listener,
     listener_settings,
@@ -54,10 +56,11 @@ class Options(msgspec.Struct, frozen=True, dict=True):
         try:
             listeners = listener_settings(texts, self.listen, self.advertise)
             names = [listener.name for listener in listeners]
-            texts = without_stale(texts, names) if self.listen else texts
-            inter_broker = inter_broker_listener(texts, names)
             leads = is_controller(texts)
             of_controllers = controller_listener_settings(texts, self.listen) if leads else ()
+            if self.listen and leads and not of_controllers:
+                texts = without_stale(texts, names)
+            inter_broker = inter_broker_listener(texts, names, LISTEN if self.listen else LISTENERS)
             quorum = () if leads else quorum_addresses(texts)
         except StartError as error:
             raise StartError(self._blamed(str(error))) from None

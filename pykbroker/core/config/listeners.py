@@ -117,8 +117,11 @@ def listeners_of_configs(texts: Texts) -> Addresses:
     return bound or {PLAINTEXT: LOCAL}
 
 
-def inter_broker_listener(texts: Texts, names: Iterable[str]) -> str:
-    """Return the name of the listener for other brokers. Without a config it is PLAINTEXT, or the first listener."""
+def inter_broker_listener(texts: Texts, names: Iterable[str], setting: str = LISTENERS) -> str:
+    """Return the name of the listener for other brokers. Without a config it is PLAINTEXT, or the first listener.
+
+    `setting` declares the listeners `names`. Raise StartError if none of them has the configured name.
+    """
     names = list(names)
     given = [config for config in (INTER_BROKER_NAME, INTER_BROKER_PROTOCOL) if texts.get(config)]
     if len(given) > 1:
@@ -127,15 +130,26 @@ def inter_broker_listener(texts: Texts, names: Iterable[str]) -> str:
         return PLAINTEXT if PLAINTEXT in names else names[0]
     name = texts[given[0]].strip().upper()
     if name not in names:
-        raise StartError(f"{given[0]}: no listener for clients is called {name}: write one of {', '.join(names)}")
+        remedy = f"write one of {', '.join(names)}"
+        if name not in controllers(texts):
+            added = f"add {LISTEN} {name}=HOST:PORT" if setting == LISTEN else f"add {name}://HOST:PORT to {LISTENERS}"
+            remedy = f"{added}, or {remedy}"
+        raise StartError(f"{given[0]}: no listener for clients is called {name}: {remedy}")
     return name
 
 
 def without_stale(texts: Texts, names: Iterable[str]) -> dict[str, str]:
-    """Return the configs without the inter-broker listener's name if `--listen` has replaced that listener."""
-    names = list(names)
+    """Return the configs of a node without others, without the name of a listener that `--listen` has replaced.
+
+    The name is that of the inter-broker listener, and the replaced listeners are those of `listeners`.
+    """
+    replaced = {name for name, _ in entries_of(LISTENERS, texts)}.difference(names)
     of_brokers = (INTER_BROKER_NAME, INTER_BROKER_PROTOCOL)
-    return {config: text for config, text in texts.items() if config not in of_brokers or text.strip().upper() in names}
+    return {
+        config: text
+        for config, text in texts.items()
+        if config not in of_brokers or text.strip().upper() not in replaced
+    }
 
 
 def entries_of(config: str, texts: Texts) -> Iterator[tuple[str, Address]]:

@@ -15,6 +15,8 @@ from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.errors import StartError
 from pykbroker.core.new_topic import NewTopic
 
+ONLY_BROKER = {"process.roles": "broker", "controller.quorum.bootstrap.servers": "h:1"}
+
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
@@ -99,6 +101,29 @@ def test_listen_replaces_the_listeners_of_the_config_file(file: Path) -> None:
     mapped = "A:PLAINTEXT,B:PLAINTEXT,PLAINTEXT:PLAINTEXT,C:PLAINTEXT"
     assert settings.config.get("listener.security.protocol.map") == mapped
     assert settings.config.get("inter.broker.listener.name") is None
+
+
+@pytest.mark.parametrize(
+    ("texts", "listen"),
+    [
+        ({}, ("",)),
+        (ONLY_BROKER, ("",)),
+        ({**ONLY_BROKER, "listeners": "INTERNAL://:2"}, ("",)),
+        ({"listeners": "INTERNAL://:2"}, ("", "CONTROLLER")),
+    ],
+)
+def test_a_missing_listener_for_other_brokers_is_refused(texts: dict[str, str], listen: tuple[str, ...]) -> None:
+    name = "inter.broker.listener.name"
+    texts = {**texts, name: "internal", "listener.security.protocol.map": "INTERNAL:PLAINTEXT,PLAINTEXT:PLAINTEXT"}
+    addresses = tuple((name, Address("h", port)) for port, name in enumerate(listen, 3))
+    with pytest.raises(StartError) as refused:
+        Options(configs=texts, listen=addresses).settings()
+    assert str(refused.value) == (
+        f"{name}: no listener for clients is called INTERNAL: add --listen INTERNAL=HOST:PORT, or write one of"
+        " PLAINTEXT"
+    )
+    complete = Options(configs=texts, listen=(*addresses, ("INTERNAL", Address("h", 9)))).settings()
+    assert complete.inter_broker_listener == "INTERNAL"
 
 
 def test_an_invalid_listener_in_the_config_file_prevents_the_start(file: Path) -> None:

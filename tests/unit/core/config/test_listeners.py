@@ -208,7 +208,8 @@ def test_the_first_listener_is_the_inter_broker_listener_if_none_is_named_plaint
         ),
         (
             {"security.inter.broker.protocol": "SSL"},
-            "security.inter.broker.protocol: no listener for clients is called SSL: write one of A, B",
+            "security.inter.broker.protocol: no listener for clients is called SSL: add SSL://HOST:PORT to listeners,"
+            " or write one of A, B",
         ),
         (
             {"inter.broker.listener.name": "A", "security.inter.broker.protocol": "PLAINTEXT"},
