@@ -71,10 +71,9 @@ def _check(context: ControllerContext, update: FeatureUpdateKey) -> None:
         raise _refused(update, "The controller does not support the given upgrade type.")
     if level < 0:
         raise _refused(update, "A feature version cannot be less than 0.")
-    least, most = SUPPORTED.get(name, (0, 0))
-    if not least <= level <= most:
-        knows = f"only supports versions {least}-{most}" if name in SUPPORTED else "does not support this feature."
-        raise _refused(update, f"Local controller {context.settings.node_id} {knows}")
+    _check_range(update, f"Local controller {context.settings.node_id}", SUPPORTED)
+    for broker in context.draft.brokers.values():
+        _check_range(update, f"Broker {broker.id}", broker.features)
     if level < current and update.upgrade_type == Upgrade.UPGRADE:
         raise _refused(
             update,
@@ -97,6 +96,14 @@ def _check(context: ControllerContext, update: FeatureUpdateKey) -> None:
             ErrorCode.INVALID_UPDATE_VERSION,
             f"Unsupported metadata.version downgrade from {current} to {level}. {reason}",
         )
+
+
+def _check_range(update: FeatureUpdateKey, node: str, supported: Mapping[str, tuple[int, int]]) -> None:
+    """Raise ApiError if a node does not support the level. A feature that it does not name is supported at 0."""
+    least, most = supported.get(update.feature, (0, 0))
+    if not least <= update.max_version_level <= most:
+        knows = f"only supports versions {least}-{most}" if most else "does not support this feature."
+        raise _refused(update, f"{node} {knows}")
 
 
 def _check_needs(update: FeatureUpdateKey, wanted: Mapping[str, int]) -> None:

@@ -124,6 +124,7 @@ class ControllerHarness:
         *,
         log_dirs: Sequence[bytes] = (),
         rack: str | None = None,
+        features: Mapping[str, tuple[int, int]] = SUPPORTED,
     ) -> int:
         return self.ask(
             BrokerRegistrationRequest(
@@ -134,7 +135,7 @@ class ControllerHarness:
                 listeners=[Listener(name="PLAINTEXT", host="127.0.0.1", port=9092)],
                 features=[
                     Feature(name=name, min_supported_version=least, max_supported_version=most)
-                    for name, (least, most) in SUPPORTED.items()
+                    for name, (least, most) in features.items()
                 ],
                 log_dirs=list(log_dirs) or [bytes([broker_id]) * 16],
                 previous_broker_epoch=previous_epoch,
