@@ -74,6 +74,8 @@ def cluster(
     """
     from pykbroker.cli.cluster_plan import ClusterPlan
     from pykbroker.cli.cluster_run import run
+    from pykbroker.core.config.of_each_broker import check_shared
+    from pykbroker.core.errors import StartError
 
     if replicas is None:
         replicas = min(REPLICAS_DEFAULT, brokers)
@@ -81,5 +83,9 @@ def cluster(
         raise click.UsageError(f"--replicas {replicas} needs at least {replicas} brokers: write --brokers {replicas}")
     if memory and data_dir:
         raise click.UsageError("--memory and --data-dir contradict each other: choose one of them")
+    try:
+        check_shared(dict(configs))
+    except StartError as error:
+        raise click.BadParameter(str(error), param_hint="'--set'") from None
     plan = ClusterPlan(brokers, replicas, listen, topics, configs, log_level)
     run(plan, data_dir, memory=memory, restarts=not no_restart)

@@ -13,8 +13,6 @@ BROKERS_MAX = 20
 REPLICAS_DEFAULT = 3
 CONTROLLER = 1
 """The id of the broker that is the controller, too."""
-OF_EACH_BROKER = ("node.id", "broker.id", "process.roles", "controller.quorum.bootstrap.servers")
-"""Broker configs that each broker of a cluster has its own value of."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +40,14 @@ def checked_cluster_options(
     environ: Mapping[str, str],
 ) -> ClusterOptions:
     """Return the options of `running_cluster`. StartError: one sentence that names the option and what to write."""
+    from pykbroker.core.config.of_each_broker import check_shared
     from pykbroker.core.config.replication import replication_configs
-    from pykbroker.core.errors import StartError
 
     number(brokers, "brokers", BROKERS_MAX)
     factor = min(REPLICAS_DEFAULT, brokers) if replicas is None else replicas
     number(factor, "replicas", brokers)
     shared = checked_options(0, topics, configs, data_dir, True, environ)
-    for name in OF_EACH_BROKER:
-        if name in shared.configs:
-            raise StartError(f"{name} cannot be set for a whole cluster: leave it out, each broker has its own")
+    check_shared(shared.configs)
     return ClusterOptions(brokers, replace(shared, configs={**replication_configs(factor), **shared.configs}))
 
 
