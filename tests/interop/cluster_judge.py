@@ -56,6 +56,7 @@ def read_logs(bootstrap: str, topic: str) -> dict[int, list[tuple[int, bytes]]]:
             "enable.partition.eof": True,
             "isolation.level": "read_committed",
             "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 10,
             **QUICK,
         }
     )

@@ -275,6 +275,7 @@ class Load:
                 "group.protocol": "consumer",
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": 50,
                 **QUICK,
                 "socket.timeout.ms": COMMIT_MS_MAX,
             }

@@ -88,6 +88,7 @@ def consumer(bootstrap: str, group: str, protocol: dict[str, str | int]) -> ck.C
             "log_level": 0,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            "fetch.wait.max.ms": 50,
             **protocol,
         }
     )

@@ -78,7 +78,7 @@ class Client(Protocol):
     ) -> list[int]:
         """Send all messages through one producer; return their offsets (-1 with acks=0). Raise the first failure."""
 
-    def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 100) -> Reading:
+    def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 20) -> Reading:
         """Yield (offset, message) endlessly from `offset` on. An offset out of range resets to the earliest offset.
 
         Raise TimeoutError if no message arrives. `wait_ms` is the time that the broker may delay an empty Fetch.

@@ -82,7 +82,7 @@ class AioKafka:
             records = await asyncio.gather(*futures)
         return [-1 if record is None else record.offset for record in records]
 
-    def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 100) -> Reading:
+    def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 20) -> Reading:
         consumer = self._run(self._follow(TopicPartition(topic, partition), offset, wait_ms))
         try:
             while True:
@@ -161,6 +161,7 @@ class AioKafkaMember:
             auto_offset_reset="earliest",
             session_timeout_ms=session_ms,
             heartbeat_interval_ms=200,
+            fetch_max_wait_ms=50,
             retry_backoff_ms=50,
         )
         await consumer.start()

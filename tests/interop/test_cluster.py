@@ -134,6 +134,7 @@ def copy_in_transactions(bootstrap: str, name: str, source: str, target: str) ->
             "group.id": f"copy-{name}-{source}",
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
+            "fetch.wait.max.ms": 10,
         }
     )
     consumer.subscribe([source])

@@ -94,7 +94,7 @@ class ConfluentKafka:
             raise failed[0]
         return [offsets[index] for index in sorted(offsets)]
 
-    def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 100) -> Reading:
+    def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 20) -> Reading:
         consumer = self._consumer({"fetch.wait.max.ms": wait_ms, "socket.timeout.ms": wait_ms + 30_000})
         try:
             consumer.assign([TopicPartition(topic, partition, offset)])
@@ -169,6 +169,7 @@ class ConfluentMember:
                 "group.id": group,
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
+                "fetch.wait.max.ms": 50,
                 **BACK_SOON,
                 **self.ways,
                 **({} if instance is None else {"group.instance.id": instance}),

@@ -224,6 +224,7 @@ def read(bootstrap: str, topic: str, partition: int) -> list[bytes]:
             "bootstrap.servers": bootstrap,
             "group.id": uuid.uuid4().hex,
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
             "isolation.level": "read_committed",
             "auto.offset.reset": "earliest",
         }

@@ -36,7 +36,7 @@ def send(broker: RunningBroker, topic: str, value: bytes = b"v", producer: Produ
 @contextmanager
 def consumer_of(broker: RunningBroker, group: str) -> Iterator[Consumer]:
     config = {"bootstrap.servers": broker.bootstrap, "group.id": group, "auto.offset.reset": "earliest", **QUIET}
-    consumer = Consumer({**config, "heartbeat.interval.ms": 200})
+    consumer = Consumer({**config, "heartbeat.interval.ms": 200, "fetch.wait.max.ms": 10})
     yield consumer
     consumer.close()
 

@@ -84,7 +84,7 @@ class KafkaPython:
         finally:
             producer.close()
 
-    def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 100) -> Reading:
+    def read(self, topic: str, partition: int, offset: int, *, wait_ms: int = 20) -> Reading:
         consumer = self._consumer(fetch_max_wait_ms=wait_ms, request_timeout_ms=wait_ms + 30_000)
         try:
             place = TopicPartition(topic, partition)
@@ -147,6 +147,7 @@ class KafkaPythonMember:
             auto_offset_reset="earliest",
             session_timeout_ms=session_ms,
             heartbeat_interval_ms=200,
+            fetch_max_wait_ms=50,
             **BACK_SOON,
             **self.ways,
         )

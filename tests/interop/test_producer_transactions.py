@@ -31,7 +31,10 @@ def new_id() -> str:
 def committed(target: Target, topic: str) -> list[bytes]:
     """Return the values of committed records."""
     consumer = kafka.KafkaConsumer(
-        bootstrap_servers=target.servers, isolation_level="read_committed", auto_offset_reset="earliest"
+        bootstrap_servers=target.servers,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        fetch_max_wait_ms=20,
     )
     partitions = [kafka.TopicPartition(topic, index) for index in range(3)]
     consumer.assign(partitions)

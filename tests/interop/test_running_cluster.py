@@ -52,7 +52,7 @@ def send(producer: Producer, topic: str, count: int) -> None:
 def consume(cluster: RunningCluster, topic: str, count: int) -> int:
     """Return how many different values a new group reads, at most `count`."""
     config = {"bootstrap.servers": cluster.bootstrap, "group.id": f"g{time.monotonic_ns()}", **QUIET}
-    consumer = Consumer({**config, "auto.offset.reset": "earliest"})
+    consumer = Consumer({**config, "auto.offset.reset": "earliest", "fetch.wait.max.ms": 10})
     consumer.subscribe([topic])
     values = {record.value() for record in consumer.consume(count, PATIENCE_S)}
     consumer.close()

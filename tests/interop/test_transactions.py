@@ -198,6 +198,7 @@ def read(bootstrap: str, topic: str, isolation: str = "read_committed", partitio
             "isolation.level": isolation,
             "auto.offset.reset": "earliest",
             "enable.partition.eof": True,
+            "fetch.wait.max.ms": 10,
         }
     )
     consumer.assign([ck.TopicPartition(topic, partition, 0)])
