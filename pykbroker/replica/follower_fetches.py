@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch.session import FetchedPartition, Fetching, SessionPartition, requested_partitions
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.follower_reading import FollowerReading
 from pykbroker.replica.follower_session import FollowerSession
 from pykbroker.replica.partition import Partition
@@ -79,8 +80,7 @@ class FollowerFetches:
 
     def _reason(self, wanted: SessionPartition, fetching: Fetching) -> ErrorCode:
         try:
-            self._replicas.topic("" if fetching.by_id else wanted.topic, wanted.topic_id)
+            topic = self._replicas.topic("" if fetching.by_id else wanted.topic, wanted.topic_id)
         except ApiError as error:
             return error.code
-        known = wanted.asked.current_leader_epoch >= 0
-        return ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return self._replicas.why_absent(TopicPartition(topic.name, wanted.asked.partition))

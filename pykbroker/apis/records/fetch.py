@@ -241,6 +241,9 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         """Return the error for a partition that cannot be read.
 
         INCONSISTENT_TOPIC_ID means that the session has the topic under an id that now belongs to another topic.
+
+        A broker without a replica does not check the client's leader epoch: only NOT_LEADER_OR_FOLLOWER names the
+        leader.
         """
         if not allowed:
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -249,13 +252,8 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         try:
             self.replicas.partition(TopicPartition(wanted.topic, wanted.asked.partition))
         except ApiError as error:
-            if error.code != ErrorCode.NOT_LEADER_OR_FOLLOWER:
-                return error.code
-        else:
-            if wanted.replica is None:
-                return ErrorCode.INCONSISTENT_TOPIC_ID
-        known_epoch = wanted.asked.current_leader_epoch >= 0  # only followers send it, and there are none
-        return ErrorCode.UNKNOWN_LEADER_EPOCH if known_epoch else ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return error.code
+        return ErrorCode.INCONSISTENT_TOPIC_ID if wanted.replica is None else ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def _allows(self, context: RequestContext, topic: str, fetching: Fetching) -> bool:
         """Whether the client may read the topic. An unknown topic id has no name to authorize, and is allowed here."""

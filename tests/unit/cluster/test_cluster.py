@@ -31,8 +31,14 @@ from wire.messages.describe_quorum import (
     DescribeQuorumRequestTopicData,
 )
 from wire.messages.envelope import EnvelopeRequest
-from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from wire.messages.offset_for_leader_epoch import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 
 PRINCIPAL, LOOPBACK = encode_principal("User:ANONYMOUS"), encode_host("127.0.0.1")
 LENGTH_BYTES = 4
@@ -73,12 +79,40 @@ async def test_a_broker_serves_its_own_partitions_and_names_the_leader_of_all_ot
             topic_id = (
                 (await other.call(MetadataRequest(topics=[MetadataRequestTopic(name="t")]), 12)).topics[0].topic_id
             )
-            asked = FetchPartition(partition=partition, partition_max_bytes=1)
-            response = await other.call(FetchRequest(topics=[FetchTopic(topic_id=topic_id, partitions=[asked])]), 16)
-            data = response.responses[0].partitions[0]
-            (named,) = response.node_endpoints
-            assert (data.error_code, data.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, leader)
-            assert (named.node_id, named.port) == hint
+            for epoch in (-1, 0, 1):
+                asked = FetchPartition(partition=partition, partition_max_bytes=1, current_leader_epoch=epoch)
+                topics = [FetchTopic(topic_id=topic_id, partitions=[asked])]
+                for state in (ReplicaState(), ReplicaState(7)):
+                    response = await other.call(FetchRequest(topics=topics, replica_state=state), 16)
+                    data = response.responses[0].partitions[0]
+                    (named,) = response.node_endpoints
+                    assert (data.error_code, data.current_leader.leader_id) == (
+                        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                        leader,
+                    )
+                    assert (named.node_id, named.port) == hint
+
+
+@pytest.mark.parametrize("epoch", [-1, 0, 1])
+async def test_a_broker_without_a_replica_looks_up_no_offset(tmp_path: Path, epoch: int) -> None:
+    async with cluster(tmp_path, 1, 2) as running:
+        await running.clients[1].create("t", 2)
+        for partition, leader in (await leaders(running.clients[2], "t")).items():
+            other = running.clients[3 - leader]
+            latest = ListOffsetsTopic("t", [ListOffsetsPartition(partition, epoch, -1)])
+            (found,) = (await other.call(ListOffsetsRequest(-1, 0, [latest]), 7)).topics
+            assert found.partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+            asked = OffsetForLeaderTopic("t", [OffsetForLeaderPartition(partition, epoch, 0)])
+            (end,) = (await other.call(OffsetForLeaderEpochRequest(topics=[asked]), 4)).topics
+            assert end.partitions[0].error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_follower_that_fetches_a_partition_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1) as running:
+        topic_id = await running.clients[1].create("t")
+        topics = [FetchTopic(topic_id=topic_id, partitions=[FetchPartition(partition=1, current_leader_epoch=0)])]
+        response = await running.clients[1].call(FetchRequest(topics=topics, replica_state=ReplicaState(7)), 16)
+        assert response.responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 async def test_every_broker_lists_all_unfenced_brokers_with_the_endpoint_of_the_clients_listener(
