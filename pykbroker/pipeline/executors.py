@@ -88,7 +88,8 @@ def missing_modules(spark: SparkSession) -> dict[str, str]:
 def pack(path: Path, missing: Iterable[str]) -> None:
     """Write a tar file with some distributions and all that they require. Raise PipelineError if one is missing here.
 
-    It is not compressed: an executor reads it once, and compressing takes longer than sending it.
+    It is not compressed: an executor reads it once, and compressing takes longer than sending it. It has the compiled
+    modules of installed distributions, without which each worker takes seconds to compile them.
     """
     with tarfile.open(path, "w") as archive:
         for name in OWN if "pykbroker" in missing else ():
@@ -96,7 +97,7 @@ def pack(path: Path, missing: Iterable[str]) -> None:
         for found in closure(missing):
             for file in found.files or ():
                 source = Path(str(file.locate()))
-                if ".." not in file.parts and source.is_file() and source.suffix != ".pyc":
+                if ".." not in file.parts and source.is_file():
                     archive.add(source, str(file))
 
 

@@ -33,7 +33,10 @@ def test_a_distribution_that_is_missing_here_is_named() -> None:
 def test_a_python_without_packages_imports_what_is_packed(tmp_path: Path) -> None:
     pack(tmp_path / "packages.tar", ("pykbroker", "msgspec", "trio"))
     with tarfile.open(tmp_path / "packages.tar") as archive:
-        assert not [name for name in archive.getnames() if "__pycache__" in name or ".." in name]
+        names = archive.getnames()
+        assert not [name for name in names if ".." in name]
+        assert {name.split("/")[0] for name in names if name.endswith(".pyc")} >= {"msgspec", "trio"}
+        assert not [name for name in names if name.endswith(".pyc") and name.startswith(("pykbroker", "wire"))]
         archive.extractall(tmp_path / "unpacked", filter="data")
     code = "import pykbroker.core.version, wire.api, msgspec, trio; print(msgspec.__file__, wire.__file__)"
     run = subprocess.run(
