@@ -1,6 +1,7 @@
 """The programs of `examples/` and their output, and its files to copy.
 
 The examples that fetch their libraries from package registries run only if `PYKBROKER_TEST_ALL_EXAMPLES` is set.
+`pipeline/test_spark_example.py` runs that of Spark in the session of its tests.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from tools.examples import EXAMPLES, PROGRAMS, RUN_SECONDS_MAX, Example, Example
 
 ROOT = Path(__file__).parents[2]
 ALL = "PYKBROKER_TEST_ALL_EXAMPLES"
+RUN_HERE = [example for example in PROGRAMS if example.directory != "spark"]
 
 
 @pytest.mark.timeout(3 * RUN_SECONDS_MAX + 10)  # an environment may have to be made and filled first
-@pytest.mark.parametrize("example", PROGRAMS, ids=[example.directory for example in PROGRAMS])
+@pytest.mark.parametrize("example", RUN_HERE, ids=[example.directory for example in RUN_HERE])
 def test_an_example_prints_the_expected_lines(request, shared_broker, example: Example):
     if example.fetches and ALL not in os.environ:
         pytest.skip(f"fetches its libraries from package registries: set {ALL}=1")

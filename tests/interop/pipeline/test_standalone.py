@@ -18,7 +18,7 @@ from tests.interop.pipeline.standalone import bare_python, standalone
 PROCESS_S_MAX = 400
 
 pytestmark = [
-    pytest.mark.timeout(600, func_only=True),  # four JVMs
+    pytest.mark.timeout(600, func_only=True),  # two JVMs
     pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
 ]
 
@@ -30,7 +30,7 @@ def test_executors_get_the_packages_that_they_lack(formats: BothFormats, tmp_pat
     formats.feed(topic, numbers(0, 500), compression_type="zstd")
     archives.archive(archives.source(topic), "lake")
     python = bare_python(tmp_path / "bare")
-    with standalone(tmp_path) as url:
+    with standalone(formats.spark, tmp_path) as url:
         command = (
             f"verify --json --master {url} --connector python --bootstrap {formats.bootstrap} --topics {topic} "
             f"--from {archives.path('lake')} --spark spark.driver.host=127.0.0.1 --spark spark.executor.memory=512m "
