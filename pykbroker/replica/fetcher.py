@@ -21,6 +21,7 @@ from pykbroker.replica.followed import Followed
 from pykbroker.replica.leader_link import LeaderLink
 from pykbroker.replica.leader_offsets import after_range_of
 from pykbroker.replica.throttled import ThrottledFollowed
+from pykbroker.world.portions import AT_ONCE_MAX
 from wire.error_codes import ErrorCode
 from wire.messages.api_versions import ApiVersionsRequest
 from wire.messages.fetch import FetchRequest, FetchResponse, ReplicaState
@@ -115,10 +116,14 @@ class ReplicaFetcher:
     async def _wait_for_partitions(self) -> None:
         """Wait until a partition may be fetched, and resume those whose pause is over."""
         while True:
+            resumed = 0
             while self._paused and self._paused[0][0] <= trio.current_time():
                 _, _, followed = heappop(self._paused)
                 if followed.position is not None and self._plan.get(followed.key) is None:
                     self._resume(followed)
+                resumed += 1
+                if resumed % AT_ONCE_MAX == 0:
+                    await trio.lowlevel.checkpoint()
             self._throttled.sort_out(now_ms())
             if len(self._plan):
                 return
@@ -209,7 +214,9 @@ class ReplicaFetcher:
     async def _take(self, answers: list[tuple[FollowedKey, FollowedAnswer[Followed]]]) -> None:
         """Act on the answers, then flush the logs whose records must be durable before the next fetch."""
         size, unflushed = 0, []
-        for _, answer in answers:
+        for place, (_, answer) in enumerate(answers, 1):
+            if place % AT_ONCE_MAX == 0:
+                await trio.lowlevel.checkpoint()
             followed = answer.partition
             try:
                 await self._act(answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 
 import trio
 
@@ -14,6 +15,7 @@ from pykbroker.replica.partition import Partition
 from pykbroker.replica.reading import AT_ONCE_MAX, Missing, diverges, failed
 from pykbroker.storage.files.errors import patiently
 from pykbroker.storage.log.log import Log
+from pykbroker.world import portions
 from pykbroker.world.disk import NotCached
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import PartitionData
@@ -55,8 +57,18 @@ class FollowerReading:
         return self._result()
 
     async def read_patiently(self) -> list[FetchedPartition]:
-        """Read as `read` does, and wait for the disk where needed."""
-        return await patiently(self.read)
+        """Read as `read` does, and wait for the disk where needed.
+
+        Other tasks run between portions of many partitions.
+        """
+        if not self._at:
+            self._begin()
+        count = len(self._due)
+        for end in range(self._at + portions.AT_ONCE_MAX, count, portions.AT_ONCE_MAX):
+            await patiently(partial(self._read_up_to, end))
+            await trio.lowlevel.checkpoint()
+        await patiently(partial(self._read_up_to, count))
+        return self._result()
 
     async def wait(self, wait_ms_max: int) -> list[FetchedPartition]:
         """Wait until a partition has new records, `wait_ms_max` has passed, or the request is hurried, then read."""

@@ -11,6 +11,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.isr_change import IsrAnswer, IsrChange
 from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.partition import Partition
+from pykbroker.world.portions import AT_ONCE_MAX
 from wire.error_codes import ErrorCode
 from wire.messages.alter_partition import (
     AlterPartitionRequest,
@@ -63,7 +64,9 @@ class IsrChanges:
             (topic.topic_id, answer.partition_index): answer for topic in response.topics for answer in topic.partitions
         }
         settled = True
-        for key, (partition, change) in changes.items():
+        for place, (key, (partition, change)) in enumerate(changes.items(), 1):
+            if place % AT_ONCE_MAX == 0:
+                await trio.lowlevel.checkpoint()
             answer = answers.get(key)
             if code is not ErrorCode.NONE or answer is None:
                 result = IsrAnswer(ErrorCode.UNKNOWN_SERVER_ERROR)

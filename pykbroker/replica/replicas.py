@@ -283,7 +283,9 @@ class Replicas:
 
         They have no records before: a start would otherwise take a partition whose directory vanished for an empty one.
         """
-        for partition in await self.opener.list_created():
+        for place, partition in enumerate(await self.opener.list_created(), 1):
+            if place % AT_ONCE_MAX == 0:
+                await trio.lowlevel.checkpoint()
             await self.follow(partition, self.metadata.topics.by_id[partition.topic_id].partitions[partition.index])
 
     async def _open(self, image: TopicImage, index: int) -> Partition:

@@ -75,10 +75,10 @@ class Upkeep:
 
     async def _checkpoint(self, directory: LogDirectory) -> None:
         """Write the high watermarks of this directory if one of them has changed."""
-        high_watermarks = self._replicas.high_watermarks(directory)
-        if high_watermarks != self._written.get(directory.path):
-            await directory.checkpoint_high_watermarks(high_watermarks)
-            self._written[directory.path] = high_watermarks
+        found = await high_watermarks(self._replicas, directory)
+        if found != self._written.get(directory.path):
+            await directory.checkpoint_high_watermarks(found)
+            self._written[directory.path] = found
 
     async def _commit(self, directory: LogDirectory) -> None:
         for partition in list(self._replicas.online(directory)):
@@ -97,3 +97,13 @@ class Upkeep:
                 await partition.retain(now_ms)
             except ApiError as refusal:
                 logger.warning("%s: cannot delete old segments: %s", partition.key, refusal)
+
+
+async def high_watermarks(replicas: Replicas, directory: LogDirectory) -> dict[TopicPartition, int]:
+    """Return the high watermarks of a directory, and let other tasks run between portions of many partitions."""
+    found: dict[TopicPartition, int] = {}
+    for few in portions(replicas.online(directory)):
+        if found:
+            await trio.lowlevel.checkpoint()
+        found.update([(partition.key, partition.high_watermark) for partition in few])
+    return found

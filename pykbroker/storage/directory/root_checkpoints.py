@@ -20,11 +20,14 @@ from pykbroker.storage.files.checkpoints import (
     RECOVERY_POINTS,
     CorruptCheckpoint,
     decode_offsets,
+    encode_header,
+    encode_offset_lines,
     encode_offsets,
 )
 from pykbroker.storage.files.small_files import read_disposable, replace_durably
 from pykbroker.storage.segments.opening import UNLISTED
 from pykbroker.world.disk import Disk
+from pykbroker.world.portions import AT_ONCE_MAX, portions
 
 logger = logging.getLogger(__name__)
 
@@ -111,12 +114,24 @@ class RootCheckpoints:
                 return
             offsets = {key: offset for key, offset in collect().items() if key not in self._forgotten}
             self._on_disk[name] = self._on_disk[name] | offsets  # a crash may leave either content
-            await replace_durably(self._disk, name, encode_offsets(offsets))
+            await replace_durably(self._disk, name, await encode_patiently(offsets))
             self._on_disk[name] = offsets
 
     def close(self) -> None:
         """Refuse all further writes, since another broker may lock the directory from now on."""
         self._is_closed = True
+
+
+async def encode_patiently(offsets: CheckpointOffsets) -> bytes:
+    """Return the content of a checkpoint, and let other tasks run between portions of many entries."""
+    if len(offsets) <= AT_ONCE_MAX:
+        return encode_offsets(offsets)
+    await trio.lowlevel.checkpoint()
+    content = [encode_header(len(offsets))]
+    for few in portions(sorted(offsets.items())):
+        await trio.lowlevel.checkpoint()
+        content.append(encode_offset_lines(few))
+    return b"".join(content)
 
 
 async def _offsets(disk: Disk, name: str) -> CheckpointOffsets | None:

@@ -27,7 +27,17 @@ class CorruptCheckpoint(ValueError):
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     """Return the content of an offset checkpoint, with a line `topic partition offset` for each partition."""
-    return _encode(f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items()))
+    return encode_header(len(offsets)) + encode_offset_lines(sorted(offsets.items()))
+
+
+def encode_header(count: int) -> bytes:
+    """Return the first two lines of a checkpoint with so many entries."""
+    return b"%d\n%d\n" % (VERSION, count)
+
+
+def encode_offset_lines(offsets: Iterable[tuple[TopicPartition, int]]) -> bytes:
+    """Return the lines of some partitions in an offset checkpoint."""
+    return "".join([f"{topic} {partition} {offset}\n" for (topic, partition), offset in offsets]).encode()
 
 
 def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
@@ -44,7 +54,8 @@ def decode_offsets(data: bytes) -> dict[TopicPartition, int]:
 
 def encode_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
     """Return the content of a leader epoch checkpoint, with a line `epoch start-offset` for each leader epoch."""
-    return _encode(f"{epoch} {start}" for epoch, start in entries)
+    lines = [f"{epoch} {start}\n" for epoch, start in entries]
+    return encode_header(len(lines)) + "".join(lines).encode()
 
 
 def decode_epochs(data: bytes) -> list[tuple[int, int]]:
@@ -61,11 +72,6 @@ def decode_epochs(data: bytes) -> list[tuple[int, int]]:
     if not all(before[0] < after[0] and before[1] < after[1] for before, after in pairwise(found)):
         raise CorruptCheckpoint(f"epochs or offsets do not ascend: {found}")
     return found
-
-
-def _encode(lines: Iterable[str]) -> bytes:
-    entries = list(lines)
-    return "".join(f"{line}\n" for line in (VERSION, len(entries), *entries)).encode()
 
 
 def _decode(data: bytes) -> list[str]:

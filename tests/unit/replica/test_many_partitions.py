@@ -14,6 +14,7 @@ from pykbroker.core.metadata.image import Delta, MetadataImage, PartitionImage, 
 from pykbroker.replica.places import Places
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.topic_configs import TopicConfigs
+from pykbroker.replica.upkeep import high_watermarks
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.volume import Volume
@@ -61,8 +62,9 @@ async def passes_of_other_tasks(work: Awaitable[object]) -> int:
         lambda replicas: replicas.apply(LED_ANEW),
         lambda replicas: replicas.apply(CONFIGURED),
         lambda replicas: replicas.misplaced(LED_ANEW),
+        lambda replicas: high_watermarks(replicas, replicas.places.directories[0]),
     ],
-    ids=["led anew", "configured", "looked for"],
+    ids=["led anew", "configured", "looked for", "high watermarks"],
 )
 async def test_other_tasks_run_while_metadata_of_many_partitions_is_applied(
     work: Callable[[Replicas], Awaitable[object]],
@@ -70,6 +72,14 @@ async def test_other_tasks_run_while_metadata_of_many_partitions_is_applied(
     replicas = await serving()
     # Half of the passes, because trio runs ready tasks in random order.
     assert await passes_of_other_tasks(work(replicas)) >= MANY // AT_ONCE_MAX // 2
+
+
+async def test_high_watermarks_that_are_collected_in_portions_are_complete() -> None:
+    replicas = await serving()
+    (directory,) = replicas.places.directories
+    found = await high_watermarks(replicas, directory)
+    assert len(found) == MANY
+    assert found == replicas.high_watermarks(directory)
 
 
 async def test_all_partitions_of_a_deleted_topic_are_removed() -> None:
