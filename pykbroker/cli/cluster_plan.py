@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import msgspec
 
 from pykbroker.core.address import PORT_MAX, Address
 from pykbroker.core.config.replication import replication_configs
+
+CONTROLLER = 1
+"""The id of the broker that is the controller, too."""
 
 
 class ClusterPlan(msgspec.Struct, frozen=True):
@@ -34,13 +35,13 @@ class ClusterPlan(msgspec.Struct, frozen=True):
         """Whether the ports of the cluster exceed the highest port."""
         return self.controller.port > PORT_MAX
 
-    def options(self, node_id: int, directory: str, address: Address, controller: Address) -> list[str]:
-        """Return the options of `pykbroker start` for a broker that listens on `address`.
+    def options(self, node_id: int, address: Address, controller: Address) -> list[str]:
+        """Return the options of `pykbroker start`, except --data-dir, for a broker that listens on `address`.
 
         The last broker creates the topics, so that they are spread over all brokers.
         """
-        options = ["--listen", str(address), "--data-dir", os.path.join(directory, str(node_id))]
-        if node_id == 1:
+        options = ["--listen", str(address)]
+        if node_id == CONTROLLER:
             options += ["--listen", f"CONTROLLER={controller}"]
         else:
             options += self._set("process.roles", "broker")

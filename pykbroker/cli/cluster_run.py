@@ -11,11 +11,13 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
+from typing import NamedTuple
 
 import click
 import trio
 
-from pykbroker.cli.cluster_plan import ClusterPlan
+from pykbroker.cli import cluster_member
+from pykbroker.cli.cluster_plan import CONTROLLER, ClusterPlan
 from pykbroker.cli.data_dirs import default_data_dir
 from pykbroker.cli.process import write_log
 from pykbroker.cli.signals import STOPPING
@@ -36,21 +38,57 @@ class BrokerDied(Exception):
     """The error of a broker that ended although nobody stopped it."""
 
 
+class ClusterDirectory(NamedTuple):
+    """The directory that has the data directory of each broker. A temporary one is removed in the end."""
+
+    path: str
+    temporary: bool
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of the directory for the program of a broker."""
+        return cluster_member.TEMPORARY if self.temporary else cluster_member.KEPT
+
+
+class Lifelines:
+    """Two pipes by which the brokers notice the end of this process, even by SIGKILL. Nothing is written to them.
+
+    Brokers stop once the first pipe ends, which only this process holds open. The controller stops once the second one
+    ends, which the other brokers hold open, too. It stops last, therefore, since a controlled shutdown needs it.
+    """
+
+    def __init__(self) -> None:
+        (self._of_brokers, _), (self._of_controller, self._held) = os.pipe(), os.pipe()
+
+    def watched(self, node_id: int) -> int:
+        """Return the descriptor that the process of a broker reads."""
+        return self._of_controller if node_id == CONTROLLER else self._of_brokers
+
+    def held(self, node_id: int) -> tuple[int, ...]:
+        """Return the descriptors that the process of a broker holds open."""
+        return () if node_id == CONTROLLER else (self._held,)
+
+
 class SupervisedBroker:
     """A broker's process. `address` and `controller` are known once it serves."""
 
-    def __init__(self, plan: ClusterPlan, node_id: int, directory: str, controller: Address) -> None:
+    def __init__(
+        self, plan: ClusterPlan, node_id: int, directory: ClusterDirectory, lifelines: Lifelines, controller: Address
+    ) -> None:
         self._plan, self.node_id, self._directory, self.controller = plan, node_id, directory, controller
+        self._lifelines = lifelines
         self.address = Address(plan.listen.host, plan.port(node_id))
         self.cluster_id = ""
         self._process: trio.Process | None = None
 
     async def run(self, serves: trio.Event) -> int:
         """Run the process to its end and return its exit code. Set `serves` once clients can connect."""
-        options = self._plan.options(self.node_id, self._directory, self.address, self.controller)
+        data_dir, kind = os.path.join(self._directory.path, str(self.node_id)), self._directory.kind
+        options = self._plan.options(self.node_id, self.address, self.controller)
         process = self._process = await trio.lowlevel.open_process(
-            [sys.executable, "-m", "pykbroker", "start", *options],
-            stdin=subprocess.DEVNULL,
+            [sys.executable, "-m", cluster_member.__name__, data_dir, kind, *options],
+            stdin=self._lifelines.watched(self.node_id),
+            pass_fds=self._lifelines.held(self.node_id),
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,  # Ctrl-C reaches only this process, which stops the brokers in order
@@ -109,9 +147,9 @@ def run(plan: ClusterPlan, data_dir: str | None, *, memory: bool, restarts: bool
             f"--listen {plan.listen} leaves too few ports for {plan.brokers} brokers: choose another"
         )
     with tempfile.TemporaryDirectory(prefix="pykbroker-cluster-") if memory else nullcontext() as temporary:
-        directory = temporary or os.path.abspath(data_dir or f"{default_data_dir()}-cluster")
-        os.makedirs(directory, exist_ok=True)
-        failure = trio.run(Supervisor(plan, directory, memory=memory, restarts=restarts).run)
+        path = temporary or os.path.abspath(data_dir or f"{default_data_dir()}-cluster")
+        os.makedirs(path, exist_ok=True)
+        failure = trio.run(Supervisor(plan, ClusterDirectory(path, memory), restarts=restarts).run)
     if failure is not None:
         raise click.ClickException(failure)
 
@@ -119,8 +157,9 @@ def run(plan: ClusterPlan, data_dir: str | None, *, memory: bool, restarts: bool
 class Supervisor:
     """The owner of the brokers' processes."""
 
-    def __init__(self, plan: ClusterPlan, directory: str, *, memory: bool, restarts: bool) -> None:
-        self._plan, self._directory, self._memory, self._restarts = plan, directory, memory, restarts
+    def __init__(self, plan: ClusterPlan, directory: ClusterDirectory, *, restarts: bool) -> None:
+        self._plan, self._directory, self._restarts = plan, directory, restarts
+        self._lifelines = Lifelines()
         self._nodes: list[SupervisedBroker] = []
         self._stopping, self._failure = trio.Event(), ""
 
@@ -145,13 +184,13 @@ class Supervisor:
         """Start all brokers, the controller first, and report the cluster once all of them serve."""
         controller, served = self._plan.controller, list[trio.Event]()
         for node_id in range(1, self._plan.brokers + 1):
-            node = SupervisedBroker(self._plan, node_id, self._directory, controller)
+            node = SupervisedBroker(self._plan, node_id, self._directory, self._lifelines, controller)
             self._nodes.append(node)
             serves = trio.Event()
             served.append(serves)
             running.start_soon(self._keep, node, serves)
             creates = self._plan.topics and node_id == self._plan.brokers - 1
-            if node_id == 1 or creates:  # the last broker creates topics on all others
+            if node_id == CONTROLLER or creates:  # the last broker creates topics on all others
                 await self._until(served)
             controller = self._nodes[0].controller
         await self._until(served)
@@ -198,7 +237,7 @@ class Supervisor:
 
     def _sentence(self) -> str:
         addresses = ", ".join(str(node.address) for node in self._nodes)
-        where = "no data is kept" if self._memory else f"data in {self._directory}"
+        where = "no data is kept" if self._directory.temporary else f"data in {self._directory.path}"
         return (
             f"pykbroker {VERSION} is a cluster of {len(self._nodes)} brokers on {addresses}"
             f" (cluster {self._nodes[0].cluster_id}, {where})"

@@ -48,6 +48,14 @@ class Command:
         return self.process.wait(STOP_S_MAX)
 
 
+def runs(pid: int) -> bool:
+    """Whether a process runs. One that has ended may wait for its parent."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
 @pytest.fixture
 def command(tmp_path: Path) -> Iterator[Command]:
     running = Command(tmp_path, "--brokers", "3", "--memory", "--topic", "t:6")
@@ -74,6 +82,27 @@ def test_a_cluster_serves_and_starts_a_broker_that_dies_again(command: Command) 
     assert errors == [None] * 60
     assert command.stop() == 0
     assert len(command.stdout.read_text().splitlines()) == 1
+
+
+def test_brokers_stop_and_remove_their_data_once_the_command_was_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    monkeypatch.setenv("TMPDIR", str(data))
+    running = Command(tmp_path, "--brokers", "3", "--memory", "--topic", "t:6")
+    running.wait_for("is a cluster of 3 brokers", running.stdout)
+    controller, *others = running.children()
+    assert len(others) == 2
+    assert list(data.iterdir())
+    running.process.kill()
+    running.process.wait()
+    deadline = time.monotonic() + STOP_S_MAX
+    while runs(controller):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert not any(map(runs, others)), "the controller stops last"
+    assert not list(data.iterdir())
 
 
 def test_a_cluster_whose_brokers_are_not_restarted_ends_with_a_sentence(tmp_path: Path) -> None:

@@ -71,7 +71,8 @@ class OurKind:
     def command(self, directory: Path, first_port: int, node_id: int) -> list[str]:
         plan = ClusterPlan(len(NODES), self._replicas, Address(HOST, first_port))
         address = Address(HOST, plan.port(node_id))
-        return [*PYKBROKER, "start", *plan.options(node_id, str(directory), address, plan.controller)]
+        options = plan.options(node_id, address, plan.controller)
+        return [*PYKBROKER, "start", "--data-dir", str(self.log_dir(directory, node_id)), *options]
 
     def log_dir(self, directory: Path, node_id: int) -> Path:
         return directory / str(node_id)

@@ -14,11 +14,10 @@ from pykbroker.core.settings import Settings
 def settings(plan: ClusterPlan, node_id: int) -> Settings:
     """Return the settings that a broker of the cluster reads from its options."""
     address = Address(plan.listen.host, plan.port(node_id))
-    options = plan.options(node_id, "/data", address, plan.controller)
+    options = plan.options(node_id, address, plan.controller)
     pairs = list(zip(options[::2], options[1::2], strict=True))
     return Options(
         listen=tuple(named_address(value) for name, value in pairs if name == "--listen"),
-        data_dir=next(value for name, value in pairs if name == "--data-dir"),
         configs={value.partition("=")[0]: value.partition("=")[2] for name, value in pairs if name == "--set"},
     ).settings()
 
@@ -29,7 +28,6 @@ def test_the_first_broker_is_the_controller_and_the_others_find_it() -> None:
     assert [one.address for one in first.controller_listeners] == [Address("127.0.0.1", 9095)]
     assert [one.quorum for one in (first, *others)] == [(), *[(Address("127.0.0.1", 9095),)] * 2]
     assert [one.listeners[0].address.port for one in (first, *others)] == [9092, 9093, 9094]
-    assert [one.data_dirs for one in (first, *others)] == [("/data/1",), ("/data/2",), ("/data/3",)]
     assert [one.config.node_id for one in (first, *others)] == [1, 2, 3]
 
 
@@ -44,10 +42,7 @@ def test_the_factor_of_replication_applies_to_all_topics(replicas: int, min_isr:
 def test_options_of_the_user_come_last_and_the_last_broker_creates_the_topics() -> None:
     plan = ClusterPlan(2, 1, Address("127.0.0.1", 0), ("a:6",), (("min.insync.replicas", "3"),))
     assert settings(plan, 1).config.min_insync_replicas == 3
-    assert ["a:6" in plan.options(node_id, "/data", plan.listen, plan.controller) for node_id in (1, 2)] == [
-        False,
-        True,
-    ]
+    assert ["a:6" in plan.options(node_id, plan.listen, plan.controller) for node_id in (1, 2)] == [False, True]
     assert {plan.port(node_id) for node_id in (1, 2)} == {0}
 
 

@@ -1,0 +1,42 @@
+"""The program of one broker of `pykbroker cluster`: `pykbroker start` that stops in order once its standard input ends.
+
+The standard input is a pipe that only other processes of the cluster hold open. It ends with them, however they end.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import threading
+from contextlib import suppress
+
+from pykbroker.cli.main import pykbroker
+
+TEMPORARY, KEPT = "temporary", "kept"
+
+
+def main(data_dir: str, kind: str, *options: str) -> None:
+    """Run `pykbroker start` on a data directory. Remove a temporary one if the supervisor cannot do it any more."""
+    orphaned = threading.Event()
+    threading.Thread(target=stop_at_end_of_input, args=(orphaned,), daemon=True).start()
+    try:
+        pykbroker(["start", "--data-dir", data_dir, *options], prog_name="pykbroker")
+    finally:
+        if orphaned.is_set() and kind == TEMPORARY:
+            shutil.rmtree(data_dir, ignore_errors=True)
+            with suppress(OSError):
+                os.rmdir(os.path.dirname(data_dir))  # the last broker removes the directory of the cluster
+
+
+def stop_at_end_of_input(orphaned: threading.Event) -> None:
+    """Wait for the end of the standard input, and stop this process as SIGTERM does."""
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    orphaned.set()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
