@@ -32,6 +32,15 @@ DEFAULT = "127.0.0.1:9092"
     "selects free ones.",
 )
 @click.option(
+    "--advertise",
+    envvar="PYKBROKER_ADVERTISE",
+    show_envvar=True,
+    type=address,
+    metavar="HOST:PORT",
+    help="The address of the first broker that clients and brokers are told to use, for port forwarding, NAT, or "
+    "--listen 0.0.0.0. The others take the ports after it. [default: that of --listen]",
+)
+@click.option(
     "--data-dir",
     type=click.Path(file_okay=False),
     metavar="DIR",
@@ -55,16 +64,27 @@ DEFAULT = "127.0.0.1:9092"
     help="Set a config of all brokers by its Kafka name. Repeatable.",
 )
 @click.option("--no-restart", is_flag=True, help="End the cluster if a broker dies, instead of starting it again.")
+@click.option(
+    "--console",
+    envvar="PYKBROKER_CONSOLE",
+    show_envvar=True,
+    type=address,
+    metavar="HOST:PORT",
+    help="Serve metrics of the first broker to Prometheus at /metrics, and health checks at /healthz and /readyz. The "
+    "others take the ports after it. Requires pip install 'pykbroker[console]'.",
+)
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True)
 def cluster(
     brokers: int,
     replicas: int | None,
     listen: Address,
+    advertise: Address | None,
     data_dir: str | None,
     memory: bool,
     topics: tuple[str, ...],
     configs: tuple[tuple[str, str], ...],
     no_restart: bool,
+    console: Address | None,
     log_level: str,
 ) -> None:
     """Start a cluster of several brokers on this machine, a process each, and run until Ctrl-C or SIGTERM.
@@ -87,5 +107,5 @@ def cluster(
         check_shared(dict(configs))
     except StartError as error:
         raise click.BadParameter(str(error), param_hint="'--set'") from None
-    plan = ClusterPlan(brokers, replicas, listen, topics, configs, log_level)
+    plan = ClusterPlan(brokers, replicas, listen, topics, configs, log_level, advertise, console)
     run(plan, data_dir, memory=memory, restarts=not no_restart)

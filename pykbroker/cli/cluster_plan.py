@@ -5,14 +5,25 @@ from __future__ import annotations
 import msgspec
 
 from pykbroker.core.address import PORT_MAX, Address
+from pykbroker.core.config.listeners import NOT_ROUTABLE
 from pykbroker.core.config.replication import replication_configs
 
 CONTROLLER = 1
 """The id of the broker that is the controller, too."""
+LOOPBACK = dict(zip(NOT_ROUTABLE, ("127.0.0.1", "::1"), strict=True))
+"""The address of this machine in place of all its interfaces."""
+
+
+def of_broker(first: Address, node_id: int) -> Address:
+    """Return the address of a broker that has the port after that of the broker before it. Port 0 stays 0."""
+    return Address(first.host, first.port + node_id - 1 if first.port else 0)
 
 
 class ClusterPlan(msgspec.Struct, frozen=True):
-    """A cluster: its brokers, numbered from 1, of which the first is the controller, and the settings of all."""
+    """A cluster: its brokers, numbered from 1, of which the first is the controller, and the settings of all.
+
+    `listen`, `advertise` and `console` are the addresses of the first broker. The others have the ports after them.
+    """
 
     brokers: int
     replicas: int
@@ -20,20 +31,40 @@ class ClusterPlan(msgspec.Struct, frozen=True):
     topics: tuple[str, ...] = ()
     configs: tuple[tuple[str, str], ...] = ()
     log_level: str = "info"
-
-    def port(self, node_id: int) -> int:
-        """Return the port of a broker, 0 for any free one."""
-        return self.listen.port + node_id - 1 if self.listen.port else 0
+    advertise: Address | None = None
+    console: Address | None = None
 
     @property
     def controller(self) -> Address:
-        """Return the address of the controller's listener. Its port follows those of the brokers."""
-        return Address(self.listen.host, self.port(self.brokers + 1))
+        """Return the address of the controller's listener. Its port follows those of the brokers.
 
-    @property
-    def exceeds_ports(self) -> bool:
-        """Whether the ports of the cluster exceed the highest port."""
-        return self.controller.port > PORT_MAX
+        Only brokers on this machine connect to it. It is thus never bound on all interfaces.
+        """
+        host, port = of_broker(self.listen, self.brokers + 1)
+        return Address(LOOPBACK.get(host, host), port)
+
+    def refusal(self) -> str | None:
+        """Return why no cluster can have these addresses, or None."""
+        ports = {"--listen": self.brokers + 1, "--advertise": self.brokers, "--console": self.brokers}
+        for option, first in (("--listen", self.listen), ("--advertise", self.advertise), ("--console", self.console)):
+            if first is not None and first.port + ports[option] - 1 > PORT_MAX:
+                return f"{option} {first} leaves too few ports for {self.brokers} brokers: choose another"
+        if self.listen.host in NOT_ROUTABLE and self.advertise is None:
+            return (
+                f"clients cannot connect to {self.listen}, the address of --listen: add --advertise HOST:PORT with an"
+                " address of the first broker that they can reach"
+            )
+        return self._shared_ports()
+
+    def _shared_ports(self) -> str | None:
+        """Return why the console cannot have its ports, or None."""
+        listen, console = self.listen, self.console
+        if console is None or not listen.port or not console.port or listen.host != console.host:
+            return None
+        free = listen.port + self.brokers + 1
+        if listen.port - self.brokers < console.port < free:
+            return f"--console {console} and --listen {listen} share ports: choose a port from {free} on for --console"
+        return None
 
     def options(self, node_id: int, address: Address, controller: Address) -> list[str]:
         """Return the options of `pykbroker start`, except --data-dir, for a broker that listens on `address`.
@@ -41,6 +72,9 @@ class ClusterPlan(msgspec.Struct, frozen=True):
         The last broker creates the topics, so that they are spread over all brokers.
         """
         options = ["--listen", str(address)]
+        for option, first in (("--advertise", self.advertise), ("--console", self.console)):
+            if first is not None:
+                options += [option, str(of_broker(first, node_id))]
         if node_id == CONTROLLER:
             options += ["--listen", f"CONTROLLER={controller}"]
         else:

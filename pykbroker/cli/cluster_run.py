@@ -17,7 +17,7 @@ import click
 import trio
 
 from pykbroker.cli import cluster_member
-from pykbroker.cli.cluster_plan import CONTROLLER, ClusterPlan
+from pykbroker.cli.cluster_plan import CONTROLLER, ClusterPlan, of_broker
 from pykbroker.cli.data_dirs import default_data_dir
 from pykbroker.cli.process import write_log
 from pykbroker.cli.signals import STOPPING
@@ -77,7 +77,7 @@ class SupervisedBroker:
     ) -> None:
         self._plan, self.node_id, self._directory, self.controller = plan, node_id, directory, controller
         self._lifelines = lifelines
-        self.address = Address(plan.listen.host, plan.port(node_id))
+        self.address = of_broker(plan.listen, node_id)
         self.cluster_id = ""
         self._process: trio.Process | None = None
 
@@ -142,10 +142,8 @@ async def lines(stream: trio.abc.ReceiveStream) -> AsyncIterator[str]:
 def run(plan: ClusterPlan, data_dir: str | None, *, memory: bool, restarts: bool) -> None:
     """Run the cluster until a signal. click.ClickException: a broker did not start, or died and is not restarted."""
     write_log(plan.log_level, "text")
-    if plan.exceeds_ports:
-        raise click.UsageError(
-            f"--listen {plan.listen} leaves too few ports for {plan.brokers} brokers: choose another"
-        )
+    if reason := plan.refusal():
+        raise click.UsageError(reason)
     with tempfile.TemporaryDirectory(prefix="pykbroker-cluster-") if memory else nullcontext() as temporary:
         path = temporary or os.path.abspath(data_dir or f"{default_data_dir()}-cluster")
         os.makedirs(path, exist_ok=True)

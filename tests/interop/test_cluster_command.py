@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Producer
@@ -82,6 +83,27 @@ def test_a_cluster_serves_and_starts_a_broker_that_dies_again(command: Command) 
     assert errors == [None] * 60
     assert command.stop() == 0
     assert len(command.stdout.read_text().splitlines()) == 1
+
+
+def test_each_broker_has_its_own_advertised_address_and_console(tmp_path: Path) -> None:
+    everywhere = ("--listen", "0.0.0.0:0", "--advertise", "localhost:0", "--console", "127.0.0.1:0")
+    running = Command(tmp_path, "--brokers", "2", "--memory", *everywhere)
+    try:
+        found = running.wait_for(r"is a cluster of 2 brokers on 0\.0\.0\.0:(\d+), 0\.0\.0\.0:(\d+) ", running.stdout)
+        brokers = AdminClient({"bootstrap.servers": f"127.0.0.1:{found[1]}"}).list_topics(timeout=10).brokers
+        advertised = {f"{one.host}:{one.port}" for one in brokers.values()}
+        assert advertised == {f"localhost:{port}" for port in found.groups()}
+        consoles = set()
+        for node_id in (1, 2):
+            line = running.wait_for(
+                rf"broker {node_id}: .*serving metrics on (http://127\.0\.0\.1:\d+)/", running.stderr
+            )
+            with urlopen(f"{line[1]}/readyz", timeout=10) as answer:
+                consoles.add((line[1], answer.status))
+        assert {status for _, status in consoles} == {200}
+        assert len(consoles) == 2
+    finally:
+        running.stop()
 
 
 def test_brokers_stop_and_remove_their_data_once_the_command_was_killed(

@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from pykbroker.cli.cluster_plan import ClusterPlan
+from pykbroker.cli.cluster_plan import ClusterPlan, of_broker
 from pykbroker.core.address import Address
 from tools.bench import cluster_requests
 from tools.bench.child import Child
@@ -70,8 +70,7 @@ class OurKind:
 
     def command(self, directory: Path, first_port: int, node_id: int) -> list[str]:
         plan = ClusterPlan(len(NODES), self._replicas, Address(HOST, first_port))
-        address = Address(HOST, plan.port(node_id))
-        options = plan.options(node_id, address, plan.controller)
+        options = plan.options(node_id, of_broker(plan.listen, node_id), plan.controller)
         return [*PYKBROKER, "start", "--data-dir", str(self.log_dir(directory, node_id)), *options]
 
     def log_dir(self, directory: Path, node_id: int) -> Path:

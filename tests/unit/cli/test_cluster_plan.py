@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from pykbroker.cli.cluster_plan import ClusterPlan
+from pykbroker.cli.cluster_plan import ClusterPlan, of_broker
 from pykbroker.cli.options import Options
 from pykbroker.cli.parameters import named_address
 from pykbroker.core.address import Address
@@ -13,8 +14,7 @@ from pykbroker.core.settings import Settings
 
 def settings(plan: ClusterPlan, node_id: int) -> Settings:
     """Return the settings that a broker of the cluster reads from its options."""
-    address = Address(plan.listen.host, plan.port(node_id))
-    options = plan.options(node_id, address, plan.controller)
+    options = plan.options(node_id, of_broker(plan.listen, node_id), plan.controller)
     pairs = list(zip(options[::2], options[1::2], strict=True))
     return Options(
         listen=tuple(named_address(value) for name, value in pairs if name == "--listen"),
@@ -43,9 +43,50 @@ def test_options_of_the_user_come_last_and_the_last_broker_creates_the_topics() 
     plan = ClusterPlan(2, 1, Address("127.0.0.1", 0), ("a:6",), (("min.insync.replicas", "3"),))
     assert settings(plan, 1).config.min_insync_replicas == 3
     assert ["a:6" in plan.options(node_id, plan.listen, plan.controller) for node_id in (1, 2)] == [False, True]
-    assert {plan.port(node_id) for node_id in (1, 2)} == {0}
+    assert {of_broker(plan.listen, node_id).port for node_id in (1, 2)} == {0}
 
 
-def test_ports_above_the_highest_are_found() -> None:
-    assert ClusterPlan(3, 1, Address("127.0.0.1", 65_533)).exceeds_ports
-    assert not ClusterPlan(3, 1, Address("127.0.0.1", 65_532)).exceeds_ports
+@pytest.mark.parametrize(("option", "last"), [("listen", 65_532), ("advertise", 65_533), ("console", 65_533)])
+def test_ports_above_the_highest_are_refused(option: str, last: int) -> None:
+    def refusal(port: int) -> str | None:
+        plan = ClusterPlan(3, 1, Address("127.0.0.1", 9092))
+        return msgspec.structs.replace(plan, **{option: Address("127.0.0.1", port)}).refusal()
+
+    assert refusal(last) is None
+    sentence = f"--{option} 127.0.0.1:{last + 1} leaves too few ports for 3 brokers: choose another"
+    assert refusal(last + 1) == sentence
+
+
+def options_of(plan: ClusterPlan, option: str) -> list[str]:
+    """Return the value of an option of each broker. It is empty where the option is missing."""
+    found = []
+    for node_id in range(1, plan.brokers + 1):
+        options = [*plan.options(node_id, plan.listen, plan.controller)]
+        found.append(options[options.index(option) + 1] if option in options else "")
+    return found
+
+
+@pytest.mark.parametrize("option", ["advertise", "console"])
+def test_brokers_take_consecutive_ports(option: str) -> None:
+    plan = ClusterPlan(3, 1, Address("127.0.0.1", 9092))
+    assert options_of(plan, f"--{option}") == ["", "", ""]
+    for port, found in ((8000, ["h:8000", "h:8001", "h:8002"]), (0, ["h:0", "h:0", "h:0"])):
+        assert options_of(msgspec.structs.replace(plan, **{option: Address("h", port)}), f"--{option}") == found
+
+
+@pytest.mark.parametrize(("host", "loopback"), [("0.0.0.0", "127.0.0.1"), ("::", "::1")])
+def test_all_interfaces_need_an_advertised_address(host: str, loopback: str) -> None:
+    plan = ClusterPlan(3, 1, Address(host, 9092))
+    assert "add --advertise HOST:PORT" in str(plan.refusal())
+    complete = msgspec.structs.replace(plan, advertise=Address("broker.example", 9092))
+    assert complete.refusal() is None
+    assert complete.controller == Address(loopback, 9095)
+
+
+@pytest.mark.parametrize(("port", "refused"), [(9089, False), (9090, True), (9095, True), (9096, False), (0, False)])
+def test_the_console_cannot_have_the_ports_of_the_brokers(port: int, refused: bool) -> None:
+    plan = ClusterPlan(3, 1, Address("127.0.0.1", 9092), console=Address("127.0.0.1", port))
+    reason = plan.refusal()
+    assert (reason is not None) == refused
+    assert reason is None or reason.endswith("share ports: choose a port from 9096 on for --console")
+    assert ClusterPlan(3, 1, Address("127.0.0.1", 9092), console=Address("127.0.0.2", port)).refusal() is None
