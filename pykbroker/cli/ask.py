@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -50,11 +51,30 @@ def ask(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[None]]) 
             f"no broker answers on {named(bootstrap)} ({error}): start one, or choose another with --bootstrap"
         ) from None
     except trio.TooSlowError:
-        raise click.ClickException(
-            f"the broker on {named(bootstrap)} has not answered within {ANSWER_S_MAX} s"
-        ) from None
+        raise click.ClickException(trio.run(explain_silence, bootstrap)) from None
     except (ApiError, Disconnected, UnsupportedVersion) as error:
         raise click.ClickException(str(error)) from None
+
+
+async def explain_silence(bootstrap: Sequence[Address]) -> str:
+    """Return which node has not answered a request: the broker, or the controller that the broker waits for."""
+    from pykbroker.client.admin_session import with_admin
+    from pykbroker.client.cluster_description import find_controller
+    from pykbroker.client.errors import Disconnected, UnsupportedVersion
+
+    controllers: list[int | None] = []
+
+    async def look(admin: Admin) -> None:
+        controllers.append(await find_controller(admin))
+
+    with suppress(OSError, Disconnected, UnsupportedVersion):
+        await with_admin(bootstrap, CLIENT_ID, look)
+    if controllers == [None]:
+        return (
+            f"the controller has not answered the broker on {named(bootstrap)} within {ANSWER_S_MAX} s: start the"
+            " controller's node"
+        )
+    return f"the broker on {named(bootstrap)} has not answered within {ANSWER_S_MAX} s"
 
 
 async def converse(bootstrap: Sequence[Address], work: Callable[[Admin], Awaitable[None]]) -> None:
