@@ -43,12 +43,17 @@ class ClusterPlan(msgspec.Struct, frozen=True):
         host, port = of_broker(self.listen, self.brokers + 1)
         return Address(LOOPBACK.get(host, host), port)
 
+    @property
+    def counted(self) -> str:
+        """Return the number of brokers in words."""
+        return f"{self.brokers} broker" + ("" if self.brokers == 1 else "s")
+
     def refusal(self) -> str | None:
         """Return why no cluster can have these addresses, or None."""
         ports = {"--listen": self.brokers + 1, "--advertise": self.brokers, "--console": self.brokers}
         for option, first in (("--listen", self.listen), ("--advertise", self.advertise), ("--console", self.console)):
             if first is not None and first.port + ports[option] - 1 > PORT_MAX:
-                return f"{option} {first} leaves too few ports for {self.brokers} brokers: choose another"
+                return f"{option} {first} leaves too few ports for {self.counted}: choose another"
         if self.listen.host in NOT_ROUTABLE and self.advertise is None:
             return (
                 f"clients cannot connect to {self.listen}, the address of --listen: add --advertise HOST:PORT with an"

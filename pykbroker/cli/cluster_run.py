@@ -237,6 +237,6 @@ class Supervisor:
         addresses = ", ".join(str(node.address) for node in self._nodes)
         where = "no data is kept" if self._directory.temporary else f"data in {self._directory.path}"
         return (
-            f"pykbroker {VERSION} is a cluster of {len(self._nodes)} brokers on {addresses}"
+            f"pykbroker {VERSION} is a cluster of {self._plan.counted} on {addresses}"
             f" (cluster {self._nodes[0].cluster_id}, {where})"
         )

@@ -19,6 +19,7 @@ from pykbroker.cli.topic_reassign_plan import (
     Takers,
     brokers_of_option,
     check_brokers,
+    check_leaving,
     file_plan,
     moved_away,
     spread,
@@ -132,6 +133,7 @@ def ask_plan(
                 found = spread(current, to, exact)
             else:
                 loads = Counter(one for replicas in (await settled_replicas(admin, ())).values() for one in replicas)
+                check_leaving(away_from, {each.broker for each in described}, loads)
                 racks = {each.broker: each.rack for each in described if not each.fenced}
                 found = moved_away(current, away_from, Takers(racks, loads))
             check_brokers(found, {each.broker for each in described})

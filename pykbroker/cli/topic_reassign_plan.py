@@ -132,6 +132,14 @@ def entry_of(entry: Any, name: str) -> tuple[TopicPartition, ReplicaIds]:
     return TopicPartition(topic, index), replicas
 
 
+def check_leaving(leaving: Iterable[int], known: Collection[int], loads: Collection[int]) -> None:
+    """ValueError: one of the brokers that replicas move away from is not registered, and has no replica either."""
+    for broker in leaving:
+        if broker not in known and broker not in loads:
+            there = ", ".join(map(str, sorted(known)))
+            raise ValueError(f"--away-from {broker}: there is no broker {broker}: the cluster has {there}")
+
+
 def check_brokers(plan: ReassignmentPlan, known: Collection[int]) -> None:
     """ValueError: the plan names a broker that is not registered."""
     for each in plan:

@@ -131,6 +131,8 @@ def test_partitions_move_away_from_a_broker(brokers: Brokers) -> None:
     assert replicas == [[3, 1], [1, 3], [1, 3]]
     refused = brokers.run("topics", "reassign", topic, "--away-from", 1, "--away-from", 3, "--yes", status=1)
     assert "no unfenced broker can take over the replica of broker" in refused.stderr
+    unknown = brokers.run("topics", "reassign", topic, "--away-from", 99, "--yes", status=1)
+    assert "--away-from 99: there is no broker 99: the cluster has 1, 2, 3" in unknown.stderr
 
 
 def test_a_file_of_kafkas_tool_is_carried_out(brokers: Brokers, tmp_path: Path) -> None:

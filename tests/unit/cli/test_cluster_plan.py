@@ -90,3 +90,7 @@ def test_the_console_cannot_have_the_ports_of_the_brokers(port: int, refused: bo
     assert (reason is not None) == refused
     assert reason is None or reason.endswith("share ports: choose a port from 9096 on for --console")
     assert ClusterPlan(3, 1, Address("127.0.0.1", 9092), console=Address("127.0.0.2", port)).refusal() is None
+
+
+def test_one_broker_is_counted_in_the_singular() -> None:
+    assert [ClusterPlan(count, 1, Address("127.0.0.1", 0)).counted for count in (1, 2)] == ["1 broker", "2 brokers"]

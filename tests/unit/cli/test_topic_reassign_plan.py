@@ -14,6 +14,7 @@ from pykbroker.cli.topic_reassign_plan import (
     Takers,
     brokers_of_option,
     check_brokers,
+    check_leaving,
     file_plan,
     moved_away,
     spread,
@@ -106,3 +107,9 @@ def test_a_file_of_kafkas_tool_is_read() -> None:
 def test_another_file_is_refused_in_a_sentence(text: str, sentence: str) -> None:
     with pytest.raises(click.BadParameter, match=sentence):
         file_plan(text, "f")
+
+
+def test_replicas_move_away_from_known_brokers_only() -> None:
+    check_leaving([1, 3], {1, 2}, Counter({3: 1}))  # broker 3 is not registered any more, and still has a replica
+    with pytest.raises(ValueError, match=r"^--away-from 4: there is no broker 4: the cluster has 1, 2$"):
+        check_leaving([1, 4], {2, 1}, Counter({3: 1}))
