@@ -9,6 +9,7 @@ import trio
 from pykbroker.core.config.broker_bounds import EVERY_DIRECTORY
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.errors import StopError
+from pykbroker.core.metadata.record import CORDONED_LEVEL
 from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.replica.places import Places
 from pykbroker.storage.directory.log_directory import LogDirectory
@@ -17,8 +18,9 @@ from pykbroker.storage.directory.log_directory import LogDirectory
 class DirectoryStates:
     """The states that heartbeats report. It matches `quorum.lifecycle.ReportedDirectories`."""
 
-    def __init__(self, places: Places, config: Callable[[], BrokerConfig]) -> None:
-        self._places, self._config = places, config
+    def __init__(self, places: Places, config: Callable[[], BrokerConfig], level: Callable[[], int]) -> None:
+        """`level` returns the level of metadata.version. Before 4.3-IV0, no directory is cordoned."""
+        self._places, self._config, self._level = places, config, level
 
     def offline(self) -> list[bytes]:
         """Return the ids of the directories that have failed since the start."""
@@ -30,7 +32,7 @@ class DirectoryStates:
 
     def is_cordoned(self, directory: LogDirectory) -> bool:
         """Whether `cordoned.log.dirs` names this directory."""
-        named = self._config().cordoned_log_dirs
+        named = self._config().cordoned_log_dirs if self._level() >= CORDONED_LEVEL else ()
         return EVERY_DIRECTORY in named or directory.path in named
 
 

@@ -30,6 +30,7 @@ from pykbroker.core.fetch.session_cache import FetchSessionCache
 from pykbroker.core.group.machine import GroupMachine
 from pykbroker.core.group.offsets import read_run
 from pykbroker.core.group.settings import GroupSettings
+from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import GROUP_METADATA_TOPIC
 from pykbroker.core.security.authorizer import AllowAll, Authorizer
@@ -148,7 +149,7 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
     endpoints = InterBrokerEndpoints(image, settings.inter_broker_listener)
     links = BrokerLeaderLinks(identity.node_id, world.net, world.rng.uniform, endpoints)
     places = Places(opened, identity.directory_ids)
-    states = DirectoryStates(places, current_config)
+    states = DirectoryStates(places, current_config, lambda: image().features.level(METADATA_FEATURE))
     places.is_cordoned = states.is_cordoned
     replicas = new_replicas(config, places, configs, descriptors, links)
     heartbeat_s, registration_s_max = (

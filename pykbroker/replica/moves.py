@@ -85,6 +85,8 @@ class Moves:
             raise ApiError(ErrorCode.LOG_DIR_NOT_FOUND)
         if directory.failed is not None:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
+        if self._places.is_cordoned(directory):
+            raise ApiError(ErrorCode.INVALID_REPLICA_ASSIGNMENT)
         return directory
 
     async def resume(self, partition: Partition, topic_id: bytes) -> None:

@@ -2,7 +2,8 @@
 
 v2 flexible
 The response says whether the move has started; DescribeLogDirs reports how far the new copy lags behind. Naming the
-current directory cancels a move. A partition that is named for several directories moves to the last of them.
+current directory cancels a move. A partition that is named for several directories moves to the last of them. A
+cordoned directory is refused with INVALID_REPLICA_ASSIGNMENT (KIP-1066).
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class FailingBroker:
         image = MetadataImage(features=FeaturesImage({METADATA_FEATURE: level}))
         config = BrokerConfig.from_mapping({name.replace("_", "."): value for name, value in configs.items()})
         self._images: Any = SimpleNamespace(committed=image, current=image)
-        self._config = config
+        self._config, self._level = config, level
 
     async def open(self) -> None:
         self.directories = tuple(
@@ -67,7 +67,7 @@ class FailingBroker:
             ]
         )
         places = Places(self.directories, IDS)
-        states = DirectoryStates(places, lambda: self._config)
+        states = DirectoryStates(places, lambda: self._config, lambda: self._level)
         identity = BrokerIdentity("cluster", 1, IDS)
         self.lifecycle = Lifecycle(self.controller, self._images, identity, b"i" * 16, 2.0, states)
         self.failures = DirectoryFailures(places, self.lifecycle, TIMEOUT_MS)

@@ -231,6 +231,22 @@ async def test_no_partition_moves_to_a_failed_directory(
         assert await alter(client, (here, "t", 0)) == [0]
 
 
+async def test_nothing_moves_into_a_cordoned_directory(dirs: tuple[Path, Path]) -> None:
+    """Kafka looks at the directory before it looks for the partition, but after the length of the topic's name."""
+    cordoned, other = dirs
+    configs = {"log.dirs": ",".join(map(str, dirs)), "cordoned.log.dirs": str(cordoned)}
+    async with serving(*dirs, configs=configs) as client:
+        assert await place(client, dirs) == (other, cordoned)
+        refused = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert await alter(client, (cordoned, "t", 0), (cordoned, "unknown", 0)) == [refused, refused]
+        assert await alter(client, (other, "t", 0)) == [0]
+        assert await alter(client, (cordoned, "x" * 240, 0)) == [ErrorCode.INVALID_TOPIC_EXCEPTION]
+        assert await held(client) == at(other, ("t-0", False), other=cordoned)
+    async with serving(*dirs, configs={}) as client:
+        assert await alter(client, (cordoned, "t", 0)) == [0]
+        await until(client, at(other, other=cordoned, there=(("t-0", False),)))
+
+
 async def test_a_move_continues_after_a_restart(dirs: tuple[Path, Path]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         pause = Pause(patch)
