@@ -30,6 +30,7 @@ from pykbroker.sim.history import Place
 from pykbroker.world.net import Net
 from wire.declare import Request
 from wire.error_codes import ErrorCode
+from wire.messages.fetch import FetchRequest
 from wire.messages.find_coordinator import FindCoordinatorRequest
 from wire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from wire.messages.metadata import MetadataResponse
@@ -137,6 +138,8 @@ class ClusterConnection(SimConnection):
             return await self._ask_of(await self._coordinator(key), request, version)
         if self._table.is_stale and split(request, lambda place: 0):
             await self.describe(self._dialer.topics)
+        if isinstance(request, FetchRequest):
+            self._table.name_epochs(request)
         leaders: dict[Place, int] = {}
 
         def leader_of(place: Place) -> int:

@@ -8,7 +8,7 @@ from pykbroker.sim.client import Again
 from pykbroker.sim.history import Place
 from wire.declare import Response
 from wire.error_codes import ErrorCode
-from wire.messages.fetch import FetchResponse
+from wire.messages.fetch import FetchRequest, FetchResponse
 from wire.messages.metadata import MetadataResponse
 from wire.messages.produce import ProduceResponse
 
@@ -46,6 +46,13 @@ class LeaderTable:
             self.is_stale = True
             raise Again(f"{place} has no leader")
         return leader
+
+    def name_epochs(self, request: FetchRequest) -> None:
+        """Name the known leader epoch of each partition, so that a former leader does not answer from an old log."""
+        for topic in request.topics:
+            for partition in topic.partitions:
+                known = self._leaders.get((topic.topic, partition.partition), (-1, NO_LEADER))
+                partition.current_leader_epoch = known[0]
 
     def note_metadata(self, answer: MetadataResponse) -> None:
         """Take the brokers, and the leaders whose epoch is not older than the known one."""
