@@ -23,13 +23,16 @@ class BrokerNode:
     """A broker that is started and stopped on a simulated machine.
 
     `exits` has the errors that ended the broker because of simulated faults. `parts` has the parts of the broker that
-    serves, for the judges of a simulation, and may belong to a broker that has ended.
+    serves, for the judges of a simulation, and may belong to a broker that has ended. `crashed` is true if the process
+    before the current one was killed while nobody had stopped it.
     """
 
     def __init__(self, machine: SimMachine, settings: Settings, unexpected: list[str]) -> None:
         self.machine, self._settings, self._unexpected = machine, settings, unexpected
         self._stop = trio.Event()
         self._up = trio.Event()
+        self._ended = True
+        self.crashed = False
         self.exits: list[str] = []
         self.parts: Parts | None = None
 
@@ -41,6 +44,8 @@ class BrokerNode:
     def start(self) -> None:
         """Start a broker on the machine, unless one runs."""
         if not self.machine.is_up:
+            self.crashed = not self._ended and not self._stop.is_set()
+            self._ended = False
             self._stop, self._up, self.parts = trio.Event(), trio.Event(), None
             self.machine.boot(self._live)
 
@@ -77,6 +82,7 @@ class BrokerNode:
         else:
             if not stop.is_set():
                 self._unexpected.append(f"{self.machine.name} ended though nobody stopped it")
+        self._ended = True
         self.machine.kill()
 
     def _judge(self, error: Exception) -> None:

@@ -80,6 +80,11 @@ class SimMachine:
             rng=simulation.dice(f"dice of {life}"),
         )
 
+    def directories(self) -> Iterator[str]:
+        """Yield the names of what is in the root of each volume, as processes see it."""
+        for volume in self._volumes:
+            yield from volume.root.entries
+
     def contents(self, directory: str, suffix: str) -> Iterator[bytes]:
         """Yield what processes see of the files in a directory whose names end with `suffix`, sorted by name."""
         for volume in self._volumes:

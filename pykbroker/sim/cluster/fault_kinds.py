@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+AIMED = ("lose_metadata", "lose_eligible", "start_slowly")
+"""The faults of machines that wait for a moment at which they could do harm."""
 MACHINES = (
     "kill",
     "kill_midstep",
@@ -20,6 +22,7 @@ MACHINES = (
     "wipe",
     "wipe_joining",
     "strand_leader",
+    *AIMED,
 )
 """The faults of machines: processes, clocks, disks and power."""
 LINKS = (
@@ -37,7 +40,7 @@ LINKS = (
 """The faults of the network between brokers, and between brokers and clients."""
 METADATA = ("reassign", "elect_leaders")
 """The changes of an operator, which are no faults, but must not lose anything under faults."""
-POWER = ("lose_power", "lose_power_midstep", "lose_power_of_all", "fail_syncs")
+POWER = ("lose_power", "lose_power_midstep", "lose_power_of_all", "fail_syncs", "lose_metadata")
 """The power losses. They are used only if every acknowledged record is synced."""
 DISK = ("fill_disk", "fail_reads", "fail_syncs")
 """The disk faults, which may end a broker."""

@@ -7,6 +7,7 @@ from random import Random
 
 import trio
 
+from pykbroker.sim.cluster.aimed_faults import AimedFaults
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.fault_pace import FaultPace
 from pykbroker.sim.machine_faults import MachineFaults
@@ -22,10 +23,11 @@ class ClusterMachineFaults:
 
     def __init__(self, cluster: SimCluster, pace: FaultPace, dice: Random) -> None:
         self._cluster, self._pace, self._dice = cluster, pace, dice
+        self._aimed = AimedFaults(cluster, pace, dice)
 
     async def strike(self, kind: str) -> None:
         """Cause one fault, and end it."""
-        own: Callable[[], Awaitable[None]] | None = getattr(self, kind, None)
+        own: Callable[[], Awaitable[None]] | None = getattr(self, kind, None) or getattr(self._aimed, kind, None)
         if own is not None:
             await own()
             return

@@ -90,6 +90,16 @@ class SimCluster:
                     return False
         return True
 
+    def is_spare(self, node_id: int) -> bool:
+        """Whether the node has left all ISRs, and each partition of it has an ISR of other brokers."""
+        image = self.image()
+        return image is not None and all(
+            placed.isr and node_id not in placed.isr
+            for topic in image.topics.by_name.values()
+            for placed in topic.partitions.values()
+            if node_id in placed.replicas
+        )
+
     def broker_epoch(self, node_id: int) -> int:
         """Return the epoch of a node's newest registration, -1 if it is unknown."""
         image = self.image()

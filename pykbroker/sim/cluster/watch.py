@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import trio
 
-from pykbroker.core.metadata.image import MetadataImage, PartitionImage
+from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicImage
 from pykbroker.replica.partition import Partition
 from pykbroker.sim.cluster.nodes import SimCluster
+from pykbroker.sim.cluster.stray_watch import StrayWatch
 from pykbroker.sim.history import Place
 
 LOOK_S = 0.02
+PartitionId = tuple[bytes, int]
+"""A topic id and a partition index. A topic that is created again under its name has another id."""
 FENCED_S_MAX = 2.0
 """The time in seconds for which a fenced broker may remain in an ISR, since a fence consists of several batches."""
 ELR_FEATURE = "eligible.leader.replicas.version"
@@ -25,10 +28,12 @@ class ClusterWatch:
         self._cluster, self._found = cluster, found
         self._reported: set[str] = set()
         self._images: dict[int, tuple[str, MetadataImage]] = {}
-        self._writers: dict[tuple[Place, int], int] = {}
-        self._high_watermarks: dict[tuple[str, Place, int], int] = {}
+        self._writers: dict[tuple[PartitionId, int], int] = {}
+        self._high_watermarks: dict[tuple[str, PartitionId, int], int] = {}
         self._fenced_since: dict[tuple[Place, int], float] = {}
-        self.committed: dict[Place, int] = {}
+        self._eligible: dict[tuple[PartitionId, int], int] = {}
+        self._strays = StrayWatch(cluster)
+        self.committed: dict[PartitionId, int] = {}
         """The highest high watermark of a leader that the metadata names, by partition."""
         self.looks = 0
 
@@ -43,19 +48,31 @@ class ClusterWatch:
         self.looks += 1
         image = self._cluster.image()
         for node_id, parts in self._cluster.serving():
-            self._compare_images(self._cluster.nodes[node_id].machine.process.name, parts.quorum.images.committed)
+            self._compare_images(
+                self._cluster.nodes[node_id].machine.process.name, parts.quorum.images.committed, image
+            )
             for partition in parts.replicas.all_online():
                 if partition.is_leader:
                     self._check_leader(node_id, partition, image)
         if image is not None:
+            for finding in self._strays.look(image):
+                self._report(finding)
             for topic in image.topics.by_name.values():
                 for index, placed in topic.partitions.items():
-                    self._check_members((topic.name, index), placed, image)
+                    self._check_members(topic, index, placed, image)
 
     # ---- images
 
-    def _compare_images(self, life: str, image: MetadataImage) -> None:
-        """Compare an image with the image that another node, or an earlier life of this node, had at its offset."""
+    def _compare_images(self, life: str, image: MetadataImage, committed: MetadataImage | None) -> None:
+        """Compare an image with the image that another node, or an earlier life of this node, had at its offset.
+
+        It is not newer than the controller's newest image either, whose records are committed.
+        """
+        if committed is not None and image.offset > committed.offset:
+            self._report(
+                f"an image of uncommitted metadata: {life} has offset {image.offset}, and the controller has committed"
+                f" up to {committed.offset}"
+            )
         known = self._images.setdefault(image.offset, (life, image))
         if known[1] is not image and known[1] != image:
             self._report(f"two images at offset {image.offset} of the metadata: of {known[0]} and of {life}")
@@ -63,25 +80,23 @@ class ClusterWatch:
     # ---- leaders
 
     def _check_leader(self, node_id: int, partition: Partition, image: MetadataImage | None) -> None:
-        place, epoch, high_watermark = (
-            (partition.topic, partition.index),
-            partition.leader_epoch,
-            partition.high_watermark,
-        )
-        writer = self._writers.setdefault((place, epoch), node_id)
+        place, replica = (partition.topic, partition.index), (partition.topic_id, partition.index)
+        epoch, high_watermark = partition.leader_epoch, partition.high_watermark
+        writer = self._writers.setdefault((replica, epoch), node_id)
         if writer != node_id:
             self._report(f"two writers in epoch {epoch} of {place}: broker {writer} and broker {node_id}")
-        life = self._cluster.nodes[node_id].machine.process.name, place, epoch
+        life = self._cluster.nodes[node_id].machine.process.name, replica, epoch
         before = self._high_watermarks.get(life, 0)
         if high_watermark < before:
             self._report(f"high watermark back in {place}: from {before} to {high_watermark} in epoch {epoch}")
         self._high_watermarks[life] = high_watermark
-        placed = None if image is None else image.topics.partition(*place)
+        topic = None if image is None else image.topics.by_id.get(partition.topic_id)
+        placed = None if topic is None else topic.partitions.get(partition.index)
         if placed is None or placed.leader != node_id or placed.leader_epoch != epoch:
             return
-        self.committed[place] = max(self.committed.get(place, 0), high_watermark)
+        self.committed[replica] = max(self.committed.get(replica, 0), high_watermark)
         for member in placed.isr:
-            end = self._end_offset(member, place)
+            end = self._end_offset(member, place, partition.topic_id)
             if end is not None and end < high_watermark:
                 self._report(
                     f"high watermark above the ISR in {place}: {high_watermark} in epoch {epoch} of broker {node_id},"
@@ -106,13 +121,16 @@ class ClusterWatch:
             return None
         return replica.log.state.epochs.epoch_of(offset)
 
-    def _end_offset(self, node_id: int, place: Place) -> int | None:
+    def _end_offset(self, node_id: int, place: Place, topic_id: bytes) -> int | None:
         replica = self._cluster.replica(node_id, place)
-        return None if replica is None or replica.log is None else replica.log.log_end_offset
+        if replica is None or replica.log is None or replica.topic_id != topic_id:
+            return None
+        return replica.log.log_end_offset
 
     # ---- members of the ISR and the ELR
 
-    def _check_members(self, place: Place, placed: PartitionImage, image: MetadataImage) -> None:
+    def _check_members(self, topic: TopicImage, index: int, placed: PartitionImage, image: MetadataImage) -> None:
+        place, partition = (topic.name, index), (topic.id, index)
         brokers, now = image.cluster.brokers, trio.current_time()
         if both := set(placed.isr) & set(placed.elr):
             self._report(f"brokers {sorted(both)} are in the ISR and in the ELR of {place}")
@@ -125,12 +143,25 @@ class ClusterWatch:
             elif now - self._fenced_since.setdefault((place, member), now) > FENCED_S_MAX:
                 self._report(f"broker {member} is fenced, but stays in the ISR of {place}")
         for member in placed.elr:
-            end = self._end_offset(member, place)
-            if end is not None and not brokers[member].fenced and end < self.committed.get(place, 0):
+            end = self._end_offset(member, place, topic.id)
+            if end is not None and not brokers[member].fenced and end < self.committed.get(partition, 0):
                 self._report(
                     f"broker {member} is in the ELR of {place}, but its log ends at {end}, below the committed offset"
-                    f" {self.committed[place]}"
+                    f" {self.committed[partition]}"
                 )
+        self._check_registrations(place, topic.id, placed, image)
+
+    def _check_registrations(self, place: Place, topic_id: bytes, placed: PartitionImage, image: MetadataImage) -> None:
+        """Check that no member of the ELR has crashed and registered again, since it may have lost records."""
+        for member in placed.replicas:
+            key = (topic_id, place[1]), member
+            if member not in placed.elr:
+                self._eligible.pop(key, None)
+                continue
+            epoch = image.cluster.brokers[member].epoch
+            if epoch != self._eligible.get(key, epoch) and self._cluster.nodes[member].crashed:
+                self._report(f"broker {member} has crashed and registered again, but stays in the ELR of {place}")
+            self._eligible[key] = epoch
 
     def _report(self, finding: str) -> None:
         if finding not in self._reported:
