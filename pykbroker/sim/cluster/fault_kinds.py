@@ -38,7 +38,7 @@ LINKS = (
     "stall",
 )
 """The faults of the network between brokers, and between brokers and clients."""
-METADATA = ("reassign", "elect_leaders")
+METADATA = ("reassign", "elect_leaders", "recreate_topic")
 """The changes of an operator, which are no faults, but must not lose anything under faults."""
 POWER = ("lose_power", "lose_power_midstep", "lose_power_of_all", "fail_syncs", "lose_metadata")
 """The power losses. They are used only if every acknowledged record is synced."""

@@ -1,4 +1,4 @@
-"""The changes that an operator makes to a cluster under load: reassignments and elections."""
+"""The changes that an operator makes to a cluster under load: reassignments, elections, and topics created again."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import trio
 
 from pykbroker.sim.client import SimConnection
+from pykbroker.sim.cluster.brief_topic import ANSWER_S_MAX, BriefTopic
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.stage import ClusterStage
 from pykbroker.sim.history import Place
@@ -20,25 +21,36 @@ from wire.messages.alter_partition_reassignments import (
 )
 from wire.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 
-ANSWER_S_MAX = 5.0
-"""The time in seconds after which a change that no broker answers is left alone. It may still happen."""
 PREFERRED = 0
 CANCELLED = 0.2
 """The chance that a reassignment is a cancellation."""
 
 
 class MetadataChanges:
-    """The changes of `places`. `replicas_min` is the smallest replication factor of a reassignment."""
+    """The changes of `places` and of the topic `brief`.
+
+    `replicas_min` is the smallest replication factor of a reassignment.
+    """
 
     def __init__(
-        self, stage: ClusterStage, cluster: SimCluster, places: list[Place], replicas_min: int, dice: Random
+        self,
+        stage: ClusterStage,
+        cluster: SimCluster,
+        places: list[Place],
+        brief: BriefTopic,
+        replicas_min: int,
+        dice: Random,
     ) -> None:
         self._stage, self._cluster, self._places = stage, cluster, places
-        self._replicas_min, self._dice = replicas_min, dice
+        self._brief, self._replicas_min, self._dice = brief, replicas_min, dice
 
     async def strike(self, kind: str) -> None:
         """Make one change, without waiting until it is complete."""
         await getattr(self, kind)()
+
+    async def recreate_topic(self) -> None:
+        """Delete a topic and create it again under the same name."""
+        await self._brief.recreate()
 
     async def reassign(self) -> None:
         """Reassign a partition to random brokers in random order, or cancel its reassignment."""

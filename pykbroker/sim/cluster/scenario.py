@@ -11,6 +11,7 @@ from pykbroker.core.metadata.image import EMPTY
 from pykbroker.core.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from pykbroker.sim.broker_node import LogWatch
 from pykbroker.sim.cluster import fault_kinds
+from pykbroker.sim.cluster.brief_topic import BriefTopic
 from pykbroker.sim.cluster.metadata_changes import MetadataChanges
 from pykbroker.sim.cluster.nemesis import ClusterNemesis
 from pykbroker.sim.cluster.nodes import SimCluster
@@ -65,6 +66,7 @@ class ClusterScenario:
         ]
         names += sorted(topic.name for topic in self._topics)
         self._places = [(topic.name, index) for topic in self._topics for index in range(topic.num_partitions)]
+        self._brief = BriefTopic(self._stage, plan.replicas, simulation.dice("brief topic"))
         self.watch = ClusterWatch(self.cluster, self._stage.unexpected)
         self._log = LogWatch(simulation, self._stage.unexpected)
 
@@ -89,7 +91,7 @@ class ClusterScenario:
                 settling = [workload.settle for workload in self._workloads]
                 findings = await together([self.cluster.start_all, recovery.judge, *settling])
                 working.cancel_scope.cancel()
-            findings += await together([workload.judge for workload in self._workloads])
+            findings += await together([self._brief.judge, *(workload.judge for workload in self._workloads)])
             watching.cancel_scope.cancel()
         findings += check_replicas(self.cluster, self.cluster.image() or EMPTY)
         return self._report(nemesis, findings)
@@ -97,9 +99,8 @@ class ClusterScenario:
     def _nemesis(self) -> ClusterNemesis:
         kinds = [kind for kind in self._plan.kinds if self._plan.fsync or kind not in fault_kinds.POWER]
         hosts = [name for workload in self._workloads for name in workload.clients]
-        changes = MetadataChanges(
-            self._stage, self.cluster, self._places, self._plan.min_isr, self._simulation.dice("metadata changes")
-        )
+        dice = self._simulation.dice("metadata changes")
+        changes = MetadataChanges(self._stage, self.cluster, self._places, self._brief, self._plan.min_isr, dice)
         places = [*self._places, *(place for name in self._plan.workloads for place in COORDINATED[name])]
         return ClusterNemesis(self._simulation, self.network, self.cluster, [*hosts, PROBER], places, kinds, changes)
 

@@ -102,7 +102,7 @@ class ClusterWatch:
                     f"high watermark above the ISR in {place}: {high_watermark} in epoch {epoch} of broker {node_id},"
                     f" but the log of broker {member} ends at {end}"
                 )
-            else:
+            elif end is not None:
                 self._compare_epochs(place, high_watermark - 1, node_id, member)
 
     def _compare_epochs(self, place: Place, offset: int, leader: int, member: int) -> None:
