@@ -79,22 +79,22 @@ class SimCluster:
                 node.start()
 
     def is_expendable(self, node_id: int) -> bool:
-        """Whether all replicas of the node's partitions on other brokers are in sync, and there is at least one."""
+        """Whether all replicas of the node's partitions on other brokers can be elected, and there is at least one."""
         image = self.image()
         if image is None:
             return False
         for topic in image.topics.by_name.values():
             for placed in topic.partitions.values():
                 others = {*placed.replicas} - {node_id, *placed.adding}
-                if node_id in placed.replicas and not (others and others <= {*placed.isr}):
+                if node_id in placed.replicas and not (others and others <= electable(image, placed)):
                     return False
         return True
 
     def is_spare(self, node_id: int) -> bool:
-        """Whether the node has left all ISRs, and each partition of it has an ISR of other brokers."""
+        """Whether the node has left all ISRs, and another broker can lead each of its partitions."""
         image = self.image()
         return image is not None and all(
-            placed.isr and node_id not in placed.isr
+            electable(image, placed) and node_id not in placed.isr
             for topic in image.topics.by_name.values()
             for placed in topic.partitions.values()
             if node_id in placed.replicas
@@ -119,7 +119,7 @@ class SimCluster:
             image is not None
             and self.broker_epoch(node_id) > broker_epoch
             and all(
-                {*placed.replicas} == {*placed.isr}
+                {*placed.replicas} == electable(image, placed)
                 for topic in image.topics.by_name.values()
                 for placed in topic.partitions.values()
             )
@@ -138,3 +138,13 @@ class SimCluster:
         while True:
             await trio.sleep(dice.uniform(0, DOWN_S_MAX))
             self.start_core()
+
+
+def electable(image: MetadataImage, placed: PartitionImage) -> set[int]:
+    """Return the members of the ISR that can be elected.
+
+    A replica that is fetched anew may be in the ISR before it has all committed records. Its directory is not online
+    until then.
+    """
+    brokers = image.cluster.brokers
+    return {member for member in placed.isr if brokers[member].is_online(placed.directory(member))}
