@@ -101,7 +101,7 @@ class MarkerWriter:
             await trio.sleep(RETRY_S)
             missing = await self._write(marker, missing)
         while (error := await self._complete(decided)) is not None:
-            if error.code != ErrorCode.NOT_ENOUGH_REPLICAS:
+            if error.code != ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 logger.warning(
                     "transactional id %s: %s is written but could not be marked complete: %s",
                     decided.transactional_id,
