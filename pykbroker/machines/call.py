@@ -58,7 +58,8 @@ class Call:
     async def wait_settled(self) -> None:
         """Wait until the call is settled."""
         if not self.settled:
-            self._event = self._event or trio.Event()
+            if self._event is None:
+                self._event = trio.Event()
             await self._event.wait()
 
     async def wait(self) -> Any:
