@@ -112,6 +112,7 @@ class Broker:
         nursery.start_soon(self._keep_metadata)
         for directory in parts.directories[1:]:
             nursery.start_soon(directory.run)
+        nursery.start_soon(parts.ongoing.run)
         nursery.start_soon(parts.upkeep.run)
         if parts.settings.config.log_cleaner_enable:
             nursery.start_soon(parts.cleaner.run)

@@ -42,6 +42,7 @@ from pykbroker.quorum.controller import Controller
 from pykbroker.quorum.identity import BrokerIdentity
 from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.quorum.member import QuorumMember
+from pykbroker.quorum.ongoing import OngoingWork
 from pykbroker.quorum.producer_ids import ProducerIds
 from pykbroker.quorum.remote_controller import RemoteController
 from pykbroker.replica.fetch_settings import ReplicaFetchSettings
@@ -88,6 +89,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     live_config: LiveConfig
     current_config: CurrentConfig
     lifecycle: Lifecycle
+    ongoing: OngoingWork
     producer_ids: ProducerIds
     automatic_topics: AutomaticTopics
     replicas: Replicas
@@ -152,13 +154,12 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
     states = DirectoryStates(places, current_config, lambda: image().features.level(METADATA_FEATURE))
     places.is_cordoned = states.is_cordoned
     replicas = new_replicas(config, places, configs, descriptors, links)
-    heartbeat_s, registration_s_max = (
-        config.broker_heartbeat_interval_ms / 1000,
-        config.initial_broker_registration_timeout_ms / 1000,
-    )
+    heartbeat_s = config.broker_heartbeat_interval_ms / 1000
+    registration_s_max = config.initial_broker_registration_timeout_ms / 1000
     incarnation_id = quorum.incarnation_id
     lifecycle = Lifecycle(controller, images, identity, incarnation_id, heartbeat_s, states, registration_s_max)
     broker_epoch = quorum.member.broker_epoch = partial(getattr, lifecycle, "broker_epoch")
+    ongoing = OngoingWork()
     producer_ids = ProducerIds(controller, identity.node_id, broker_epoch)
     groups = groups_runtime(config, world, image, turns)
     return Parts(
@@ -179,8 +180,9 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
         live_config=live,
         current_config=current_config,
         lifecycle=lifecycle,
+        ongoing=ongoing,
         producer_ids=producer_ids,
-        automatic_topics=AutomaticTopics(controller, images, world.ticks_ns),
+        automatic_topics=AutomaticTopics(controller, images, world.ticks_ns, ongoing),
         replicas=replicas,
         repairs=Repairs(replicas),
         upkeep=Upkeep(replicas, opened, config, world.wall_ms),

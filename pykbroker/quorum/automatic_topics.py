@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 
 import trio
 
+from pykbroker.core.errors import ApiError
 from pykbroker.quorum.active_controller import ActiveController
 from pykbroker.quorum.images import Images
+from pykbroker.quorum.ongoing import OngoingWork
 from pykbroker.world.rate_limited_warning import RateLimitedWarning
 from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
@@ -22,13 +25,27 @@ logger = logging.getLogger(__name__)
 class AutomaticTopics:
     """A creator of topics that logs why the controller refuses one, since many clients do not print the reason."""
 
-    def __init__(self, controller: ActiveController, images: Images, ticks: Callable[[], int]) -> None:
-        self._controller, self._images = controller, images
+    def __init__(
+        self, controller: ActiveController, images: Images, ticks: Callable[[], int], ongoing: OngoingWork
+    ) -> None:
+        self._controller, self._images, self._ongoing = controller, images, ongoing
         self._refusal = RateLimitedWarning(logger, ticks)
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
-        """Create the topics and return once this broker serves them. Raise ApiError as `ActiveController.ask` does."""
-        response = await self._controller.ask(request)
+        """Create the topics and return once this broker serves them.
+
+        Raise ApiError as `ActiveController.ask` does, or REQUEST_TIMED_OUT if the creation goes on for longer than
+        `ongoing.WAIT_S_MAX`. A repeated request then waits for the same creation.
+        """
+        key = (AutomaticTopics, *sorted(topic.name for topic in request.topics))
+        return await self._ongoing.result(key, partial(self._create, request))
+
+    async def _create(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+        try:
+            response = await self._controller.ask(request)
+        except ApiError as error:
+            self._refusal.warn("%d topics, which a client needs, are not created: %s", len(request.topics), error)
+            raise
         for topic in response.topics:
             if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 self._refusal.warn(

@@ -2,7 +2,8 @@
 
 v1 key type, error message   v3 flexible   v4 several keys (KIP-699)   v5 TRANSACTION_ABORTABLE (KIP-890)
 v6 share groups (KIP-932): refused, because share groups are not supported
-The first request for a coordinator creates its internal topic. The response is sent when the topic is available.
+The first request for a coordinator creates its internal topic. The response is sent when the topic is available,
+or is COORDINATOR_NOT_AVAILABLE if the controller is away.
 """
 
 from __future__ import annotations

@@ -4,12 +4,13 @@ v0 an empty list means all topics   v1 null means all, controller id, rack, inte
 v4 the client may forbid auto-creation (KIP-204)   v5 offline replicas (KIP-112)   v7 leader epoch
 v8 authorized operations (KIP-430)   v9 flexible   v10 topic ids (KIP-516)   v11 no cluster operations
 v12 topics by id   v13 top-level error
-An auto-created topic is available when the response is sent.
+An auto-created topic is available when the response is sent, unless the controller is away.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Iterator
+from contextlib import suppress
 from itertools import islice
 from typing import Any, ClassVar
 
@@ -104,10 +105,12 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
     async def _create(self, context: RequestContext, request: MetadataRequest, names: list[str]) -> Answer:
         """Create the topics, then answer.
 
-        The response reports a topic that cannot be created as unknown; the log has the reason.
+        The response reports a topic that cannot be created, or not in time, as unknown. The log has the reason why the
+        controller refuses a topic, and the client asks again for a topic whose creation goes on.
         """
         topics = [CreatableTopic(name=name, num_partitions=-1, replication_factor=-1) for name in names]
-        await self.automatic.create_topics(CreateTopicsRequest(topics=topics))
+        with suppress(ApiError):
+            await self.automatic.create_topics(CreateTopicsRequest(topics=topics))
         return self._answer(context, request)
 
     def _answer(self, context: RequestContext, request: MetadataRequest) -> Answer:

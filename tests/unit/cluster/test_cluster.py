@@ -10,6 +10,7 @@ import trio
 import trio.testing
 
 from pykbroker import broker
+from pykbroker.apis.groups.find_coordinator import GROUP, TRANSACTION
 from pykbroker.broker.lifecycle import Broker
 from pykbroker.core.errors import StopError
 from pykbroker.core.metadata.ids import UNASSIGNED
@@ -32,6 +33,7 @@ from wire.messages.describe_quorum import (
 )
 from wire.messages.envelope import EnvelopeRequest
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from wire.messages.find_coordinator import FindCoordinatorRequest
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from wire.messages.offset_for_leader_epoch import (
@@ -295,6 +297,22 @@ async def test_a_fetch_of_the_metadata_log_is_refused_as_kafka_refuses_it(tmp_pa
         foreign.cluster_id = "x"
         assert (await client.call(foreign, 18)).error_code == ErrorCode.INCONSISTENT_CLUSTER_ID
         assert (await client.call(FetchRequest(), 18)).error_code == ErrorCode.INVALID_REQUEST
+
+
+async def test_clients_are_answered_in_time_while_the_controller_is_away(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1, 2) as running:
+        await running.clients[1].create("known")
+        running.crash(1)
+        client = running.clients[2]
+        with trio.fail_after(30):  # a request to the controller is given up after 60 s
+            topics = [MetadataRequestTopic(name=name) for name in ("known", "new")]
+            response = await client.call(MetadataRequest(topics=topics, allow_auto_topic_creation=True), 12)
+            codes = {topic.name: topic.error_code for topic in response.topics}
+            assert codes == {"known": ErrorCode.NONE, "new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+            for key_type in (GROUP, TRANSACTION):
+                response = await client.call(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["x"]), 4)
+                (found,) = response.coordinators
+                assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
 
 
 async def test_a_broker_whose_process_is_gone_is_fenced_at_once(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class Work:
 
     async def __call__(self) -> int:
         self.begun += 1
-        await trio.sleep(self.seconds)
+        await trio.sleep_until(trio.current_time() + self.seconds)
         self.ended += 1
         if self.error is not None:
             raise self.error

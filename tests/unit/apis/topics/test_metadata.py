@@ -91,12 +91,16 @@ async def test_an_auto_created_topic_is_available_at_once(client: Client) -> Non
     assert again[0].topic_id == topic.topic_id
 
 
-async def test_auto_creation_has_the_same_partition_limit_as_create_topics(client: Client) -> None:
+async def test_auto_creation_has_the_same_partition_limit_as_create_topics(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
     names = [f"fresh-{index}" for index in range(PARTITIONS_MAX + 2)]
-    topics = (await client.call(asking(*names, create=True), 12)).topics
+    topics = (await client.call(asking("a", *names, create=True), 12)).topics
     assert [(topic.name, topic.error_code) for topic in topics] == [
-        (name, ErrorCode.POLICY_VIOLATION) for name in names
+        ("a", ErrorCode.NONE),
+        *((name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for name in names),
     ]
+    assert "topics, which a client needs, are not created: " in caplog.text
     assert [topic.name for topic in (await client.call(MetadataRequest(topics=None), 12)).topics] == ["a"]
 
 
