@@ -20,7 +20,7 @@ MACHINES = (
     "lose_power_midstep",
     "lose_power_of_all",
     "wipe",
-    "wipe_joining",
+    "lose_joining",
     "strand_leader",
     *AIMED,
 )

@@ -52,10 +52,11 @@ class JoiningFaults:
         for end in self._network.ends(host_of(node_id), port, host_of(other)):
             end.stall(trio.current_time() + seconds)
 
-    async def wipe_joining(self) -> None:
-        """Restart a broker, and replace its disks by empty ones when it joins an ISR, as in `wipe`.
+    async def lose_joining(self) -> None:
+        """Restart a broker, and cut its power when it joins an ISR, if all other replicas are in sync as in `wipe`.
 
-        The leader's request to add it to the ISR arrives late: the broker has registered again, without a record.
+        The leader's request to add it to the ISR arrives late: the broker has lost its unsynced records, and has
+        registered again. Until its replicas are filled again, no other machine fails.
         """
         cluster, node_id = self._cluster, self._dice.choice(self._cluster.node_ids[1:])
         if not cluster.is_expendable(node_id):
@@ -66,29 +67,37 @@ class JoiningFaults:
         node.start()
         leader = await self._leader_of_joining(node_id, JOINS_S_MAX)
         if leader is not None:
-            await self._wipe_while_joining(node_id, leader)
+            await self._lose_while_joining(node_id, leader)
         cluster.held.discard(node_id)
 
-    async def _wipe_while_joining(self, node_id: int, leader: int) -> None:
+    async def _lose_while_joining(self, node_id: int, leader: int) -> None:
         cluster, network, node = self._cluster, self._network, self._cluster.nodes[node_id]
         before = cluster.broker_epoch(node_id)
         network.cut(host_of(leader), host_of(CONTROLLER_ID))
         network.cut(host_of(leader), host_of(node_id))
         node.machine.kill()
-        wiped = cluster.is_expendable(node_id)
-        if wiped:
-            node.machine.wipe()
-        node.start()
+        expendable = False
         with trio.move_on_after(HELD_S_MAX):
-            while not cluster.is_registered(node_id, before):  # noqa: ASYNC110 - nothing tells a change of an image
+            while not self._is_fenced(node_id):  # noqa: ASYNC110 - nothing tells a change of an image
                 await trio.sleep(LOOK_S)
+            expendable = cluster.is_expendable(node_id)
+            if expendable:
+                node.machine.lose_power()
+            node.start()
+            while self._is_fenced(node_id):  # noqa: ASYNC110 - nothing tells a change of an image
+                await trio.sleep(LOOK_S)
+        node.start()
         network.heal((host_of(leader), host_of(CONTROLLER_ID)))
         await trio.sleep(RELEASE_S)
         network.heal((host_of(leader), host_of(node_id)))
         cluster.held.discard(node_id)
-        with trio.move_on_after(FILL_S_MAX if wiped else 0):
+        with trio.move_on_after(FILL_S_MAX if expendable else 0):
             while not cluster.is_refilled(node_id, before):  # noqa: ASYNC110 - nothing tells a change of an image
                 await trio.sleep(FILL_LOOK_S)
+
+    def _is_fenced(self, node_id: int) -> bool:
+        known = self._cluster.registration(node_id)
+        return known is None or known.fenced
 
     async def _leader_of_joining(self, node_id: int, seconds: float, leader: int | None = None) -> int | None:
         """Return the leader that proposes to add a node to the ISR of a partition, or None after this time.

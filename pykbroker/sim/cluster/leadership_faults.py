@@ -18,8 +18,6 @@ ELECTED_S_MAX, LOOK_S = 6.0, 0.001
 """The time in seconds to wait for an election, and the time between two looks at the metadata."""
 ASKED_S_MAX = 0.004
 """The time in seconds in which a follower asks a new leader for records."""
-STALLED = 0.5
-"""The chance that a connection of a stranded leader stalls."""
 STALL_S_MIN, STALL_S_MAX = 1.0, 5.0
 STRANDED_S_MAX = 1.0
 """The longest time in seconds for which a stranded leader lives."""
@@ -39,10 +37,11 @@ class LeadershipFaults:
 
         The first leader's log has diverged. The answer that says where arrives after the second election.
         """
-        place = self._dice.choice(self._places)
-        first = self._leader(place)
-        if first in (CONTROLLER_ID, NO_LEADER):
+        places = [each for each in self._places if not {CONTROLLER_ID, NO_LEADER} & self._leaders(each)]
+        if not places:
             return
+        place = self._dice.choice(places)
+        first = self._leader(place)
         for each in self._cluster.nodes:
             if each != first:
                 self._network.cut(host_of(first), host_of(each))
@@ -60,14 +59,15 @@ class LeadershipFaults:
             self._network.heal()
 
     async def strand_leader(self) -> None:
-        """Stall some answers of a leader to other brokers, and kill it before they have arrived."""
+        """Stall the busiest connection from each other broker, which fetches on it, and kill the leader."""
         leader, dice = self._leader(self._dice.choice(self._places)), self._dice
         if leader in (CONTROLLER_ID, NO_LEADER):
             return
         for other in self._cluster.node_ids:
-            for end in self._network.ends(host_of(leader), CLIENT_PORT, host_of(other)):
-                if dice.random() < STALLED:
-                    end.stall(trio.current_time() + dice.uniform(STALL_S_MIN, STALL_S_MAX))
+            ends = self._network.ends(host_of(leader), CLIENT_PORT, host_of(other))
+            if ends:
+                busiest = max(ends, key=lambda end: end.sent)
+                busiest.stall(trio.current_time() + dice.uniform(STALL_S_MIN, STALL_S_MAX))
         node = self._cluster.nodes[leader]
         self._cluster.held.add(leader)
         await trio.sleep(dice.uniform(0, STRANDED_S_MAX))
@@ -80,6 +80,14 @@ class LeadershipFaults:
         """Return the leader of a partition, or NO_LEADER."""
         placed = self._cluster.placed(place)
         return NO_LEADER if placed is None else placed.leader
+
+    def _leaders(self, place: Place) -> set[int]:
+        """Return the leader of a partition, or NO_LEADER, and the replica that is elected after it."""
+        placed = self._cluster.placed(place)
+        if placed is None:
+            return {NO_LEADER}
+        others = [each for each in placed.replicas if each in placed.isr and each != placed.leader]
+        return {placed.leader, *others[:1]}
 
     def _follows(self, follower: int, leader: int, place: Place) -> bool:
         """Whether a broker knows that this leader leads."""

@@ -55,7 +55,7 @@ class ClusterNemesis:
         leaderships = LeadershipFaults(network, cluster, places, FaultPace(dice), dice)
         self._of_leaders: dict[str, Callable[[], Awaitable[None]]] = {
             "slow_join": joining.slow_join,
-            "wipe_joining": joining.wipe_joining,
+            "lose_joining": joining.lose_joining,
             "depose_twice": leaderships.depose_twice,
             "strand_leader": leaderships.strand_leader,
         }

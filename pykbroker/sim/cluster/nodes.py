@@ -8,7 +8,7 @@ from random import Random
 import trio
 
 from pykbroker.broker.parts import Parts
-from pykbroker.core.metadata.image import MetadataImage, PartitionImage
+from pykbroker.core.metadata.image import BrokerImage, MetadataImage, PartitionImage
 from pykbroker.replica.partition import Partition
 from pykbroker.sim.broker_node import BrokerNode
 from pykbroker.sim.cluster.plan import CONTROLLER_ID, SwarmPlan, host_of
@@ -100,17 +100,15 @@ class SimCluster:
             if node_id in placed.replicas
         )
 
+    def registration(self, node_id: int) -> BrokerImage | None:
+        """Return a node's newest registration, or None if it is unknown."""
+        image = self.image()
+        return None if image is None else image.cluster.brokers.get(node_id)
+
     def broker_epoch(self, node_id: int) -> int:
         """Return the epoch of a node's newest registration, -1 if it is unknown."""
-        image = self.image()
-        known = None if image is None else image.cluster.brokers.get(node_id)
+        known = self.registration(node_id)
         return -1 if known is None else known.epoch
-
-    def is_registered(self, node_id: int, broker_epoch: int) -> bool:
-        """Whether the node has registered since `broker_epoch`, and is not fenced."""
-        image = self.image()
-        known = None if image is None else image.cluster.brokers.get(node_id)
-        return known is not None and known.epoch > broker_epoch and not known.fenced
 
     def is_refilled(self, node_id: int, broker_epoch: int) -> bool:
         """Whether the node has registered since `broker_epoch`, and all replicas of all partitions are in sync."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykbroker.machines.shell import MachineShell
+from pykbroker.sim import fault_pace
 from pykbroker.sim.cluster.plan import SwarmPlan
 from pykbroker.sim.cluster.scenario import run_cluster
 from pykbroker.sim.scenario import Plan, run_scenario
@@ -30,9 +31,19 @@ async def found(
 
 
 async def found_in_cluster(
-    simulation: Simulation, *kinds: str, workload: str = "log", seconds: float = CLUSTER_SECONDS, fsync: bool = False
+    simulation: Simulation,
+    *kinds: str,
+    workload: str = "log",
+    seconds: float = CLUSTER_SECONDS,
+    fsync: bool = False,
+    pace_s: float | None = None,
 ) -> list[str]:
-    """Return the findings of a run of three brokers with a random subset of the given kinds of faults."""
+    """Return the findings of a run of three brokers with a random subset of the given kinds of faults.
+
+    `pace_s` is the average time between two faults, instead of the one that the seed chooses.
+    """
+    if pace_s is not None:
+        vars(fault_pace)["PACES_S"] = (pace_s,)
     plan = SwarmPlan(seconds=seconds, kinds=kinds, fsync=fsync, workloads=(workload,), configs=IMPATIENT)
     return (await run_cluster(simulation, plan)).findings
 
