@@ -12,11 +12,15 @@ import trio.testing
 from pykbroker import broker
 from pykbroker.apis.groups.find_coordinator import GROUP, TRANSACTION
 from pykbroker.broker.lifecycle import Broker
-from pykbroker.core.errors import StopError
+from pykbroker.core.errors import ApiError, StopError
 from pykbroker.core.metadata.ids import UNASSIGNED
+from pykbroker.core.raft.fetch_position import OffsetAndEpoch
 from pykbroker.core.security.forwarded import encode_host, encode_principal
 from pykbroker.core.settings import Serving
 from pykbroker.quorum.journal import METADATA_DIRECTORY
+from pykbroker.quorum.metadata_fetches import MetadataFetches
+from pykbroker.server.handler import CloseConnection
+from pykbroker.world.disk import Buffer
 from tests.unit.apis.conftest import Client, batch, produce_request
 from tests.unit.cluster.nodes import Cluster, Node, cluster, eventually
 from wire.api import ApiKey
@@ -182,6 +186,39 @@ async def test_a_new_broker_reads_the_snapshot_and_then_the_log(tmp_path: Path) 
         assert {path.name for path in copies} & {path.name for path in await snapshots()}
         for number in range(5):
             assert await leaders(client, f"t{number}") == dict.fromkeys(range(3), 1)
+
+
+@pytest.mark.parametrize("refusal", [CloseConnection(), ApiError(ErrorCode.SNAPSHOT_NOT_FOUND)], ids=["closed", "gone"])
+async def test_a_snapshot_that_is_cut_off_in_the_middle_is_fetched_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Exception
+) -> None:
+    read_snapshot, positions = MetadataFetches.read_snapshot, list[int]()
+
+    async def cut_off(
+        fetches: MetadataFetches, wanted: OffsetAndEpoch, position: int, bytes_max: int
+    ) -> tuple[int, Buffer]:
+        positions.append(position)
+        if len(positions) == 3:
+            raise refusal
+        return await read_snapshot(fetches, wanted, position, min(bytes_max, 100))
+
+    monkeypatch.setattr(MetadataFetches, "read_snapshot", cut_off)
+    async with cluster(tmp_path, 1, metadata_log_max_record_bytes_between_snapshots="1000") as running:
+        for number in range(5):
+            await running.clients[1].create(f"t{number}", 3)
+        directory = running.nodes[1].directory / METADATA_DIRECTORY
+
+        async def has_snapshot() -> bool:
+            return any(not path.name.startswith("0" * 20) for path in directory.glob("*.checkpoint"))
+
+        await eventually(has_snapshot)
+        client = await running.start(2)
+        assert positions[:6] == [0, 100, 200, 0, 100, 200]
+        for number in range(5):
+            assert await leaders(client, f"t{number}") == dict.fromkeys(range(3), 1)
+        copies = sorted((running.nodes[2].directory / METADATA_DIRECTORY).glob("*.checkpoint*"))
+        assert copies
+        assert all(copy.read_bytes() == (directory / copy.name).read_bytes() for copy in copies)
 
 
 async def test_a_new_broker_takes_the_cluster_id_of_the_controller(tmp_path: Path) -> None:

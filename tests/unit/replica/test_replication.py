@@ -13,10 +13,10 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.sim.volume import Volume
 from pykbroker.storage.log.appender import LogAppender
 from tests.unit.apis.calling import context
-from tests.unit.replica.brokers import LAG_MS_MAX, Cluster, batch, pause, responded
+from tests.unit.replica.brokers import LAG_MS_MAX, TOPIC_ID, Cluster, Link, batch, pause, responded
 from tests.unit.replica.host import NOW_MS
 from wire.error_codes import ErrorCode
-from wire.messages.fetch import FetchRequest
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 Clock = trio.testing.MockClock
@@ -285,3 +285,30 @@ async def test_with_flush_before_ack_a_follower_acknowledges_only_what_it_has_sy
             assert [log.recovery_point for log in followers] == [number + 1] * 2
         states = leader.partition.leadership.followers.states.values()
         assert [state.log_end_offset for state in states] == [5, 5]
+
+
+@pytest.mark.parametrize("epoch", [0, -1])
+async def test_a_broker_that_has_no_replica_of_the_partition_is_refused(autojump_clock: Clock, epoch: int) -> None:
+    """The leader may not know yet that the broker is a replica. Nothing is acknowledged by such a fetch."""
+    cluster = Cluster(replicas=(1, 2))
+    async with cluster.up(1, 2):
+        leader = cluster.brokers[1]
+        await leader.produce(b"value")
+        asked = FetchPartition(
+            partition=0, current_leader_epoch=epoch, fetch_offset=1, log_start_offset=0, partition_max_bytes=1 << 20
+        )
+        request = FetchRequest(
+            replica_state=ReplicaState(3, cluster.image.cluster.brokers[3].epoch),
+            max_wait_ms=30_000,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            topics=[FetchTopic(topic_id=TOPIC_ID, partitions=[asked])],
+        )
+        response = await Link(cluster, 3, 1).ask(request)
+        (found,) = response.responses[0].partitions
+        refused = ErrorCode.UNKNOWN_LEADER_EPOCH if epoch >= 0 else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert (found.error_code, found.records or b"") == (refused, b"")
+        assert set(cluster.placed().isr) == {1, 2}
+        followers = leader.partition.leadership.followers
+        assert followers is not None
+        assert followers.get(3) is None
