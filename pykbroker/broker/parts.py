@@ -160,7 +160,7 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
     lifecycle = Lifecycle(controller, images, identity, incarnation_id, heartbeat_s, states, registration_s_max)
     broker_epoch = quorum.member.broker_epoch = partial(getattr, lifecycle, "broker_epoch")
     ongoing = OngoingWork()
-    producer_ids = ProducerIds(controller, identity.node_id, broker_epoch)
+    producer_ids = ProducerIds(controller, identity.node_id, broker_epoch, ongoing)
     groups = groups_runtime(config, world, image, turns)
     return Parts(
         settings=settings,

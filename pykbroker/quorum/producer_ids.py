@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import trio
-
 from pykbroker.core.errors import ApiError
 from pykbroker.quorum.active_controller import ActiveController
+from pykbroker.quorum.ongoing import OngoingWork
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
@@ -19,10 +18,12 @@ from wire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 class ProducerIds:
     """The current block of producer ids of this broker. `broker_epoch` returns the broker's current epoch."""
 
-    def __init__(self, controller: ActiveController, node_id: int, broker_epoch: Callable[[], int]) -> None:
+    def __init__(
+        self, controller: ActiveController, node_id: int, broker_epoch: Callable[[], int], ongoing: OngoingWork
+    ) -> None:
         self._controller, self._node_id, self._broker_epoch = controller, node_id, broker_epoch
+        self._ongoing = ongoing
         self._block = range(0)
-        self._allocating = trio.Lock()
 
     @property
     def in_hand(self) -> bool:
@@ -48,17 +49,20 @@ class ProducerIds:
     async def refill(self) -> None:
         """Allocate a new block if the last one is used up.
 
-        Raise ApiError COORDINATOR_LOAD_IN_PROGRESS if the controller fails.
+        Raise ApiError COORDINATOR_LOAD_IN_PROGRESS, after which all clients retry, if the controller fails, or if it
+        does not respond within `ongoing.WAIT_S_MAX`. The allocation then goes on for the next caller.
         """
-        async with self._allocating:
-            if self._block:
-                return
-            request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
-            try:
-                response = await self._controller.ask(request)
-            except ApiError as error:
-                raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from error
-            if response.error_code:
-                raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
-            first = response.producer_id_start
-            self._block = range(first, first + response.producer_id_len)
+        if self._block:
+            return
+        try:
+            await self._ongoing.result(ProducerIds, self._allocate)
+        except ApiError as error:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS) from error
+
+    async def _allocate(self) -> None:
+        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch())
+        response = await self._controller.ask(request)
+        if response.error_code:
+            raise ApiError(ErrorCode(response.error_code))
+        first = response.producer_id_start
+        self._block = range(first, first + response.producer_id_len)

@@ -38,6 +38,7 @@ from wire.messages.describe_quorum import (
 from wire.messages.envelope import EnvelopeRequest
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from wire.messages.find_coordinator import FindCoordinatorRequest
+from wire.messages.init_producer_id import InitProducerIdRequest
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from wire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from wire.messages.offset_for_leader_epoch import (
@@ -350,6 +351,8 @@ async def test_clients_are_answered_in_time_while_the_controller_is_away(tmp_pat
                 response = await client.call(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["x"]), 4)
                 (found,) = response.coordinators
                 assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+            answered = await client.call(InitProducerIdRequest(None, 10_000), 4)
+            assert (answered.error_code, answered.producer_id) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)
 
 
 async def test_a_broker_whose_process_is_gone_is_fenced_at_once(tmp_path: Path) -> None:

@@ -2,37 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
 import pytest
+import trio
+import trio.testing
 
 from pykbroker.core.errors import ApiError
+from pykbroker.quorum.ongoing import WAIT_S_MAX, OngoingWork
 from pykbroker.quorum.producer_ids import ProducerIds
 from wire.error_codes import ErrorCode
 from wire.messages.allocate_producer_ids import AllocateProducerIdsResponse
 
 
 class Controller:
-    def __init__(self, *answers):
-        self.answers = list(answers)
+    """A controller that gives each answer after `delay_s`."""
 
-    async def ask(self, request):
+    def __init__(self, *answers: AllocateProducerIdsResponse | ApiError, delay_s: float = 0) -> None:
+        self.answers, self._delay_s = list(answers), delay_s
+
+    async def ask(self, _: Any) -> Any:
         answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
+        await trio.sleep_until(trio.current_time() + self._delay_s)
+        if isinstance(answer, ApiError):
             raise answer
         return answer
 
 
-def ids_from(*answers):
-    return ProducerIds(Controller(*answers), 1, lambda: 5)
+@asynccontextmanager
+async def ids_from(*answers: AllocateProducerIdsResponse | ApiError, delay_s: float = 0) -> AsyncIterator[ProducerIds]:
+    ongoing = OngoingWork()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ongoing.run)
+        await trio.testing.wait_all_tasks_blocked()
+        yield ProducerIds(Controller(*answers, delay_s=delay_s), 1, lambda: 5, ongoing)
+        nursery.cancel_scope.cancel()
 
 
-async def test_ids_are_taken_from_one_block_after_another():
-    ids = ids_from(
+async def refusal(ids: ProducerIds) -> ErrorCode:
+    with pytest.raises(ApiError) as refused:
+        await ids.next()
+    return refused.value.code
+
+
+async def test_ids_are_taken_from_one_block_after_another() -> None:
+    async with ids_from(
         AllocateProducerIdsResponse(producer_id_start=10, producer_id_len=2),
         AllocateProducerIdsResponse(producer_id_start=30, producer_id_len=1),
-    )
-    assert not ids.in_hand
-    assert ids.next_nowait() is None
-    assert [await ids.next() for _ in range(3)] == [10, 11, 30]
+    ) as ids:
+        assert not ids.in_hand
+        assert ids.next_nowait() is None
+        assert [await ids.next() for _ in range(3)] == [10, 11, 30]
 
 
 @pytest.mark.parametrize(
@@ -43,9 +65,31 @@ async def test_ids_are_taken_from_one_block_after_another():
         ApiError(ErrorCode.KAFKA_STORAGE_ERROR),
     ],
 )
-async def test_a_client_gets_a_retriable_error_while_no_block_is_available(answer):
-    ids = ids_from(answer, AllocateProducerIdsResponse(producer_id_start=10, producer_id_len=2))
-    with pytest.raises(ApiError) as refused:
-        await ids.next()
-    assert refused.value.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    assert await ids.next() == 10
+async def test_a_client_gets_a_retriable_error_while_no_block_is_available(
+    answer: AllocateProducerIdsResponse | ApiError,
+) -> None:
+    async with ids_from(answer, AllocateProducerIdsResponse(producer_id_start=10, producer_id_len=2)) as ids:
+        assert await refusal(ids) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert await ids.next() == 10
+
+
+async def test_a_client_that_retries_gets_an_id_of_the_block_that_was_allocated_meanwhile(
+    autojump_clock: object,
+) -> None:
+    block = AllocateProducerIdsResponse(producer_id_start=10, producer_id_len=2)
+    async with ids_from(block, delay_s=WAIT_S_MAX + 1) as ids:
+        assert await refusal(ids) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        assert [await ids.next(), await ids.next()] == [10, 11]
+
+
+async def test_clients_that_wait_concurrently_share_a_block(autojump_clock: object) -> None:
+    found = list[int]()
+    async with ids_from(AllocateProducerIdsResponse(producer_id_start=10, producer_id_len=3), delay_s=1) as ids:
+
+        async def take() -> None:
+            found.append(await ids.next())
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(3):
+                nursery.start_soon(take)
+    assert sorted(found) == [10, 11, 12]
