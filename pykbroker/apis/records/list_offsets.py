@@ -149,11 +149,8 @@ class _LookUp:
         elif timestamp in (EARLIEST, EARLIEST_LOCAL):
             start_offset = log.log_start_offset
             self._found((-1, start_offset, log.epochs.epoch_of(start_offset)))
-        elif timestamp == MAX_TIMESTAMP:
-            youngest = partition.reader.max_timestamp()
-            self._found(youngest if youngest and youngest[1] < upper else None)
-        elif timestamp >= 0:
-            found = partition.reader.look_up(timestamp, upper)
+        elif timestamp == MAX_TIMESTAMP or timestamp >= 0:
+            found = by_timestamp(partition, timestamp, upper)
             if found is None:
                 self._require_latest(partition)
             self._found(found)
@@ -180,3 +177,14 @@ class _LookUp:
             self.answer.timestamp, self.answer.offset, epoch = found
             if self._context.version >= EPOCH_VERSION_FIRST:
                 self.answer.leader_epoch = epoch
+
+
+def by_timestamp(partition: Partition, timestamp: int, upper: int) -> tuple[int, int, int] | None:
+    """Return (timestamp, offset, leader epoch) of a record below the offset `upper`, or None if there is none.
+
+    The record is the one with the largest timestamp for MAX_TIMESTAMP, otherwise the first at or after a timestamp.
+    """
+    if timestamp != MAX_TIMESTAMP:
+        return partition.reader.look_up(timestamp, upper)
+    youngest = partition.reader.max_timestamp()
+    return youngest if youngest and youngest[1] < upper else None

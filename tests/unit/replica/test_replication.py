@@ -20,7 +20,7 @@ from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, Replic
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 Clock = trio.testing.MockClock
-LATEST = -1
+LATEST, MAX_TIMESTAMP = -1, -3
 
 
 async def until(condition: Callable[[], bool], limit_s: float = 60) -> None:
@@ -254,16 +254,19 @@ async def test_the_latest_offset_is_not_told_before_the_new_epoch_is_committed(a
         cluster.commit(leader=2, isr=(2, 3))
         await until(lambda: cluster.brokers[2].partition.is_leader)
         assert cluster.brokers[2].partition.high_watermark == 0  # it has not learnt that the record is committed
-        assert await latest(cluster, 5) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
-        assert await latest(cluster, 4) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
-        assert await latest(cluster, 5, replica_id=3) == (ErrorCode.NONE, 1)
+        for timestamp in (LATEST, MAX_TIMESTAMP, 0):
+            assert await found(cluster, 7, timestamp) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+        assert await found(cluster, 5) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
+        assert await found(cluster, 4) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
+        assert await found(cluster, 5, replica_id=3) == (ErrorCode.NONE, 1)
         cluster.cut.clear()
         await until(equal(cluster, 1, 2, 3))
-        assert await latest(cluster, 5) == (ErrorCode.NONE, 1)
+        assert await found(cluster, 5) == (ErrorCode.NONE, 1)
+        assert await found(cluster, 7, MAX_TIMESTAMP) == (ErrorCode.NONE, 0)
 
 
-async def latest(cluster: Cluster, version: int, replica_id: int = -1) -> tuple[int, int]:
-    asked = ListOffsetsTopic("t", [ListOffsetsPartition(0, -1, LATEST)])
+async def found(cluster: Cluster, version: int, timestamp: int = LATEST, replica_id: int = -1) -> tuple[int, int]:
+    asked = ListOffsetsTopic("t", [ListOffsetsPartition(0, -1, timestamp)])
     request = ListOffsetsRequest(replica_id=replica_id, topics=[asked])
     response = await responded(cluster.brokers[2].handlers[ListOffsetsRequest](context(version), request))
     answer = response.topics[0].partitions[0]
