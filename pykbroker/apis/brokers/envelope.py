@@ -1,7 +1,9 @@
 """Envelope (58), v0: handle a request that a broker forwards for one of its clients (KIP-590).
 
-The response of the forwarded request, or the error of the envelope: INVALID_REQUEST for a request that cannot be read
-or must not be forwarded, NOT_CONTROLLER if another controller is active. An Envelope inside of an Envelope is refused.
+The response has that of the forwarded request, or the error of the envelope: PRINCIPAL_DESERIALIZATION_FAILURE,
+INVALID_REQUEST for a client address that cannot be read or an API that must not be forwarded, such as Envelope,
+UNSUPPORTED_VERSION for a forwarded request that cannot be read, after which the broker closes the client's connection,
+and NOT_CONTROLLER if another controller is active.
 """
 
 from __future__ import annotations
@@ -40,19 +42,9 @@ class Envelope(Handler, msgspec.Struct, frozen=True):
 
     async def _answer(self, outer: Session, request: EnvelopeRequest) -> EnvelopeResponse:
         try:
-            session = forwarded_session(outer, request)
-        except DecodeError:
-            return EnvelopeResponse(error_code=ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
-        data = request.request_data
-        try:
-            header, pos = decode_request_header(data, 0, len(data))
-            route = self.table[header.key << 16 | header.version]
-        except DecodeError:
-            return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
-        try:
-            inner = route.decode(data, pos, len(data))
-        except DecodeError:
-            return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
+            header, route, inner, session = self._opened(outer, request)
+        except ApiError as error:
+            return EnvelopeResponse(error_code=error.code)
         try:
             response = await self._handle(RequestContext(header.version, header.client_id, session), route, inner)
         except CloseConnection:
@@ -60,6 +52,29 @@ class Envelope(Handler, msgspec.Struct, frozen=True):
         if names_not_controller(response):
             return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
         return EnvelopeResponse(response_data=await self._encoded(route, header, response))
+
+    def _opened(self, outer: Session, request: EnvelopeRequest) -> tuple[RequestHeader, Route, Any, Session]:
+        """Return the header, the route, the forwarded request and the session of its client.
+
+        Raise ApiError with the error of the envelope, which depends on its first part that cannot be read, as in Kafka.
+        """
+        try:
+            principal = decode_principal(request.request_principal or b"")
+        except DecodeError as error:
+            raise ApiError(ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE) from error
+        try:
+            session = forwarded_session(outer, principal, decode_host(request.client_host_address))
+        except DecodeError as error:
+            raise ApiError(ErrorCode.INVALID_REQUEST) from error
+        data = request.request_data
+        try:
+            header, pos = decode_request_header(data, 0, len(data))
+            if header.key not in self.table.handlers:
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"API key {header.key} is not forwarded")
+            route = self.table[header.key << 16 | header.version]
+            return header, route, route.decode(data, pos, len(data)), session
+        except DecodeError as error:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION) from error
 
     async def _handle(self, context: RequestContext, route: Route, inner: Any) -> Response:
         """Return the response of the API's handler, or its error response."""
@@ -87,16 +102,16 @@ def goes_on() -> None:
     """Do nothing: a forwarded request never blocks the connection of its broker."""
 
 
-def forwarded_session(outer: Session, request: EnvelopeRequest) -> Session:
-    """Return the session of the client that sent the request to the forwarding broker. Raise DecodeError."""
+def forwarded_session(outer: Session, principal: str, client_host: str) -> Session:
+    """Return the session of the client that sent the request to the forwarding broker."""
     return Session(
-        client_host=decode_host(request.client_host_address),
+        client_host=client_host,
         client_port=0,
         local_host=outer.local_host,
         local_port=outer.local_port,
         listener=outer.listener,
         opened_at=outer.opened_at,
-        principal=decode_principal(request.request_principal or b""),
+        principal=principal,
     )
 
 

@@ -289,12 +289,20 @@ CREATION = encode_request(
         (enveloped(encode_request(enveloped(CREATION), 0, 1, "c")[LENGTH_BYTES:]), ErrorCode.INVALID_REQUEST),
         (enveloped(encode_request(MetadataRequest(), 12, 1, "c")[LENGTH_BYTES:]), ErrorCode.INVALID_REQUEST),
         (enveloped(encode_request(BrokerHeartbeatRequest(), 1, 1, "c")[LENGTH_BYTES:]), ErrorCode.INVALID_REQUEST),
-        (enveloped(CREATION[:-3]), ErrorCode.INVALID_REQUEST),
-        (enveloped(b""), ErrorCode.INVALID_REQUEST),
+        (enveloped(CREATION[:-3]), ErrorCode.UNSUPPORTED_VERSION),
+        (enveloped(b""), ErrorCode.UNSUPPORTED_VERSION),
+        (enveloped(CREATION[:2] + b"\0\x7f" + CREATION[4:]), ErrorCode.UNSUPPORTED_VERSION),
+        (enveloped(CREATION[:2] + b"\xff\xff" + CREATION[4:]), ErrorCode.UNSUPPORTED_VERSION),
+        (enveloped(b"\x7f\0" + CREATION[2:]), ErrorCode.UNSUPPORTED_VERSION),
         (enveloped(CREATION, principal=b"\0\7"), ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
-        (enveloped(CREATION, host=b"abc"), ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+        (enveloped(CREATION, host=b"abc"), ErrorCode.INVALID_REQUEST),
+        (enveloped(CREATION, principal=b"\0\7", host=b"abc"), ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE),
+        (enveloped(b"", host=b"abc"), ErrorCode.INVALID_REQUEST),
     ],
-    ids=["create", "envelope", "metadata", "heartbeat", "cut", "empty", "principal", "host"],
+    ids=[
+        *("create", "envelope", "metadata", "heartbeat", "cut", "empty", "version", "negative_version", "api"),
+        *("principal", "host", "principal_and_host", "host_and_empty"),
+    ],
 )
 async def test_an_envelope_carries_only_requests_that_brokers_forward(
     tmp_path: Path, envelope: EnvelopeRequest, code: ErrorCode
