@@ -31,6 +31,9 @@ from wire.messages.write_txn_markers import (
 AT_ONCE_MAX = 100
 """The number of markers that are appended, or waited for, in one step of the event loop."""
 
+UNCOORDINATED = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
+"""Errors of a group coordinator that writes a marker. They become NOT_LEADER_OR_FOLLOWER, after which brokers retry."""
+
 
 class WriteTxnMarkers(Handler, msgspec.Struct, frozen=True):
     """A handler that appends all markers in order, then waits until they are committed."""
@@ -56,7 +59,7 @@ class WriteTxnMarkers(Handler, msgspec.Struct, frozen=True):
                 try:
                     await ending.wait()
                 except ApiError as error:
-                    partition.error_code = error.code
+                    partition.error_code = broker_error(error.code)
             await trio.lowlevel.checkpoint()
         return response
 
@@ -81,8 +84,13 @@ class WriteTxnMarkers(Handler, msgspec.Struct, frozen=True):
                     try:
                         appended.append((partition, self.endings.append(topic.name, index, marker)))
                     except ApiError as error:
-                        partition.error_code = error.code
+                        partition.error_code = broker_error(error.code)
                     yield
+
+
+def broker_error(code: ErrorCode) -> ErrorCode:
+    """Return the error that transaction coordinators of Apache Kafka, too, understand."""
+    return ErrorCode.NOT_LEADER_OR_FOLLOWER if code in UNCOORDINATED else code
 
 
 def marker_of(asked: WritableTxnMarker) -> Marker:
