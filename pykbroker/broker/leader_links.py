@@ -7,6 +7,7 @@ from typing import Any
 
 from pykbroker.broker.inter_broker_endpoints import InterBrokerEndpoints
 from pykbroker.client.backoff import Backoff
+from pykbroker.client.link_settings import LinkSettings
 from pykbroker.client.reconnecting import ReconnectingConnection
 from pykbroker.core.address import Address
 from pykbroker.core.metadata.image import Endpoint
@@ -40,9 +41,15 @@ class BrokerLeaderLinks:
     """The source of connections to brokers, whose addresses are in the metadata."""
 
     def __init__(
-        self, node_id: int, net: Net, uniform: Callable[[float, float], float], endpoints: InterBrokerEndpoints
+        self,
+        node_id: int,
+        net: Net,
+        uniform: Callable[[float, float], float],
+        endpoints: InterBrokerEndpoints,
+        settings: LinkSettings,
     ) -> None:
         self._node_id, self._net, self._uniform, self._endpoints = node_id, net, uniform, endpoints
+        self._settings = settings
 
     def link(self, broker_id: int) -> LeaderConnection | None:
         """Return a new connection to a broker, or None if the metadata has no address of it."""
@@ -56,5 +63,7 @@ class BrokerLeaderLinks:
             f"broker-{self._node_id}-fetcher",
             Backoff(self._uniform, RECONNECT_BACKOFF_MS, RECONNECT_BACKOFF_MS_MAX),
             RESPONSE_BYTES_MAX,
+            self._settings.setup_timeout(self._uniform),
+            receive_buffer_bytes=self._settings.receive_buffer_bytes,
         )
         return LeaderConnection(connection, lambda: self._endpoints.registered(broker_id))

@@ -15,6 +15,7 @@ from pykbroker.broker.directory_states import DirectoryStates
 from pykbroker.broker.inter_broker_endpoints import InterBrokerEndpoints
 from pykbroker.broker.leader_links import BrokerLeaderLinks
 from pykbroker.broker.quorum import NodeQuorum, open_identity, open_quorum
+from pykbroker.client.link_settings import LinkSettings
 from pykbroker.client.peers import Peers
 from pykbroker.coordinator.batches import Batches
 from pykbroker.coordinator.cluster import ClusterLeaders
@@ -149,7 +150,7 @@ async def open_parts(settings: Settings, world: World, bound: BoundListeners, ho
     image = partial(getattr, images, "current")
     current_config = CurrentConfig(live, image, identity.node_id)
     endpoints = InterBrokerEndpoints(image, settings.inter_broker_listener)
-    links = BrokerLeaderLinks(identity.node_id, world.net, world.rng.uniform, endpoints)
+    links = leader_links(config, world, endpoints)
     places = Places(opened, identity.directory_ids)
     states = DirectoryStates(places, current_config, lambda: image().features.level(METADATA_FEATURE))
     places.is_cordoned = states.is_cordoned
@@ -225,6 +226,12 @@ async def open_node(
     return world, tuple(directories), identity, quorum
 
 
+def leader_links(config: BrokerConfig, world: World, endpoints: InterBrokerEndpoints) -> BrokerLeaderLinks:
+    """Return the source of connections to the leaders that this broker follows."""
+    opened = LinkSettings.of(config, config.replica_socket_receive_buffer_bytes)
+    return BrokerLeaderLinks(config.node_id, world.net, world.rng.uniform, endpoints, opened)
+
+
 def log_cleaner(replicas: Replicas, world: World, current_config: CurrentConfig) -> Cleaner:
     """Return the cleaner of all open logs."""
     return Cleaner(replicas.all_online, world.workers, lambda: CleanerSettings.of(current_config()), world.wall_ms)
@@ -288,7 +295,8 @@ def leaders(
         return None if endpoint is None else Address(endpoint.host, endpoint.port)
 
     client_id, request_s_max = f"broker-{config.node_id}", config.request_timeout_ms / 1000
-    peers = Peers(world.net, address_of, client_id, world.rng.uniform, request_s_max)
+    opened = LinkSettings.of(config, config.socket_receive_buffer_bytes)
+    peers = Peers(world.net, address_of, client_id, world.rng.uniform, request_s_max, opened)
     return ClusterLeaders(config.node_id, image, peers)
 
 

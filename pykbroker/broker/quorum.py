@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pykbroker.broker.address import BoundListeners, registered
+from pykbroker.client.link_settings import LinkSettings
 from pykbroker.core.descriptors import Descriptors
 from pykbroker.core.metadata.ids import new_id
 from pykbroker.core.metadata.image import Endpoint
@@ -17,6 +18,7 @@ from pykbroker.quorum.identity import BrokerIdentity, Voter, find_cluster_id, pr
 from pykbroker.quorum.member import QuorumMember
 from pykbroker.quorum.metadata_log import open_metadata_log
 from pykbroker.quorum.observer_requests import ObserverIds
+from pykbroker.quorum.observer_settings import ObserverSettings
 from pykbroker.quorum.observer_start import ask_cluster_id, start_observer
 from pykbroker.quorum.quorum_leader import QuorumLeader
 from pykbroker.quorum.remote_controller import RemoteController
@@ -116,16 +118,20 @@ async def open_quorum(
         of_controller,
         configs,
         world.rng,
+        world.rng.uniform,
         world.wall_ms,
         world.off_loop,
         rules,
         leader,
         world.net,
         world.ticks_ns,
+        ObserverSettings.of(config),
     )
+    opened, response_s_max = LinkSettings.of(config), config.controller_socket_timeout_ms / 1000
 
-    def channel(client_id: str) -> ControllerChannel:
-        return ControllerChannel(world.net, leader, client_id, world.rng.uniform)
+    def channel(kind: str) -> ControllerChannel:
+        client_id = f"broker-{identity.node_id}-{kind}"
+        return ControllerChannel(world.net, leader, client_id, world.rng.uniform, opened, response_s_max)
 
     remote = RemoteController(channel, config.broker_heartbeat_interval_ms / 1000)
     return NodeQuorum(observer, remote=remote, incarnation_id=incarnation_id)

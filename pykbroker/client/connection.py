@@ -13,7 +13,7 @@ from pykbroker.client.outgoing import OutgoingConnection
 from pykbroker.client.pending_response import PendingResponse, R, do_nothing
 from pykbroker.core.limits import REQUEST_BYTES_MAX
 from pykbroker.core.version import VERSION
-from pykbroker.world.net import Net
+from pykbroker.world.net import Net, Peer, Pump
 from wire.api import APIS, ApiKey
 from wire.declare import Request
 from wire.error_codes import ErrorCode
@@ -128,12 +128,19 @@ class BrokerConnection:
 
 
 async def open_connection(
-    net: Net, host: str, port: int, client_id: str, response_bytes_max: int = RESPONSE_BYTES_MAX
+    net: Net,
+    host: str,
+    port: int,
+    client_id: str,
+    response_bytes_max: int = RESPONSE_BYTES_MAX,
+    receive_buffer_bytes: int = -1,
 ) -> BrokerConnection:
     """Connect to a broker, without negotiation. Raise OSError if no connection can be opened."""
-    return BrokerConnection(
-        await net.connect(host, port, lambda peer, pump: OutgoingConnection(peer, pump, client_id, response_bytes_max))
-    )
+
+    def outgoing(peer: Peer, pump: Pump) -> OutgoingConnection:
+        return OutgoingConnection(peer, pump, client_id, response_bytes_max)
+
+    return BrokerConnection(await net.connect(host, port, outgoing, receive_buffer_bytes))
 
 
 async def connect(

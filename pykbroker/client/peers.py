@@ -8,6 +8,7 @@ import trio
 
 from pykbroker.client.backoff import Backoff
 from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.client.link_settings import LinkSettings
 from pykbroker.client.pending_response import R
 from pykbroker.client.reconnecting import ReconnectingConnection
 from pykbroker.core.address import Address
@@ -34,9 +35,10 @@ class Peers:
         client_id: str,
         uniform: Uniform,
         request_s_max: float = REQUEST_S_MAX,
+        settings: LinkSettings = LinkSettings(),  # noqa: B008 - frozen
     ) -> None:
         self._net, self._address_of, self._client_id, self._uniform = net, address_of, client_id, uniform
-        self._request_s_max = request_s_max
+        self._request_s_max, self._settings = request_s_max, settings
         self._links: dict[int, ReconnectingConnection] = {}
 
     async def ask(self, node_id: int, request: Request[R]) -> R:
@@ -66,6 +68,11 @@ class Peers:
             if link is not None:
                 link.close()
             link = self._links[node_id] = ReconnectingConnection(
-                self._net, *address, self._client_id, Backoff(self._uniform)
+                self._net,
+                *address,
+                self._client_id,
+                Backoff(self._uniform),
+                setup_timeout=self._settings.setup_timeout(self._uniform),
+                receive_buffer_bytes=self._settings.receive_buffer_bytes,
             )
         return link

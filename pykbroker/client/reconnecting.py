@@ -24,7 +24,7 @@ class ReconnectingConnection:
     knows whether they may be sent again.
 
     `setup_timeout` gives the time limits for opening a connection, which also double at each failure. `answer_s_max` is
-    the time limit for the API versions. Both are unlimited by default.
+    the time limit for the API versions. Both are unlimited by default. `receive_buffer_bytes` is as in `Net.connect`.
     """
 
     def __init__(
@@ -37,12 +37,14 @@ class ReconnectingConnection:
         response_bytes_max: int = RESPONSE_BYTES_MAX,
         setup_timeout: Backoff | None = None,
         answer_s_max: float = inf,
+        receive_buffer_bytes: int = -1,
     ) -> None:
         self.address = Address(host, port)
         """The address of the next connection attempt."""
         self._net, self._client_id = net, client_id
         self._backoff, self._response_bytes_max = backoff, response_bytes_max
         self._setup_timeout, self._answer_s_max = setup_timeout, answer_s_max
+        self._receive_buffer_bytes = receive_buffer_bytes
         self._connection: BrokerConnection | None = None
         self._connecting = trio.Lock()
         self.next_attempt_at = 0.0
@@ -119,7 +121,9 @@ class ReconnectingConnection:
         connection = None
         with trio.move_on_after(limit_s):
             try:
-                connection = await open_connection(self._net, host, port, self._client_id, self._response_bytes_max)
+                connection = await open_connection(
+                    self._net, host, port, self._client_id, self._response_bytes_max, self._receive_buffer_bytes
+                )
             except UnicodeError:  # raised by the encoding of a host name, such as a..b
                 raise OSError(f"{host} is not a valid host name") from None
         if connection is None:

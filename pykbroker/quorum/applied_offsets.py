@@ -12,8 +12,13 @@ import trio
 
 APPLIED_S_MAX = 1.0
 """The time that a response waits for other brokers."""
-OBSERVER_CLIENT_ID = "pykbroker-observer"
-"""The client id with which brokers of pykbroker fetch the metadata log."""
+OBSERVER = "pykbroker-observer-"
+"""The beginning of the client id with which brokers of pykbroker fetch the metadata log."""
+
+
+def observer_client_id(node_id: int) -> str:
+    """Return the client id with which a broker fetches the metadata log."""
+    return f"{OBSERVER}{node_id}"
 
 
 def names_applied(client_id: str | None) -> bool:
@@ -21,7 +26,7 @@ def names_applied(client_id: str | None) -> bool:
 
     Brokers of Apache Kafka name all that is committed. They report what they have applied in heartbeats.
     """
-    return client_id == OBSERVER_CLIENT_ID
+    return client_id is not None and client_id.startswith(OBSERVER)
 
 
 class AppliedOffsets:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 import trio
 
 from pykbroker.client.backoff import Backoff
-from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.client.errors import Disconnected, Silent, UnsupportedVersion
+from pykbroker.client.link_settings import LinkSettings
 from pykbroker.client.pending_response import R
 from pykbroker.client.reconnecting import ReconnectingConnection
 from pykbroker.core.address import Address
@@ -30,23 +31,33 @@ logger = logging.getLogger(__name__)
 class ControllerChannel:
     """A connection for one kind of requests, so that a slow request delays none of another kind.
 
-    It has no timeouts: callers set their own deadlines.
+    A controller that does not respond within `response_s_max` is looked for again. Callers set their own deadlines for
+    all attempts together.
     """
 
-    def __init__(self, net: Net, leader: QuorumLeader, client_id: str, uniform: Uniform) -> None:
+    def __init__(
+        self,
+        net: Net,
+        leader: QuorumLeader,
+        client_id: str,
+        uniform: Uniform,
+        settings: LinkSettings,
+        response_s_max: float,
+    ) -> None:
         self._net, self._leader, self._client_id, self._uniform = net, leader, client_id, uniform
+        self._settings, self._response_s_max = settings, response_s_max
         self._link: ReconnectingConnection | None = None
 
     async def ask(self, request: Request[R], version: int | None = None) -> R:
         """Return the response of the active controller.
 
-        A request whose connection is lost is sent again. Raise ApiError UNSUPPORTED_VERSION if the controller does not
-        serve the API.
+        A request whose connection is lost, or that gets no response in time, is sent again. Raise ApiError
+        UNSUPPORTED_VERSION if the controller does not serve the API.
         """
         while True:
             address = await self._leader.wait()
             try:
-                response = await self._connection(address).ask(request, version)
+                response = await self._ask_once(address, request, version)
             except (OSError, Disconnected) as failure:
                 logger.debug("%s: %s is sent again: %s", address, type(request).__name__, failure)
                 self._leader.lost(address)
@@ -57,6 +68,19 @@ class ControllerChannel:
                     return response
                 self._leader.lost(address)
             await trio.sleep(RETRY_S)
+
+    async def _ask_once(self, address: Address, request: Request[R], version: int | None) -> R:
+        """Return the response of the controller at an address.
+
+        Raise OSError or Disconnected. If the controller does not respond in time, its connection is closed, and all
+        requests on it fail.
+        """
+        connection = await self._connection(address).connection()
+        with trio.move_on_after(self._response_s_max):
+            return await connection.ask(request, version)
+        silent = Silent(f"the controller did not respond within {self._response_s_max:g} s")
+        connection.close(silent)
+        raise silent
 
     def close(self) -> None:
         """Close the connection. A later request opens another one."""
@@ -71,10 +95,16 @@ class ControllerChannel:
                 link.close()
             backoff = Backoff(self._uniform, RECONNECT_MS, RECONNECT_MS_MAX)
             link = self._link = ReconnectingConnection(
-                self._net, *address, self._client_id, backoff, RESPONSE_BYTES_MAX
+                self._net,
+                *address,
+                self._client_id,
+                backoff,
+                RESPONSE_BYTES_MAX,
+                self._settings.setup_timeout(self._uniform),
+                self._response_s_max,
             )
         return link
 
 
 Channels = Callable[[str], ControllerChannel]
-"""A function that returns a new channel with this client id."""
+"""A function that returns a new channel for this kind of requests."""

@@ -24,8 +24,8 @@ from wire.error_codes import ErrorCode
 
 PARKED_MS_MAX = 500
 """The time that a fetch waits for new records or a new high watermark."""
-FETCH_BYTES_MAX = 1 << 20
-"""The size of the records in one response. A larger batch is sent alone."""
+FETCH_BYTES_MAX = 8 << 20
+"""The limit on the size of one response, whatever its request allows. A larger batch is sent alone."""
 
 
 class MetadataFetch(NamedTuple):

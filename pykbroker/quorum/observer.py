@@ -7,16 +7,20 @@ from collections.abc import Callable
 
 import trio
 
-from pykbroker.client.connection import BrokerConnection, connect
+from pykbroker.client.backoff import Backoff
+from pykbroker.client.connection import BrokerConnection
 from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.client.reconnecting import ReconnectingConnection
 from pykbroker.core.address import Address
+from pykbroker.core.backoff import Uniform
 from pykbroker.core.errors import ApiError, StopError
 from pykbroker.core.metadata.replay import DamagedMetadata
 from pykbroker.core.raft.fetch_position import OffsetAndEpoch
-from pykbroker.quorum.applied_offsets import OBSERVER_CLIENT_ID
+from pykbroker.quorum.applied_offsets import observer_client_id
 from pykbroker.quorum.images import Images
 from pykbroker.quorum.observer_log import ObserverLog
 from pykbroker.quorum.observer_requests import ObserverIds, fetch_request, fetched_partition, snapshot_request
+from pykbroker.quorum.observer_settings import ObserverSettings
 from pykbroker.quorum.quorum_leader import NOBODY, QuorumLeader
 from pykbroker.quorum.snapshot_file import SnapshotId
 from pykbroker.quorum.snapshotter import Snapshotter
@@ -27,10 +31,9 @@ from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.messages.fetch import FetchResponse, PartitionData
 
-RETRY_S = 0.1
-"""The pause before another controller is asked. Kafka's default of 20 ms gains nothing with one controller."""
-REQUEST_S_MAX = 2.5
-"""The time in which the leader answers a fetch: controller.quorum.request.timeout.ms, and the time that it may wait."""
+RECONNECT_MS, RECONNECT_MS_MAX = 50, 100
+"""The pauses between attempts to connect. Kafka's grow to 500 ms, which a controller that starts again would wait."""
+MS_PER_S = 1000
 APPLY_S_MAX = 0.5
 """The time that the next fetch waits for this broker to apply what it has fetched."""
 
@@ -62,9 +65,12 @@ class MetadataObserver:
         net: Net,
         snapshotter: Snapshotter,
         ticks: Callable[[], int],
+        uniform: Uniform,
+        settings: ObserverSettings,
     ) -> None:
         self._ids, self._log, self.images, self._leader, self._net = ids, log, images, leader, net
-        self.snapshotter = snapshotter
+        self.snapshotter, self._uniform, self._settings = snapshotter, uniform, settings
+        self._request_s_max, self._retry_s = settings.request_ms_max / MS_PER_S, settings.retry_ms / MS_PER_S
         self.applies = False
         self.broker_epoch: Callable[[], int] = not_registered
         self._unreachable = RateLimitedWarning(logger, ticks)
@@ -85,14 +91,11 @@ class MetadataObserver:
 
     async def run(self) -> None:
         """Fetch and apply the log until cancelled. Raise StopError if the copy contradicts the leader's log."""
+        address = self._leader.candidate()
+        link = self._link(address)
         while True:
-            address = self._leader.candidate()
             try:
-                connection = await connect(self._net, *address, OBSERVER_CLIENT_ID)
-                try:
-                    await self._follow(connection, address)
-                finally:
-                    connection.close()
+                await self._follow(await link.connection(), address)
             except (OSError, Disconnected, LeaderLost, UnsupportedVersion) as failure:
                 self._leader.lost(address)
                 self._unreachable.warn("no metadata comes from the controller at %s: %s", address, failure)
@@ -103,7 +106,21 @@ class MetadataObserver:
                     f"{self._log.directory}: the copy of the metadata log is damaged: {damage}. Stop the broker, remove"
                     " the directory __cluster_metadata-0, and start it again: it fetches the metadata anew"
                 ) from damage
-            await trio.sleep(RETRY_S)
+            finally:
+                link.close()
+            await trio.sleep(self._retry_s)
+            address = link.address = self._leader.candidate()
+
+    def _link(self, address: Address) -> ReconnectingConnection:
+        """Return the connection to the controllers, one after the other, of which the first has this address."""
+        return ReconnectingConnection(
+            self._net,
+            *address,
+            observer_client_id(self._ids.node_id),
+            Backoff(self._uniform, RECONNECT_MS, RECONNECT_MS_MAX),
+            setup_timeout=self._settings.links.setup_timeout(self._uniform),
+            answer_s_max=self._request_s_max,
+        )
 
     async def close(self) -> None:
         """Close the log. `run` must have ended."""
@@ -115,6 +132,7 @@ class MetadataObserver:
             high_watermark = (self.images.current if self.applies else self.images.committed).offset + 1
             request = fetch_request(
                 self._ids,
+                self._settings,
                 self.broker_epoch(),
                 self._leader.epoch,
                 self._log.log_end_offset,
@@ -122,7 +140,7 @@ class MetadataObserver:
                 high_watermark,
             )
             response = None
-            with trio.move_on_after(REQUEST_S_MAX):
+            with trio.move_on_after(self._request_s_max):
                 response = await connection.ask(request)
             if response is None:
                 raise LeaderLost("it did not respond in time")
@@ -162,7 +180,7 @@ class MetadataObserver:
     async def _take(self, connection: BrokerConnection, data: PartitionData) -> None:
         """Store the records of a response and replay those that are committed."""
         if data.error_code != ErrorCode.NONE:
-            await trio.sleep(RETRY_S if data.error_code != ErrorCode.FENCED_LEADER_EPOCH else 0)
+            await trio.sleep(self._retry_s if data.error_code != ErrorCode.FENCED_LEADER_EPOCH else 0)
         elif data.snapshot_id.end_offset >= 0:
             await self._fetch_snapshot(connection, SnapshotId(data.snapshot_id.end_offset, data.snapshot_id.epoch))
         elif data.diverging_epoch.end_offset >= 0:
@@ -181,12 +199,13 @@ class MetadataObserver:
     async def _fetch_snapshot(self, connection: BrokerConnection, snapshot: SnapshotId) -> None:
         """Fetch a snapshot in parts, and continue from it."""
         logger.info("fetching the snapshot %s of the metadata log", snapshot.name)
-        part = self._log.snapshots.begin(snapshot)
+        part, bytes_max = self._log.snapshots.begin(snapshot), self._settings.snapshot_bytes_max
         try:
             position, size = 0, 1
             while position < size:
-                with trio.fail_after(REQUEST_S_MAX):
-                    response = await connection.ask(snapshot_request(self._ids, self._leader.epoch, snapshot, position))
+                request = snapshot_request(self._ids, self._leader.epoch, snapshot, position, bytes_max)
+                with trio.fail_after(self._request_s_max):
+                    response = await connection.ask(request)
                 found = response.topics[0].partitions[0] if response.topics else None
                 if response.error_code or found is None or found.error_code or not found.unaligned_records:
                     code = response.error_code or (found.error_code if found is not None else 0)

@@ -6,15 +6,12 @@ import msgspec
 
 from pykbroker.core.names import CLUSTER_METADATA_TOPIC
 from pykbroker.quorum.metadata_log import METADATA_TOPIC_ID
+from pykbroker.quorum.observer_settings import ObserverSettings
 from pykbroker.quorum.snapshot_file import SnapshotId
 from wire.errors import DecodeError
 from wire.messages import fetch_snapshot
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, PartitionData, ReplicaState
 from wire.messages.fetch_snapshot import FetchSnapshotRequest
-
-FETCH_BYTES = 1 << 20
-"""The bytes of records that one fetch asks for: controller.quorum.fetch.max.bytes."""
-WAIT_MS = 500
 
 
 class ObserverIds(msgspec.Struct, frozen=True):
@@ -26,7 +23,13 @@ class ObserverIds(msgspec.Struct, frozen=True):
 
 
 def fetch_request(
-    ids: ObserverIds, broker_epoch: int, epoch: int, log_end_offset: int, last_epoch: int, high_watermark: int
+    ids: ObserverIds,
+    settings: ObserverSettings,
+    broker_epoch: int,
+    epoch: int,
+    log_end_offset: int,
+    last_epoch: int,
+    high_watermark: int,
 ) -> FetchRequest:
     """Return the request for the records after the end of the observer's log.
 
@@ -37,15 +40,15 @@ def fetch_request(
         current_leader_epoch=epoch,
         fetch_offset=log_end_offset,
         last_fetched_epoch=last_epoch,
-        partition_max_bytes=FETCH_BYTES,
+        partition_max_bytes=settings.fetch_bytes_max,
         replica_directory_id=ids.directory_id,
         high_watermark=high_watermark,
     )
     return FetchRequest(
         cluster_id=ids.cluster_id,
         replica_state=ReplicaState(ids.node_id, broker_epoch),
-        max_wait_ms=WAIT_MS,
-        max_bytes=FETCH_BYTES,
+        max_wait_ms=settings.wait_ms,
+        max_bytes=settings.fetch_bytes_max,
         topics=[FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[partition])],
     )
 
@@ -60,8 +63,10 @@ def fetched_partition(response: FetchResponse) -> PartitionData:
     raise DecodeError("a response to a fetch of the metadata log has no partition")
 
 
-def snapshot_request(ids: ObserverIds, epoch: int, snapshot: SnapshotId, position: int) -> FetchSnapshotRequest:
-    """Return the request for the next part of a snapshot."""
+def snapshot_request(
+    ids: ObserverIds, epoch: int, snapshot: SnapshotId, position: int, bytes_max: int
+) -> FetchSnapshotRequest:
+    """Return the request for the next part of a snapshot, of at most `bytes_max`."""
     asked = fetch_snapshot.FetchSnapshotRequestPartitionSnapshot(
         partition=0,
         current_leader_epoch=epoch,
@@ -70,6 +75,4 @@ def snapshot_request(ids: ObserverIds, epoch: int, snapshot: SnapshotId, positio
         replica_directory_id=ids.directory_id,
     )
     topic = fetch_snapshot.FetchSnapshotRequestTopicSnapshot(name=CLUSTER_METADATA_TOPIC, partitions=[asked])
-    return FetchSnapshotRequest(
-        cluster_id=ids.cluster_id, replica_id=ids.node_id, max_bytes=FETCH_BYTES, topics=[topic]
-    )
+    return FetchSnapshotRequest(cluster_id=ids.cluster_id, replica_id=ids.node_id, max_bytes=bytes_max, topics=[topic])

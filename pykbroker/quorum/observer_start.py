@@ -10,6 +10,7 @@ import trio
 from pykbroker.client.connection import connected
 from pykbroker.client.errors import Disconnected, UnsupportedVersion
 from pykbroker.core.address import Address
+from pykbroker.core.backoff import Uniform
 from pykbroker.core.errors import StartError
 from pykbroker.core.metadata.context import ControllerConfigs
 from pykbroker.core.metadata.ids import Randomness
@@ -21,6 +22,7 @@ from pykbroker.quorum.journal import ReplicatedJournal
 from pykbroker.quorum.observer import MetadataObserver
 from pykbroker.quorum.observer_log import ObserverLog, recover_copy
 from pykbroker.quorum.observer_requests import ObserverIds
+from pykbroker.quorum.observer_settings import ObserverSettings
 from pykbroker.quorum.quorum_leader import QuorumLeader
 from pykbroker.quorum.quorum_state import QuorumState, read_state
 from pykbroker.quorum.rules import LogRules
@@ -67,12 +69,14 @@ async def start_observer(
     settings: ControllerSettings,
     configs: ControllerConfigs,
     randomness: Randomness,
+    uniform: Uniform,
     wall_ms: Callable[[], int],
     off_loop: OffLoop,
     rules: LogRules,
     leader: QuorumLeader,
     net: Net,
     ticks: Callable[[], int],
+    of_observer: ObserverSettings,
 ) -> MetadataObserver:
     """Return the observer of a controller in another process. It fetches once `run` runs.
 
@@ -92,4 +96,4 @@ async def start_observer(
     log = ObserverLog(journal, disk, snapshots, state, found, new_machine)
     images = Images(Delta.since_nothing(log.image))
     snapshotter = Snapshotter(log, images, snapshots, rules, off_loop, wall_ms, found.quorum.values())
-    return MetadataObserver(ids, log, images, leader, net, snapshotter, ticks)
+    return MetadataObserver(ids, log, images, leader, net, snapshotter, ticks, uniform, of_observer)

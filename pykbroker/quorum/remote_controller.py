@@ -37,7 +37,7 @@ class RemoteController:
 
     def __init__(self, channels: Channels, heartbeat_s_max: float) -> None:
         kinds = (HEARTBEATS, PARTITIONS, DIRECTORIES, OTHERS)
-        self._channels: dict[str, ControllerChannel] = {kind: channels(f"pykbroker-{kind}") for kind in kinds}
+        self._channels: dict[str, ControllerChannel] = {kind: channels(kind) for kind in kinds}
         self._timeouts = {HEARTBEATS: heartbeat_s_max, PARTITIONS: inf}
 
     async def ask(self, request: Request[Rsp], /) -> Rsp:

@@ -181,7 +181,9 @@ class SimNet:
         self.poll.add(endpoint)
         return SimPump(cast("Any", endpoint), self.poll, self._pumps)
 
-    async def connect(self, host: str, port: int, open_connection: Callable[[Peer, Pump], C]) -> C:
+    async def connect(
+        self, host: str, port: int, open_connection: Callable[[Peer, Pump], C], receive_buffer_bytes: int = -1
+    ) -> C:
         """Connect from this host. Raise OSError if no process listens there.
 
         Wait for ever if the peer does not respond.

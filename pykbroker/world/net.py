@@ -139,10 +139,13 @@ class Net(Protocol):
     def bind(self, host: str, port: int, options: SocketOptions, /) -> Bound:
         """Bind an address. Port 0 selects a free port. Raise OSError if the address cannot be bound."""
 
-    async def connect(self, host: str, port: int, open_connection: Callable[[Peer, Pump], C], /) -> C:
+    async def connect(
+        self, host: str, port: int, open_connection: Callable[[Peer, Pump], C], receive_buffer_bytes: int = -1, /
+    ) -> C:
         """Connect to a peer and return the connection that `open_connection` creates. `run` moves its bytes.
 
-        Raise OSError if the host is unknown, or no peer listens there. The caller sets the deadline.
+        `receive_buffer_bytes` is the size of the kernel's receive buffer; -1 keeps the kernel's own size. Raise OSError
+        if the host is unknown, or no peer listens there. The caller sets the deadline.
         """
 
     async def addresses(self, host: str, /) -> tuple[str, ...]:

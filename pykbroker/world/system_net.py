@@ -139,12 +139,16 @@ class SystemNet:
         """Return a pump for a connected socket."""
         return SocketPump(sock, self._poll, self._pumps)
 
-    async def connect(self, host: str, port: int, open_connection: Callable[[Peer, Pump], C]) -> C:
+    async def connect(
+        self, host: str, port: int, open_connection: Callable[[Peer, Pump], C], receive_buffer_bytes: int = -1
+    ) -> C:
         """Connect to the first address of a host that accepts (RFC 8305), and serve the connection."""
         stream = await trio.open_tcp_stream(host, port)  # trio sets TCP_NODELAY
         sock = socket.socket(fileno=stream.socket.detach())
         try:
             sock.setblocking(False)
+            if receive_buffer_bytes >= 0:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
             peer = Peer(*sock.getpeername()[:2], *sock.getsockname()[:2])
             pump = self.pump(sock)
             connection = open_connection(peer, pump)

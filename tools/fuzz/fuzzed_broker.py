@@ -82,7 +82,9 @@ class NoNet:
 
     def close(self) -> None: ...
 
-    async def connect(self, host: str, port: int, open_connection: Callable[[Peer, Pump], C]) -> C:
+    async def connect(
+        self, host: str, port: int, open_connection: Callable[[Peer, Pump], C], receive_buffer_bytes: int = -1
+    ) -> C:
         """Refuse the connection, since no peer listens."""
         raise ConnectionRefusedError(host, port)
 

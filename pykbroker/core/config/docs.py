@@ -55,6 +55,10 @@ USED = {
     "security.inter.broker.protocol":
         "The name of the listener that other brokers connect to, where `inter.broker.listener.name` is unset.",
     "request.timeout.ms": "How many ms another broker has to respond to a request of this one.",
+    "socket.connection.setup.timeout.max.ms":
+        "The largest value that `socket.connection.setup.timeout.ms` grows to after repeated failures.",
+    "socket.connection.setup.timeout.ms":
+        "How long the broker waits for another node to accept its connection, in ms; it doubles at each failure.",
     "socket.listen.backlog.size":
         "How many connections may wait in the kernel to be accepted; the kernel's own limit holds as well.",
     "socket.receive.buffer.bytes":
@@ -168,6 +172,9 @@ USED = {
     "replica.lag.time.max.ms": "After how many ms without catching up a follower is no longer in sync.",
     "replica.selector.class":
         "How a replica is chosen for a consumer to read from. Only Kafka's RackAwareReplicaSelector is known.",
+    "replica.socket.receive.buffer.bytes":
+        "Bytes of the kernel's receive buffer of a follower's connection to its leader; -1 leaves it to the operating "
+        "system.",
     "replica.socket.timeout.ms": "How long a follower waits for the response of its leader, in ms.",
     "replication.quota.window.num": "Over how many windows the rate of throttled replication is averaged.",
     "replication.quota.window.size.seconds":
@@ -177,6 +184,17 @@ USED = {
     "auto.leader.rebalance.enable": "Whether leadership returns to preferred replicas automatically.",
     "controlled.shutdown.enable":
         "Whether a broker hands over its leaderships before it stops; if not, they move once the controller fences it.",
+    "controller.quorum.fetch.max.bytes":
+        "How many bytes of metadata records one fetch of a broker asks for; a controller sends at most 8 MiB.",
+    "controller.quorum.fetch.snapshot.max.bytes":
+        "How many bytes of a metadata snapshot one fetch of a broker asks for; a controller sends at most 8 MiB.",
+    "controller.quorum.request.timeout.ms":
+        "How long a broker that fetches metadata waits for the controller's response, in ms.",
+    "controller.quorum.retry.backoff.ms":
+        "How many ms pass before a broker repeats a fetch of metadata that failed.",
+    "controller.socket.timeout.ms":
+        "How long a broker waits for the controller's response, in ms; it then looks for the controller and sends the "
+        "request again.",
     "initial.broker.registration.timeout.ms":
         "After how many ms a broker that no controller registers stops, or a new node that finds no controller.",
     "broker.session.timeout.ms":
@@ -326,8 +344,6 @@ UNUSED = {
     "server.max.startup.time.ms": "after how many ms a broker that has not started gives up.",
     "share.fetch.purgatory.purge.interval.requests":
         "after how many waiting share fetches the finished ones are cleared out.",
-    "socket.connection.setup.timeout.max.ms": "the largest connection setup timeout in ms after repeated failures.",
-    "socket.connection.setup.timeout.ms": "the initial connection setup timeout in ms of the broker's own connections.",
     "unstable.api.versions.enable": "whether versions of APIs that are not final are served.",
     "unstable.feature.versions.enable": "whether levels of features that are not final may be used.",
 
@@ -353,7 +369,6 @@ UNUSED = {
     # Replication
     "num.replica.alter.log.dirs.threads":
         "how many threads move replicas between log directories; unset means one for each directory.",
-    "replica.socket.receive.buffer.bytes": "bytes of the receive buffer of a follower's connection to its leader.",
 
     # The quorum and its metadata log
     "controller.performance.always.log.threshold.ms":
@@ -366,15 +381,10 @@ UNUSED = {
         "the longest time in ms that a candidate waits before it starts another election.",
     "controller.quorum.election.timeout.ms":
         "how many ms a candidate collects votes before it starts another election.",
-    "controller.quorum.fetch.max.bytes": "how many bytes of metadata records one fetch asks for.",
-    "controller.quorum.fetch.snapshot.max.bytes": "how many bytes of a snapshot one fetch asks for.",
     "controller.quorum.fetch.timeout.ms":
         "after how many ms without a successful fetch a follower becomes a candidate, or a leader resigns.",
-    "controller.quorum.request.timeout.ms": "how many ms a member of the quorum waits for an answer of another.",
-    "controller.quorum.retry.backoff.ms": "how many ms pass before a failed request to the quorum is repeated.",
     "controller.quota.window.num": "over how many windows the rate of changes to topics is averaged.",
     "controller.quota.window.size.seconds": "how long each window is that measures changes to topics, in s.",
-    "controller.socket.timeout.ms": "how many ms a broker waits for the controller to answer.",
     "internal.metadata.delete.delay.millis": "how many ms a deleted file of the metadata log stays on disk.",
     "internal.metadata.max.batch.size.in.bytes": "the largest batch of metadata records in bytes.",
     "metadata.log.dir": "the directory of the metadata log; unset means the first log directory.",

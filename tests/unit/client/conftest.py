@@ -41,10 +41,15 @@ class Client:
         return metadata
 
 
-@pytest.fixture
-async def client(autojump_clock, nursery) -> Client:
+def started(nursery: Any) -> Client:
     """Return a client of a cluster of three nodes that are up."""
     net = LoopbackNet()
     cluster = ScriptedCluster(lambda _host: net, Random(1), nursery)
     cluster.start()
     return Client(net, cluster, nursery)
+
+
+@pytest.fixture
+async def client(autojump_clock, nursery) -> Client:
+    """Return a client of a cluster of three nodes that are up."""
+    return started(nursery)

@@ -27,8 +27,10 @@ class GarblingNet(LoopbackNet):
         self._dice, self._share = dice, share
         self.is_garbling, self.garbled = False, 0
 
-    async def connect(self, host: str, port: int, open_connection: Callable[..., Any]) -> Any:
-        connection = await super().connect(host, port, open_connection)
+    async def connect(
+        self, host: str, port: int, open_connection: Callable[..., Any], receive_buffer_bytes: int = -1
+    ) -> Any:
+        connection = await super().connect(host, port, open_connection, receive_buffer_bytes)
         receive = self.pumps[-1].take
         self.pumps[-1].take = lambda data: receive(self._garble(data))  # type: ignore[method-assign]
         return connection

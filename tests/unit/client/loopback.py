@@ -84,20 +84,25 @@ class LoopbackBound:
 class LoopbackNet:
     """The network of all hosts. It matches `world.net.Net`.
 
-    A connection attempt to an address in `black_holes` never ends. `attempts` has the time and host of each attempt.
+    A connection attempt to an address in `black_holes` never ends. `attempts` has the time and host of each attempt,
+    and `receive_buffers` the size of the receive buffer that it asks for.
     """
 
     def __init__(self) -> None:
         self.acceptors: dict[tuple[str, int], Accept] = {}
         self.black_holes: set[str] = set()
         self.attempts: list[tuple[float, str]] = []
+        self.receive_buffers: list[int] = []
         self.pumps: list[LoopbackPump] = []
 
     def bind(self, host: str, port: int, _options: SocketOptions | None = None) -> LoopbackBound:
         return LoopbackBound(self, (host, port))
 
-    async def connect(self, host: str, port: int, open_connection: Callable[[Peer, Pump], Any]) -> Any:
+    async def connect(
+        self, host: str, port: int, open_connection: Callable[[Peer, Pump], Any], receive_buffer_bytes: int = -1
+    ) -> Any:
         self.attempts.append((trio.current_time(), host))
+        self.receive_buffers.append(receive_buffer_bytes)
         await trio.lowlevel.checkpoint()
         if host in self.black_holes:
             await trio.sleep_forever()

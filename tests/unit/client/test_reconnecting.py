@@ -44,7 +44,11 @@ class Net:
         self.brokers: list[NegotiatingBroker] = []
 
     async def connect(
-        self, host: str, port: int, open_connection: Callable[[Peer, Pump], OutgoingConnection]
+        self,
+        host: str,
+        port: int,
+        open_connection: Callable[[Peer, Pump], OutgoingConnection],
+        receive_buffer_bytes: int = -1,
     ) -> OutgoingConnection:
         assert (host, port) == ("broker", 9092)
         self.attempts.append(trio.current_time())

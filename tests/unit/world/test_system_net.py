@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import socket
+import sys
 import warnings
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -20,6 +21,7 @@ from pykbroker.world.net import Peer, Pump, SocketOptions
 from pykbroker.world.system_disk import SystemDisk
 from pykbroker.world.system_net import ACCEPT_REST_S, SystemNet
 from pykbroker.world.system_off_loop import SystemOffLoop
+from pykbroker.world.system_pump import SocketPump
 
 
 class Line:
@@ -494,6 +496,26 @@ async def test_outgoing_and_accepted_connections_share_one_poller() -> None:
         assert (accepted.peer.host, accepted.peer.port) == (line.peer.local_host, line.peer.local_port)
         accepted.pump.close()
         await line.gone.wait()
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux doubles the size that is asked for")
+async def test_an_outgoing_connection_has_the_receive_buffer_that_was_asked_for() -> None:
+    def size(line: Line) -> int:
+        pump = line.pump
+        assert isinstance(pump, SocketPump)
+        return int(pump._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
+
+    async with served(echo) as network:
+
+        async def connect(*receive_buffer_bytes: int) -> Line:
+            port = network.bound.port
+            return await network.net.connect(
+                "127.0.0.1", port, lambda peer, pump: Line(peer, pump, echo), *receive_buffer_bytes
+            )
+
+        assert size(await connect(20_000)) == 2 * 20_000
+        assert size(await connect(50_000)) == 2 * 50_000
+        assert size(await connect(-1)) not in (2 * 20_000, 2 * 50_000)
 
 
 async def test_an_outgoing_connection_that_is_closed_or_fails_closes_its_socket() -> None:
