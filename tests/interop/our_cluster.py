@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.interop.namespaces import Namespaces
+from tests.interop.proxies import HOST, Proxies
 from tools.bench import peers
 from tools.broker_process import PYKBROKER, BrokerProcess
 
@@ -32,14 +33,22 @@ REPLICATED = (
 class OurCluster:
     """A running cluster. The node ids begin with 1, which is the controller, too.
 
-    With `namespaces`, each node runs in the namespace of its id.
+    With namespaces as its network, each node runs in the namespace of its id. With proxies, the nodes connect to each
+    other through them, and clients connect to the nodes.
     """
 
     def __init__(
-        self, work: Path, node_count: int = 3, settings: Sequence[str] = SETTINGS, namespaces: Namespaces | None = None
+        self,
+        work: Path,
+        node_count: int = 3,
+        settings: Sequence[str] = SETTINGS,
+        network: Namespaces | Proxies | None = None,
     ) -> None:
-        self._work, self._settings, self._namespaces = work, settings, namespaces
-        self.controller = f"{self._host(1)}:{peers.free_port()}"
+        self._work, self._settings = work, settings
+        self._namespaces = network if isinstance(network, Namespaces) else None
+        self._proxies = network if isinstance(network, Proxies) else None
+        self._controller = f"{self._host(1)}:{peers.free_port()}"
+        self.controller = self._controller if self._proxies is None else self._proxied(1, self._controller)
         self.nodes: dict[int, BrokerProcess] = {}
         for node_id in range(1, node_count + 1):
             self.start(node_id)
@@ -58,12 +67,16 @@ class OurCluster:
         directory = self.directory(node_id)
         directory.parent.mkdir()
         if node_id == 1:
-            options = ["--listen", f"CONTROLLER={self.controller}"]
+            options = [
+                *("--listen", f"CONTROLLER={self._controller}"),
+                *("--set", f"advertised.listeners=CONTROLLER://{self.controller}"),
+            ]
         else:
             options = [
                 *("--set", "process.roles=broker"),
                 *("--set", f"controller.quorum.bootstrap.servers={self.controller}"),
             ]
+        options += self._internal_listener(node_id)
         for setting in (f"node.id={node_id}", *self._settings):
             options += ["--set", setting]
         program = PYKBROKER if self._namespaces is None else self._namespaces.program(node_id, PYKBROKER)
@@ -72,6 +85,22 @@ class OurCluster:
         )
         node.start()
         return node
+
+    def _proxied(self, node_id: int, address: str) -> str:
+        """Return the address of a proxy before an address of a node."""
+        assert self._proxies is not None
+        return f"{HOST}:{self._proxies.open(node_id, int(address.rpartition(':')[2]))}"
+
+    def _internal_listener(self, node_id: int) -> list[str]:
+        """Return the options of the listener for brokers, if it is another one than that for clients."""
+        if self._proxies is None:
+            return []
+        address = f"{HOST}:{peers.free_port()}"
+        return [
+            *("--listen", f"INTERNAL={address}"),
+            *("--advertise", f"INTERNAL={self._proxied(node_id, address)}"),
+            *("--set", "inter.broker.listener.name=INTERNAL"),
+        ]
 
     def _host(self, node_id: int) -> str:
         return "127.0.0.1" if self._namespaces is None else self._namespaces.host(node_id)

@@ -1,6 +1,7 @@
 """Three brokers under load while processes are killed, paused, cut off and restarted.
 
-With PYKBROKER_TEST_SOAK_S=300 each test injects its faults for 300 s.
+With PYKBROKER_TEST_SOAK_S=300 each test injects its faults for 300 s. Cuts between brokers are made between network
+namespaces, and by proxies where namespaces cannot be created or PYKBROKER_TEST_CUTS is "proxies".
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -19,7 +22,9 @@ from tests.interop.cluster_judge import judge, judge_replicas, wait_in_sync
 from tests.interop.cluster_load import CALL_S_MAX, QUICK, Load, prefer
 from tests.interop.namespaces import Namespaces, NoNamespaces
 from tests.interop.our_cluster import REPLICATED, SETTINGS, OurCluster
+from tests.interop.proxies import Proxies
 
+NAMESPACES_WANTED = os.environ.get("PYKBROKER_TEST_CUTS", "namespaces") == "namespaces"
 SOAK_S = float(os.environ.get("PYKBROKER_TEST_SOAK_S", "0"))
 pytestmark = pytest.mark.timeout(240 + 3 * SOAK_S)
 CONTROLLER = 1
@@ -30,6 +35,9 @@ logger = logging.getLogger(__name__)
 @pytest.fixture(scope="module")
 def namespaces() -> Iterator[Namespaces | None]:
     """Yield a network namespace for each broker, or None where they cannot be created."""
+    if not NAMESPACES_WANTED:
+        yield None
+        return
     try:
         created = Namespaces(3)
     except NoNamespaces as reason:
@@ -42,9 +50,10 @@ def namespaces() -> Iterator[Namespaces | None]:
         created.close()
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory, namespaces: Namespaces | None) -> Iterator[OurCluster]:
-    running = OurCluster(tmp_path_factory.mktemp("cluster"), 3, (*SETTINGS, *REPLICATED), namespaces)
+@contextmanager
+def running_cluster(work: Path, network: Namespaces | Proxies | None) -> Iterator[OurCluster]:
+    """Run three brokers, which must end without a bug."""
+    running = OurCluster(work, 3, (*SETTINGS, *REPLICATED), network)
     try:
         yield running
         assert running.stop() == [0, 0, 0]
@@ -54,6 +63,23 @@ def cluster(tmp_path_factory: pytest.TempPathFactory, namespaces: Namespaces | N
         running.kill()
 
 
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, namespaces: Namespaces | None) -> Iterator[OurCluster]:
+    with running_cluster(tmp_path_factory.mktemp("cluster"), namespaces) as running:
+        yield running
+
+
+@pytest.fixture
+def proxied(tmp_path: Path) -> Iterator[tuple[OurCluster, Proxies]]:
+    """Yield a cluster whose nodes connect to each other through proxies, and the proxies."""
+    proxies = Proxies()
+    try:
+        with running_cluster(tmp_path, proxies) as running:
+            yield running, proxies
+    finally:
+        proxies.close()
+
+
 Fault = Callable[["Stage"], str]
 """A fault that has ended when the function returns. The text says what has happened."""
 
@@ -61,8 +87,8 @@ Fault = Callable[["Stage"], str]
 class Stage:
     """A cluster under load, and the faults that a test injects one after another."""
 
-    def __init__(self, cluster: OurCluster, namespaces: Namespaces | None, load: Load) -> None:
-        self.cluster, self.namespaces, self.load = cluster, namespaces, load
+    def __init__(self, cluster: OurCluster, network: Namespaces | Proxies | None, load: Load) -> None:
+        self.cluster, self._network, self.load = cluster, network, load
         self.dice = Random("cluster kills")
         self.count = 0
 
@@ -96,10 +122,10 @@ class Stage:
         prefer(self.cluster.bootstrap, self.load.source)
 
     @property
-    def network(self) -> Namespaces:
-        """Return the namespaces of a cluster that has them."""
-        assert self.namespaces is not None
-        return self.namespaces
+    def network(self) -> Namespaces | Proxies:
+        """Return the network of a cluster that can be cut."""
+        assert self._network is not None
+        return self._network
 
     def other(self) -> int:
         """Return a random node that is not the controller."""
@@ -267,10 +293,29 @@ def flap(stage: Stage) -> str:
     return f"broker {node_id} cut off five times"
 
 
-def test_cuts_between_brokers_lose_double_and_reorder_nothing(stage: Stage) -> None:
-    if stage.namespaces is None:
-        pytest.skip("this user cannot make network namespaces")
-    stage.run([cut_off, cut_outward, cut_inward, cut_controller_off], rarer=[cut_between_followers, flap])
+CUTS: list[Fault] = [cut_off, cut_outward, cut_inward, cut_controller_off]
+RARER_CUTS: list[Fault] = [cut_between_followers, flap]
+
+
+def test_cuts_between_brokers_lose_double_and_reorder_nothing(
+    request: pytest.FixtureRequest, namespaces: Namespaces | None
+) -> None:
+    if namespaces is None:
+        pytest.skip("without namespaces, the test with proxies makes all cuts")
+    stage: Stage = request.getfixturevalue("stage")
+    stage.run(CUTS, RARER_CUTS)
+
+
+def test_cuts_by_proxies_lose_double_and_reorder_nothing(
+    proxied: tuple[OurCluster, Proxies], namespaces: Namespaces | None
+) -> None:
+    cluster, proxies = proxied
+    with Load(cluster.bootstrap) as load:
+        stage = Stage(cluster, proxies, load)
+        if namespaces is None:
+            stage.run(CUTS, RARER_CUTS)
+        else:
+            stage.run([cut_outward, cut_inward])
 
 
 # ---- a rolling restart
