@@ -164,12 +164,16 @@ class Lifecycle:
             await trio.sleep(CATCH_UP_S)
 
     async def unfence(self) -> None:
-        """Unfence the broker and wait until it leads its partitions again, each in a new leader epoch."""
-        while True:
-            if not (await self._beat_patiently(want_fence=False)).is_fenced:
-                break
-            await trio.sleep(CATCH_UP_S)
-        await self._images.wait_until(self._is_unfenced)
+        """Unfence the broker and wait until it leads its partitions again, each in a new leader epoch.
+
+        The controller may fence the broker again before it has applied that it was unfenced, so heartbeats go on.
+        """
+        while not self._is_unfenced(self._images.current):
+            if (await self._beat_patiently(want_fence=False)).is_fenced:
+                await trio.sleep(CATCH_UP_S)
+                continue
+            with trio.move_on_after(self._heartbeat_s):
+                await self._images.wait_until(self._is_unfenced)
         await self._images.wait_for(self._images.committed.offset)
         self._applies = True
 
