@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from contextlib import suppress
@@ -54,9 +55,14 @@ class BrokerProcess:
         self.controller_port = answer["controller_port"]
         return int(answer["port"])
 
-    def send_signal(self, number: int) -> None:
-        """Send a signal to the child."""
-        self._process.send_signal(number)
+    def pause(self) -> None:
+        """Stop the child without ending it, and wait until it has stopped, or has ended before."""
+        self._process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+
+    def resume(self) -> None:
+        """Continue the paused child."""
+        self._process.send_signal(signal.SIGCONT)
 
     def kill(self) -> None:
         """End the child as `kill -9` does, and wait for it."""

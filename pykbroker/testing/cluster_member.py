@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 from dataclasses import replace
 
 from pykbroker.core.address import Address
@@ -60,13 +59,13 @@ class ClusterMember:
     def pause(self) -> None:
         """Stop the process without ending it, so that its connections stay open and nothing is answered."""
         if self._process is not None and self.runs:
-            self._process.send_signal(signal.SIGSTOP)
+            self._process.pause()
             self.is_paused = True
 
     def resume(self) -> None:
         """Continue a paused process."""
         if self._process is not None and self.is_paused:
-            self._process.send_signal(signal.SIGCONT)
+            self._process.resume()
         self.is_paused = False
 
     def close(self) -> None:
