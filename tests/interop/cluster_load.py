@@ -37,9 +37,13 @@ QUICK: Mapping[str, Any] = {
     "socket.timeout.ms": 3000,
     "reconnect.backoff.max.ms": 300,
     "retry.backoff.max.ms": 300,
+    "coordinator.query.interval.ms": 1000,
     "log_level": 0,
 }
-"""Settings with which librdkafka soon leaves a broker that does not answer."""
+"""Settings with which librdkafka soon leaves a broker that does not answer.
+
+By default it looks for the coordinator of a group every ten minutes, and every minute while the known one is down.
+"""
 
 
 class Acked(NamedTuple):
