@@ -76,7 +76,7 @@ async def a_late_answer_of_an_old_epoch_is_appended(simulation: Simulation) -> l
     Followed.position = property(of_any_epoch)
     Followed.wanted = property(lambda one: wanted(one) if one.leader_epoch == one.partition.leadership.epoch else None)
     FollowerPlan.remove = lambda plan, key: plan._due.pop(key, None)
-    return await found_in_cluster(simulation, "cut_leader", seconds=6, pace_s=0.1)
+    return await found_in_cluster(simulation, "depose_twice", seconds=6, pace_s=0.1)
 
 
 async def an_old_broker_epoch_joins_the_isr(simulation: Simulation) -> list[str]:
