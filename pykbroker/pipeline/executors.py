@@ -12,8 +12,8 @@ import sys
 import tarfile
 from collections.abc import Iterable, Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
-from importlib.util import find_spec
-from pathlib import Path
+from importlib.util import cache_from_source, find_spec
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
 from pykbroker.core.version import VERSION
@@ -85,6 +85,15 @@ def missing_modules(spark: SparkSession) -> dict[str, str]:
         ) from error
 
 
+def add_compiled(archive: tarfile.TarFile, source: Path, directory: PurePath) -> None:
+    """Add the compiled form of a module to the same directory of an archive, if there is one. pip may not list it."""
+    if source.suffix != ".py":
+        return
+    compiled = Path(cache_from_source(str(source)))
+    if compiled.is_file():
+        archive.add(compiled, str(directory / "__pycache__" / compiled.name))
+
+
 def pack(path: Path, missing: Iterable[str]) -> None:
     """Write a tar file with some distributions and all that they require. Raise PipelineError if one is missing here.
 
@@ -97,8 +106,9 @@ def pack(path: Path, missing: Iterable[str]) -> None:
         for found in closure(missing):
             for file in found.files or ():
                 source = Path(str(file.locate()))
-                if ".." not in file.parts and source.is_file():
+                if ".." not in file.parts and source.is_file() and source.suffix != ".pyc":
                     archive.add(source, str(file))
+                    add_compiled(archive, source, file.parent)
 
 
 def package_directory(name: str) -> str:
