@@ -217,9 +217,8 @@ async def test_a_snapshot_that_is_cut_off_in_the_middle_is_fetched_anew(
         assert positions[:6] == [0, 100, 200, 0, 100, 200]
         for number in range(5):
             assert await leaders(client, f"t{number}") == dict.fromkeys(range(3), 1)
-        copies = sorted((running.nodes[2].directory / METADATA_DIRECTORY).glob("*.checkpoint*"))
-        assert copies
-        assert all(copy.read_bytes() == (directory / copy.name).read_bytes() for copy in copies)
+        fetched = min((running.nodes[2].directory / METADATA_DIRECTORY).glob("*.checkpoint*"))  # later ones are its own
+        assert fetched.read_bytes() == (directory / fetched.name).read_bytes()
 
 
 async def test_a_new_broker_takes_the_cluster_id_of_the_controller(tmp_path: Path) -> None:
