@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlparse
 from zlib import crc32
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from pykbroker.pipeline.errors import PipelineError, StateConflict
 from pykbroker.pipeline.schema import ARCHIVE, ARCHIVE_COLUMNS
 from pykbroker.pipeline.spark_offsets import Ends
+from pykbroker.pipeline.storage import storage_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -133,6 +135,8 @@ def table_name(spark: SparkSession, place: str) -> str:
         if place.count(".") < 2:
             raise PipelineError(f"{place!r} is neither a directory nor CATALOG.NAMESPACE.TABLE")
         return ".".join(f"`{part}`" for part in place.split("."))
+    if not urlparse(place).scheme:
+        place = storage_of(spark, place).directory  # absolute, and of the default file system
     warehouse, namespace, table = table_directory(place)
     catalog = f"{CATALOG}_{crc32(warehouse.encode()):08x}"  # Spark keeps the first warehouse of a catalog's name
     setting = f"spark.sql.catalog.{catalog}"

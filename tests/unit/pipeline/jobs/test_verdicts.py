@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from pykbroker.core.topic_partition import TopicPartition
@@ -10,7 +14,7 @@ from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs import small_files
 from pykbroker.pipeline.jobs.archived import ArchivedSpan
 from pykbroker.pipeline.jobs.differences import ALONE, DIFFERENT, DOUBLE, MISSING, Difference
-from pykbroker.pipeline.jobs.iceberg import is_directory, table_directory
+from pykbroker.pipeline.jobs.iceberg import is_directory, table_directory, table_name
 from pykbroker.pipeline.jobs.small_files import crowded_days, merged_files
 from pykbroker.pipeline.jobs.verify import (
     assigned,
@@ -139,6 +143,17 @@ def test_merged_files_have_a_multiple_of_the_smallest_size(sizes: list[int], fil
 def test_a_table_lies_in_a_namespace_of_a_warehouse(place: str, parts: tuple[str, str, str]) -> None:
     assert is_directory(place)
     assert table_directory(place) == parts
+
+
+def test_a_relative_directory_of_a_table_is_below_the_working_directory(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    configuration, settings = SimpleNamespace(get=lambda *_: "file:///"), dict[str, str]()
+    jsc = SimpleNamespace(hadoopConfiguration=lambda: configuration)
+    spark: Any = SimpleNamespace(_jsc=jsc, conf=SimpleNamespace(set=settings.__setitem__))
+    assert table_name(spark, "lake/orders").endswith(".`lake`.`orders`")
+    assert str(tmp_path) in settings.values()
 
 
 def test_a_table_needs_a_warehouse_and_a_namespace() -> None:
