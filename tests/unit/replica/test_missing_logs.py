@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import errno
-from random import Random
 
 import pytest
 
-from pykbroker.sim.power_loss import ALL_KEPT, Luck, after_power_loss
 from pykbroker.sim.volume import DiskCall, Volume
 from pykbroker.storage.log.flusher import Flusher
+from tests.unit.replica.crashes import crashes
 from tests.unit.replica.host import IDS, NOW_MS, Host
 from tests.unit.storage.logs import batch
 
-ENDINGS = 3
 SEVERAL, ONLY = (1, 2), (1,)
 
 
@@ -95,12 +93,8 @@ async def test_no_crash_while_a_replica_is_created_makes_it_a_lost_one() -> None
     await host_of((volume, Volume()), SEVERAL).open()
     replayed = Volume()
     assert len(calls) > 10
-    for call in calls:
-        replayed.play(call)
-        for ending in range(ENDINGS + 1):
-            luck = ALL_KEPT if ending == ENDINGS else Luck.drawn(Random(f"{call} {ending}"))
-            crashed = after_power_loss(replayed, Random(ending), luck)
-            assert (await host_of((crashed, Volume()), SEVERAL).open()).is_online, call
+    for call, crashed in crashes(replayed, calls):
+        assert (await host_of((crashed, Volume()), SEVERAL).open()).is_online, call
 
 
 async def test_a_moved_replica_is_listed_in_its_new_directory() -> None:

@@ -7,9 +7,10 @@ from random import Random
 import pytest
 
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.sim.power_loss import ALL_KEPT, Luck, after_power_loss
+from pykbroker.sim.power_loss import ALL_KEPT, after_power_loss
 from pykbroker.sim.volume import DiskCall, Inode, Volume
 from pykbroker.storage.files.partition_directory import METADATA
+from tests.unit.replica.crashes import crashes
 from tests.unit.replica.host import IDS, NOW_MS, PATHS, TOPIC_ID, Host
 from tests.unit.storage.logs import batch
 
@@ -17,7 +18,6 @@ NEW_ID = bytes(reversed(range(16)))
 STRAY = f"t-0.{TOPIC_ID.hex()}-stray"
 KEY = TopicPartition("t", 0)
 COUNT = 5
-ENDINGS = 3
 
 
 def host_of(volumes: tuple[Volume, ...], assigned: bytes, *, is_again: bool) -> Host:
@@ -142,13 +142,9 @@ async def test_no_crash_while_a_stray_is_set_aside_leaves_the_replica_offline() 
     before.noted = lambda name, args: calls.append((name, args))
     await host_of((before, other), IDS[0], is_again=True).open()
     assert len(calls) > 10
-    for call in calls:
-        replayed.play(call)
-        for ending in range(ENDINGS + 1):
-            luck = ALL_KEPT if ending == ENDINGS else Luck.drawn(Random(f"{call} {ending}"))
-            crashed = after_power_loss(replayed, Random(ending), luck)
-            partition = await host_of((crashed, Volume()), IDS[0], is_again=True).open()
-            assert partition.is_online, call
-            assert partition.log is not None
-            assert partition.log.log_end_offset == 0
-            assert STRAY in names(crashed), call
+    for call, crashed in crashes(replayed, calls):
+        partition = await host_of((crashed, Volume()), IDS[0], is_again=True).open()
+        assert partition.is_online, call
+        assert partition.log is not None
+        assert partition.log.log_end_offset == 0
+        assert STRAY in names(crashed), call
