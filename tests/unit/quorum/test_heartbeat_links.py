@@ -61,12 +61,17 @@ def port_of(listening: trio.SocketListener) -> int:
     return port
 
 
-async def test_a_broker_whose_port_refuses_is_gone() -> None:
+async def refusing_port() -> int:
+    """Return a port of this machine on which nobody listens any more."""
     listening = await listener()
     port = port_of(listening)
     await listening.aclose()
+    return port
+
+
+async def test_a_broker_whose_port_refuses_is_gone() -> None:
     async with trio.open_nursery() as nursery:
-        controller = Controller(port, nursery)
+        controller = Controller(await refusing_port(), nursery)
         controller.lose()
         assert await controller.wait_for_notices(2) == [ENDED, REFUSED]
         nursery.cancel_scope.cancel()
@@ -101,11 +106,8 @@ async def test_the_session_decides_about_a_broker_that_accepts(monkeypatch: pyte
 
 
 async def test_an_older_epoch_of_a_broker_is_not_probed() -> None:
-    listening = await listener()
-    port = port_of(listening)
-    await listening.aclose()
     async with trio.open_nursery() as nursery:
-        controller = Controller(port, nursery)
+        controller = Controller(await refusing_port(), nursery)
         controller.lose(EPOCH - 1)
         controller.lose()
         assert await controller.wait_for_notices(2) == [ENDED, REFUSED]
