@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
 import trio
 
 from pykbroker.sim.cluster.nodes import SimCluster
+from pykbroker.sim.cluster.patience import holds
 from pykbroker.sim.cluster.plan import CONTROLLER_ID
 from pykbroker.sim.fault_pace import FaultPace
 
@@ -42,9 +42,10 @@ class AimedFaults:
         node.start()
 
     async def lose_eligible(self) -> None:
-        """Let a member of ELRs lose its disks, or what it has not synced, while another follower is shut down.
+        """Shut down one follower, and then wipe the disks of another one in an ELR, or cut its power.
 
-        The loss occurs only if each partition has another replica in its ISR, which has all committed records.
+        A power failure loses what the broker has not synced. The loss occurs only if each partition has another replica
+        in its ISR, which has all committed records.
         """
         cluster, followers = self._cluster, self._cluster.node_ids[1:]
         if len(followers) < 2 or not all(map(cluster.is_expendable, followers)):
@@ -89,12 +90,3 @@ class AimedFaults:
         node = self._cluster.controller
         local = node.parts.local_controller if node.serving and node.parts is not None else None
         return local is not None and local.fetches.log_end_offset > local.images.committed.offset + 1
-
-
-async def holds(condition: Callable[[], bool], seconds_max: float, look_s: float) -> bool:
-    """Wait until a condition holds. Return whether it does within `seconds_max`."""
-    with trio.move_on_after(seconds_max):
-        while not condition():  # noqa: ASYNC110 - nothing tells a change of another process
-            await trio.sleep(look_s)
-        return True
-    return False

@@ -8,6 +8,7 @@ import trio
 
 from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.sim.cluster.nodes import SimCluster
+from pykbroker.sim.cluster.patience import holds
 from pykbroker.sim.cluster.plan import CLIENT_PORT, CONTROLLER_ID, CONTROLLER_PORT, host_of
 from pykbroker.sim.history import Place
 from pykbroker.sim.network import Network
@@ -91,9 +92,7 @@ class JoiningFaults:
         await trio.sleep(RELEASE_S)
         network.heal((host_of(leader), host_of(node_id)))
         cluster.held.discard(node_id)
-        with trio.move_on_after(FILL_S_MAX if expendable else 0):
-            while not cluster.is_refilled(node_id, before):  # noqa: ASYNC110 - nothing tells a change of an image
-                await trio.sleep(FILL_LOOK_S)
+        await holds(lambda: cluster.is_refilled(node_id, before), FILL_S_MAX if expendable else 0, FILL_LOOK_S)
 
     def _is_fenced(self, node_id: int) -> bool:
         known = self._cluster.registration(node_id)

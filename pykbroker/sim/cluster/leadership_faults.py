@@ -9,6 +9,7 @@ import trio
 
 from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.sim.cluster.nodes import SimCluster
+from pykbroker.sim.cluster.patience import holds
 from pykbroker.sim.cluster.plan import CLIENT_PORT, CONTROLLER_ID, host_of
 from pykbroker.sim.fault_pace import FaultPace
 from pykbroker.sim.history import Place
@@ -46,16 +47,16 @@ class LeadershipFaults:
             if each != first:
                 self._network.cut(host_of(first), host_of(each))
                 self._network.cut(host_of(each), host_of(first))
-        await self._until(lambda: self._leader(place) not in (first, NO_LEADER))
+        await until(lambda: self._leader(place) not in (first, NO_LEADER))
         self._network.heal()
         second = self._leader(place)
         if second in (CONTROLLER_ID, NO_LEADER, first):
             return
-        if await self._until(lambda: self._follows(first, second, place)):
+        if await until(lambda: self._follows(first, second, place)):
             await trio.sleep(self._dice.uniform(0, ASKED_S_MAX))
             self._network.cut(host_of(second), host_of(first))
             self._network.cut(host_of(second), host_of(CONTROLLER_ID))
-            await self._until(lambda: self._has_joined(first, second, place))
+            await until(lambda: self._has_joined(first, second, place))
             self._network.heal()
 
     async def strand_leader(self) -> None:
@@ -104,10 +105,7 @@ class LeadershipFaults:
         placed = self._cluster.placed(place)
         return placed is not None and placed.leader not in (before, node_id, NO_LEADER) and node_id in placed.isr
 
-    async def _until(self, holds: Callable[[], bool]) -> bool:
-        """Wait until a condition holds, and return whether it does."""
-        with trio.move_on_after(ELECTED_S_MAX):
-            while not holds():  # noqa: ASYNC110 - nothing tells a change of an image
-                await trio.sleep(LOOK_S)
-            return True
-        return False
+
+async def until(condition: Callable[[], bool]) -> bool:
+    """Wait for an election until a condition holds. Return whether it does."""
+    return await holds(condition, ELECTED_S_MAX, LOOK_S)

@@ -1,0 +1,16 @@
+"""The bounded waiting of faults for a state of a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import trio
+
+
+async def holds(condition: Callable[[], bool], seconds_max: float, look_s: float) -> bool:
+    """Wait until a condition holds. Return whether it does within `seconds_max`."""
+    with trio.move_on_after(seconds_max):
+        while not condition():  # noqa: ASYNC110 - nothing tells a change of another process
+            await trio.sleep(look_s)
+        return True
+    return False
