@@ -22,28 +22,15 @@ from pykbroker import broker
 from pykbroker.cli.process import settle_garbage_collector
 from pykbroker.client.backoff import Backoff
 from pykbroker.client.reconnecting import ReconnectingConnection
-from pykbroker.core.address import Address
-from pykbroker.core.config.config import BrokerConfig
-from pykbroker.core.config.listeners import ListenerSettings
-from pykbroker.core.settings import Serving, Settings
+from pykbroker.core.settings import Serving
 from pykbroker.world.system import system_world
 from pykbroker.world.system_net import SystemNet
-from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from tools.bench.partition_steps import CONFIGS, LOOK_S, NODES, PARTITIONS_OF_TOPIC, create_topic
+from tools.bench.watched_node import HOST, are_in_sync, settings_of
 from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from wire.records.builder import BatchBuilder
 
-HOST = "127.0.0.1"
-NODES = (1, 2, 3)
-PARTITIONS_OF_TOPIC = 500
 OPEN_FILES_MAX = 1 << 20
-CONFIGS = {
-    "offsets.topic.num.partitions": "1",
-    "default.replication.factor": "3",
-    "min.insync.replicas": "2",
-    "broker.session.timeout.ms": "20000",
-    "replica.lag.time.max.ms": "60000",
-}
-LOOK_S = 0.1
 WARM_UP, RECORDS = 100, 500
 WINDOWS = 9
 """The number of measurements of the cost of a record. Their median is not disturbed by other processes for a while."""
@@ -52,7 +39,7 @@ WINDOWS = 9
 class Node:
     """A broker in this process."""
 
-    def __init__(self, node_id: int, directory: Path, controller: Address | None) -> None:
+    def __init__(self, node_id: int, directory: Path, controller: str) -> None:
         self.node_id, self._controller = node_id, controller
         self._directory = str(directory / f"node{node_id}")
         Path(self._directory).mkdir()
@@ -60,15 +47,7 @@ class Node:
 
     async def run(self, *, task_status: trio.TaskStatus[None]) -> None:
         """Run the broker until it is cancelled."""
-        own = (ListenerSettings("CONTROLLER", Address(HOST, 0)),)
-        settings = Settings(
-            BrokerConfig.from_mapping({**CONFIGS, "node.id": str(self.node_id)}),
-            (self._directory,),
-            listeners=(ListenerSettings(address=Address(HOST, 0)),),
-            controller_listeners=own if self._controller is None else (),
-            quorum=() if self._controller is None else (self._controller,),
-            memory=True,
-        )
+        settings = settings_of(self._directory, 0, self._controller, {**CONFIGS, "node.id": str(self.node_id)})
         world = msgspec.structs.replace(system_world((self._directory,), durable=False), open_files_max=OPEN_FILES_MAX)
 
         def note(serving: Serving) -> None:
@@ -90,7 +69,7 @@ class Measurement:
         """Start the brokers."""
         self._nursery.start_soon(self._net.run)
         for node_id in NODES:
-            address = self.nodes[1].serving.controller_listeners["CONTROLLER"] if self.nodes else None
+            address = str(self.nodes[1].serving.controller_listeners["CONTROLLER"]) if self.nodes else ""
             self.nodes[node_id] = Node(node_id, self._directory, address)
             await self._nursery.start(self.nodes[node_id].run)
 
@@ -103,9 +82,7 @@ class Measurement:
     async def create(self, topic: str, count: int) -> None:
         """Create a topic, and wait until its ISRs are full."""
         connection = self.connect(1)
-        wanted = CreatableTopic(name=topic, num_partitions=count, replication_factor=len(NODES))
-        response = await connection.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=600_000))
-        assert not response.topics[0].error_code, response
+        await create_topic(connection, topic, count)
         connection.close()
         await until(partial(self.are_in_sync, len(NODES)))
 
@@ -116,9 +93,7 @@ class Measurement:
 
     def are_in_sync(self, size: int) -> bool:
         """Whether every partition has a leader and an ISR of this size."""
-        image = self.nodes[1].serving.observer.parts.image()
-        partitions = [one for topic in image.topics.by_id.values() for one in topic.partitions.values()]
-        return all(one.leader >= 0 and len(one.isr) == size for one in partitions)
+        return are_in_sync(self.nodes[1].serving.observer.parts.image(), size)
 
     async def record_us(self, topic: str) -> float:
         """Return the CPU time in us of a record with acks=all to a partition of a topic, on all brokers together."""

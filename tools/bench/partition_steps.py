@@ -23,9 +23,9 @@ import trio
 from pykbroker.client.backoff import Backoff
 from pykbroker.client.reconnecting import ReconnectingConnection
 from pykbroker.world.system_net import SystemNet
+from tools.bench.watched_node import HOST
 from wire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 
-HOST = "127.0.0.1"
 NODES = (1, 2, 3)
 LOST = 3
 PARTITIONS_OF_TOPIC = 500
@@ -136,10 +136,7 @@ class Measurement:
         connection = ReconnectingConnection(self._net, HOST, self.nodes[1].port, "bench", backoff)
         for number in range(0, self._count, PARTITIONS_OF_TOPIC):
             partitions = min(PARTITIONS_OF_TOPIC, self._count - number)
-            wanted = CreatableTopic(name=f"t{number}", num_partitions=partitions, replication_factor=len(NODES))
-            response = await connection.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=600_000))
-            if response.topics[0].error_code:
-                raise RuntimeError(f"the topic t{number} cannot be created: {response.topics[0]}")
+            await create_topic(connection, f"t{number}", partitions)
         connection.close()
 
     async def _lose(self) -> None:
@@ -149,6 +146,14 @@ class Measurement:
         """Kill all brokers."""
         for node in self.nodes.values():
             node.kill()
+
+
+async def create_topic(connection: ReconnectingConnection, name: str, partitions: int) -> None:
+    """Create a topic with a replica on each broker."""
+    wanted = CreatableTopic(name=name, num_partitions=partitions, replication_factor=len(NODES))
+    response = await connection.ask(CreateTopicsRequest(topics=[wanted], timeout_ms=600_000))
+    if response.topics[0].error_code:
+        raise RuntimeError(f"the topic {name} cannot be created: {response.topics[0]}")
 
 
 def main() -> None:
