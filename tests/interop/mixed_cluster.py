@@ -49,6 +49,11 @@ class KafkaBroker:
         """Return the address for `bootstrap.servers`."""
         return f"127.0.0.1:{self.port}"
 
+    @property
+    def pid(self) -> int:
+        """Return the pid of the running process."""
+        return self._process.pid
+
     def wait_serving(self) -> None:
         """Wait until the broker answers clients."""
         peers.wait_until_serving(self._process, self.port)

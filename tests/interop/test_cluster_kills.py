@@ -23,10 +23,10 @@ from tests.interop.cluster_load import CALL_S_MAX, QUICK, Load, prefer
 from tests.interop.namespaces import Namespaces, NoNamespaces
 from tests.interop.our_cluster import REPLICATED, SETTINGS, OurCluster
 from tests.interop.proxies import Proxies
+from tests.interop.soak import TIMEOUT_S, faults_of_soak
 
 NAMESPACES_WANTED = os.environ.get("PYKBROKER_TEST_CUTS", "namespaces") == "namespaces"
-SOAK_S = float(os.environ.get("PYKBROKER_TEST_SOAK_S", "0"))
-pytestmark = pytest.mark.timeout(240 + 3 * SOAK_S)
+pytestmark = pytest.mark.timeout(TIMEOUT_S)
 CONTROLLER = 1
 SESSION_S = 2.0
 logger = logging.getLogger(__name__)
@@ -97,10 +97,7 @@ class Stage:
 
         All replicas are in sync before each fault.
         """
-        until = time.monotonic() + SOAK_S
-        planned = list(faults)
-        while planned or time.monotonic() < until:
-            fault = planned.pop(0) if planned else self.dice.choice([*faults, *rarer])
+        for fault in faults_of_soak(faults, rarer, self.dice):
             self.rest()
             begun = time.monotonic()
             what = fault(self)

@@ -1,9 +1,17 @@
-"""A broker of pykbroker under Apache Kafka's controller, and a broker of Apache Kafka under ours."""
+"""A broker of pykbroker under Apache Kafka's controller, and a broker of Apache Kafka under ours.
+
+With PYKBROKER_TEST_SOAK_S=300 brokers are killed, paused and restarted for 300 s.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 import pytest
@@ -15,30 +23,51 @@ from tests.interop.cluster_load import PARTITIONS, Load, prefer
 from tests.interop.kafka_cluster import KafkaCluster
 from tests.interop.mixed_cluster import KafkaBroker, cluster_id_of, our_broker
 from tests.interop.our_cluster import REPLICATED, SETTINGS, OurCluster
+from tests.interop.soak import TIMEOUT_S, faults_of_soak
 from tests.interop.test_cluster import consumed, copy_in_transactions
+from tools.broker_process import BrokerProcess
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = pytest.mark.timeout(TIMEOUT_S)
 MESSAGES = 60
 OURS, THEIRS = 4, 3
 """The id of the broker of pykbroker among Kafka's, and that of the broker of Kafka among ours."""
+logger = logging.getLogger(__name__)
+
+
+class Victim(NamedTuple):
+    """A broker that a test kills, stops in order, pauses by its pid, and starts again."""
+
+    name: str
+    kill: Callable[[], object]
+    stop: Callable[[], object]
+    start: Callable[[], None]
+    pid: Callable[[], int]
 
 
 class Mixed(NamedTuple):
     """A cluster: the addresses of a broker of each kind, of all brokers, and the replicas of each partition.
 
-    `directories` are those of the brokers with replicas. Each of `victims` kills a broker, and starts it again.
+    `directories` are those of the brokers with replicas. `victims` is a broker of each kind.
     """
 
     two: list[str]
     bootstrap: str
     replicas: list[list[int]]
     directories: dict[int, Path]
-    victims: list[tuple[Callable[[], None], Callable[[], None]]]
+    victims: list[Victim]
 
 
 def rotated(one: int, two: int, three: int) -> list[list[int]]:
     """Return replicas on three brokers for each partition, so that each broker leads as many as the others."""
     return [[one, two, three], [two, three, one], [three, one, two]] * (PARTITIONS // 3)
+
+
+def victim_of_ours(node: BrokerProcess, node_id: int) -> Victim:
+    return Victim(f"broker {node_id} of pykbroker", node.kill, node.stop, node.start, lambda: node.pid)
+
+
+def victim_of_kafka(node: KafkaBroker, node_id: int) -> Victim:
+    return Victim(f"broker {node_id} of Kafka", node.kill, node.stop, node.start, lambda: node.pid)
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +82,16 @@ def ours_among_kafkas(kafka_nodes: KafkaCluster, tmp_path_factory: pytest.TempPa
 
     theirs = [f"{host}:{port}" for host, port in kafka_nodes.bootstrap]
     directories = {OURS: work / "data", **{node_id: kafka_nodes.directory(node_id) for node_id in (1, 2)}}
-    victims = [(ours.kill, ours.start), (lambda: kafka_nodes.kill(1), start)]
+    victims = [
+        victim_of_ours(ours, OURS),
+        Victim(
+            "broker 1 of Kafka",
+            lambda: kafka_nodes.kill(1),
+            lambda: kafka_nodes.nodes[1].stop(),
+            start,
+            lambda: kafka_nodes.nodes[1].pid,
+        ),
+    ]
     try:
         yield Mixed(
             [theirs[0], ours.address], ",".join((*theirs, ours.address)), rotated(OURS, 1, 2), directories, victims
@@ -73,7 +111,7 @@ def kafkas_among_ours(kafka_jars: Path, tmp_path_factory: pytest.TempPathFactory
         theirs = KafkaBroker(work, kafka_jars, THEIRS, ours.controller, cluster_id_of(ours.nodes[1]))
         theirs.wait_serving()
         directories = {THEIRS: theirs.directory, **{node_id: ours.directory(node_id) for node_id in ours.nodes}}
-        victims = [(ours.nodes[2].kill, ours.nodes[2].start), (theirs.kill, theirs.start)]
+        victims = [victim_of_ours(ours.nodes[2], 2), victim_of_kafka(theirs, THEIRS)]
         two = [ours.nodes[1].address, theirs.address]
         yield Mixed(two, f"{ours.bootstrap},{theirs.address}", rotated(1, 2, THEIRS), directories, victims)
         theirs.stop()
@@ -116,14 +154,45 @@ def test_clients_use_the_partitions_of_both_kinds_of_brokers_in_groups_and_trans
             future.result(20)
 
 
+Fault = Callable[[Load], str]
+"""A fault that has ended when the function returns. The text says what has happened."""
+
+
+def kill(victim: Victim, load: Load) -> str:
+    """Kill a broker, and start it again once its partitions are served by others."""
+    victim.kill()
+    load.wait_served()
+    victim.start()
+    return f"{victim.name} killed and started"
+
+
+def stop(victim: Victim, load: Load) -> str:
+    """Stop a broker in order, and start it again once its partitions are served by others."""
+    victim.stop()
+    load.wait_served()
+    victim.start()
+    return f"{victim.name} stopped and started"
+
+
+def pause(victim: Victim, load: Load) -> str:
+    """Stop a broker's process until its partitions are served by others."""
+    os.kill(victim.pid(), signal.SIGSTOP)
+    try:
+        load.wait_served()
+    finally:
+        os.kill(victim.pid(), signal.SIGCONT)
+    return f"{victim.name} paused"
+
+
 def test_brokers_of_both_kinds_lead_and_follow_and_a_kill_of_either_loses_nothing(mixed: Mixed) -> None:
+    kills: list[Fault] = [partial(kill, victim) for victim in mixed.victims]
+    rarer: list[Fault] = [partial(fault, victim) for victim in mixed.victims for fault in (stop, pause)]
     with Load(mixed.bootstrap, mixed.replicas) as load:
-        for kill, start in mixed.victims:
+        for fault in faults_of_soak(kills, rarer, Random("mixed cluster")):
             wait_in_sync(mixed.bootstrap)
             prefer(mixed.bootstrap, load.source)
-            kill()
+            logger.info("%s", fault(load))
             load.wait_served()
-            start()
         wait_in_sync(mixed.bootstrap)
         judge(load)
         wait_in_sync(mixed.bootstrap)
