@@ -24,7 +24,7 @@ from pykbroker.cli.pipeline_run import (
 @click.option("--from", "archive", default="", metavar="DIR", help="An archive, or CATALOG.NAMESPACE.TABLE.")
 @format_option
 @click.option("--archive-only", is_flag=True, help="Read no cluster. --topics selects topics of the archive.")
-@click.option("--html", "page", default="", metavar="FILE", help="Write a page with plots to this file.")
+@click.option("--html", "page", default="", metavar="FILE", help="Write a page with plots to this file or URI.")
 @click.option("--uncommitted", is_flag=True, help="Read records of open and aborted transactions too.")
 @kafka_option
 @spark_options

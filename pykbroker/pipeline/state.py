@@ -6,6 +6,7 @@ another job, so a run with other facts is refused.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from uuid import uuid4
 
@@ -17,7 +18,7 @@ from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.storage import Storage
 
 MANIFEST = "run.json"
-OWN = frozenset(("lock", f".{MANIFEST}.tmp", f"{MANIFEST}.tmp"))
+OWN = re.compile(rf"lock|\.?{re.escape(MANIFEST)}\.(?:[0-9a-f]+\.)?tmp")
 """The files that a new checkpoint may have before its manifest."""
 
 
@@ -41,7 +42,7 @@ def begin_run(checkpoint: Storage, job: str, facts: ClusterFacts, options: Mappi
     """
     wanted = RunManifest(uuid4().hex, job, facts.cluster_id, facts.topic_ids, dict(options))
     if not checkpoint.exists(MANIFEST):
-        if any(each.path not in OWN for each in checkpoint.files()):
+        if any(OWN.fullmatch(each.path) is None for each in checkpoint.files()):
             raise StateConflict(
                 f"{checkpoint.directory} has files, but no {MANIFEST}: it is the checkpoint of something else. "
                 "Choose another with --checkpoint"

@@ -7,11 +7,13 @@ import errno
 import fcntl
 import os
 import shutil
+import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import unquote, urlparse
+from uuid import uuid4
 
 from pykbroker.pipeline.errors import PipelineError, StateConflict
 
@@ -22,6 +24,13 @@ AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """The arguments of renameat2 for paths, and for an exchange."""
 NO_EXCHANGE = frozenset((errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EXDEV))
 """The errors of a file system that cannot exchange directories."""
+
+RENAMES_DIRECTORIES = frozenset(("hdfs", "webhdfs", "swebhdfs", "file"))
+"""The schemes of file systems that rename a directory in one step."""
+KEEPS_ETAGS = "fs.capability.etags.preserved.in.rename"
+"""A capability of stores that have real directories, such as Azure's with a hierarchical namespace."""
+LEFT_S_MIN = 24 * 3600
+"""The time without a change after which files outside an archive are of a run that has ended. No lock tells it."""
 
 
 class StoredFile(NamedTuple):
@@ -50,14 +59,23 @@ class Storage(Protocol):
     def write(self, name: str, content: bytes) -> None:
         """Write a file, which after a crash has all of the new content, or is as it was before."""
 
+    def create(self, name: str, content: bytes) -> None:
+        """Write a file in one step. Raise StateConflict if it exists: another run is at work."""
+
     def rename(self, name: str, target: str) -> None:
         """Rename a file in this directory. The target must not exist."""
 
     def take(self, other: Storage, name: str, target: str) -> None:
-        """Move a file of another directory on the same file system into this one. The target must not exist."""
+        """Move a file or directory of another one on the same file system into this. The target must not exist."""
 
     def delete(self, name: str = "") -> None:
         """Delete a file, or a directory with everything in it, if it exists."""
+
+    def delete_leftovers(self, prefix: str = "") -> None:
+        """Delete the files and directories of a prefix that ended runs have left, and this directory if it is empty.
+
+        Where a lock admits one run only, these are all of them, and otherwise those that are a day old.
+        """
 
     def files(self, name: str = "") -> list[StoredFile]:
         """Return all files below a directory, sorted by path, none if it does not exist."""
@@ -89,6 +107,11 @@ def failures(path: object) -> Iterator[None]:
             cause = str(getattr(error, "java_exception", error))
             raise PipelineError(f"{path}: {cause.splitlines()[0]}") from error
         raise
+
+
+def taken(path: object) -> StateConflict:
+    """Return the error about a file that another run has created."""
+    return StateConflict(f"{path} exists: another run is writing to its directory now. Stop one of them")
 
 
 class LocalStorage:
@@ -128,6 +151,11 @@ class LocalStorage:
                 raise
             _sync(path.parent)
 
+    def create(self, name: str, content: bytes) -> None:
+        if self.exists(name):
+            raise taken(self._root / name)
+        self.write(name, content)
+
     def rename(self, name: str, target: str) -> None:
         self.take(self, name, target)
 
@@ -145,6 +173,15 @@ class LocalStorage:
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
+
+    def delete_leftovers(self, prefix: str = "") -> None:
+        with failures(self._root):
+            names = [path.name for path in self._root.iterdir()] if self._root.exists() else []
+        for name in names:
+            if name.startswith(prefix):
+                self.delete(name)
+        with suppress(OSError):
+            self._root.rmdir()
 
     def files(self, name: str = "") -> list[StoredFile]:
         found = []
@@ -239,38 +276,85 @@ class HadoopStorage:
                 stream.close()
 
     def write(self, name: str, content: bytes) -> None:
-        temporary = f"{name}.tmp"
-        with failures(self._at(name)):
-            stream = self._files.create(self._at(temporary), True)
+        self._rename(self._temporary(name, content), self._at(name), "OVERWRITE")
+
+    def create(self, name: str, content: bytes) -> None:
+        temporary = self._temporary(name, content)
+        try:
+            self._rename(temporary, self._at(name), "NONE")
+        except PipelineError:
+            with failures(temporary):
+                self._files.delete(temporary, False)
+            if self.exists(name):
+                raise taken(self._at(name)) from None
+            raise
+
+    def _temporary(self, name: str, content: bytes) -> Any:
+        """Write a file under another name, which no other process has. Return its path."""
+        path = self._at(f"{name}.{uuid4().hex[:8]}.tmp")
+        with failures(path):
+            stream = self._files.create(path, True)
             try:
                 stream.write(bytearray(content))
             finally:
                 stream.close()
-            self._replace(temporary, name)
+        return path
 
-    def _replace(self, name: str, target: str) -> None:
-        """Rename a file in one step, also if the target exists, which `FileSystem.rename` refuses."""
-        hadoop = self._jvm.org.apache.hadoop
-        option = getattr(hadoop.fs, "Options$Rename")
+    def _rename(self, source: Any, target: Any, option: str) -> None:
+        """Rename a file or directory. `FileSystem.rename` would move it into a target that is a directory."""
+        kind = getattr(self._jvm.org.apache.hadoop.fs, "Options$Rename")
         gateway: Any = self._spark.sparkContext._gateway
-        options = gateway.new_array(option, 1)
-        options[0] = option.OVERWRITE
-        context = hadoop.fs.FileContext.getFileContext(self._root.toUri(), self._spark._jsc.hadoopConfiguration())
-        context.rename(self._at(name), self._at(target), options)
+        options = gateway.new_array(kind, 1)
+        options[0] = getattr(kind, option)
+        with failures(source):
+            configuration = self._spark._jsc.hadoopConfiguration()
+            context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._root.toUri(), configuration)
+            context.rename(source, target, options)
 
     def rename(self, name: str, target: str) -> None:
         self.take(self, name, target)
 
     def take(self, other: Storage, name: str, target: str) -> None:
-        source = self._jvm.org.apache.hadoop.fs.Path(f"{other.directory}/{name}")
+        source = self._jvm.org.apache.hadoop.fs.Path(f"{other.directory}/{name}" if name else other.directory)
         with failures(source):
             self._files.mkdirs(self._at(target).getParent())
-            if not self._files.rename(source, self._at(target)):
-                raise PipelineError(f"{source} cannot be renamed to {self._at(target)}")
+        self._rename(source, self._at(target), "NONE")
+
+    def renames_directories(self) -> bool:
+        """Whether a directory is renamed in one step, unlike in a store of objects. The directory must exist."""
+        with failures(self._root):
+            place = self._files.resolvePath(self._root)  # that behind a mount point of viewfs
+            if place.toUri().getScheme() in RENAMES_DIRECTORIES:
+                return True
+            return bool(
+                place.getFileSystem(self._spark._jsc.hadoopConfiguration()).hasPathCapability(place, KEEPS_ETAGS)
+            )
 
     def delete(self, name: str = "") -> None:
         with failures(self._at(name)):
             self._files.delete(self._at(name), True)
+
+    def make(self) -> None:
+        """Make the directory."""
+        with failures(self._root):
+            self._files.mkdirs(self._root)
+
+    def names(self) -> list[str]:
+        """Return the names of what lies in the directory, the newest first."""
+        with failures(self._root):
+            statuses = sorted(self._files.listStatus(self._root), key=lambda each: -each.getModificationTime())
+            return [each.getPath().getName() for each in statuses]
+
+    def delete_leftovers(self, prefix: str = "") -> None:
+        if not self.exists():
+            return
+        oldest_ms = (time.time() - LEFT_S_MIN) * 1000
+        with failures(self._root):
+            for each in self._files.listStatus(self._root):
+                if each.getModificationTime() < oldest_ms and each.getPath().getName().startswith(prefix):
+                    self._files.delete(each.getPath(), True)
+        with suppress(PipelineError), failures(self._root):
+            self._files.delete(self._root, False)  # it fails if there is more
 
     def files(self, name: str = "") -> list[StoredFile]:
         found = []
@@ -294,7 +378,7 @@ class HadoopStorage:
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
-        yield  # Spark itself refuses a second query with the same checkpoint
+        yield  # of two runs with one checkpoint, one fails when it writes a file that the other one has created
 
     def _at(self, name: str) -> Any:
         return self._jvm.org.apache.hadoop.fs.Path(self._root, name) if name else self._root

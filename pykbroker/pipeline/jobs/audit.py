@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from urllib.parse import unquote, urlparse
 
 import msgspec
 
@@ -23,7 +24,7 @@ from pykbroker.pipeline.jobs.archived import read_archive
 from pykbroker.pipeline.reading import TopicsToRead, read_records
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession
-from pykbroker.pipeline.storage import failures
+from pykbroker.pipeline.storage import failures, storage_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -32,7 +33,9 @@ JOB = "audit"
 
 
 class AuditSettings(msgspec.Struct, frozen=True):
-    """The settings of the job: topics of a cluster, an archive, or both. `page` is the path of the page, if any.
+    """The settings of the job: topics of a cluster, an archive, or both.
+
+    `page` is the path of the page, if any: on this machine, or a URI of another file system.
 
     Without a source, `topics` may restrict the archive to some topics.
     """
@@ -66,8 +69,7 @@ class AuditReport(JobReport):
 def audit(session: PipelineSession, settings: AuditSettings, say: Say) -> AuditReport:
     """Run the job. Raise PipelineError for a mistake that the user can correct."""
     begun, now_ms = time.monotonic(), time.time_ns() // 1_000_000
-    if settings.page and not Path(settings.page).absolute().parent.is_dir():
-        raise PipelineError(f"{settings.page} cannot be written: its directory does not exist")
+    require_directory(settings.page)
     facts = ends = None
     sides: list[AuditedSide] = []
     if settings.source is not None:
@@ -81,8 +83,7 @@ def audit(session: PipelineSession, settings: AuditSettings, say: Say) -> AuditR
         sides.append(AuditedSide("archive", settings.archive, records))
     findings = found(session.spark, sides, ends, facts.cluster_id if facts else "", now_ms)
     if settings.page:
-        write_page(settings.page, findings)
-        say(f"audit: the page is {Path(settings.page).absolute().as_uri()}")
+        say(f"audit: the page is {write_page(session.spark, settings.page, findings)}")
     lines = audit_lines(findings)
     return AuditReport(JOB, figures(findings), findings.losses, time.monotonic() - begun, lines=lines)
 
@@ -140,10 +141,30 @@ def ending_offsets(ends: LogEnds) -> str:
     return msgspec.json.encode(found).decode()
 
 
-def write_page(path: str, findings: AuditFindings) -> None:
-    """Write the page. Raise PipelineError if it cannot be written."""
+def local_page(page: str) -> Path | None:
+    """Return the path of a page on this machine, or None if it is on another file system."""
+    if page.startswith("file:"):
+        return Path(unquote(urlparse(page).path))
+    return None if "://" in page else Path(page).absolute()
+
+
+def require_directory(page: str) -> None:
+    """Raise PipelineError if a page has no directory on this machine. Other file systems make it."""
+    path = local_page(page)
+    if path is not None and not path.parent.is_dir():
+        raise PipelineError(f"{page} cannot be written: its directory does not exist")
+
+
+def write_page(spark: SparkSession, page: str, findings: AuditFindings) -> str:
+    """Write the page, and return its URI. Raise PipelineError if it cannot be written."""
+    text, path = audit_page(findings), local_page(page)
+    if path is None:
+        directory, _, name = page.rpartition("/")
+        storage_of(spark, directory).write(name, text.encode())
+        return page
     with failures(path):
-        Path(path).write_text(audit_page(findings), encoding="utf-8")
+        path.write_text(text, encoding="utf-8")
+    return path.as_uri()
 
 
 def _collected(rows: DataFrame) -> list[dict[str, Any]]:

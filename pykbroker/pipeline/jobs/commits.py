@@ -6,6 +6,9 @@
 3. Its files are renamed into the archive. After a crash the next run completes that.
 4. The commit gets its final name.
 5. Commits of many batches are folded into one summary. A commit that the summary contains is ignored, and deleted.
+
+A file system of Hadoop has no lock for a run. Two runs at a time write the files of a batch twice there, and the first
+one to create the commit decides: the other one fails, so that the batch appears once.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import msgspec
 
 from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.spark_offsets import Ends
-from pykbroker.pipeline.storage import Storage
+from pykbroker.pipeline.storage import Storage, taken
 
 OWN = "_pykbroker/"
 """The directory of the job's own files. Spark and pyarrow skip it, and it has no Parquet file for others."""
@@ -100,8 +103,12 @@ class ArchiveCommits:
         else:
             self._archive.write(OWNER, msgspec.json.encode(ArchiveOwner(run_id)))
         for name in self._names(PENDING):
-            self._complete(decoded(self._archive, name, ArchiveCommit))
-        self._staging.delete()
+            commit = decoded(self._archive, name, ArchiveCommit)
+            if self.committed(commit.batch) is None:
+                self._complete(commit)
+            else:
+                self._archive.delete(name)
+        self._staging.delete_leftovers()
 
     def committed(self, batch: int) -> ArchiveCommit | None:
         """Return the commit of a batch, or that of all batches up to it, or None if it is not written."""
@@ -112,8 +119,15 @@ class ArchiveCommits:
         return summary if summary is not None and batch <= summary.batch else None
 
     def commit(self, commit: ArchiveCommit) -> None:
-        """Commit a batch whose files are staged and durable, and move them into the archive."""
-        self._archive.write(f"{COMMITS}/{commit.batch:010d}{PENDING}", msgspec.json.encode(commit))
+        """Commit a batch whose files are staged and durable, and move them into the archive.
+
+        Raise StateConflict if another run has committed it.
+        """
+        name = f"{COMMITS}/{commit.batch:010d}{PENDING}"
+        self._archive.create(name, msgspec.json.encode(commit))
+        if self.committed(commit.batch) is not None:
+            self._archive.delete(name)
+            raise taken(f"{self._archive.directory}/{COMMITS}/{commit.batch:010d}{DONE}")
         self._complete(commit)
 
     def all(self) -> list[ArchiveCommit]:

@@ -18,7 +18,8 @@ import msgspec
 
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.archived import read_archive
-from pykbroker.pipeline.jobs.state_directory import StateDirectory, StateOwner
+from pykbroker.pipeline.jobs.state_directory import StateDirectory
+from pykbroker.pipeline.jobs.state_owner import StateOwner
 from pykbroker.pipeline.jobs.state_table import StateTable
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession

@@ -85,7 +85,7 @@ class ParquetFiles:
 
     def close(self) -> None:
         """Delete the staging directory."""
-        self._staging.delete()
+        self._staging.delete_leftovers()
 
 
 def _configure(spark: SparkSession) -> None:

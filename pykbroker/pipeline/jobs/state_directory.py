@@ -16,39 +16,17 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from pykbroker.pipeline.errors import PipelineError, StateConflict
-from pykbroker.pipeline.storage import LocalStorage, Storage
+from pykbroker.pipeline.jobs.state_owner import StateOwner, require_owned, seal
+from pykbroker.pipeline.jobs.state_renames import StateRenames
+from pykbroker.pipeline.storage import HadoopStorage, Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-OWNER = "_pykbroker/state.json"
 NEW = "state"
 PROBES = ("probe/one", "probe/two")
 ADVICE = "choose a local directory, or write an Iceberg table with --to-format iceberg"
-
-
-class StateOwner(msgspec.Struct, frozen=True):
-    """The job and the archive that a state belongs to."""
-
-    job: str
-    archive: str
-    format: str
-    topics: list[str]
-
-    def require(self, content: str | bytes, place: str) -> None:
-        """Raise StateConflict if a state at a place belongs to another owner."""
-        try:
-            found = msgspec.json.decode(content, type=StateOwner)
-        except msgspec.MsgspecError as error:
-            raise StateConflict(f"the owner of {place} cannot be read: {error}") from None
-        if found != self:
-            topics = ", ".join(found.topics) or "all topics"
-            raise StateConflict(
-                f"{place} has the state of {topics} of the archive {found.archive}: choose another target, or delete it"
-            )
 
 
 class StateDirectory:
@@ -56,7 +34,7 @@ class StateDirectory:
 
     def __init__(self, spark: SparkSession, target: Storage, owner: StateOwner) -> None:
         self._spark, self._owner = spark, owner
-        self._swap = StateSwap(target, target.sibling(".staging"))
+        self._swap = replacement(target)
 
     def open(self) -> None:
         self._swap.open(self._owner)
@@ -69,6 +47,13 @@ class StateDirectory:
 
     def close(self) -> None:
         self._swap.close()
+
+
+def replacement(target: Storage) -> StateSwap | StateRenames:
+    """Return the way in which a directory is replaced."""
+    if isinstance(target, HadoopStorage):
+        return StateRenames(target, target.sibling(".staging"))
+    return StateSwap(target, target.sibling(".staging"))
 
 
 class StateSwap:
@@ -85,26 +70,15 @@ class StateSwap:
 
     def open(self, owner: StateOwner) -> None:
         """Lock the target, check that it may be replaced, and delete what an earlier run left beside it."""
-        if not isinstance(self._staging, LocalStorage):
-            raise PipelineError(
-                f"{self._target.directory} is not local, so it cannot be replaced in one step: {ADVICE}"
-            )
         self._lock = _locked(Path(self._staging.directory))
-        if self._target.exists(OWNER):
-            owner.require(self._target.read(OWNER), self._target.directory)
-        elif self._target.files():
-            raise StateConflict(f"{self._target.directory} has files that are no state: choose an empty directory")
+        require_owned(self._target, owner)
         for name in (NEW, "probe"):
             self._staging.delete(name)
         self._probe()
 
     def publish(self, owner: StateOwner) -> None:
         """Make the new state durable, put it in the place of the target, and delete the old one."""
-        for file in self._staging.files(NEW):
-            if not file.path.endswith(".parquet"):
-                self._staging.delete(file.path)
-        self._staging.write(f"{NEW}/{OWNER}", msgspec.json.encode(owner))
-        self._staging.sync(NEW)
+        seal(self._staging, NEW, owner)
         if self._target.exists():
             self._target.exchange("", self._staging, NEW)
         else:

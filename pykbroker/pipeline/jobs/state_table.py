@@ -8,7 +8,7 @@ import msgspec
 
 from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.jobs.iceberg import table_name
-from pykbroker.pipeline.jobs.state_directory import StateOwner
+from pykbroker.pipeline.jobs.state_owner import StateOwner
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -11,8 +11,9 @@ import msgspec
 import pytest
 
 from pykbroker.pipeline.errors import PipelineError, StateConflict
-from pykbroker.pipeline.jobs.state_directory import StateOwner, StateSwap
-from pykbroker.pipeline.storage import HadoopStorage, LocalStorage
+from pykbroker.pipeline.jobs.state_directory import StateSwap
+from pykbroker.pipeline.jobs.state_owner import StateOwner
+from pykbroker.pipeline.storage import LocalStorage
 
 OWNER = StateOwner("compact", "/lake", "parquet", [])
 OLD, NEW = {"part-a.parquet": b"1", "part-b.parquet": b"2"}, {"part-c.parquet": b"3"}
@@ -158,20 +159,3 @@ def test_a_file_system_without_an_exchange_is_refused_before_the_work(
         swap.open(OWNER)
     swap.close()
     assert list(tmp_path.iterdir()) == []
-
-
-class RemoteStorage(HadoopStorage):
-    """A storage of another file system, which nothing may touch."""
-
-    def __init__(self) -> None:
-        """Connect to nothing."""
-
-    @property
-    def directory(self) -> str:
-        return "hdfs://name/state"
-
-
-def test_a_target_that_is_not_local_is_refused() -> None:
-    swap = StateSwap(RemoteStorage(), RemoteStorage())
-    with pytest.raises(PipelineError, match="hdfs://name/state is not local"):
-        swap.open(OWNER)

@@ -1,0 +1,75 @@
+"""The replacement of a state on a file system that cannot exchange directories, such as HDFS.
+
+1. The new state is written beside the target, under a name of its own.
+2. The old state is renamed away. For this moment readers find no directory, and fail.
+3. The new state is renamed to the target.
+4. The old state is deleted.
+
+After a crash between the second step and the third one, the next run renames the old state back. Such file systems have
+no lock that a crash releases. A rename never replaces a directory, so that of two runs at a time one fails, and the
+target has a whole state. What a crash has left beside the target is deleted a day later.
+"""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.jobs.state_owner import StateOwner, require_owned, seal
+from pykbroker.pipeline.storage import HadoopStorage
+
+NEW, OLD = "state-", "old-"
+ADVICE = "choose a local directory or one of HDFS, or write an Iceberg table of a catalog with --to-format iceberg"
+
+
+class StateRenames:
+    """The steps from a new state in a staging directory to its place in the target."""
+
+    def __init__(self, target: HadoopStorage, staging: HadoopStorage) -> None:
+        self._target, self._staging = target, staging
+        run = uuid4().hex[:8]
+        self._new, self._old = f"{NEW}{run}", f"{OLD}{run}"
+
+    @property
+    def new_directory(self) -> str:
+        """Return the directory into which a new state is to be written."""
+        return f"{self._staging.directory}/{self._new}"
+
+    def open(self, owner: StateOwner) -> None:
+        """Check that the target may be replaced, and complete what a crash has interrupted.
+
+        Raise PipelineError if its file system cannot rename a directory in one step.
+        """
+        self._staging.make()
+        if not self._staging.renames_directories():
+            self._staging.delete_leftovers(NEW)
+            text = f"the file system of {self._target.directory} cannot rename a directory in one step"
+            raise PipelineError(f"{text}: {ADVICE}")
+        self._complete()
+        require_owned(self._target, owner)
+        self._staging.delete_leftovers(NEW)
+
+    def publish(self, owner: StateOwner) -> None:
+        """Put the new state in the place of the target, and delete the old one."""
+        seal(self._staging, self._new, owner)
+        if self._target.exists():
+            self._staging.take(self._target, "", self._old)
+        self._target.take(self._staging, self._new, "")
+        self._staging.delete(self._old)
+
+    def close(self) -> None:
+        """Delete what this run has left in the staging directory."""
+        self._staging.delete(self._new)
+        self._staging.delete_leftovers(NEW)
+
+    def _complete(self) -> None:
+        """Rename the state back that a crashed run has renamed away, or delete it if it was replaced.
+
+        It was replaced if there is a target after it was listed, since a run renames it away before.
+        """
+        old = [name for name in self._staging.names() if name.startswith(OLD)]
+        if self._target.exists():
+            for name in old:
+                self._staging.delete(name)
+        elif old:
+            self._target.take(self._staging, old[0], "")
