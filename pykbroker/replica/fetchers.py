@@ -58,8 +58,9 @@ class Fetchers:
             ) and known.position is not None:
                 return
             await self.unfollow(partition)
-        if placed.leader == NO_LEADER or partition.log is None:
+        if placed.leader == NO_LEADER or not partition.is_online:
             return
+        partition.fetched_epoch = placed.leader_epoch
         followed = Followed(
             partition, (partition.topic_id, partition.index), placed.leader, placed.leader_epoch, self.truncated
         )

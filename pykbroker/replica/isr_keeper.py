@@ -27,7 +27,8 @@ class IsrKeeper:
 
     `active` has the broker epochs of the brokers that are neither fenced nor stopping. `take` waits for the proposed
     changes that no request has taken yet. `expansions` and `shrinks` count the proposed changes that were committed,
-    and `refusals` those that the controller refused. `damage` is set when a replica is found damaged.
+    and `refusals` those that the controller refused. `damage` is set when a replica is found damaged, and
+    when the metadata of a replica in repair has changed.
     """
 
     def __init__(self, node_id: int = NO_NODE, lag_ms_max: float = LAG_MS_MAX) -> None:

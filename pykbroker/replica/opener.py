@@ -108,7 +108,8 @@ class PartitionOpener:
         if is_new and not is_only:
             self._created[partition] = None
         if directory.damaged.is_anew(key):
-            partition.repair = Repair(RepairPhase.FETCHING)
+            partition.repair = Repair(RepairPhase.BEGUN)
+            self._keeper.note_damage()
         return partition
 
     def is_created(self, partition: Partition) -> bool:
@@ -170,7 +171,7 @@ class PartitionOpener:
         partition.log, partition.directory = log, target
         partition.leadership.restart(log.log_start_offset)
         partition.configure(config)
-        partition.repair = Repair(RepairPhase.FETCHING)
+        partition.repair = Repair(RepairPhase.BEGUN)
         return True
 
     def _leave_closed(self, key: TopicPartition, topic_id: bytes, directory: LogDirectory, is_new: bool) -> Partition:

@@ -34,13 +34,15 @@ class Partition:
 
     `topic_id` is NIL until `Replicas` sets it. The partitions of a broker share its `keeper` of ISRs. `fetchers` are
     the fetch sessions of followers that fetch this partition. `repair` is the repair of a replica that cannot be
-    served, or that replaces such a replica and may lack committed records, and None otherwise. `throttle` limits
+    served, or that replaces such a replica and may lack committed records, and None otherwise. `fetched_epoch` is the
+    last leader epoch in which this broker may have fetched the partition since its start, -1 if none. `throttle` limits
     clients' appends while the log is copied to another directory, and is None otherwise. `traffic` has the counters of
     the topic, which all partitions of the topic share.
     """
 
     __slots__ = (
         "directory",
+        "fetched_epoch",
         "fetchers",
         "guard",
         "index",
@@ -68,6 +70,7 @@ class Partition:
         self.guard = PartitionGuard(self)
         self.reader = PartitionReader(self)
         self.repair: Repair | None = None
+        self.fetched_epoch = NO_EPOCH
         self.throttle: Throttle | None = None
         self.traffic = TopicTraffic()
         self.watches: set[Watch] = set()

@@ -13,7 +13,7 @@ import trio
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.ids import LOST
 from pykbroker.core.metadata.image import PartitionImage
-from pykbroker.core.replication.repair import Repair, RepairPhase, RepairStep
+from pykbroker.core.replication.repair import Repair, RepairPhase, RepairStep, ReplicaStanding
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.storage.directory.log_directory import LogDirectory
@@ -21,8 +21,8 @@ from pykbroker.world.portions import portions
 
 logger = logging.getLogger(__name__)
 
-ROUND_S = 0.5
-"""The time between two looks at the repairs that make progress."""
+ROUND_S, GAP_S = 0.5, 0.02
+"""The longest and the shortest time between two looks at the repairs that make progress."""
 SWEEP_S = 5.0
 """The time between two looks at all partitions, for a log whose flush has failed."""
 
@@ -48,6 +48,7 @@ class Repairs:
                 with trio.move_on_after(ROUND_S if is_active else SWEEP_S):
                     await self._replicas.keeper.damage.wait()
                 self._replicas.keeper.damage = trio.Event()
+                await trio.sleep(GAP_S)
 
     async def _note_failure(self, directory: LogDirectory) -> None:
         await directory.failure.wait()
@@ -84,26 +85,43 @@ class Repairs:
         self, partition: Partition, repair: Repair, placed: PartitionImage, reported: dict[tuple[bytes, int], bytes]
     ) -> RepairStep:
         key, here = (partition.topic_id, partition.index), self._replicas.places.id_of(partition.directory)
-        assigned = placed.directory(self._node_id)
-        own = self._replicas.metadata.cluster.brokers.get(self._node_id)
-        is_online = own is None or own.is_online(assigned)
-        step = repair.step(placed, self._node_id, is_online=is_online, is_reported=assigned == here)
+        step = self._next_step(partition, repair, placed)
         if step is RepairStep.VERIFY and self._is_complete(partition, repair):
             repair.phase = RepairPhase.COMPLETE
-            step = repair.step(placed, self._node_id, is_online=is_online, is_reported=assigned == here)
+            step = self._next_step(partition, repair, placed)
         match step:
             case RepairStep.LEAVE:
                 await self._replicas.fetchers.unfollow(partition)
-                if assigned != here or partition.directory.failed is None:  # otherwise a heartbeat reports it
-                    reported[key] = LOST
+                if partition.directory.failed is None or not self._is_assigned_online(placed, here):
+                    reported[key] = LOST  # a heartbeat reports a directory that has failed
                     logger.warning("%s: reporting its log as lost, so that the replica leaves the ISR", partition.key)
-                if repair.phase is not RepairPhase.DAMAGED:
+                if repair.is_fetched:
                     await self._replicas.follow(partition, placed)
             case RepairStep.BEGIN:
-                await self._begin(partition, repair, placed)
+                anew = await self._begin(partition, repair)
+                if anew is not None:
+                    return await self._take_step(partition, anew, placed, reported)
+            case RepairStep.FETCH:
+                await self._replicas.follow(partition, placed)
             case RepairStep.REPORT:
                 reported[key] = here
         return step
+
+    def _is_assigned_online(self, placed: PartitionImage, directory_id: bytes) -> bool:
+        """Whether the metadata has the replica in this directory, and has the directory online."""
+        own = self._replicas.metadata.cluster.brokers.get(self._node_id)
+        return placed.directory(self._node_id) == directory_id and (own is None or own.is_online(directory_id))
+
+    def _next_step(self, partition: Partition, repair: Repair, placed: PartitionImage) -> RepairStep:
+        node_id, assigned = self._node_id, placed.directory(self._node_id)
+        own = self._replicas.metadata.cluster.brokers.get(node_id)
+        standing = ReplicaStanding(
+            in_isr=node_id in placed.isr,
+            is_online=own is None or own.is_online(assigned),
+            is_reported=assigned == self._replicas.places.id_of(partition.directory),
+            is_lost=assigned == LOST,
+        )
+        return repair.step(placed, node_id, standing, partition.fetched_epoch)
 
     def _all(self) -> list[Partition]:
         topics = self._replicas.topics()
@@ -115,8 +133,8 @@ class Repairs:
         placed = None if image is None else image.partitions.get(partition.index)
         return placed if placed is not None and self._node_id in placed.replicas else None
 
-    async def _begin(self, partition: Partition, repair: Repair, placed: PartitionImage) -> None:
-        """Replace the damaged log of a partition by an empty one, and follow its leader.
+    async def _begin(self, partition: Partition, repair: Repair) -> Repair | None:
+        """Replace the damaged log of a partition by an empty one, and return its repair.
 
         If the disk fails, the partition stays offline, and the next round tries again.
         """
@@ -124,8 +142,7 @@ class Repairs:
         replicas.moves.forget(partition)
         await replicas.fetchers.unfollow(partition)
         config = replicas.log_config(partition.topic, replicas.metadata)
-        if await replicas.opener.begin_anew(partition, config, is_last=repair.is_last):
-            await replicas.follow(partition, placed)
+        return partition.repair if await replicas.opener.begin_anew(partition, config, is_last=repair.is_last) else None
 
     def _is_complete(self, partition: Partition, repair: Repair) -> bool:
         fetchers = self._replicas.fetchers

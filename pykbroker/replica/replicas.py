@@ -271,6 +271,8 @@ class Replicas:
                     await self.moves.resume(partition, image.id)
                 if not self.opener.is_created(partition):
                     await self.follow(partition, placed)
+                if partition.repair is not None:
+                    self.keeper.note_damage()
             elif index in topic.partitions:
                 partition = topic.partitions.pop(index)
                 logger.info("%s: the replica was reassigned to other brokers, and is deleted", partition.key)
@@ -301,7 +303,8 @@ class Replicas:
         else:
             if partition.is_leader or partition.leader_epoch != placed.leader_epoch:
                 partition.resign(placed.leader_epoch, has_leader=placed.leader != NO_LEADER)
-            await self.fetchers.follow(partition, placed)
+            if partition.repair is None or partition.repair.is_fetched:
+                await self.fetchers.follow(partition, placed)
 
     async def misplaced(self, delta: Delta) -> dict[tuple[bytes, int], bytes]:
         """Return the actual log directory of each changed partition whose directory in the metadata is a different one.

@@ -4,7 +4,8 @@
 2. Epochs decide who is behind: a leader with a newer epoch than ours has seen another controller (NOT_CONTROLLER); a
    leader with an older one is refused.
 3. A new member of the ISR must be active, and registered with the broker epoch that the leader saw when the member had
-   caught up. After an unclean restart its log may be shorter.
+   caught up. After an unclean restart its log may be shorter. Its log directory must be online, which Kafka does not
+   check: the leader may fail at once, and a replica in a directory that is not online could not be elected.
 4. The change may complete a reassignment, which may elect another leader. It is made, and answered NEW_LEADER_ELECTED.
 """
 
@@ -116,9 +117,13 @@ def isr_fault(
         or (recovering and (len(ids) > 1 or not partition.recovering))
     ):
         return ErrorCode.INVALID_REQUEST
-    return None if all(_eligible(context, member) for member in members) else ErrorCode.INELIGIBLE_REPLICA
+    return None if all(_eligible(context, partition, member) for member in members) else ErrorCode.INELIGIBLE_REPLICA
 
 
-def _eligible(context: ControllerContext, member: BrokerState) -> bool:
+def _eligible(context: ControllerContext, partition: PartitionImage, member: BrokerState) -> bool:
     broker = context.broker(member.broker_id)
-    return broker is not None and broker.active and member.broker_epoch in (ANY_EPOCH, broker.epoch)
+    return (
+        broker is not None
+        and context.usable(partition, member.broker_id)
+        and member.broker_epoch in (ANY_EPOCH, broker.epoch)
+    )

@@ -2,6 +2,9 @@
 
 With the report, the controller can tell a replica that was never created from one whose directory is lost. A replica in
 a directory that is offline loses its leadership and leaves the ISR.
+
+The report of a lost replica begins a new leader epoch, which Kafka does not do: leaders then refuse a late fetch of the
+lost replica, which would otherwise be taken for one of the empty replica that replaces it.
 """
 
 from __future__ import annotations
@@ -12,9 +15,11 @@ import msgspec
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.context import METADATA_FEATURE, ControllerContext, Deciding
-from pykbroker.core.metadata.image import TopicImage
+from pykbroker.core.metadata.ids import LOST
+from pykbroker.core.metadata.image import NO_LEADER, TopicImage
 from pykbroker.core.metadata.partition_change import ReplicaAssignment, change, without
 from pykbroker.core.metadata.record import DIRECTORIES_LEVEL, Record
+from pykbroker.core.metadata.replay import NO_LEADER_CHANGE
 from pykbroker.core.steps import each
 from wire.error_codes import ErrorCode
 from wire.messages.assign_replicas_to_dirs import (
@@ -71,6 +76,8 @@ def move(
 ) -> PartitionChangeRecord | None:
     """Return the record that moves a replica to a directory. In an offline directory it leaves the ISR.
 
+    A lost replica begins a new leader epoch.
+
     A replica that replaces one in an offline directory is not in the ISR, and leaves the ELR, since it begins anew.
     """
     partition = topic.partitions[index]
@@ -79,7 +86,7 @@ def move(
     if broker is None or not broker.is_online(directory):
         target = msgspec.structs.replace(target, isr=without(partition.isr, (broker_id,)))
     anew = broker is None or not broker.is_online(partition.directory(broker_id))
-    return change(
+    record = change(
         context,
         topic,
         index,
@@ -88,3 +95,6 @@ def move(
         directories={broker_id: directory},
         lost=broker_id if anew and broker_id in partition.elr else None,
     )
+    if record is not None and directory == LOST and record.leader == NO_LEADER_CHANGE and partition.leader != NO_LEADER:
+        record.leader = partition.leader
+    return record

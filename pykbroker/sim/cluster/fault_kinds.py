@@ -20,6 +20,7 @@ MACHINES = (
     "lose_power_midstep",
     "lose_power_of_all",
     "wipe",
+    "wipe_source",
     "lose_joining",
     "strand_leader",
     *AIMED,

@@ -13,6 +13,7 @@ from pykbroker.sim.cluster.link_faults import ClusterLinkFaults
 from pykbroker.sim.cluster.machine_faults import ClusterMachineFaults
 from pykbroker.sim.cluster.metadata_changes import MetadataChanges
 from pykbroker.sim.cluster.nodes import SimCluster
+from pykbroker.sim.cluster.refill_faults import RefillFaults
 from pykbroker.sim.fault_pace import FaultPace
 from pykbroker.sim.history import Place
 from pykbroker.sim.network import Network
@@ -56,6 +57,7 @@ class ClusterNemesis:
         self._of_leaders: dict[str, Callable[[], Awaitable[None]]] = {
             "slow_join": joining.slow_join,
             "lose_joining": joining.lose_joining,
+            "wipe_source": RefillFaults(network, cluster, places, dice).wipe_source,
             "depose_twice": leaderships.depose_twice,
             "strand_leader": leaderships.strand_leader,
         }

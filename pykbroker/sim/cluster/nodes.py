@@ -139,10 +139,6 @@ class SimCluster:
 
 
 def electable(image: MetadataImage, placed: PartitionImage) -> set[int]:
-    """Return the members of the ISR that can be elected.
-
-    A replica that is fetched anew may be in the ISR before it has all committed records. Its directory is not online
-    until then.
-    """
+    """Return the members of the ISR that can be elected: the controller knows no failure of their directories."""
     brokers = image.cluster.brokers
     return {member for member in placed.isr if brokers[member].is_online(placed.directory(member))}

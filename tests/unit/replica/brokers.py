@@ -254,7 +254,11 @@ class Broker:
 
 
 class Cluster:
-    """The brokers, and the controller's state. `cut` has the (source, target) pairs that lose their messages."""
+    """The brokers, and the controller's state. `cut` has the (source, target) pairs that lose their messages.
+
+    With `is_under_kafka` the controller is Kafka's: the report of a lost replica begins no leader epoch, and a replica
+    in a lost directory may join the ISR.
+    """
 
     def __init__(
         self, *, partitions: int = 1, replicas: tuple[int, ...] = (1, 2, 3), configs: dict[str, str] | None = None
@@ -264,6 +268,7 @@ class Cluster:
         self.uninformed: set[int] = set()
         self.cut: set[tuple[int, int]] = set()
         self.latency_s = 0.001
+        self.is_under_kafka = False
         self.requests: list[tuple[int, int, Any]] = []
         self.alterations: list[tuple[int, ...]] = []
         self.reports: list[tuple[int, bytes]] = []
@@ -356,6 +361,8 @@ class Cluster:
                 changes["isr"] = tuple(one for one in before.isr if one != node_id) or before.isr
                 if before.leader == node_id:
                     changes["leader"] = next((one for one in changes["isr"] if one != node_id), NO_LEADER)
+                elif not self.is_under_kafka and before.leader != NO_LEADER:
+                    changes["leader"] = before.leader
             self.commit(index, **changes)
 
     def _alter(self, broker_id: int, asked: AlterPartitionRequestPartitionData) -> AlterPartitionResponsePartitionData:
@@ -366,7 +373,9 @@ class Cluster:
         elif asked.partition_epoch != placed.partition_epoch:
             code = ErrorCode.INVALID_UPDATE_VERSION
         elif any(
-            not brokers[one.broker_id].active or one.broker_epoch not in (-1, brokers[one.broker_id].epoch)
+            not brokers[one.broker_id].active
+            or one.broker_epoch not in (-1, brokers[one.broker_id].epoch)
+            or (placed.directory(one.broker_id) == LOST and not self.is_under_kafka)
             for one in asked.new_isr_with_epochs
         ):
             code = ErrorCode.INELIGIBLE_REPLICA

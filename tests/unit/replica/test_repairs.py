@@ -11,8 +11,11 @@ from pykbroker.core.metadata.ids import LOST
 from pykbroker.core.replication.repair import RepairPhase
 from pykbroker.sim.volume import Inode
 from pykbroker.storage.directory.damaged_logs import ANEW, DAMAGED
-from tests.unit.replica.brokers import TOPIC_ID, Broker, Cluster, pause
+from tests.unit.apis.calling import context
+from tests.unit.replica.brokers import TOPIC_ID, Broker, Cluster, pause, responded
 from tests.unit.replica.test_replication import equal, until
+from wire.error_codes import ErrorCode
+from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 
 Clock = trio.testing.MockClock
 ASIDE = f"t-0.{TOPIC_ID.hex()}-stray"
@@ -78,7 +81,7 @@ async def test_a_damaged_replica_leaves_the_isr_and_is_fetched_anew(autojump_clo
         await until(lambda: node_id not in cluster.placed().isr)
         assert cluster.placed().leader == (2 if node_id == 1 else 1)
         await until(lambda: ASIDE in names(broker))
-        assert cluster.placed().directory(node_id) == LOST
+        assert cluster.reports[0] == (node_id, LOST)
         assert DAMAGED in broker.volume.find_directory(ASIDE).entries
         assert ANEW in broker.volume.find_directory("t-0").entries
         await until(lambda: node_id in cluster.placed().isr)
@@ -202,16 +205,17 @@ async def test_a_repair_goes_on_after_a_kill(autojump_clock: Clock) -> None:
         await fill(cluster)
         broker = cluster.brokers[2]
         await damage(broker)
-        await until(lambda: ASIDE in names(broker) and cluster.placed().directory(2) == LOST)
-        await until(lambda: broker.partition.repair is not None and broker.partition.log is not None)
         cluster.cut = {(2, 1), (1, 2)}
+        await until(lambda: ASIDE in names(broker))
+        await until(lambda: broker.partition.repair is not None and broker.partition.log is not None)
         await cluster.kill(2)
         await cluster.start(2)
         await pause(5)
         repair = broker.partition.repair
         assert repair is not None
         assert repair.phase is RepairPhase.FETCHING
-        assert cluster.placed().directory(2) == LOST
+        assert cluster.reports == [(2, LOST), (2, own(2))]
+        assert 2 not in cluster.placed().isr
         assert ASIDE in names(broker)
         cluster.cut = set()
         await until(lambda: repaired(cluster, 2))
@@ -219,11 +223,57 @@ async def test_a_repair_goes_on_after_a_kill(autojump_clock: Clock) -> None:
         assert names(broker) == ["t-0"]
 
 
-async def test_a_new_replica_that_joins_the_isr_too_early_is_not_reported_before_it_is_complete(
+@pytest.mark.parametrize("node_id", [1, 2])
+async def test_a_replica_that_is_fetched_anew_can_be_elected_as_soon_as_it_is_in_the_isr(
+    autojump_clock: Clock, node_id: int
+) -> None:
+    """The leader may fail right then. Broker 1 is the leader at first, and broker 2 a follower."""
+    cluster = Cluster()
+    async with cluster.up():
+        await fill(cluster)
+        await damage(cluster.brokers[node_id])
+        await until(lambda: node_id not in cluster.placed().isr)
+        await until(lambda: node_id in cluster.placed().isr)
+        assert cluster.placed().directory(node_id) == own(node_id)
+        cluster.commit(isr=(node_id,), leader=node_id)
+        await until(lambda: cluster.brokers[node_id].partition.is_leader)
+        assert len(cluster.brokers[node_id].values()) == COUNT
+        await until(lambda: repaired(cluster, node_id))
+
+
+async def test_a_late_fetch_of_a_damaged_replica_is_refused(autojump_clock: Clock) -> None:
+    """The new replica is empty when its leader gets the fetch, and its directory is reported."""
+    cluster = Cluster()
+    async with cluster.up():
+        await fill(cluster)
+        broker, leader = cluster.brokers[2], cluster.brokers[1]
+        late = FetchRequest(
+            replica_state=ReplicaState(2, cluster.image.cluster.brokers[2].epoch),
+            topics=[
+                FetchTopic(
+                    topic_id=TOPIC_ID,
+                    partitions=[FetchPartition(current_leader_epoch=broker.partition.leader_epoch, fetch_offset=COUNT)],
+                )
+            ],
+        )
+        cluster.cut = {(1, 2)}
+        await damage(broker)
+        await until(lambda: broker.partition.log is not None and cluster.placed().directory(2) == own(2))
+        answer = await responded(leader.handlers[FetchRequest](context(17), late))
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
+        await pause(5)
+        assert 2 not in cluster.placed().isr
+        cluster.cut = set()
+        await until(lambda: repaired(cluster, 2))
+        await until(equal(cluster, COUNT, 1, 2, 3))
+
+
+async def test_under_kafkas_controller_a_replica_that_joins_the_isr_too_early_is_reported_once_it_is_complete(
     autojump_clock: Clock,
 ) -> None:
-    """A late fetch of the damaged replica is processed after the new replica has begun."""
+    """A late fetch of the damaged replica is processed after the new replica has begun, in the same leader epoch."""
     cluster = Cluster()
+    cluster.is_under_kafka = True
     async with cluster.up():
         await fill(cluster)
         broker, leader = cluster.brokers[2], cluster.brokers[1]

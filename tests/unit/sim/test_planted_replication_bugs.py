@@ -13,6 +13,7 @@ from pykbroker.core.replication import following
 from pykbroker.core.replication.fetch_plan import FollowerPlan
 from pykbroker.core.replication.followers import NO_LIMIT, Followers
 from pykbroker.core.replication.leadership import Leadership
+from pykbroker.core.replication.repair import Repair, RepairStep
 from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.quorum.metadata_fetches import MetadataFetches
 from pykbroker.replica import fetcher, followed
@@ -82,10 +83,16 @@ async def a_late_answer_of_an_old_epoch_is_appended(simulation: Simulation) -> l
 async def an_old_broker_epoch_joins_the_isr(simulation: Simulation) -> list[str]:
     Followers._is_eligible = staticmethod(lambda broker_id, state, active: broker_id in active)
     eligible = alter_partition._eligible
-    alter_partition._eligible = lambda context, member: eligible(
-        context, BrokerState(member.broker_id, alter_partition.ANY_EPOCH)
+    alter_partition._eligible = lambda context, placed, member: eligible(
+        context, placed, BrokerState(member.broker_id, alter_partition.ANY_EPOCH)
     )
     return await found_in_cluster(simulation, "lose_joining", seconds=4, pace_s=0.1)
+
+
+async def a_replica_joins_the_isr_before_its_directory_is_reported(simulation: Simulation) -> list[str]:
+    Repair._report_or_fetch = lambda *_: RepairStep.FETCH
+    alter_partition._eligible = lambda context, placed, member: context.active(member.broker_id)
+    return await found_in_cluster(simulation, "wipe_source", seconds=AIMED_SECONDS)
 
 
 async def an_unclean_replica_stays_eligible(simulation: Simulation) -> list[str]:
@@ -160,6 +167,7 @@ FOUND = [
     (followers_do_not_take_over_producer_states, "OUT_OF_ORDER_SEQUENCE_NUMBER", 1),
     (offsets_are_fetched_before_they_are_committed, "fetched and then gone", 0),
     (an_unclean_replica_stays_eligible, "stays in the ELR", 0),
+    (a_replica_joins_the_isr_before_its_directory_is_reported, "does not serve within 10 s", 0),
     (metadata_is_applied_before_it_is_committed, "an image of uncommitted metadata", 0),
     (strays_are_judged_by_an_old_image, "is assigned to it", 0),
 ]

@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.ids import LOST
+from pykbroker.core.metadata.image import NO_LEADER, PartitionImage
 from tests.unit.core.metadata.harness import ControllerHarness, topic
 from wire.error_codes import ErrorCode
 from wire.messages import assign_replicas_to_dirs as messages
+from wire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    BrokerState,
+)
 from wire.messages.create_topics import CreateTopicsRequest
 from wire.stored.metadata_settings import FeatureLevelRecord
 from wire.stored.metadata_topics import PartitionChangeRecord
@@ -16,14 +24,14 @@ DIRECTORY = b"d" * 16
 
 
 def assignment(
-    harness: ControllerHarness, *partitions: tuple[bytes, int], broker_id: int = 1
+    harness: ControllerHarness, *partitions: tuple[bytes, int], broker_id: int = 1, directory: bytes = DIRECTORY
 ) -> messages.AssignReplicasToDirsRequest:
     return messages.AssignReplicasToDirsRequest(
         broker_id=broker_id,
         broker_epoch=harness.freeze().image.cluster.brokers[broker_id].epoch,
         directories=[
             messages.AssignReplicasToDirsRequestDirectoryData(
-                id=DIRECTORY,
+                id=directory,
                 topics=[
                     messages.AssignReplicasToDirsRequestTopicData(
                         topic_id=topic_id,
@@ -73,6 +81,72 @@ def test_each_unknown_partition_has_an_error() -> None:
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ]
     assert harness.decided == ()
+
+
+def replicated() -> tuple[ControllerHarness, bytes, int]:
+    """Return a controller, a topic of two replicas, and the index of a partition that broker 2 leads."""
+    harness, topic_id = with_topic(replicas=2)
+    placed = harness.freeze().image.topics.by_id[topic_id].partitions
+    return harness, topic_id, next(index for index, one in placed.items() if one.leader == 2)
+
+
+def placed_in(harness: ControllerHarness, topic_id: bytes, index: int) -> PartitionImage:
+    return harness.freeze().image.topics.by_id[topic_id].partitions[index]
+
+
+def enlarged(harness: ControllerHarness, topic_id: bytes, index: int) -> int:
+    """Return the error for a request of broker 2, the leader, to add broker 1 to the ISR."""
+    image = harness.freeze().image
+    placed, brokers = image.topics.by_id[topic_id].partitions[index], image.cluster.brokers
+    data = AlterPartitionRequestPartitionData(
+        index,
+        placed.leader_epoch,
+        partition_epoch=placed.partition_epoch,
+        new_isr_with_epochs=[BrokerState(each, brokers[each].epoch) for each in (2, 1)],
+    )
+    answer = harness.ask(AlterPartitionRequest(2, brokers[2].epoch, [AlterPartitionRequestTopicData(topic_id, [data])]))
+    code: int = answer.topics[0].partitions[0].error_code
+    return code
+
+
+def test_the_report_of_a_lost_replica_begins_a_leader_epoch_once() -> None:
+    harness, topic_id, index = replicated()
+    before = placed_in(harness, topic_id, index)
+    harness.ask(assignment(harness, (topic_id, index), directory=LOST))
+    lost = placed_in(harness, topic_id, index)
+    assert (before.isr, lost.isr) in [((1, 2), (2,)), ((2, 1), (2,))]
+    assert (lost.leader, lost.leader_epoch) == (2, before.leader_epoch + 1)
+    harness.ask(assignment(harness, (topic_id, index), directory=LOST))
+    assert placed_in(harness, topic_id, index) == lost
+
+
+def test_a_lost_replica_that_led_begins_one_leader_epoch() -> None:
+    harness, topic_id, index = replicated()
+    before = placed_in(harness, topic_id, 1 - index)
+    assert before.leader == 1
+    harness.ask(assignment(harness, (topic_id, 1 - index), directory=LOST))
+    lost = placed_in(harness, topic_id, 1 - index)
+    assert (lost.leader, lost.leader_epoch) == (2, before.leader_epoch + 1)
+
+
+def test_a_lost_replica_of_a_partition_without_a_leader_begins_no_leader_epoch() -> None:
+    harness, topic_id, index = replicated()
+    harness.ask(assignment(harness, (topic_id, index), directory=LOST))
+    harness.ask(assignment(harness, (topic_id, index), broker_id=2, directory=b"x" * 16))
+    before = placed_in(harness, topic_id, index)
+    assert before.leader == NO_LEADER
+    harness.ask(assignment(harness, (topic_id, index), broker_id=2, directory=LOST))
+    assert placed_in(harness, topic_id, index).leader_epoch == before.leader_epoch
+
+
+def test_a_replica_joins_the_isr_only_in_a_directory_that_is_online() -> None:
+    harness, topic_id, index = replicated()
+    harness.ask(assignment(harness, (topic_id, index), directory=LOST))
+    assert enlarged(harness, topic_id, index) == ErrorCode.INELIGIBLE_REPLICA
+    assert placed_in(harness, topic_id, index).isr == (2,)
+    harness.ask(assignment(harness, (topic_id, index)))
+    assert enlarged(harness, topic_id, index) == ErrorCode.NONE
+    assert placed_in(harness, topic_id, index).isr == (2, 1)
 
 
 def test_a_wrong_broker_epoch_is_refused() -> None:

@@ -75,11 +75,11 @@ def _ignore(*codes: ErrorCode) -> Callable[..., Any]:
 
 
 def _any_epoch(original: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda context, member: original(context, BrokerState(member.broker_id, ANY_EPOCH))
+    return lambda context, partition, member: original(context, partition, BrokerState(member.broker_id, ANY_EPOCH))
 
 
 def _registered(original: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda context, member: context.broker(member.broker_id) is not None
+    return lambda context, partition, member: context.broker(member.broker_id) is not None
 
 
 def _any_replica(original: Callable[..., Any]) -> Callable[..., Any]:
