@@ -348,18 +348,31 @@ async def test_clients_are_answered_in_time_while_the_controller_is_away(tmp_pat
     async with cluster(tmp_path, 1, 2) as running:
         await running.clients[1].create("known")
         running.crash(1)
-        client = running.clients[2]
         with trio.fail_after(30):  # a request to the controller is given up after 60 s
-            topics = [MetadataRequestTopic(name=name) for name in ("known", "new")]
-            response = await client.call(MetadataRequest(topics=topics, allow_auto_topic_creation=True), 12)
-            codes = {topic.name: topic.error_code for topic in response.topics}
-            assert codes == {"known": ErrorCode.NONE, "new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-            for key_type in (GROUP, TRANSACTION):
-                response = await client.call(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["x"]), 4)
-                (found,) = response.coordinators
-                assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
-            answered = await client.call(InitProducerIdRequest(None, 10_000), 4)
-            assert (answered.error_code, answered.producer_id) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)
+            async with trio.open_nursery() as nursery:  # each client waits until the broker gives up its request
+                nursery.start_soon(metadata_is_answered, await running.brokers[2].connect())
+                for key_type in (GROUP, TRANSACTION):
+                    nursery.start_soon(no_coordinator_is_found, await running.brokers[2].connect(), key_type)
+                nursery.start_soon(no_producer_id_is_given, await running.brokers[2].connect())
+        running.crash(2)  # an orderly shutdown would wait for the controller
+
+
+async def metadata_is_answered(client: Client) -> None:
+    topics = [MetadataRequestTopic(name=name) for name in ("known", "new")]
+    response = await client.call(MetadataRequest(topics=topics, allow_auto_topic_creation=True), 12)
+    codes = {topic.name: topic.error_code for topic in response.topics}
+    assert codes == {"known": ErrorCode.NONE, "new": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+
+
+async def no_coordinator_is_found(client: Client, key_type: int) -> None:
+    response = await client.call(FindCoordinatorRequest(key_type=key_type, coordinator_keys=["x"]), 4)
+    (found,) = response.coordinators
+    assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
+
+
+async def no_producer_id_is_given(client: Client) -> None:
+    answered = await client.call(InitProducerIdRequest(None, 10_000), 4)
+    assert (answered.error_code, answered.producer_id) == (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, -1)
 
 
 async def test_a_broker_whose_process_is_gone_is_fenced_at_once(tmp_path: Path) -> None:
