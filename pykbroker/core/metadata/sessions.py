@@ -15,16 +15,20 @@ from pykbroker.core.metadata.image import BrokerImage
 
 CHECKS_PER_SESSION = 8
 """The number of checks of all sessions within a session timeout."""
+UNHEARD_MS = 1000
+"""The time in which a broker that runs connects to a controller that has become active."""
 
 
 class BrokerSession(msgspec.Struct):
     """The session of one registration of a broker.
 
-    `disconnected` says that its connection has ended, and `shut_down` that it was told to shut down.
+    `heard` says that this controller has heard of it, `disconnected` that its connection has ended, and `shut_down`
+    that it was told to shut down.
     """
 
     epoch: int
     contact_ms: float
+    heard: bool = True
     disconnected: bool = False
     shut_down: bool = False
     metadata_offset: int = -1
@@ -49,6 +53,8 @@ class BrokerSessions:
         for broker in brokers:
             if not broker.fenced:
                 self.note_contact(broker.id, broker.epoch, now_ms)
+        for session in self._sessions.values():
+            session.heard = False
 
     def note_contact(self, broker_id: int, epoch: int, now_ms: float) -> None:
         """Extend the session of a broker that was heard of, or begin one for a new epoch."""
@@ -58,7 +64,7 @@ class BrokerSessions:
         if session is None or session.epoch < epoch:
             self._sessions[broker_id] = BrokerSession(epoch, now_ms)
         elif session.epoch == epoch:
-            session.contact_ms, session.disconnected = now_ms, False
+            session.contact_ms, session.heard, session.disconnected = now_ms, True, False
         if self._check_ms == inf:
             self._check_ms = now_ms + self._timeout_ms / CHECKS_PER_SESSION
 
@@ -82,12 +88,14 @@ class BrokerSessions:
     def blocks(self, broker: BrokerImage, directories: Iterable[bytes], now_ms: float) -> bool:
         """Whether another process with the broker's id cannot register, since the registered one seems to run.
 
-        It cannot run if its connection has ended and the other process has locked all its log directories.
+        It cannot run if the other process has locked all its log directories and its connection has ended, or it has
+        made none since this controller became active.
         """
         session = self._sessions.get(broker.id)
         if session is None or session.epoch != broker.epoch or session.shut_down:
             return False
-        if session.disconnected and broker.directories and set(broker.directories) <= set(directories):
+        is_gone = session.disconnected or (not session.heard and session.contact_ms + UNHEARD_MS < now_ms)
+        if is_gone and broker.directories and set(broker.directories) <= set(directories):
             return False
         return not self._expired(session, now_ms)
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
+from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata import partition_change
 from pykbroker.core.metadata.broker_changes import PORTION_PARTITIONS
 from pykbroker.core.metadata.controller_tasks import REFUSED_RETRY_MS
@@ -15,8 +17,10 @@ from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.core.metadata.machine import ControllerMachine
 from pykbroker.core.metadata.notices import BrokerGone
 from pykbroker.core.metadata.record import Record
+from pykbroker.core.metadata.sessions import UNHEARD_MS
 from pykbroker.core.now import Now
 from tests.unit.core.metadata.harness import NOW_MS, Configs, ControllerHarness
+from wire.error_codes import ErrorCode
 from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from wire.messages.elect_leaders import ElectLeadersRequest
 from wire.stored.metadata_brokers import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
@@ -157,6 +161,36 @@ def test_a_new_controller_begins_a_session_for_each_unfenced_broker() -> None:
     new.register(3, incarnation=2)  # it is fenced, so that no session keeps another process out
     (fenced,) = new.pass_time(2 * SESSION_MS)
     assert [type(record) for record in fenced] == [BrokerRegistrationChangeRecord]
+
+
+def refused(harness: ControllerHarness, broker_id: int, **asked: Any) -> bool:
+    """Whether another process of a broker may not register, since the earlier one seems to run."""
+    try:
+        harness.register(broker_id, incarnation=9, **asked)
+    except ApiError as error:
+        assert error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION
+        return True
+    return False
+
+
+@pytest.mark.parametrize(("wait_ms", "is_refused"), [(0, True), (UNHEARD_MS, True), (UNHEARD_MS + 1, False)])
+def test_a_broker_that_a_new_controller_does_not_hear_of_is_replaced_by_its_next_process(
+    wait_ms: float, is_refused: bool
+) -> None:
+    new = ControllerHarness(cluster(1, 2).freeze().image).activate()
+    new.pass_time(wait_ms)
+    assert refused(new, 2, log_dirs=[b"another directory"[:16]])
+    assert refused(new, 2) == is_refused
+
+
+def test_a_broker_that_a_new_controller_has_heard_of_keeps_its_id() -> None:
+    new = ControllerHarness(cluster(1, 2).freeze().image).activate()
+    new.beat(2, epoch(new, 2))
+    new.pass_time(UNHEARD_MS + 1)
+    assert refused(new, 2)
+    new.beat(2, epoch(new, 2))
+    new.pass_time(SESSION_MS - 1)
+    assert refused(new, 2)
 
 
 def test_leaders_are_balanced_in_portions() -> None:
