@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import trio
 
-from pykbroker.coordinator.log import CoordinatorLog
+from pykbroker.coordinator.early_requests import EarlyRequests
+from pykbroker.coordinator.log import CoordinatorLog, not_coordinator
 from pykbroker.coordinator.machine import CoordinatorMachine
 from pykbroker.core.coordinator.record import LogRecord
 from pykbroker.core.errors import ApiError
@@ -18,6 +19,7 @@ from pykbroker.machines.loader import Loader
 from pykbroker.machines.log import LogLost
 from pykbroker.machines.shell import MachineShell, ShellRules
 from pykbroker.world.turns import Turns
+from wire.declare import Response
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 
@@ -55,6 +57,7 @@ class CoordinatorPartition:
         self._shell: MachineShell[LogRecord] = MachineShell(
             log, RULES._replace(commit_s_max=commit_s_max), wall_ms, turns, replaying
         )
+        self._early = EarlyRequests(commit_s_max)
         if log.log_start_offset == log.log_end_offset:
             self._shell.begin(new_machine(), log.log_end_offset)
 
@@ -69,6 +72,15 @@ class CoordinatorPartition:
         Raise ApiError if it is loading, or if another broker leads the partition.
         """
         return self._shell.ask(request, verification)
+
+    def answer(self, request: Any) -> Response | Coroutine[Any, Any, Response]:
+        """Return the response to a request, or a coroutine that waits for it.
+
+        While the state machine is loading, the request waits for at most `commit_s_max`. Raise ApiError as `ask` does.
+        """
+        if self._shell.has_machine or self._log.closed:
+            return self._shell.ask(request).answer()
+        return self._early.response(self._early.keep(request))
 
     def notify(self, notice: Any) -> None:
         """Pass on a notice that has no reply. It is dropped while no state machine is loaded."""
@@ -87,6 +99,7 @@ class CoordinatorPartition:
         finally:
             self._log.closed = True
             self._shell.discard()
+            self._early.refuse(not_coordinator())
 
     async def _load(self) -> None:
         """Replay the log. If the log cannot be read, log the reason and leave the partition without a state machine."""
@@ -100,6 +113,7 @@ class CoordinatorPartition:
             logger.exception("%s: loading failed and is tried again", self._name)
         else:
             self._shell.begin(machine, offset)
+            self._early.pass_on(self._shell.ask)
 
     def _log_failure(self) -> None:
         failure = self._shell.failure

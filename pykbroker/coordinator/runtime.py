@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
 import trio
@@ -18,6 +18,7 @@ from pykbroker.core.log.verification import Verification
 from pykbroker.machines.call import Call, refused
 from pykbroker.world.off_loop import OffLoop
 from pykbroker.world.turns import Turns
+from wire.declare import Response
 
 COMMIT_S_MAX = 5
 """The default of offsets.commit.timeout.ms, in seconds."""
@@ -65,6 +66,18 @@ class Runtime:
             return self.ask_at(self.partition_of(name), request, verification)
         except ApiError as error:
             return refused(error)
+
+    def answer(self, name: str, request: Any) -> Response | Coroutine[Any, Any, Response]:
+        """Return the response of the coordinator of this group or transactional id, or a coroutine that waits for it.
+
+        Unlike with `ask`, a request to a coordinator that is loading waits for at most `commit_s_max`: librdkafka
+        repeats an OffsetCommit only twice, and then reports COORDINATOR_LOAD_IN_PROGRESS to its caller. Requests reach
+        the coordinator in the order of the calls. Raise ApiError as `ask_at` does.
+        """
+        partition = self._led.get(self.partition_of(name))
+        if partition is None:
+            raise not_coordinator()
+        return partition.answer(request)
 
     def ask_at(self, index: int, request: Any, verification: Verification | None = None) -> Call:
         """Pass a request to the coordinator of one partition.

@@ -6,8 +6,8 @@ v9 members of consumer groups, GROUP_ID_NOT_FOUND (KIP-848)   v10 topic ids (KIP
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -16,9 +16,9 @@ from pykbroker.core.group.requests import ClientRequest
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.security.authorizer import Authorizer
 from pykbroker.core.security.operation import Operation, ResourceType
-from pykbroker.machines.call import when_settled
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
 from wire.api import ApiKey
+from wire.declare import Response
 from wire.error_codes import ErrorCode
 from wire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -49,10 +49,12 @@ class OffsetCommit(Handler, msgspec.Struct, frozen=True):
         if request.topics and not taken:
             return OffsetCommitResponse(topics=refused)
         request.topics = taken
-        call = self.groups.ask(request.group_id, ClientRequest(request, context.version))
+        answer = self.groups.answer(request.group_id, ClientRequest(request, context.version))
         if not refused:
-            return now_or_later(call.answer())
-        return now_or_later(when_settled([call], lambda: _merged(call.result(), refused)))
+            return now_or_later(answer)
+        if isinstance(answer, Response):
+            return _merged(answer, refused)
+        return now_or_later(_merged_later(answer, refused))
 
     def refuse(self, request: OffsetCommitRequest, code: ErrorCode) -> OffsetCommitResponse:
         """Return a response with the error `code` for every partition."""
@@ -93,8 +95,15 @@ def _refused(
     )
 
 
-def _merged(response: OffsetCommitResponse, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
+async def _merged_later(
+    answer: Coroutine[Any, Any, Response], refused: list[OffsetCommitResponseTopic]
+) -> OffsetCommitResponse:
+    return _merged(await answer, refused)
+
+
+def _merged(response: Response, refused: list[OffsetCommitResponseTopic]) -> OffsetCommitResponse:
     """Return the response with the refused partitions added; each topic appears once."""
+    assert isinstance(response, OffsetCommitResponse)
     results = {(topic.name, topic.topic_id): topic for topic in response.topics}
     for topic in refused:
         known = results.setdefault((topic.name, topic.topic_id), topic)

@@ -80,18 +80,12 @@ async def hosting(
 
 
 def commit(runtime: Runtime, offset: int = 1, group: str = "g", metadata: str = "") -> Call:
-    return runtime.ask(
-        group,
-        ClientRequest(
-            OffsetCommitRequest(
-                group,
-                topics=[
-                    OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, offset, -1, metadata)])
-                ],
-            ),
-            9,
-        ),
-    )
+    return runtime.ask(group, commit_request(offset, group, metadata))
+
+
+def commit_request(offset: int, group: str = "g", metadata: str = "") -> ClientRequest:
+    partitions = [OffsetCommitRequestPartition(0, offset, -1, metadata)]
+    return ClientRequest(OffsetCommitRequest(group, topics=[OffsetCommitRequestTopic("t", partitions=partitions)]), 9)
 
 
 def fetch(runtime: Runtime, group: str = "g") -> Call:
