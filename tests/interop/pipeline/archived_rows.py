@@ -13,6 +13,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 PATIENCE_S = 30
+WAIT_MS = 10
+"""The wait of a fetch at the end of a log. librdkafka sees the end when the fetch is answered, by default in 500 ms."""
 FIRST_TIME = datetime(2025, 11, 24, 23, 59, 58, tzinfo=UTC)
 """The time of the first three offsets. That of each next three is a second later, so that records are of two days."""
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -83,7 +85,8 @@ def write_archive(directory: Path, rows: Sequence[Archived], files: int = 3) -> 
 def topic_content(bootstrap: str, topic: str) -> list[Content]:
     """Return the committed records of a topic, by partition and in their order."""
     settings = {"bootstrap.servers": bootstrap, "group.id": "judge", "enable.partition.eof": True}
-    consumer = ck.Consumer({**settings, "auto.offset.reset": "earliest", "isolation.level": "read_committed"})
+    settings |= {"fetch.wait.max.ms": WAIT_MS, "isolation.level": "read_committed"}
+    consumer = ck.Consumer({**settings, "auto.offset.reset": "earliest"})
     partitions = consumer.list_topics(topic, PATIENCE_S).topics[topic].partitions
     consumer.assign([ck.TopicPartition(topic, index, ck.OFFSET_BEGINNING) for index in partitions])
     found: list[tuple[int, int, Content]] = []
