@@ -19,7 +19,10 @@ from pykbroker.quorum.metadata_fetches import MetadataFetches
 from pykbroker.replica import fetcher, followed
 from pykbroker.replica.followed import Followed
 from pykbroker.replica.partition import Partition
+from pykbroker.replica.replicas import Replicas
 from pykbroker.sim.simulation import Simulation
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.files.partition_directory import PartitionDirectory
 from pykbroker.storage.log import appender
 from tests.unit.sim.planted import answer_offset_fetches_at_once, found_in_cluster
 from wire.messages.alter_partition import BrokerState
@@ -127,6 +130,18 @@ async def strays_are_judged_by_an_old_image(simulation: Simulation) -> list[str]
     return await found_in_cluster(simulation, "start_slowly", seconds=AIMED_SECONDS)
 
 
+async def a_topic_that_is_created_again_takes_over_the_old_log(simulation: Simulation) -> list[str]:
+    is_stray, open_own = Replicas._is_stray, LogDirectory._open_own
+    Replicas._is_stray = lambda replicas, topics, found: is_stray(replicas, topics, PartitionDirectory(found.key, None))
+
+    async def open_by_name(directory, key, topic_id, config):
+        directory._topic_ids[key] = topic_id
+        return await open_own(directory, key, topic_id, config)
+
+    LogDirectory._open_own = open_by_name
+    return await found_in_cluster(simulation, "recreate_topic", "kill", seconds=8, pace_s=0.3)
+
+
 async def a_marker_is_acknowledged_and_lost(simulation: Simulation) -> list[str]:
     async def at_once(marker):
         pass
@@ -163,6 +178,7 @@ FOUND = [
     (a_late_answer_of_an_old_epoch_is_appended, "high watermark above the ISR", 5),
     (an_old_broker_epoch_joins_the_isr, "high watermark above the ISR", 0),
     (a_new_leader_takes_its_log_end_as_high_watermark, "high watermark above the ISR", 9),
+    (a_topic_that_is_created_again_takes_over_the_old_log, "the replicas of ('brief'", 4),
     (a_marker_is_acknowledged_and_lost, "torn transaction", 0),
     (followers_do_not_take_over_producer_states, "OUT_OF_ORDER_SEQUENCE_NUMBER", 1),
     (offsets_are_fetched_before_they_are_committed, "fetched and then gone", 0),
