@@ -32,7 +32,8 @@ class ControllerChannel:
     """A connection for one kind of requests, so that a slow request delays none of another kind.
 
     A controller that does not respond within `response_s_max` is looked for again. Callers set their own deadlines for
-    all attempts together.
+    all attempts together. The connection is closed at a new epoch of the quorum: a controller whose machine lost power,
+    and that has started again, never responds to a request of an earlier epoch.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class ControllerChannel:
         self._net, self._leader, self._client_id, self._uniform = net, leader, client_id, uniform
         self._settings, self._response_s_max = settings, response_s_max
         self._link: ReconnectingConnection | None = None
+        leader.call_at_new_epoch(self._leave_epoch)
 
     async def ask(self, request: Request[R], version: int | None = None) -> R:
         """Return the response of the active controller.
@@ -56,11 +58,13 @@ class ControllerChannel:
         """
         while True:
             address = await self._leader.wait()
+            epoch = self._leader.epoch
             try:
                 response = await self._ask_once(address, request, version)
             except (OSError, Disconnected) as failure:
                 logger.debug("%s: %s is sent again: %s", address, type(request).__name__, failure)
-                self._leader.lost(address)
+                if self._leader.epoch == epoch:
+                    self._leader.lost(address)
             except UnsupportedVersion as unsupported:
                 raise ApiError(ErrorCode.UNSUPPORTED_VERSION, str(unsupported)) from unsupported
             else:
@@ -86,6 +90,10 @@ class ControllerChannel:
         """Close the connection. A later request opens another one."""
         if self._link is not None:
             self._link.close()
+
+    def _leave_epoch(self) -> None:
+        if self._link is not None:
+            self._link.close(Disconnected("another epoch of the quorum has begun"))
 
     def _connection(self, address: Address) -> ReconnectingConnection:
         """Return the connection to this address. A connection to an earlier controller is closed."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import trio
 
@@ -22,6 +22,11 @@ class QuorumLeader:
         self.leader_id, self.epoch = NOBODY, epoch
         self.address: Address | None = None
         self._found = trio.Event()
+        self._at_new_epoch: list[Callable[[], None]] = []
+
+    def call_at_new_epoch(self, function: Callable[[], None]) -> None:
+        """Call a function whenever a newer epoch is found."""
+        self._at_new_epoch.append(function)
 
     def candidate(self) -> Address:
         """Return the address to ask next: that of the leader, or else the next one of the search."""
@@ -35,8 +40,11 @@ class QuorumLeader:
         """Note the leader of an epoch, unless a newer epoch is known."""
         if epoch < self.epoch:
             return
+        is_newer = epoch > self.epoch
         self.leader_id, self.epoch, self.address = leader_id, epoch, address
         self._found.set()
+        for function in self._at_new_epoch if is_newer else ():
+            function()
 
     def lost(self, address: Address) -> None:
         """Forget the leader if this is its address: a connection to it failed, or another controller is active."""

@@ -123,3 +123,38 @@ async def test_a_controller_that_accepts_no_connection_is_left_after_the_setup_t
     lasted = [after - before for before, after in pairwise(times)]
     assert lasted[:2] == [pytest.approx(1 + RETRY_S, abs=0.02), pytest.approx(2 + RETRY_S, abs=0.02)]
     assert lasted[2] == pytest.approx(2 + 0.2, abs=0.02)  # the reconnect backoff has grown
+
+
+async def test_a_request_of_an_earlier_epoch_is_sent_again_once_a_newer_epoch_is_known(
+    autojump_clock: Clock, controllers: Controllers
+) -> None:
+    """The machine of the controller lost power and started again: nothing ends the old connection."""
+    controllers.after_s[1] = 1000
+    answers = []
+
+    async def ask() -> None:
+        answers.append(await controllers.channel.ask(AlterPartitionRequest()))
+
+    async with trio.open_nursery() as asking:
+        asking.start_soon(ask)
+        await pause(TIMEOUT_S / 2)
+        controllers.after_s[1] = 0
+        controllers.leader.found(1, 1, ONE)
+        await pause(2 * RETRY_S)
+        assert (answers, len(controllers.asked)) == ([], 1)
+        controllers.leader.found(1, 2, ONE)
+    assert answers == [AlterPartitionResponse()]
+    assert [node for _, node in controllers.asked] == [1, 1]
+    assert controllers.leader.address == ONE
+    assert trio.current_time() < TIMEOUT_S
+
+
+async def test_a_connection_of_an_earlier_epoch_gets_no_further_request(
+    autojump_clock: Clock, client: Client, controllers: Controllers
+) -> None:
+    await controllers.channel.ask(AlterPartitionRequest())
+    await controllers.channel.ask(AlterPartitionRequest())
+    assert len(client.net.attempts) == 1
+    controllers.leader.found(1, 2, ONE)
+    await controllers.channel.ask(AlterPartitionRequest())
+    assert len(client.net.attempts) == 2
