@@ -166,6 +166,8 @@ class Partition:
             appended = log.appender.append(data, leadership.epoch, now_ms, verification)
         except LongWork:
             return None
+        except ApiError as error:
+            raise leadership.refusal(error, self.keeper.now_ms) from error
         except OSError as error:
             raise self.guard.refused(error) from error
         traffic = self.traffic
@@ -188,7 +190,10 @@ class Partition:
         log = self.require_leader()
         if acks_all:
             self.leadership.require_min_isr()
-        return self._append(log, batch.size, log.appender.append_opened, batch, self.leader_epoch, verification)
+        try:
+            return self._append(log, batch.size, log.appender.append_opened, batch, self.leader_epoch, verification)
+        except ApiError as error:
+            raise self.leadership.refusal(error, self.keeper.now_ms) from error
 
     def append_own(self, data: Buffer, verification: Verification | None = None) -> Appended:
         """Append a batch that this broker created.
