@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from socketserver import BaseServer
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -182,20 +183,23 @@ def run_job(
 ) -> None:
     """Open a session, run a job, print its report, and end with its exit code.
 
-    A job gets KeyboardInterrupt for the first SIGINT or SIGTERM. The second one ends the process at once.
+    A job gets KeyboardInterrupt for the first SIGINT or SIGTERM. The second one ends the process at once. Errors after
+    a signal are consequences of it: a signal to the process group also ends the JVM.
     """
     from pykbroker.pipeline.errors import PipelineError
     from pykbroker.pipeline.session import pipeline_session
 
     signals: list[int] = []
-    silence_interrupted_calls()
+    silence_failed_calls()
     try:
         with raising_interrupts(signals), pipeline_session(settings, say) as session:
+            silence_accumulators()
             _handle(signals)  # pyspark has its own handler of SIGINT, which does not know a second one
             report = job(session, say)
-    except PipelineError as error:
-        raise click.ClickException(str(error)) from None
-    except KeyboardInterrupt:
+    except (PipelineError, KeyboardInterrupt) as error:
+        if isinstance(error, PipelineError) and not signals:
+            raise click.ClickException(str(error)) from None
+        say(f"{click.get_current_context().info_name}: interrupted")
         sys.exit(exit_code(signals))
     click.echo(report.json() if as_json else report.text())
     if report.is_interrupted and not report.losses:
@@ -231,10 +235,19 @@ def _handle(signals: list[int]) -> None:
         signal.signal(number, interrupt)
 
 
-def silence_interrupted_calls() -> None:
-    """Let py4j not log the stack of a call to the JVM that a signal interrupts, which the job itself reports."""
+def silence_failed_calls() -> None:
+    """Let py4j not log the stack of a call to the JVM that fails or that a signal interrupts: the job reports it."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    logging.getLogger().addFilter(lambda record: not record.getMessage().startswith("KeyboardInterrupt while sending"))
+    logging.getLogger().addFilter(lambda record: "while sending command" not in record.getMessage())
+
+
+def silence_accumulators() -> None:
+    """Let pyspark's server of accumulators, which no job uses, not print a stack if the JVM ends."""
+    from pyspark import accumulators
+
+    for each in vars(accumulators).values():
+        if isinstance(each, type) and issubclass(each, BaseServer):
+            each.handle_error = lambda *_: None  # type: ignore[method-assign]
 
 
 def say(line: str) -> None:

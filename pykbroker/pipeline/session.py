@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -21,7 +23,7 @@ from pykbroker.pipeline.jars import artifact, connector_package, missing_package
 from pykbroker.pipeline.java import require_java
 from pykbroker.pipeline.report import Say
 from pykbroker.pipeline.source.registration import register
-from pykbroker.pipeline.spark_errors import explained
+from pykbroker.pipeline.spark_errors import explained, tolerating_end
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -93,7 +95,9 @@ def pipeline_session(settings: SessionSettings, say: Say) -> Iterator[PipelineSe
             yield session
     finally:
         if active is None:
-            session.spark.stop()
+            with tolerating_end(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of a JVM that has ended before
+                session.spark.stop()
 
 
 def is_local(spark: SparkSession) -> bool:
@@ -159,7 +163,7 @@ def start(settings: SessionSettings, extra: Mapping[str, str]) -> SparkSession:
     local = LOCAL if is_here and SUBMITTED not in os.environ else {}
     for key, value in {**DEFAULTS, **local, **settings.conf, **extra}.items():
         builder = builder.config(key, value)
-    with quiet_launch() as printed:
+    with quiet_launch() as printed, ended_if_unfinished():
         try:
             return builder.getOrCreate()
         except Exception as error:
@@ -193,6 +197,34 @@ def quiet_launch() -> Iterator[Callable[[], str]]:
         finally:
             os.dup2(before, 2)
             os.close(before)
+
+
+@contextmanager
+def ended_if_unfinished() -> Iterator[None]:
+    """End the JVM that pyspark starts in the block if the block fails or is interrupted.
+
+    pyspark deletes the directory then in which the JVM was to write its port. A JVM that cannot write it does not end.
+    """
+    from pyspark import java_gateway
+
+    launcher: Any = java_gateway
+    popen, started = launcher.Popen, []
+
+    def remembered(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        process: subprocess.Popen[bytes] = popen(*arguments, **options)
+        started.append(process)
+        return process
+
+    launcher.Popen = remembered
+    try:
+        yield
+    except BaseException:
+        for process in started:
+            process.kill()
+            process.wait()
+        raise
+    finally:
+        launcher.Popen = popen
 
 
 if __name__ == "__main__":

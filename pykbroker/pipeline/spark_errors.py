@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from subprocess import TimeoutExpired
 
 from pykbroker.pipeline.errors import PipelineError
 
@@ -17,6 +18,11 @@ LOST = re.compile(
 )
 OWN_ERROR = re.compile("(PipelineError|StateConflict): ")
 """The beginning of a cause that is an error of this package in a task."""
+JVM_LOST = (
+    "the JVM of Spark has ended, as for want of memory: start the job again, and give it more by "
+    "--spark spark.driver.memory=4g"
+)
+ENDING_S_MAX = 2
 DISK_FULL = "No space left on device"
 
 
@@ -26,9 +32,19 @@ def explained() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not is_of_spark(error):
+        if not is_of_spark(error) and not has_lost_jvm(error):
             raise
         raise PipelineError(sentence(error)) from error
+
+
+@contextmanager
+def tolerating_end() -> Iterator[None]:
+    """Ignore errors of Spark and of the connection to its JVM in a block that stops them. The JVM may be gone."""
+    try:
+        yield
+    except Exception as error:
+        if not is_of_spark(error) and not isinstance(error, OSError):
+            raise
 
 
 def is_of_spark(error: BaseException) -> bool:
@@ -36,8 +52,27 @@ def is_of_spark(error: BaseException) -> bool:
     return any(kind.__module__.split(".")[0] in ("pyspark", "py4j") for kind in type(error).__mro__)
 
 
+def has_lost_jvm(error: BaseException) -> bool:
+    """Whether an error is that of a call to a JVM which has ended, as if it was killed."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+    from pyspark import SparkContext
+
+    if not isinstance(error, ConnectionError | Py4JError) or isinstance(error, Py4JJavaError):
+        return False
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return False
+    try:
+        process.wait(ENDING_S_MAX)  # its connections end before
+    except TimeoutExpired:
+        return False
+    return True
+
+
 def sentence(error: BaseException) -> str:
     """Return the cause of an error of Spark. A PipelineError of a task is a sentence by itself."""
+    if has_lost_jvm(error):
+        return JVM_LOST
     cause = root_cause(trace(error))
     if own := OWN_ERROR.match(cause):
         return cause[own.end() :]

@@ -17,7 +17,7 @@ from pykbroker.pipeline.reading import TopicsToRead, stream_records
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.schema import with_date
 from pykbroker.pipeline.session import PipelineSession
-from pykbroker.pipeline.spark_errors import is_loss, sentence
+from pykbroker.pipeline.spark_errors import is_loss, sentence, tolerating_end
 from pykbroker.pipeline.spark_offsets import SPARK, Ends, has_offsets, planned_ends
 from pykbroker.pipeline.state import RunManifest, begin_run, remember_topics
 from pykbroker.pipeline.storage import Storage, storage_of
@@ -151,7 +151,8 @@ class ArchiveJob:
             raise self._explained(error) from error
         finally:
             self._is_ending = True
-            query.stop()
+            with tolerating_end():
+                query.stop()
 
     def _start(self) -> StreamingQuery:
         records = stream_records(self._session, self._settings.source)

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from pykbroker.cli.main import pykbroker
 from pykbroker.pipeline import session
-from pykbroker.pipeline.errors import NoConnector
+from pykbroker.pipeline.errors import NoConnector, PipelineError
 from pykbroker.pipeline.jobs import archive as archive_job
 from pykbroker.pipeline.jobs import verify as verify_job
 from pykbroker.pipeline.jobs.archive import ArchiveSettings
@@ -157,5 +157,22 @@ def test_a_signal_ends_a_job_in_order(calls: Calls, number: int) -> None:
     assert run(*arguments).exit_code == 0
     calls.job = interrupted(number, report=None)
     result = run(*arguments)
-    assert (result.exit_code, result.stdout) == (128 + number, "")
+    assert (result.exit_code, result.stdout, result.stderr) == (
+        128 + number,
+        "",
+        "some progress\narchive: interrupted\n",
+    )
     assert signal.getsignal(number) == before
+
+
+def test_an_error_after_a_signal_is_an_interruption(calls: Calls) -> None:
+    """A signal to the process group ends the JVM of Spark, too."""
+
+    def job() -> JobReport:
+        with suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)
+        raise PipelineError("Spark has failed")
+
+    calls.job = job
+    result = run("archive", "--topics", "a", "--to", "/lake")
+    assert (result.exit_code, result.stderr) == (128 + signal.SIGTERM, "some progress\narchive: interrupted\n")

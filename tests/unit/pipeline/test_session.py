@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JNetworkError
+from pyspark import java_gateway
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from pykbroker.pipeline import session
 from pykbroker.pipeline.errors import NoConnector, NoJava, PipelineError
 from pykbroker.pipeline.jars import connector_package
-from pykbroker.pipeline.session import SessionSettings, launch_failure, open_session, pipeline_session
+from pykbroker.pipeline.session import (
+    SessionSettings,
+    ended_if_unfinished,
+    launch_failure,
+    open_session,
+    pipeline_session,
+)
 
 KAFKA, ICEBERG = session.PROVIDER, session.CLASSES["iceberg-spark-runtime"]
 PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0"
@@ -140,6 +149,38 @@ def test_a_session_of_a_job_is_stopped_and_says_what_it_lacks(
     with pipeline_session(SessionSettings(), lines.append) as found:
         spark: Any = found.spark
     assert (spark.stops, machine.registered, len(lines)) == (1, 1, 1)
+
+
+@pytest.mark.parametrize("error", [Py4JNetworkError("Answer from Java side is empty"), ConnectionRefusedError()])
+def test_the_end_of_a_job_whose_jvm_is_gone_is_in_order(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def stop(_: FakeSpark) -> None:
+        raise error
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(FakeSpark, "stop", stop)
+    with pytest.raises(KeyboardInterrupt), pipeline_session(SessionSettings(), print):
+        raise KeyboardInterrupt
+
+
+def test_an_interrupted_launch_leaves_no_process() -> None:
+    launcher: Any = java_gateway
+    popen, processes = launcher.Popen, []
+
+    def launch(error: BaseException | None) -> None:
+        with ended_if_unfinished():
+            processes.append(launcher.Popen(["sleep", "60"]))
+            if error is not None:
+                raise error
+
+    launch(None)
+    with pytest.raises(KeyboardInterrupt):
+        launch(KeyboardInterrupt())
+    assert [each.poll() for each in processes] == [None, -signal.SIGKILL]
+    assert launcher.Popen is popen
+    processes[0].kill()
+    processes[0].wait()
 
 
 @pytest.mark.parametrize(

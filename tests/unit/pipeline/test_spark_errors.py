@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from subprocess import Popen
+from types import SimpleNamespace
+
 import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
 from pyspark.errors import AnalysisException, StreamingQueryException
 
+from pykbroker.pipeline import spark_errors
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.spark_errors import explained, is_loss, is_of_spark, root_cause, sentence
 
@@ -52,6 +57,25 @@ LOSS = (
 def test_the_deepest_cause_is_found(text: str, cause: str) -> None:
     assert root_cause(text).startswith(cause)
     assert "\n" not in root_cause(text)
+
+
+@pytest.mark.parametrize("error", [ConnectionRefusedError(), Py4JNetworkError("Answer from Java side is empty")])
+def test_a_jvm_that_has_ended_is_named(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    process = Popen(["true"])
+    monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+    with pytest.raises(PipelineError, match="the JVM of Spark has ended"), explained():
+        raise error
+    assert process.returncode == 0
+
+
+def test_a_jvm_that_runs_is_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark_errors, "ENDING_S_MAX", 0.1)
+    with Popen(["sleep", "60"]) as process:
+        monkeypatch.setattr(SparkContext, "_gateway", SimpleNamespace(proc=process))
+        with pytest.raises(ConnectionRefusedError), explained():
+            raise ConnectionRefusedError
+        assert sentence(Py4JNetworkError("empty")) == "Spark has failed: empty"
+        process.kill()
 
 
 def test_a_full_disk_says_what_to_do() -> None:
