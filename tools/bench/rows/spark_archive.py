@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from pykbroker.pipeline.decoding.plan import DecodePlan
 from pykbroker.pipeline.jobs.archive import ArchiveSettings, archive
 from pykbroker.pipeline.jobs.audit import AuditSettings, audit
+from pykbroker.pipeline.jobs.decode import DecodeSettings, decode
 from pykbroker.pipeline.jobs.verify import VerifySettings, verify
 from pykbroker.pipeline.reading import TopicsToRead
 from pykbroker.pipeline.session import PipelineSession
@@ -18,6 +21,23 @@ from tools.bench.rows.spark import session
 
 RECORDS = 1_000_000
 VALUE = bytes(100)
+ORDER = json.dumps({"id": 1234567, "customer": "c" * 39, "amount": 12.5, "paid": True}).ljust(100).encode()
+"""A JSON record of 100 B."""
+ORDERS = DecodePlan(
+    "json",
+    json.dumps(
+        {
+            "type": "record",
+            "name": "order",
+            "fields": [
+                {"name": "id", "type": "long"},
+                {"name": "customer", "type": "string"},
+                {"name": "amount", "type": "double"},
+                {"name": "paid", "type": "boolean"},
+            ],
+        }
+    ),
+)
 
 
 def progress(_: str) -> None:
@@ -50,6 +70,25 @@ def jobs(stage: Stage) -> Mapping[str, float] | None:
     return {name: RECORDS / report.seconds / 1000 for name, report in reports.items()}
 
 
+def decoded(stage: Stage) -> Mapping[str, float] | None:
+    """Return the rate of the job decode in k records/s, in its second run on the same topic of JSON records."""
+    if not stage.peer.spark:
+        return None
+    pipeline = PipelineSession(session(), "jvm", "")
+    directory = Path(tempfile.mkdtemp(dir=stage.scratch))
+    try:
+        with Topic(stage.broker) as topic:
+            volume.produce(stage.broker, topic, RECORDS, ORDER, spread=True)
+            source = TopicsToRead(stage.broker.bootstrap, (topic.name,))
+            for name in ("first", "second"):
+                report = decode(pipeline, DecodeSettings(source, str(directory / name), ORDERS), progress)
+    finally:
+        shutil.rmtree(directory)
+    if report.figures["good"] != RECORDS:
+        raise RuntimeError(f"decoded {report.figures}")
+    return {"decode": RECORDS / report.seconds / 1000}
+
+
 ROWS = (
     Row(
         "Pipeline, jobs on 1 M records of 100 B",
@@ -59,5 +98,10 @@ ROWS = (
             "audit": Figure("audit of topic and archive, k records/s", more_is_better=True, digits=0),
         },
         jobs,
+    ),
+    Row(
+        "Pipeline, decode of 1 M JSON records of 100 B",
+        {"decode": Figure("decode, k records/s", more_is_better=True, digits=0)},
+        decoded,
     ),
 )
