@@ -11,6 +11,7 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.coordinator.admission import Admission
+from pykbroker.coordinator.client_errors import CLIENT_ERRORS
 from pykbroker.coordinator.runtime import Runtime
 from pykbroker.coordinator.transactions import TransactionRequests
 from pykbroker.core.errors import ApiError
@@ -37,7 +38,6 @@ from wire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 
-LED_ELSEWHERE = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 LOADING_VERSION_FIRST, ABORTABLE_VERSION_FIRST, ADDED_VERSION_FIRST = 2, 4, 5
 
 
@@ -64,15 +64,16 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
         refused = self._take_out(context.session, request)
         if refused and not request.topics:
             return TxnOffsetCommitResponse(topics=refused)
-        place = TopicPartition(GROUP_METADATA_TOPIC, self.groups.partition_of(request.group_id))
+        try:
+            place = TopicPartition(GROUP_METADATA_TOPIC, self.groups.partition_of(request.group_id))
+        except ApiError:  # unlike other APIs of groups
+            return self._refuse_all(context.version, request, refused, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         adds = context.version >= ADDED_VERSION_FIRST
         admission = Admission(request.producer_id, request.producer_epoch, adds=adds, now_ms=self.wall_ms())
         try:
             log = self.replicas.partition(place).require_leader()
         except ApiError as error:
-            if error.code in LED_ELSEWHERE:
-                raise ApiError(ErrorCode.NOT_COORDINATOR) from error
-            raise
+            return self._refuse_all(context.version, request, refused, error.code)
         admission.begin(place, log.producers, NO_SEQUENCE)
         if admission.verifications and (adds or self.verifies()):
             return Later(self._admit(context.version, request, refused, place, admission), holds_connection=True)
@@ -81,6 +82,16 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
     def refuse(self, request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:
         """Return a response with the error `code` for every partition."""
         return TxnOffsetCommitResponse(topics=[failed(topic, code) for topic in request.topics])
+
+    def _refuse_all(
+        self,
+        version: int,
+        request: TxnOffsetCommitRequest,
+        refused: list[TxnOffsetCommitResponseTopic],
+        code: ErrorCode,
+    ) -> TxnOffsetCommitResponse:
+        """Return a response with an error for every partition, except those that have a result in `refused`."""
+        return merged(self.refuse(request, code_for_client(code, version)), refused)
 
     def _take_out(self, session: Session, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitResponseTopic]:
         """Remove unknown and unauthorized partitions from the request, and return their results."""
@@ -109,7 +120,7 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
     ) -> Answer:
         await admission.ask(self.transactions, request.transactional_id)
         if place in admission.refused:
-            return merged(self.refuse(request, client_error(admission.refused[place], version)), refused)
+            return self._refuse_all(version, request, refused, admission.refused[place])
         return self._commit(version, request, refused, admission.verifications.get(place))
 
     def _commit(
@@ -125,7 +136,7 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
             try:
                 response: TxnOffsetCommitResponse = call.result()
             except ApiError as error:
-                response = self.refuse(request, client_error(error.code, version))
+                return self._refuse_all(version, request, refused, error.code)
             return merged(response, refused)
 
         return now_or_later(when_settled([call], answer))
@@ -150,12 +161,15 @@ def failed(topic: TxnOffsetCommitRequestTopic, code: ErrorCode) -> TxnOffsetComm
     )
 
 
-def client_error(code: ErrorCode, version: int) -> ErrorCode:
+def code_for_client(code: ErrorCode, version: int) -> ErrorCode:
     """Return the error that clients of this request version understand.
+
+    Errors of the log of the group's partition become those of a coordinator, as in the other APIs of groups.
 
     A transaction coordinator that did not respond leaves a client to try again, without another search for the group's
     coordinator.
     """
+    code = CLIENT_ERRORS.get(code, code)
     if code is ErrorCode.NETWORK_EXCEPTION:
         code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
     if code is ErrorCode.PRODUCER_FENCED:
