@@ -16,6 +16,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.fetch_plan import FollowedAnswer, FollowedKey, FollowerPlan
 from pykbroker.core.replication.following import CutLog, FollowerDecision, Pause, Restart, Store, decide
 from pykbroker.core.replication.quota import ReplicationQuota
+from pykbroker.replica.fetch_failures import FetchFailures
 from pykbroker.replica.fetch_settings import ReplicaFetchSettings
 from pykbroker.replica.followed import Followed
 from pykbroker.replica.leader_link import LeaderLink
@@ -34,8 +35,6 @@ FIRST_PAUSE_MS = 20
 """The first pause of a partition or a leader after an error. It doubles at each error in a row, up to
 replica.fetch.backoff.ms."""
 MS_PER_S = 1000
-QUIET_PAUSES = 3
-"""The number of pauses in a row that are not logged."""
 PAUSES_MAX = 16
 """The number of pauses in a row after which the pause no longer doubles."""
 
@@ -68,8 +67,7 @@ class ReplicaFetcher:
         self._waits = False
         """Whether a fetch has no response yet, and nothing has hurried it."""
         self._nursery: trio.Nursery | None = None
-        self._failures: dict[FollowedKey, int] = {}
-        """The number of pauses in a row of each partition that cannot be fetched."""
+        self._failures = FetchFailures(leader)
         self._broken = 0
         """The number of requests in a row without a response."""
 
@@ -98,7 +96,7 @@ class ReplicaFetcher:
             self._plan.remove(followed.key)
         self._paused = [one for one in self._paused if one[2] is not followed]
         self._throttled.remove(followed)
-        self._failures.pop(followed.key, None)
+        self._failures.forget(followed.key)
 
     async def run(self) -> None:
         """Fetch until cancelled."""
@@ -233,6 +231,7 @@ class ReplicaFetcher:
             async with trio.open_nursery() as nursery:
                 for followed in unflushed:
                     nursery.start_soon(self._flush, followed)
+        self._failures.log()
 
     async def _act(self, answer: FollowedAnswer[Followed]) -> None:
         followed, log = answer.partition, answer.partition.partition.log
@@ -248,7 +247,7 @@ class ReplicaFetcher:
             if followed.store(decision):
                 self._plan.note_change(followed.key)
             self._throttled.note_answer(followed, len(decision.records), decision.high_watermark, now_ms())
-            self._failures.pop(followed.key, None)
+            self._failures.forget(followed.key)
         elif isinstance(decision, CutLog):
             await self._cut(followed, decision)
         elif decision is Pause.LOOK_UP:
@@ -260,7 +259,7 @@ class ReplicaFetcher:
         elif decision is Pause.METADATA:
             self._plan.remove(followed.key)
         elif decision is Pause.BACKOFF:
-            self._pause(followed, ErrorCode(data.error_code).name)
+            self._pause(followed, ErrorCode(data.error_code))
 
     async def _cut(self, followed: Followed, change: CutLog | Restart) -> None:
         end = followed.partition.log.log_end_offset if followed.partition.log else 0
@@ -274,20 +273,17 @@ class ReplicaFetcher:
         except ApiError as error:
             self._pause(followed, error)
 
-    def _pause(self, followed: Followed, reason: object) -> None:
-        """Fetch a partition again after the backoff. Only the reason of the fourth pause in a row is logged.
+    def _pause(self, followed: Followed, error: ErrorCode | Exception) -> None:
+        """Fetch a partition again after the backoff.
 
         The backoff begins short, since a leader may receive the metadata a little later than its followers.
         """
         self._plan.remove(followed.key)
         if followed.position is None:
             return
-        pauses = self._failures.get(followed.key, 0)
-        self._failures[followed.key] = pauses + 1
+        pauses = self._failures.note(followed, error, trio.current_time())
         ends_at = trio.current_time() + self._backoff_ms(pauses) / MS_PER_S
         heappush(self._paused, (ends_at, next(self._numbers), followed))
-        if pauses == QUIET_PAUSES:
-            logger.warning("%s: cannot fetch from its leader %d: %s; retrying", followed, self.leader, reason)
 
     def _backoff_ms(self, pauses: int) -> float:
         """Return how long to pause after this number of pauses in a row: 20 ms first, so that a leader that starts is

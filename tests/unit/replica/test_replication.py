@@ -11,6 +11,7 @@ import trio.testing
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.leadership import SETTLING_MS
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.replica.fetch_failures import LASTS_S
 from pykbroker.sim.volume import Volume
 from pykbroker.storage.log.appender import LogAppender
 from tests.unit.apis.calling import context
@@ -281,6 +282,33 @@ async def test_a_follower_that_cannot_write_one_partition_follows_the_others(
         monkeypatch.undo()
         leader = cluster.brokers[1].replicas.partition(TopicPartition("t", 1))
         await until(lambda: leader.high_watermark == 1)
+
+
+async def test_a_leader_that_applies_metadata_later_is_logged_only_if_that_lasts(
+    autojump_clock: Clock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A follower then logs one line for all partitions."""
+    cluster = Cluster(partitions=3)
+
+    def lines() -> list[str]:
+        return [one.getMessage() for one in caplog.records if "cannot fetch" in one.getMessage()]
+
+    async with cluster.up():
+        await pause(1)
+        cluster.uninformed = {1}
+        for index in range(3):
+            cluster.commit(index, leader=1)
+        await pause(LASTS_S - 1)
+        assert lines() == []
+        await pause(3)
+        assert len(lines()) == 2
+        assert all("from its leader 1, and 2 more partitions: UNKNOWN_LEADER_EPOCH; retrying" in one for one in lines())
+        await pause(60)
+        assert len(lines()) == 2
+        cluster.uninformed = set()
+        cluster.inform()
+        await pause(1)
+        await cluster.brokers[1].produce(b"works")
 
 
 async def test_the_latest_offset_is_not_told_before_the_new_epoch_is_committed(autojump_clock: Clock) -> None:
