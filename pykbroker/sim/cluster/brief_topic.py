@@ -26,6 +26,8 @@ from wire.records.builder import BatchBuilder
 TOPIC = "brief"
 PLACES: tuple[Place, ...] = ((TOPIC, 0), (TOPIC, 1))
 ACKS_ALL = -1
+OF_CONTROLLERS = (ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.NOT_CONTROLLER)
+"""The errors of a controller that may pass: too few brokers are registered, or the disk of its metadata log failed."""
 PRODUCE_BY_ID, DELETE_STATES = 13, 6
 """The first version of Produce that names topics by id, and the first of DeleteTopics that has `topics`."""
 ANSWER_S_MAX = 5.0
@@ -121,5 +123,5 @@ def require(code: int, accepted: ErrorCode = ErrorCode.NONE) -> None:
     if code in (ErrorCode.NONE, accepted):
         return
     error = ErrorCode(code)
-    assert error in TEMPORARY or error is ErrorCode.INVALID_REPLICATION_FACTOR, error.name
+    assert error in TEMPORARY or error in OF_CONTROLLERS, error.name
     raise Again(error.name)
