@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any
 
 import trio
@@ -114,6 +114,10 @@ class NodeRuntime:
         if self._state.coordinator(self._key_type, name).node_id != self._node_id:
             return refused(ApiError(ErrorCode.NOT_COORDINATOR))
         return self._hosted.ask(request)
+
+    def answer(self, name: str, request: Any) -> Response | Coroutine[Any, Any, Response]:
+        """Return the response of the state machine, or a coroutine that waits for it."""
+        return self.ask(name, request).answer()
 
     def ask_all(self, request: Any) -> Iterator[Call]:
         """Pass a request to the state machine."""
