@@ -60,8 +60,7 @@ class IcebergTable:
                 )
             text = f"CREATE TABLE {self.name} ({ARCHIVE}) USING iceberg PARTITIONED BY (topic, date)"
             self._spark.sql(f"{text} TBLPROPERTIES ('{RUN}' = '{run_id}')")
-        rows = self._spark.sql(f"SHOW TBLPROPERTIES {self.name}").collect()
-        if {row[0]: row[1] for row in rows}.get(RUN) != run_id:
+        if table_run(self._spark, self.name) != run_id:
             raise StateConflict(
                 f"the table {self.name} was written by a run with another checkpoint: a new one would begin at its "
                 "first record again. Give the old one with --checkpoint, or choose another table"
@@ -98,6 +97,13 @@ class IcebergTable:
 
     def close(self) -> None:
         """Do nothing: no file lies outside the table."""
+
+
+def table_run(spark: SparkSession, name: str) -> str:
+    """Return the run that has made a table, or nothing if no job has made it."""
+    rows = spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
+    properties: dict[str, str] = {row[0]: row[1] for row in rows}
+    return properties.get(RUN, "")
 
 
 def last_batch(spark: SparkSession, name: str) -> TableBatch | None:

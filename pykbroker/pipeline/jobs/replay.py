@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Collection, Mapping, Sequence
 from hashlib import sha256
@@ -15,11 +16,12 @@ from pykbroker.pipeline.cluster import ClusterFacts, PipelineCluster, named, req
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.archived import ArchivedSpan, archived_spans, read_archive, read_claims
 from pykbroker.pipeline.jobs.commits import OWNER, ArchiveOwner, decoded
+from pykbroker.pipeline.jobs.iceberg import is_directory, table_name, table_run
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession
 from pykbroker.pipeline.source.client_options import PREFIX, producer_options
 from pykbroker.pipeline.spark_errors import explained
-from pykbroker.pipeline.storage import storage_of
+from pykbroker.pipeline.storage import LocalStorage, storage_of
 from pykbroker.pipeline.writing.batch_rows import limit_batches
 from pykbroker.pipeline.writing.pace import WritePace
 from pykbroker.pipeline.writing.placement import placed, with_source
@@ -70,7 +72,7 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
     facts = cluster.facts(named(topics.values()))
     require_topics(facts, topics.values())
     _check_targets(cluster, spans, topics, facts, settings, say)
-    job = settings.job or job_name(settings)
+    job = settings.job or job_name(settings, archive_place(spark, settings))
     sources = sorted(spans)
     identity = archive_identity(spark, settings)
     targets = [write_target(job, identity, key, topics[key.topic], facts, settings) for key in sources]
@@ -137,19 +139,29 @@ def target_topics(settings: ReplaySettings, archived: Collection[str]) -> dict[s
     return found
 
 
-def job_name(settings: ReplaySettings) -> str:
-    """Return the default name of a job, which is the same for the same archive and targets."""
-    parts = [settings.archive, settings.format, settings.target, *map("=".join, sorted(settings.renamed.items()))]
+def job_name(settings: ReplaySettings, place: str) -> str:
+    """Return the default name of a job, which is the same for the same archive at `place` and the same targets."""
+    parts = [place, settings.format, settings.target, *map("=".join, sorted(settings.renamed.items()))]
     return f"pykbroker-replay-{sha256(chr(0).join(parts).encode()).hexdigest()[:10]}"
 
 
-def archive_identity(spark: SparkSession, settings: ReplaySettings) -> str:
-    """Return the random id of an archive, or its place if it has none."""
-    if settings.format == "iceberg":
+def archive_place(spark: SparkSession, settings: ReplaySettings) -> str:
+    """Return the place of an archive in one spelling: the path without links, the full URI, or the table's name."""
+    if settings.format == "iceberg" and not is_directory(settings.archive):
         return settings.archive
     storage = storage_of(spark, settings.archive)
-    owner: ArchiveOwner | None = decoded(storage, OWNER, ArchiveOwner) if storage.exists(OWNER) else None
-    return owner.run_id if owner else storage.directory
+    return os.path.realpath(storage.directory) if isinstance(storage, LocalStorage) else storage.directory
+
+
+def archive_identity(spark: SparkSession, settings: ReplaySettings) -> str:
+    """Return the random id of the run that has made an archive, or the archive's place if no job has made it."""
+    if settings.format == "iceberg":
+        run_id = table_run(spark, table_name(spark, settings.archive))
+    else:
+        storage = storage_of(spark, settings.archive)
+        owner: ArchiveOwner | None = decoded(storage, OWNER, ArchiveOwner) if storage.exists(OWNER) else None
+        run_id = owner.run_id if owner else ""
+    return run_id or archive_place(spark, settings)
 
 
 def write_target(

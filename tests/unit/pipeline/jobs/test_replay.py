@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import ClusterFacts
 from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.jobs.commits import OWNER
 from pykbroker.pipeline.jobs.replay import (
     ReplaySettings,
+    archive_identity,
+    archive_place,
     job_name,
     losses,
     partitions_lacking,
     target_topics,
     write_target,
 )
+from pykbroker.pipeline.storage import LocalStorage
 from pykbroker.pipeline.writing.position import PositionPlace, SourcePosition
 
 SETTINGS = ReplaySettings("/archive", "b:9092", target="copy")
@@ -43,9 +51,42 @@ def test_topics_without_a_target_of_their_own_are_refused(changes: dict[str, obj
 
 
 def test_the_default_name_of_a_job_depends_on_archive_and_target_only() -> None:
-    name = job_name(SETTINGS)
-    assert name == job_name(replace(SETTINGS, rate=5.0, end="10", bootstrap="other:9092"))
-    assert len({name, job_name(replace(SETTINGS, target="t")), job_name(replace(SETTINGS, archive="/b"))}) == 3
+    name = job_name(SETTINGS, "/archive")
+    assert name == job_name(replace(SETTINGS, rate=5.0, end="10", bootstrap="other:9092"), "/archive")
+    assert len({name, job_name(replace(SETTINGS, target="t"), "/archive"), job_name(SETTINGS, "/b")}) == 3
+
+
+def spark_of(run_id: str = "") -> Any:
+    """Return a session on local files, whose tables are of a run."""
+    jsc = SimpleNamespace(hadoopConfiguration=lambda: {"fs.defaultFS": "file:///"})
+    rows = [("owner", "x"), *([("pykbroker.run", run_id)] if run_id else [])]
+    conf = SimpleNamespace(set=lambda key, value: None)
+    return SimpleNamespace(_jsc=jsc, conf=conf, sql=lambda text: SimpleNamespace(collect=lambda: rows))
+
+
+@pytest.mark.parametrize("format_", ["parquet", "iceberg"])
+def test_an_archive_has_one_place_in_all_spellings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_: str
+) -> None:
+    lake = tmp_path / "ns" / "lake"
+    lake.mkdir(parents=True)
+    (tmp_path / "link").symlink_to(lake.parent)
+    monkeypatch.chdir(tmp_path)
+    spellings = (f"{lake}", f"{lake}/", "ns/lake", "./ns/../ns/lake", "link/lake", f"file://{lake}", f"file:{lake}/")
+    found = {archive_place(spark_of(), replace(SETTINGS, archive=each, format=format_)) for each in spellings}
+    assert found == {str(lake)}
+    table = replace(SETTINGS, archive="c.ns.lake", format="iceberg")
+    assert archive_place(spark_of(), table) == "c.ns.lake"
+
+
+def test_an_archive_is_identified_by_its_run_or_its_place(tmp_path: Path) -> None:
+    """An archive that was made again at the same place is another one."""
+    place = str(tmp_path / "ns" / "lake")
+    files, table = replace(SETTINGS, archive=place), replace(SETTINGS, archive=place, format="iceberg")
+    assert archive_identity(spark_of(), files) == place
+    LocalStorage(place).write(OWNER, b'{"run_id": "run-1"}')
+    assert archive_identity(spark_of(), files) == "run-1"
+    assert [archive_identity(spark_of(run), table) for run in ("run-1", "run-2", "")] == ["run-1", "run-2", place]
 
 
 def test_a_source_partition_has_a_transactional_id_and_a_position() -> None:
