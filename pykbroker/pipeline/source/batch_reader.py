@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pykbroker.pipeline.source.lookups import OffsetLookup
 from pykbroker.pipeline.source.offset_json import OffsetMap
 from pykbroker.pipeline.source.offset_ranges import TaskRange
-from pykbroker.pipeline.source.planning import batch_ranges
+from pykbroker.pipeline.source.planning import batch_ranges, require_order
 from pykbroker.pipeline.source.range_reader import read_range
 from pykbroker.pipeline.source.read_options import ReadOptions
 from pykbroker.pipeline.source.shipping import Shipped
@@ -42,6 +42,7 @@ class TopicBatchReader(Shipped, DataSourceReader):
             partitions = lookup.partitions()
             starts = lookup.resolved(options.starting, partitions, starts=True)
             ends = lookup.resolved(options.ending, partitions, starts=False)
+            require_order(starts, ends)
             starts, ends = self._narrowed(lookup, starts, ends)
         return [RangePartition(each) for each in batch_ranges(options.starting, starts, ends, options.division)]
 

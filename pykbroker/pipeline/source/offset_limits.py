@@ -67,12 +67,14 @@ def parse_limit(options: Mapping[str, str], names: LimitNames, default: int) -> 
     if (text := options.get(names.by_timestamp.lower())) is not None:
         found = parse_offsets(names.by_timestamp, text.strip(), TIMESTAMPS_EXAMPLE)
         return SpecificTimestamps(found, falls_to_latest)
-    text = options.get(names.offsets.lower(), "").strip()
+    if (given := options.get(names.offsets.lower())) is None:
+        return EveryPartition(default)
+    text = given.strip()
     if text.lower() == "earliest":
         return EveryPartition(EARLIEST)
     if text.lower() == "latest":
         return EveryPartition(LATEST)
-    return SpecificOffsets(parse_offsets(names.offsets, text)) if text else EveryPartition(default)
+    return SpecificOffsets(parse_offsets(names.offsets, text))
 
 
 def _timestamp(name: str, text: str) -> int:

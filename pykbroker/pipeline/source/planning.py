@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.source.errors import InvalidOption
 from pykbroker.pipeline.source.offset_json import OffsetMap
 from pykbroker.pipeline.source.offset_limits import EARLIEST, EveryPartition, OffsetLimit, SpecificOffsets, named
 from pykbroker.pipeline.source.offset_ranges import Division, TaskRange, divided
@@ -24,6 +25,19 @@ def batch_ranges(
     """Return the ranges of a batch query: one for each partition, also if it is empty, unless they are divided."""
     ranges = [TaskRange(each, starts[each], ends[each], is_earliest(starting, each)) for each in sorted(starts)]
     return divided(ranges, division) if division.applies(ranges) else ranges
+
+
+def require_order(starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
+    """Raise InvalidOption if a batch query starts after its end, as behind the end of a log.
+
+    Spark's connector fails too, but returns nothing if `minPartitions` or `maxRecordsPerPartition` divide the query.
+    """
+    for partition, start in sorted(starts.items()):
+        if start > ends[partition]:
+            raise InvalidOption(
+                f"Beginning offset {start} is after the ending offset {ends[partition]} for topic {partition.topic} "
+                f"partition {partition.partition}: correct the start, or the end if one is given"
+            )
 
 
 def is_earliest(starting: OffsetLimit, partition: TopicPartition) -> bool:

@@ -207,6 +207,18 @@ def test_a_start_beyond_the_log_is_lost_data(formats: BothFormats) -> None:
     assert formats.values(subscribe=topic, failOnDataLoss="false", **beyond) == []
 
 
+def test_a_start_after_the_end_fails_a_query(formats: BothFormats) -> None:
+    topic = formats.topic(1)
+    formats.feed(topic, numbers(0, 10), start_ms=START_MS)
+    beyond = {"subscribe": topic, "startingOffsets": {topic: {"0": 50}}, "failOnDataLoss": "false"}
+    assert all("Beginning offset 50 is after the ending offset 10" in text for text in formats.failures(**beyond))
+    times = {"startingTimestamp": str(START_MS + 8000), "endingTimestamp": str(START_MS + 2000)}
+    for text in formats.failures(subscribe=topic, **times):
+        assert "Beginning offset 8 is after the ending offset 2" in text
+    divided = failure(partial(formats.rows, "pykbroker", **beyond, minPartitions="4"))
+    assert "Beginning offset 50 is after the ending offset 10" in divided
+
+
 # ---- refused options
 
 REFUSED = {
@@ -227,6 +239,7 @@ REFUSED = {
         "ending offset for a-0 can't be earliest for batch queries",
     ),
     "no JSON": ({"subscribe": "a", "startingOffsets": "first"}, "Expected e.g. {"),
+    "no start": ({"subscribe": "a", "startingOffsets": " "}, "Expected e.g. {"),
     "no number": ({"subscribe": "a", "startingTimestamp": "noon"}, "Expected a single long value, got noon"),
     "no tasks": ({"subscribe": "a", "minPartitions": "0"}, "minPartitions must be positive"),
     "reset": (

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.source.errors import InvalidOption
 from pykbroker.pipeline.source.offset_limits import EARLIEST, EveryPartition, EveryTimestamp, SpecificOffsets
 from pykbroker.pipeline.source.offset_ranges import Division, TaskRange
-from pykbroker.pipeline.source.planning import batch_ranges, micro_batch, new_partitions
+from pykbroker.pipeline.source.planning import batch_ranges, micro_batch, new_partitions, require_order
 
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -14,6 +17,12 @@ def test_a_batch_query_has_a_range_for_each_partition_even_if_it_is_empty() -> N
     starting = SpecificOffsets({A: EARLIEST, B: 7})
     found = batch_ranges(starting, {A: 3, B: 7}, {A: 9, B: 7}, Division())
     assert found == [TaskRange(A, 3, 9, True), TaskRange(B, 7, 7, False)]
+
+
+def test_a_query_may_start_at_its_end_but_not_behind_it() -> None:
+    require_order({A: 3, B: 7}, {A: 4, B: 7})
+    with pytest.raises(InvalidOption, match="Beginning offset 8 is after the ending offset 7 for topic t partition 1"):
+        require_order({A: 3, B: 8}, {A: 4, B: 7})
 
 
 def test_a_query_from_a_time_on_does_not_start_at_the_start_of_the_log() -> None:
