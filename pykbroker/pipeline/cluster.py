@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, TypeVar
 from uuid import UUID
@@ -22,6 +21,7 @@ from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.errors import ApiError
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.source.topic_pattern import BadPattern, compiled, whole
 from wire.messages.metadata import MetadataRequest
 
 PATIENCE_S = 60
@@ -195,12 +195,15 @@ def named(topics: Collection[str]) -> Callable[[str], bool]:
 
 
 def matching(pattern: str) -> Callable[[str], bool]:
-    """Return the function that selects the topics whose whole name matches. Raise PipelineError for a bad pattern."""
+    """Return the function that selects the topics whose whole name matches a regular expression of Java.
+
+    Raise PipelineError for a bad pattern.
+    """
     try:
-        fullmatch = re.compile(pattern).fullmatch
-    except re.error as error:
-        raise PipelineError(f"the pattern {pattern!r} is no regular expression: {error}") from None
-    return lambda name: fullmatch(name) is not None
+        search = compiled(whole(pattern)).search
+    except BadPattern as error:
+        raise PipelineError(f"the pattern {pattern!r} {error}") from None
+    return lambda name: search(name) is not None
 
 
 def require_topics(facts: ClusterFacts, topics: Collection[str]) -> None:

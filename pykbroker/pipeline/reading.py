@@ -8,6 +8,7 @@ import msgspec
 
 from pykbroker.pipeline.schema import RECORD_COLUMNS
 from pykbroker.pipeline.session import PipelineSession
+from pykbroker.pipeline.source.topic_pattern import whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -17,7 +18,7 @@ FORMATS = {"jvm": "kafka", "python": "pykbroker"}
 
 
 class TopicsToRead(msgspec.Struct, frozen=True):
-    """The topics of a job, by name or by a pattern, and further options of the `kafka` format."""
+    """The topics of a job, by name or by a pattern for whole names, and further options of the `kafka` format."""
 
     bootstrap: str
     topics: tuple[str, ...] = ()
@@ -28,7 +29,7 @@ class TopicsToRead(msgspec.Struct, frozen=True):
     def connector_options(self) -> dict[str, str]:
         """Return all options of the `kafka` format."""
         if self.pattern:
-            selection = {"subscribePattern": self.pattern}
+            selection = {"subscribePattern": whole(self.pattern)}
         else:
             selection = {"subscribe": ",".join(self.topics)} if self.topics else {}
         isolation = "read_committed" if self.committed_only else "read_uncommitted"

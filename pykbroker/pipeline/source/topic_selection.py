@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.source.errors import InvalidOption
 from pykbroker.pipeline.source.offset_json import parse_partitions
+from pykbroker.pipeline.source.topic_pattern import BadPattern, compiled
 
 OPTIONS = ("subscribe", "subscribePattern", "assign")
 
@@ -20,7 +20,7 @@ class SubscribedTopics(NamedTuple):
 
 
 class MatchingTopics(NamedTuple):
-    """All partitions of the topics in whose name a regular expression is found, as in Spark's connector."""
+    """All partitions of the topics in whose name a regular expression of Java is found, as in Spark's connector."""
 
     pattern: str
 
@@ -75,9 +75,9 @@ def _matching(value: str) -> MatchingTopics:
             f"Pattern to subscribe is empty as specified value for option 'subscribePattern' is '{value}'"
         )
     try:
-        re.compile(pattern)
-    except re.error as error:
-        raise InvalidOption(f"subscribePattern={pattern} is no regular expression: {error}") from None
+        compiled(pattern)
+    except BadPattern as error:
+        raise InvalidOption(f"subscribePattern={pattern} {error}") from None
     return MatchingTopics(pattern)
 
 
@@ -100,7 +100,7 @@ def selected(selection: TopicSelection, existing: Mapping[str, Collection[int]])
 def _chosen(selection: TopicSelection, existing: Mapping[str, Collection[int]]) -> Iterable[TopicPartition]:
     match selection:
         case MatchingTopics(pattern):
-            names = [name for name in existing if re.search(pattern, name)]
+            names = [name for name in existing if compiled(pattern).search(name)]
         case SubscribedTopics(topics):
             names = [name for name in topics if name in existing]
         case AssignedPartitions(partitions):

@@ -146,6 +146,7 @@ def test_topics_and_partitions_may_appear_under_a_run(formats: BothFormats, arch
     prefix = f"late-{uuid.uuid4().hex[:8]}"
     first = formats.topic(1, f"{prefix}-1")
     formats.feed(first, numbers(0, 10))
+    formats.feed(formats.topic(1, f"not-{prefix}-1"), numbers(0, 10))
     source = archives.source(pattern=f"{prefix}-.*", kafka_metadata_max_age_ms=200)
     with running(archives, source, "lake", file_bytes_min=0) as ended:
         wait_until(lambda: any("10 records" in line for line in archives.lines))
