@@ -20,6 +20,12 @@ def has_offsets(checkpoint: Storage) -> bool:
     return checkpoint.exists(f"{SPARK}/offsets")
 
 
+def last_done(checkpoint: Storage) -> int | None:
+    """Return the number of the last batch that Spark counts as written, or None if there is none."""
+    names = [each.path.rpartition("/")[2] for each in checkpoint.files(f"{SPARK}/commits")]
+    return max((int(name) for name in names if name.isdecimal()), default=None)
+
+
 def planned_ends(checkpoint: Storage, batch: int) -> Ends:
     """Return the ends of a batch that Spark has planned. Raise StateConflict if Spark's file is damaged."""
     name = f"{SPARK}/offsets/{batch}"

@@ -18,7 +18,7 @@ from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.schema import with_date
 from pykbroker.pipeline.session import PipelineSession
 from pykbroker.pipeline.spark_errors import is_loss, sentence, tolerating_end
-from pykbroker.pipeline.spark_offsets import SPARK, Ends, has_offsets, planned_ends
+from pykbroker.pipeline.spark_offsets import SPARK, Ends, has_offsets, last_done, planned_ends
 from pykbroker.pipeline.state import RunManifest, begin_run, remember_topics
 from pykbroker.pipeline.storage import Storage, storage_of
 
@@ -59,6 +59,9 @@ class Sink(Protocol):
 
     def open(self, run_id: str, *, is_new: bool) -> None:
         """Take the target for a run. Raise StateConflict if it belongs to another, or is gone."""
+
+    def require_batch(self, batch: int) -> None:
+        """Raise StateConflict if the target lacks a batch that the checkpoint counts as written."""
 
     def committed(self, batch: int) -> Ends | None:
         """Return the ends of a batch, or None if it is not written."""
@@ -129,6 +132,8 @@ class ArchiveJob:
         with self._checkpoint.lock(LOCK):
             self._manifest = begin_run(self._checkpoint, self._job, facts, self._fixed_options())
             self._sink.open(self._manifest.run_id, is_new=not has_offsets(self._checkpoint))
+            if (done := last_done(self._checkpoint)) is not None:
+                self._sink.require_batch(done)
             self._run_query()
             self._sink.tidy()
             self._sink.close()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.commits import CHECKPOINT, ArchiveCommits, summed
-from pykbroker.pipeline.jobs.iceberg import is_directory, last_batch, require_columns, table_name
+from pykbroker.pipeline.jobs.iceberg import is_directory, require_columns, table_name
+from pykbroker.pipeline.jobs.table_batches import last_batch
 from pykbroker.pipeline.schema import ARCHIVE, RECORD_COLUMNS
 from pykbroker.pipeline.spark_offsets import by_partition
 from pykbroker.pipeline.state import MANIFEST, read_manifest

@@ -191,3 +191,11 @@ def require_same_ends(batch: int, written: Ends, planned: Ends, place: str) -> N
             f"batch {batch} of {place} ends at {written}, and the checkpoint says {planned}: the checkpoint is damaged "
             "or older than the archive. Restore both to the same time, or archive into a new directory"
         )
+
+
+def older_than_checkpoint(place: str, batch: int) -> StateConflict:
+    """Return the error about an archive that lacks a batch which the checkpoint counts as written."""
+    return StateConflict(
+        f"{place} lacks batch {batch}, which the checkpoint has: the archive is older than the checkpoint, and the "
+        "records between them would be left out. Restore both to the same time, or archive into a new directory"
+    )

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 from zlib import crc32
 
 import msgspec
 
 from pykbroker.pipeline.errors import PipelineError, StateConflict
+from pykbroker.pipeline.jobs.commits import older_than_checkpoint
+from pykbroker.pipeline.jobs.table_batches import BATCH, ENDS, RUN, last_batch
 from pykbroker.pipeline.schema import ARCHIVE, ARCHIVE_COLUMNS
 from pykbroker.pipeline.spark_offsets import Ends
 from pykbroker.pipeline.storage import storage_of
@@ -19,19 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CATALOG = "pykbroker"
-RUN, BATCH, ENDS = "pykbroker.run", "pykbroker.batch", "pykbroker.ends"
-"""The properties of a snapshot: the run, the batch that it has written, and the offsets up to which that has read.
-
-The run is a property of the table as well. Snapshots of maintenance have none of them.
-"""
-
-
-class TableBatch(NamedTuple):
-    """A batch of a table: its number, the number of its records, and its ends."""
-
-    batch: int
-    records: int
-    ends: Ends
 
 
 class IcebergTable:
@@ -65,6 +54,12 @@ class IcebergTable:
                 f"the table {self.name} was written by a run with another checkpoint: a new one would begin at its "
                 "first record again. Give the old one with --checkpoint, or choose another table"
             )
+
+    def require_batch(self, batch: int) -> None:
+        """Raise StateConflict if the table lacks a batch that the checkpoint counts as written."""
+        last = last_batch(self._spark, self.name)
+        if last is None or last.batch < batch:
+            raise older_than_checkpoint(f"the table {self.name}", batch)
 
     def committed(self, batch: int) -> Ends | None:
         """Return the ends of a batch, or None if it is not written. Raise StateConflict if a later one is."""
@@ -104,18 +99,6 @@ def table_run(spark: SparkSession, name: str) -> str:
     rows = spark.sql(f"SHOW TBLPROPERTIES {name}").collect()
     properties: dict[str, str] = {row[0]: row[1] for row in rows}
     return properties.get(RUN, "")
-
-
-def last_batch(spark: SparkSession, name: str) -> TableBatch | None:
-    """Return the last batch of a table, or None if it has none."""
-    spark.catalog.refreshTable(name)
-    found = spark.table(f"{name}.snapshots").where(f"summary['{BATCH}'] is not null")
-    rows = found.selectExpr(f"cast(summary['{BATCH}'] as bigint) as batch", "summary").orderBy("batch").tail(1)
-    if not rows:
-        return None
-    summary = rows[0]["summary"]
-    ends = msgspec.json.decode(summary.get(ENDS, "{}"), type=Ends)
-    return TableBatch(rows[0]["batch"], int(summary.get("added-records", 0)), ends)
 
 
 def require_columns(table: DataFrame, name: str) -> None:

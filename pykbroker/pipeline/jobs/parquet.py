@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from pykbroker.pipeline.jobs.commits import ArchiveCommit, ArchiveCommits, ArchivedRange
+from pykbroker.pipeline.jobs.commits import ArchiveCommit, ArchiveCommits, ArchivedRange, older_than_checkpoint
 from pykbroker.pipeline.jobs.small_files import merge_small_files
 from pykbroker.pipeline.report import Say
 from pykbroker.pipeline.schema import ARCHIVE, IDENTITY
@@ -44,6 +44,11 @@ class ParquetFiles:
     def open(self, run_id: str, *, is_new: bool) -> None:
         """Take the directory for a run, and complete its last commit."""
         self._commits.open(run_id, is_new=is_new)
+
+    def require_batch(self, batch: int) -> None:
+        """Raise StateConflict if the archive lacks a batch that the checkpoint counts as written."""
+        if self._commits.committed(batch) is None:
+            raise older_than_checkpoint(self._target.directory, batch)
 
     def committed(self, batch: int) -> Ends | None:
         """Return the ends of a batch, or None if it is not written."""

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from pykbroker.pipeline.errors import PipelineError, StateConflict
 from pykbroker.pipeline.jobs import small_files
+from pykbroker.pipeline.jobs.table_batches import loaded
 from pykbroker.pipeline.report import ExitCode
 from tests.interop.pipeline.archive_jobs import Archives
 from tests.interop.pipeline.both_formats import PATIENCE_S, BothFormats, numbers
@@ -115,6 +116,22 @@ def test_a_batch_is_one_snapshot_of_an_iceberg_table(formats: BothFormats, archi
         archives.archive(source, table, format="iceberg")
 
 
+def test_a_table_that_was_rolled_back_lacks_the_batches_behind(formats: BothFormats, archives: Archives) -> None:
+    topic = formats.topic(1)
+    formats.feed(topic, numbers(0, 20))
+    source, table = archives.source(topic, maxOffsetsPerTrigger=10), "lake/orders"
+    archives.archive(source, table, format="iceberg")
+    loaded_table = loaded(archives.spark, table_of(archives, table))
+    last = loaded_table.currentSnapshot()
+    loaded_table.manageSnapshots().rollbackTo(last.parentId()).commit()
+    formats.feed(topic, numbers(20, 30))
+    with pytest.raises(StateConflict, match="lacks batch 1, which the checkpoint has"):
+        archives.archive(source, table, format="iceberg")
+    loaded_table.manageSnapshots().setCurrentSnapshot(last.snapshotId()).commit()
+    assert archives.archive(source, table, format="iceberg").figures["records"] == 10
+    assert archives.verify(archives.source(topic), table, "iceberg").losses == []
+
+
 def table_of(archives: Archives, table: str) -> str:
     from pykbroker.pipeline.jobs.iceberg import table_name
 
@@ -205,6 +222,7 @@ def test_a_checkpoint_and_an_archive_must_fit(formats: BothFormats, archives: Ar
     source, checkpoint = archives.source(topic), archives.path("checkpoint")
     archives.archive(source, "lake", checkpoint=checkpoint)
     shutil.copytree(checkpoint, archives.path("old"))
+    shutil.copytree(archives.path("lake"), archives.path("restored"))
     formats.feed(topic, numbers(10, 20))
     archives.archive(source, "lake", checkpoint=checkpoint)
     formats.feed(topic, numbers(20, 30))
@@ -213,6 +231,10 @@ def test_a_checkpoint_and_an_archive_must_fit(formats: BothFormats, archives: Ar
     with pytest.raises(StateConflict, match="belongs to a run with target="):
         archives.archive(source, "other", checkpoint=checkpoint)
     shutil.move(archives.path("lake"), archives.path("moved"))
+    shutil.move(archives.path("restored"), archives.path("lake"))
+    with pytest.raises(StateConflict, match="lacks batch 1, which the checkpoint has"):
+        archives.archive(source, "lake", checkpoint=checkpoint)
+    shutil.rmtree(archives.path("lake"))
     with pytest.raises(StateConflict, match="is empty, but the checkpoint has the offsets of an archive there"):
         archives.archive(source, "lake", checkpoint=checkpoint)
     shutil.move(archives.path("moved"), archives.path("lake"))
