@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from pykbroker.pipeline.errors import NoConnector
@@ -36,12 +38,12 @@ def fetch() -> dict[str, str]:
     return resolved(packages, {})
 
 
-def open_session() -> SparkSession:
-    """Return the running session, or a new one with two local threads."""
+def open_session(settings: Mapping[str, str] = MappingProxyType({}), python: str = sys.executable) -> SparkSession:
+    """Return the running session, or a new one with two local threads, further settings, and the Python of tasks."""
     from pyspark.sql import SparkSession
 
-    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYSPARK_PYTHON"] = python
     builder = SparkSession.builder.master("local[2]").appName("pykbroker")
-    for key, value in {**SETTINGS, **fetch()}.items():
+    for key, value in {**SETTINGS, **fetch(), **settings}.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

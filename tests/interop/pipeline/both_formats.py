@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -28,6 +29,10 @@ PATIENCE_S = 30
 FORMATS = ("kafka", "pykbroker")
 COMMITTED = {"kafka.isolation.level": "read_committed"}
 Row = tuple[Any, ...]
+T = TypeVar("T")
+AT_ONCE = 4
+_THREADS = ThreadPoolExecutor(AT_ONCE, "query")
+"""The threads of queries that run at the same time. Spark gives each one a thread of its JVM."""
 
 
 class BothFormats:
@@ -112,7 +117,7 @@ class BothFormats:
 
     def same(self, **options: object) -> list[Row]:
         """Return the rows of a batch query, which are the same in both formats."""
-        theirs, ours = (self.rows(kind, **options) for kind in FORMATS)
+        theirs, ours = self.in_both(lambda kind: self.rows(kind, **options))
         unlike = [pair for pair in zip_longest(ours, theirs) if pair[0] != pair[1]]
         assert not unlike, f"{len(unlike)} of {len(theirs)} rows differ, first {unlike[0]}"
         return ours
@@ -121,10 +126,24 @@ class BothFormats:
         """Return the values of a batch query, which are the same in both formats, sorted."""
         return sorted(row[1].decode() for row in self.same(**options))
 
+    def in_both(self, action: Callable[[str], T]) -> tuple[T, T]:
+        """Return the results of an action with the name of each format. Both actions run at the same time."""
+        theirs, ours = self.at_once(action, FORMATS)
+        return theirs, ours
+
+    def at_once(self, action: Callable[[Any], T], arguments: Sequence[Any]) -> list[T]:
+        """Return the results of an action with each argument, of which AT_ONCE run at the same time."""
+        jvm: Any = self.spark._jvm
+
+        def run(argument: Any) -> T:
+            jvm.SparkSession.setActiveSession(self.spark._jsparkSession)  # of this thread: it has the Python formats
+            return action(argument)
+
+        return list(_THREADS.map(run, arguments))
+
     def failures(self, **options: object) -> tuple[str, str]:
         """Return the messages with which a batch query fails in both formats."""
-        theirs, ours = (failure(partial(self.rows, kind, **options)) for kind in FORMATS)
-        return theirs, ours
+        return self.in_both(lambda kind: failure(partial(self.rows, kind, **options)))
 
 
 class Transactions:

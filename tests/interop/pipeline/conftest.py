@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,11 +19,30 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+SOURCE_ARCHIVES = "*-src.zip:"
+"""The beginning of the PYTHONPATH that Spark gives to Python: pyspark and py4j as archives without compiled modules."""
+PYTHON = """#!/bin/sh
+PYTHONPATH=${{PYTHONPATH#{archives}}} exec {python} "$@"
+"""
+
+
+def compiled_python(directory: Path) -> str:
+    """Return the path of a script that runs this Python with the installed pyspark.
+
+    Each stream of a Python data source has a process of its own, which otherwise compiles pyspark for half a second.
+    """
+    path = directory / "python"
+    path.write_text(PYTHON.format(archives=SOURCE_ARCHIVES, python=sys.executable))
+    path.chmod(0o755)
+    return str(path)
+
+
 @pytest.fixture(scope="package")
-def spark(java: str) -> Iterator[SparkSession]:
+def spark(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Yield a session with Spark's connector and with the format `pykbroker`."""
     spark_session.fetch()
-    session = spark_session.open_session()
+    session = spark_session.open_session(python=compiled_python(tmp_path_factory.mktemp("python")))
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # of sessions in other processes
     register(session)
     session.range(10).orderBy("id").collect()  # the first job takes seconds
     yield session

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.interop.pipeline.both_formats import FORMATS, BothFormats, Row, plain
+from tests.interop.pipeline.both_formats import FORMATS, BothFormats, Row, failure, plain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,7 +19,7 @@ class Stream:
     """A stream of one format with a checkpoint, which may be run more than once."""
 
     def __init__(self, formats: BothFormats, kind: str, checkpoint: Path, options: dict[str, object]) -> None:
-        self._formats, self._kind, self._options = formats, kind, options
+        self.formats, self._kind, self._options = formats, kind, options
         self._checkpoint = checkpoint
         self.batches: list[list[Row]] = []
         """The rows of each micro-batch that has some, sorted by partition and offset."""
@@ -37,7 +37,7 @@ class Stream:
 
     def start(self, **trigger: Any) -> Any:
         """Start the query. It goes on from the checkpoint if there is one."""
-        reader = self._formats.options(self._formats.spark.readStream.format(self._kind), self._options)
+        reader = self.formats.options(self.formats.spark.readStream.format(self._kind), self._options)
         writer = reader.load().writeStream.foreachBatch(self._keep).option("checkpointLocation", str(self._checkpoint))
         return (writer.trigger(**trigger) if trigger else writer).start()
 
@@ -63,6 +63,16 @@ class Stream:
 def both(formats: BothFormats, directory: Path, **options: object) -> list[Stream]:
     """Return a stream of each format, with the same options. That of the format `pykbroker` is the last one."""
     return [Stream(formats, kind, directory / kind, options) for kind in FORMATS]
+
+
+def finish(streams: list[Stream]) -> None:
+    """Run streams at the same time until they have read what there is."""
+    streams[0].formats.at_once(Stream.finish, streams)
+
+
+def failures(streams: list[Stream]) -> list[str]:
+    """Return the messages with which streams fail that run at the same time."""
+    return streams[0].formats.at_once(lambda stream: failure(stream.finish), streams)
 
 
 @contextmanager

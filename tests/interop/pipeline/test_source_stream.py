@@ -5,18 +5,19 @@ from __future__ import annotations
 import re
 import time
 import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pykbroker.pipeline.source.data_source import HAS_LIMITS
-from tests.interop.pipeline.both_formats import COMMITTED, FORMATS, PATIENCE_S, BothFormats, failure, numbers
-from tests.interop.pipeline.streams import Stream, both, running, settle
+from tests.interop.pipeline.archived_rows import topic_content
+from tests.interop.pipeline.both_formats import COMMITTED, FORMATS, PATIENCE_S, BothFormats, numbers
+from tests.interop.pipeline.streams import Stream, both, failures, finish, running, settle
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 START_MS = 1_700_000_000_000
 EARLIEST = {"startingOffsets": "earliest"}
+ONE_RETRY = {"fetchOffset.numRetries": "1", "fetchOffset.retryIntervalMs": "50"}
 
 pytestmark = [
     pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
@@ -33,9 +34,8 @@ def test_a_stream_reads_what_is_new_and_goes_on_from_its_checkpoint(formats: Bot
         formats.feed(topic, numbers(10, 20), 1)
         settle(queries)
     formats.feed(topic, numbers(20, 30), 0)
-    for stream in streams:
-        stream.finish()
-        stream.finish()
+    for _ in range(2):
+        finish(streams)
     theirs, ours = streams
     assert ours.values == [numbers(0, 10), numbers(10, 20), numbers(20, 30)]
     assert ours.rows == theirs.rows
@@ -57,19 +57,17 @@ def test_a_stream_reads_every_codec_transactions_and_gaps(formats: BothFormats, 
     formats.feed(compacted, numbers(0, 300), is_keyed=True, batch_size="500")
     formats.feed(compacted, ["x" * 2800, "y" * 2800], is_keyed=True)
     deadline = time.monotonic() + PATIENCE_S
-    while len(formats.rows("pykbroker", subscribe=compacted)) > 200:
+    while len(topic_content(formats.bootstrap, compacted)) > 200:
         assert time.monotonic() < deadline, "the cleaner has not run"
     formats.configure(compacted, cleanup_policy="delete", retention_ms="-1")
     options = {"subscribePattern": f"{prefix}-.*", "includeHeaders": "true", **EARLIEST, **COMMITTED}
     theirs, ours = streams = both(formats, tmp_path, **options)
-    for stream in streams:
-        stream.finish()
+    finish(streams)
     assert ours.rows == theirs.rows
     assert {row[2] for row in ours.rows} == {codecs, committed, compacted}
     assert [row[1].decode() for row in ours.rows if row[2] == committed] == numbers(0, 10)
     writer.end("commit")
-    for stream in streams:
-        stream.finish()
+    finish(streams)
     assert ours.rows == theirs.rows
     assert ours.values[-1] == numbers(20, 25)
 
@@ -79,45 +77,39 @@ def test_a_first_micro_batch_that_fails_begins_at_the_same_place_again(formats: 
     topic = formats.topic(1)
     formats.feed(topic, numbers(0, 10))
     streams = both(formats, tmp_path, subscribe=topic)
-    for stream in streams:
-        stream.finish()
-        assert stream.batches == []
+    finish(streams)
+    assert [stream.batches for stream in streams] == [[], []]
     streams = both(formats, tmp_path / "failing", subscribe=topic)
     for stream in streams:
         stream.fails = True
-        assert "this micro-batch fails" in failure(stream.finish)
+    assert all("this micro-batch fails" in text for text in failures(streams))
     formats.feed(topic, numbers(10, 20))
     for stream in streams:
         stream.fails = False
-        stream.finish()
-        stream.finish()
+    for _ in range(2):
+        finish(streams)
+    for stream in streams:
         assert [value for batch in stream.values for value in batch] == numbers(10, 20)
 
 
-@pytest.mark.parametrize(
-    ("starting", "wanted"),
-    [
-        (lambda topic: {"startingOffsets": {topic: {"0": 4, "1": -2}}}, [*numbers(4, 20)]),
-        (lambda topic: {"startingOffsets": {topic: {"0": -1, "1": 7}}}, [*numbers(17, 20)]),
-        (lambda topic: {"startingTimestamp": str(START_MS + 5000)}, [*numbers(5, 10), *numbers(15, 20)]),
-        (
-            lambda topic: {"startingOffsetsByTimestamp": {topic: {"0": START_MS + 8000, "1": START_MS}}},
-            [*numbers(8, 20)],
-        ),
-    ],
-    ids=["earliest", "latest", "timestamp", "timestamps"],
-)
-def test_a_stream_starts_where_its_options_say(
-    formats: BothFormats, tmp_path: Path, starting: Callable[[str], dict[str, object]], wanted: list[str]
-) -> None:
+def test_a_stream_starts_where_its_options_say(formats: BothFormats, tmp_path: Path) -> None:
     topic = formats.topic()
     formats.feed(topic, numbers(0, 10), 0, START_MS)
     formats.feed(topic, numbers(10, 20), 1, START_MS)
-    theirs, ours = streams = both(formats, tmp_path, subscribe=topic, minPartitions="5", **starting(topic))
-    for stream in streams:
-        stream.finish()
-    assert ours.values == theirs.values == [wanted]
-    assert ours.tasks == theirs.tasks
+    starts: list[tuple[str, object, list[str]]] = [
+        ("startingOffsets", {topic: {"0": 4, "1": -2}}, numbers(4, 20)),
+        ("startingOffsets", {topic: {"0": -1, "1": 7}}, numbers(17, 20)),
+        ("startingTimestamp", str(START_MS + 5000), [*numbers(5, 10), *numbers(15, 20)]),
+        ("startingOffsetsByTimestamp", {topic: {"0": START_MS + 8000, "1": START_MS}}, numbers(8, 20)),
+    ]
+    pairs = [
+        both(formats, tmp_path / str(index), subscribe=topic, minPartitions="5", **{name: value})
+        for index, (name, value, _) in enumerate(starts)
+    ]
+    finish([stream for pair in pairs for stream in pair])
+    for (theirs, ours), (name, value, wanted) in zip(pairs, starts, strict=True):
+        assert ours.values == theirs.values == [wanted], (name, value)
+        assert ours.tasks == theirs.tasks, (name, value)
 
 
 def test_a_partition_that_is_added_is_read_from_its_start(formats: BothFormats, tmp_path: Path) -> None:
@@ -141,17 +133,14 @@ def test_deleted_records_fail_a_stream_unless_fail_on_data_loss_is_false(formats
     formats.feed(topic, numbers(0, 10))
     streams = both(formats, tmp_path, subscribe=topic, **EARLIEST)
     tolerant = both(formats, tmp_path, subscribe=topic, failOnDataLoss="false", **EARLIEST)
-    for stream in streams:
-        stream.finish()
+    finish(streams)
     formats.feed(topic, numbers(10, 30))
     formats.delete_records(topic, 20)
-    for stream in streams:
-        text = failure(stream.finish)
+    for text in failures(streams):
         assert "failOnDataLoss" in text
         assert "Could not read records in offset [10, 30)" in text
-    for stream in tolerant:
-        stream.finish()
-        assert stream.values == [numbers(20, 30)]
+    finish(tolerant)
+    assert [stream.values for stream in tolerant] == [[numbers(20, 30)]] * 2
 
 
 def test_a_topic_that_is_created_again_fails_a_stream_unless_fail_on_data_loss_is_false(
@@ -161,28 +150,24 @@ def test_a_topic_that_is_created_again_fails_a_stream_unless_fail_on_data_loss_i
     prefix = f"again-{uuid.uuid4().hex[:8]}"
     topic, other = (formats.topic(1, f"{prefix}-{index}") for index in range(2))
     formats.feed(topic, numbers(0, 10))
-    options = {"subscribePattern": f"{prefix}-.", "fetchOffset.numRetries": "1", **EARLIEST}
+    options = {"subscribePattern": f"{prefix}-.", **ONE_RETRY, **EARLIEST}
     streams = both(formats, tmp_path / "strict", **options)
     tolerant = both(formats, tmp_path / "tolerant", failOnDataLoss="false", **options)
-    for stream in streams + tolerant:
-        stream.finish()
+    finish(streams + tolerant)
     formats.delete_topic(topic)
-    for stream in streams:
-        assert re.search(f"{topic}-0.? have been deleted", failure(stream.finish))
+    assert all(re.search(f"{topic}-0.? have been deleted", text) for text in failures(streams))
     formats.topic(1, topic)
     formats.feed(topic, numbers(10, 15))
-    for stream in tolerant:
-        stream.finish()
+    finish(tolerant)
     formats.feed(topic, numbers(15, 20))
     formats.feed(other, numbers(20, 25))
-    for stream in tolerant:
-        stream.finish()
-        assert stream.values == [numbers(0, 10), numbers(15, 25)]
+    finish(tolerant)
+    assert [stream.values for stream in tolerant] == [[numbers(0, 10), numbers(15, 25)]] * 2
 
 
 def test_a_stream_of_a_missing_topic_fails(formats: BothFormats, tmp_path: Path) -> None:
     missing = f"missing-{uuid.uuid4().hex[:8]}"
-    theirs, ours = (failure(stream.finish) for stream in both(formats, tmp_path, subscribe=missing))
+    theirs, ours = failures(both(formats, tmp_path, subscribe=missing, **ONE_RETRY))
     assert "UnknownTopicOrPartition" in theirs
     assert f"Topic '{missing}' (UNKNOWN_TOPIC_OR_PARTITION)" in ours
 
@@ -195,21 +180,22 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_an_option_is_refused_with_the_same_words(formats: BothFormats, tmp_path: Path, name: str) -> None:
-    options, message = REFUSED[name]
-    for stream in both(formats, tmp_path, subscribe="a", **options):
-        assert message in failure(stream.finish)
+def test_an_option_is_refused_with_the_same_words(formats: BothFormats, tmp_path: Path) -> None:
+    pairs = [both(formats, tmp_path / name, subscribe="a", **options) for name, (options, _) in REFUSED.items()]
+    texts = failures([stream for pair in pairs for stream in pair])
+    messages = [message for _, message in REFUSED.values() for _ in FORMATS]
+    assert [message for message, text in zip(messages, texts, strict=True) if message not in text] == []
 
 
 # ---- limits
 
 
 @pytest.mark.skipif(HAS_LIMITS, reason="this Spark has limits for micro-batches")
-@pytest.mark.parametrize("name", ["maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay"])
-def test_a_limit_is_refused_where_spark_has_none(formats: BothFormats, tmp_path: Path, name: str) -> None:
-    stream = Stream(formats, FORMATS[1], tmp_path, {"subscribe": "a", name: "10"})
-    assert f"{name} needs Spark 4.2: in Spark {formats.spark.version}" in failure(stream.finish)
+def test_a_limit_is_refused_where_spark_has_none(formats: BothFormats, tmp_path: Path) -> None:
+    names = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+    streams = [Stream(formats, FORMATS[1], tmp_path / name, {"subscribe": "a", name: "10"}) for name in names]
+    for name, text in zip(names, failures(streams), strict=True):
+        assert f"{name} needs Spark 4.2: in Spark {formats.spark.version}" in text
 
 
 @pytest.mark.skipif(not HAS_LIMITS, reason="a Python data source has no limits for micro-batches in this Spark")
@@ -221,8 +207,7 @@ def test_a_limit_divides_what_there_is_in_the_same_way(formats: BothFormats, tmp
     with running(streams) as queries:
         settle(queries)
     formats.feed(topic, numbers(105, 150), 2)
-    for stream in streams:
-        stream.finish()
+    finish(streams)
     assert ours.values == theirs.values
     assert len(ours.values) > 4
 
@@ -245,5 +230,5 @@ def test_a_micro_batch_waits_for_its_least_number_of_offsets(formats: BothFormat
                 assert time.monotonic() < deadline, "there is no second micro-batch"
     assert [stream.values[1:] for stream in streams] == [[numbers(10, 31)]] * 2
     crossed = {"maxOffsetsPerTrigger": "1", "minOffsetsPerTrigger": "2"}
-    for stream in both(formats, tmp_path / "crossed", subscribe=topic, **crossed):
-        assert "is higher than the maxOffsetsPerTrigger(1)" in failure(stream.finish)
+    for text in failures(both(formats, tmp_path / "crossed", subscribe=topic, **crossed)):
+        assert "is higher than the maxOffsetsPerTrigger(1)" in text

@@ -37,9 +37,8 @@ def contents(formats: BothFormats, topic: str) -> list[Row]:
 def written(formats: BothFormats, frame: DataFrame, partitions: int = 3, **options: object) -> list[Row]:
     """Return the records that both formats write to topics of their own, which are the same."""
     topics = {kind: formats.topic(partitions) for kind in FORMATS}
-    for kind, topic in topics.items():
-        save(formats, kind, frame.coalesce(1), {"topic": topic, **options})
-    theirs, ours = (contents(formats, topic) for topic in topics.values())
+    formats.in_both(lambda kind: save(formats, kind, frame.coalesce(1), {"topic": topics[kind], **options}))
+    theirs, ours = formats.in_both(lambda kind: contents(formats, topics[kind]))
     assert ours == theirs
     return ours
 
@@ -65,7 +64,7 @@ def test_text_and_bytes_are_written(formats: BothFormats) -> None:
 
 
 def test_a_row_may_name_its_topic(formats: BothFormats) -> None:
-    for kind in FORMATS:
+    def check(kind: str) -> None:
         one, two = formats.topic(1), formats.topic(1)
         frame = formats.spark.createDataFrame([(one, "a"), (two, "b"), (one, "c")], "topic string, value string")
         save(formats, kind, frame.coalesce(1), {})
@@ -74,13 +73,18 @@ def test_a_row_may_name_its_topic(formats: BothFormats) -> None:
         save(formats, kind, frame.coalesce(1), {"topic": two})
         assert [row[2] for row in contents(formats, two)] == [b"b", b"a", b"b", b"c"]
 
+    formats.in_both(check)
+
 
 def test_options_reach_the_producer(formats: BothFormats) -> None:
     """A topic that is limited to 1000 bytes a batch takes 10,000 bytes only if they are compressed."""
     topic = formats.topic(1, max_message_bytes="1000")
     frame = formats.spark.sql("SELECT repeat('x', 10000) AS value")
-    for codec in ("gzip", "snappy", "lz4", "zstd"):
+
+    def write(codec: str) -> None:
         save(formats, "pykbroker", frame, {"topic": topic, "kafka.compression.type": codec})
+
+    formats.at_once(write, ("gzip", "snappy", "lz4", "zstd"))
     assert len(formats.same(subscribe=topic)) == 4
 
 
@@ -116,13 +120,13 @@ REFUSED: dict[str, tuple[str, dict[str, str], str]] = {
 def test_what_cannot_be_written_is_refused_with_the_same_words(formats: BothFormats, name: str) -> None:
     columns, options, message = REFUSED[name]
     frame = formats.spark.sql(f"SELECT {columns}")
-    for kind in FORMATS:
-        assert message in failure(partial(save, formats, kind, frame, options))
+    for text in formats.in_both(lambda kind: failure(partial(save, formats, kind, frame, options))):
+        assert message in text
 
 
 def test_a_row_without_a_topic_fails_the_query(formats: BothFormats) -> None:
     frame = formats.spark.sql("SELECT 'v' AS value, CAST(null AS string) AS topic")
-    theirs, ours = (failure(partial(save, formats, kind, frame, {})) for kind in FORMATS)
+    theirs, ours = formats.in_both(lambda kind: failure(partial(save, formats, kind, frame, {})))
     assert "topic" in theirs
     assert "null topic present in the data. Use the topic option for setting a topic" in ours
 
@@ -133,8 +137,7 @@ def overwrite(formats: BothFormats, kind: str, frame: DataFrame) -> None:
 
 def test_a_topic_is_never_replaced(formats: BothFormats) -> None:
     frame = formats.spark.sql("SELECT 'v' AS value")
-    for kind in FORMATS:
-        text = failure(partial(overwrite, formats, kind, frame))
+    for text in formats.in_both(lambda kind: failure(partial(overwrite, formats, kind, frame))):
         assert "ave mode" in text
         assert "verwrite not allowed for Kafka" in text
 
@@ -142,7 +145,7 @@ def test_a_topic_is_never_replaced(formats: BothFormats) -> None:
 def test_a_row_that_the_broker_refuses_fails_the_query(formats: BothFormats) -> None:
     topic = formats.topic(1, max_message_bytes="1000")
     frame = formats.spark.sql("SELECT repeat('x', 5000) AS value")
-    theirs, ours = (failure(partial(save, formats, kind, frame, {"topic": topic})) for kind in FORMATS)
+    theirs, ours = formats.in_both(lambda kind: failure(partial(save, formats, kind, frame, {"topic": topic})))
     assert "RecordTooLargeException" in theirs
     assert "MESSAGE_TOO_LARGE" in ours
 
@@ -151,8 +154,8 @@ def test_a_partition_that_does_not_exist_fails_the_query(formats: BothFormats) -
     topic = formats.topic(1)
     frame = formats.spark.sql("SELECT 'v' AS value, 7 AS partition")
     options = {"topic": topic, "kafka.max.block.ms": "500"}
-    for kind in FORMATS:
-        assert "500" in failure(partial(save, formats, kind, frame, options))
+    for text in formats.in_both(lambda kind: failure(partial(save, formats, kind, frame, options))):
+        assert "500" in text
 
 
 # ---- streams
@@ -173,9 +176,8 @@ def test_a_stream_writes_the_same_records(formats: BothFormats, tmp_path: Path) 
     source = rows.load().drop("topic", "partition")
     targets = {kind: formats.topic(3) for kind in FORMATS}
     for turn in range(2):
-        for kind, topic in targets.items():
-            stream(formats, kind, source, tmp_path / kind, {"topic": topic})
-        theirs, ours = (contents(formats, topic) for topic in targets.values())
+        formats.in_both(lambda kind: stream(formats, kind, source, tmp_path / kind, {"topic": targets[kind]}))
+        theirs, ours = formats.in_both(lambda kind: contents(formats, targets[kind]))
         assert [row for row in ours if row[1]] == [row for row in theirs if row[1]]
         assert sorted((row[1:] for row in ours), key=repr) == sorted((row[1:] for row in theirs), key=repr)
         assert len(ours) == 52 + turn * 10
@@ -195,7 +197,6 @@ def test_a_stream_without_a_topic_is_refused_with_the_same_words(formats: BothFo
     missing = f"t-{uuid.uuid4().hex[:8]}"
     formats.topic(1, missing)
     source = formats.options(formats.spark.readStream.format("kafka"), {"subscribe": missing}).load()
-    for kind in FORMATS:
-        frame, path = source.select("value"), tmp_path / kind
-        text = failure(partial(stream, formats, kind, frame, path, {}))
+    frame = source.select("value")
+    for text in formats.in_both(lambda kind: failure(partial(stream, formats, kind, frame, tmp_path / kind, {}))):
         assert "topic option required when no 'topic' attribute is present" in text
