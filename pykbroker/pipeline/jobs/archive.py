@@ -204,8 +204,8 @@ class ArchiveJob:
             return self._failure
         trouble = self._trouble_of_topics()
         if is_loss(error):
-            advice = "; if that is known, go on with the rest by --kafka failOnDataLoss=false"
-            return RecordsLost(f"{trouble or sentence(error)}{advice}")
+            advice = "if that is known, go on with the rest by --kafka failOnDataLoss=false"
+            return RecordsLost(f"{(trouble or sentence(error)).rstrip(';.')}; {advice}")
         return PipelineError(trouble or sentence(self._failure or error))
 
     def _trouble_of_topics(self) -> str:
