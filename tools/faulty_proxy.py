@@ -37,15 +37,15 @@ class FaultyProxy:
             task_status.started()
 
     async def inject_faults(self, seconds: float) -> None:
-        """Inject one fault after the other for some seconds, and end them."""
+        """Inject faults, at least two, until so many seconds have passed at the end of one."""
+        until = trio.current_time() + seconds
         try:
-            with trio.move_on_after(seconds):
-                while True:
-                    await trio.sleep(self._dice.uniform(0, 0.3))
-                    await getattr(self, self._dice.choice(self.KINDS))()
-                    self.happened += 1
-                    if self.happened == 2:
-                        self.at_work.set()
+            while self.happened < 2 or trio.current_time() < until:
+                await trio.sleep(self._dice.uniform(0, 0.3))
+                await getattr(self, self._dice.choice(self.KINDS))()
+                self.happened += 1
+                if self.happened == 2:
+                    self.at_work.set()
         finally:
             self._heal()
 

@@ -34,11 +34,14 @@ SHORT_SESSIONS = (
     f"group.consumer.session.timeout.ms={DYING_SESSION_MS}",
 )
 """Broker options for short session timeouts in both protocols."""
+SURVIVING_SESSION_MS = 3000
 SAME_SESSIONS = (
+    "--set",
+    "group.min.session.timeout.ms=500",
     "--set",
     "group.consumer.min.session.timeout.ms=500",
     "--set",
-    f"group.consumer.session.timeout.ms={SESSION_MS}",
+    f"group.consumer.session.timeout.ms={SURVIVING_SESSION_MS}",
 )
 """Broker options for equal session timeouts in both protocols, for members that cannot leave their group."""
 TURNS_MAX = 150
@@ -181,11 +184,12 @@ class GroupScenarios:
         broker = start_broker(*SAME_SESSIONS, *SOON)
         with closing(self.library(broker.address)) as client, ExitStack() as stack:
             topic, group = self.filled(client), uuid.uuid4().hex
-            members = [stack.enter_context(closing(self.member(broker.address, topic, group))) for _ in range(2)]
+            joined = partial(self.member, broker.address, topic, group, None, SURVIVING_SESSION_MS)
+            members = [stack.enter_context(closing(joined())) for _ in range(2)]
             read(40, *members, found=shared(members))
             commit_all(members, 10)
             for end, count in ((broker.stop, 10), (broker.kill, 12)):
-                members.append(stack.enter_context(closing(self.member(broker.address, topic, group))))
+                members.append(stack.enter_context(closing(joined())))
                 assert all(offset < count for _, offset in polled(members))  # A rebalance may repeat some records.
                 end()
                 broker.start()

@@ -24,8 +24,8 @@ controller.listener.names=CONTROLLER
 controller.quorum.voters={voters}
 log.dirs={directory}
 broker.rack=rack{node_id}
-broker.heartbeat.interval.ms=500
-broker.session.timeout.ms=3000
+broker.heartbeat.interval.ms=400
+broker.session.timeout.ms=2000
 offsets.topic.num.partitions=3
 transaction.state.log.num.partitions=3
 group.initial.rebalance.delay.ms=0
@@ -34,6 +34,11 @@ group.consumer.heartbeat.interval.ms=200
 num.io.threads=2
 num.network.threads=1
 """
+
+
+def new_directory_id() -> str:
+    """Return a random id for a log directory."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
 
 
 class KafkaCluster:
@@ -90,8 +95,7 @@ class KafkaCluster:
         """Format the directory of a node as that of node 1, without starting a JVM."""
         shutil.copytree(self.directory(1), self.directory(node_id))
         meta = self.directory(node_id) / "meta.properties"
-        directory_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        text = re.sub("^directory.id=.*", f"directory.id={directory_id}", meta.read_text(), flags=re.MULTILINE)
+        text = re.sub("^directory.id=.*", f"directory.id={new_directory_id()}", meta.read_text(), flags=re.MULTILINE)
         meta.write_text(text.replace("node.id=1\n", f"node.id={node_id}\n"))
 
     @property

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
+from tests.interop.kafka_cluster import new_directory_id
 from tests.interop.our_cluster import REPLICATED, SETTINGS
 from tests.interop.test_kafka_directories import java
 from tools.bench import peers
@@ -24,6 +24,12 @@ log.dirs={directory}
 num.io.threads=2
 num.network.threads=1
 """
+META_PROPERTIES = """version=1
+node.id={node_id}
+cluster.id={cluster_id}
+directory.id={directory_id}
+"""
+"""What `kafka-storage.sh format --no-initial-controllers` writes into a log directory of a broker."""
 PARTITIONS_OF_KAFKA = ("offsets.topic.num.partitions=3", "transaction.state.log.num.partitions=3")
 """The settings of `KafkaCluster`. A broker of Kafka that runs already does not learn that another has created more."""
 
@@ -37,10 +43,9 @@ class KafkaBroker:
         properties = work / f"kafka{node_id}.properties"
         text = PROPERTIES.format(node_id=node_id, port=self.port, controller=controller, directory=self.directory)
         properties.write_text(text + "\n".join((*SETTINGS, *REPLICATED)))
-        arguments = ("-t", cluster_id, "-c", str(properties), "--no-initial-controllers")
-        command = java(jars, "kafka.tools.StorageTool", "format", *arguments)
-        completed = subprocess.run(command, check=False, capture_output=True, text=True, timeout=60)
-        assert completed.returncode == 0, completed.stdout + completed.stderr
+        self.directory.mkdir()
+        values = META_PROPERTIES.format(node_id=node_id, cluster_id=cluster_id, directory_id=new_directory_id())
+        (self.directory / "meta.properties").write_text(values)
         self._command = java(jars, "kafka.Kafka", str(properties))
         self._process = Child(self._command, self._log)
 

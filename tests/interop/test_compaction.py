@@ -225,7 +225,7 @@ def test_a_kill_during_compaction_loses_no_value(start_broker: Callable[..., Bro
     broker = start_broker("--set", "log.cleaner.backoff.ms=0")
     with contextlib.closing(KafkaAdminClient(bootstrap_servers=broker.address)) as admin:
         admin.create_topics([NewTopic(name, 1, 1, topic_configs=configs) for name, configs in TOPICS.items()])
-    for number in range(3):
+    for number in range(2):
         write(broker.address, f"life {number}")
         broker.kill()
         broker.restart()

@@ -1,4 +1,7 @@
-"""Our clients behind proxies that delay and cut, while nodes of this broker or of Apache Kafka are killed."""
+"""Our clients behind proxies that delay and cut, while nodes of this broker or of Apache Kafka are killed.
+
+With PYKBROKER_TEST_SOAK_S=300 the proxies delay and cut for 300 s.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,14 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.producer import ColumnsDelivery, Producer, RowsFailed
 from tests.interop.group_scenarios import SOON
 from tests.interop.kafka_cluster import KafkaCluster
+from tests.interop.soak import SOAK_S, TIMEOUT_S
 from tests.interop.target import PARTITIONS, Target
 from tools.bench.peers import free_port
 from tools.broker_process import BrokerProcess
 from tools.faulty_proxy import FaultyProxy
 
-pytestmark = pytest.mark.timeout(120)
-FAULTY_S = 6.0
+pytestmark = pytest.mark.timeout(TIMEOUT_S)
+FAULTY_S = max(3.0, SOAK_S)
 SETTINGS: dict[str, Any] = {"request_timeout_ms": 1000, "retry_backoff_ms": 20, "reconnect_backoff_max_ms": 200}
 MEMORY_BYTES = 50_000
 TASKS, ROWS = 3, 50

@@ -12,12 +12,13 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
 
 from tests.interop.java_tools import ToolsJvm
-from tests.interop.our_cluster import OurCluster
+from tests.interop.our_cluster import SETTINGS, OurCluster
 
 pytestmark = pytest.mark.timeout(180)
 TOPIC = "throttled"
-BYTES = 4 << 20
-BYTES_PER_S = RESPONSE_BYTES = 1 << 20
+BYTES, BYTES_PER_S = 2 << 20, 1 << 20
+RESPONSE_BYTES = 256 << 10
+FETCHES = (f"replica.fetch.max.bytes={RESPONSE_BYTES}", f"replica.fetch.response.max.bytes={RESPONSE_BYTES}")
 RATES = {"leader.replication.throttled.rate", "follower.replication.throttled.rate"}
 LISTS = {"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"}
 MOVED_S_MAX = 60
@@ -25,7 +26,7 @@ MOVED_S_MAX = 60
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OurCluster]:
-    running = OurCluster(tmp_path_factory.mktemp("cluster"))
+    running = OurCluster(tmp_path_factory.mktemp("cluster"), settings=(*SETTINGS, *FETCHES))
     try:
         yield running
         assert running.stop() == [0, 0, 0]
@@ -67,7 +68,7 @@ def test_a_reassignment_keeps_to_its_throttle_and_verify_removes_it(
         while f"Reassignment of partition {TOPIC}-0 is completed." not in output:
             assert time.monotonic() - began < MOVED_S_MAX, output
             output = tools.run("kafka-reassign-partitions", [*place, "--verify"])
-    # The leader sends each byte to two followers. Two responses of 1 MiB may pass before the quota is exceeded.
+    # The leader sends each byte to two followers. Two responses may pass before the quota is exceeded.
     assert time.monotonic() - began > (2 * BYTES - 4 * RESPONSE_BYTES) / BYTES_PER_S
     assert "Clearing broker-level throttles on brokers 1,2,3" in output
     assert f"Clearing topic-level throttles on topic {TOPIC}" in output
