@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 import uuid
@@ -63,6 +64,8 @@ class Writer:
 
     def __init__(self, name: str) -> None:
         self.name, self.sent = name, 0
+        self.epoch_bumps = 0
+        """The number of times that the client has begun a new producer epoch."""
         self.acked: list[Acked] = []
         self.failed: list[str] = []
 
@@ -90,6 +93,25 @@ class Writer:
             times = [each.at for each in self.acked if each.partition == partition and each.at > since]
             gaps += [after - before for before, after in zip([since, *times], times, strict=False)]
         return max(gaps)
+
+
+class BumpCounter(logging.Handler):
+    """A handler that counts the epoch bumps that librdkafka logs in the context `eos`."""
+
+    def __init__(self, writer: Writer) -> None:
+        super().__init__()
+        self._writer = writer
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "bumped epoch" in record.getMessage():
+            self._writer.epoch_bumps += 1
+
+    def logger(self, name: str) -> logging.Logger:
+        """Return a new logger that has only this handler."""
+        logger = logging.getLogger(f"librdkafka {name}")
+        logger.addHandler(self)
+        logger.propagate = False
+        return logger
 
 
 class Task(threading.Thread):
@@ -140,10 +162,15 @@ class Commits:
 
 
 class Load:
-    """Clients that run until `finish`. `errors` are errors that they were given, and went on after."""
+    """Clients that run until `finish`. `errors` are errors that they were given, and went on after.
 
-    def __init__(self, bootstrap: str, assignment: list[list[int]] | None = None) -> None:
-        self.bootstrap = bootstrap
+    `has_kafka` says that brokers of Apache Kafka lead partitions. They answer OUT_OF_ORDER_SEQUENCE_NUMBER to a batch
+    behind one that came before the leadership. librdkafka then begins a new producer epoch, in which it sends batches
+    of other partitions again that were written already.
+    """
+
+    def __init__(self, bootstrap: str, assignment: list[list[int]] | None = None, *, has_kafka: bool = False) -> None:
+        self.bootstrap, self._has_kafka = bootstrap, has_kafka
         tag = uuid.uuid4().hex[:6]
         self.source, self.copy = f"source-{tag}", f"copy-{tag}"
         self.readers = f"readers-{tag}"
@@ -210,6 +237,12 @@ class Load:
             task.end()
         return self._ends
 
+    def may_repeat(self, value: bytes) -> bool:
+        """Whether a record may be in the log twice, since its client has begun a new producer epoch."""
+        return self._has_kafka and any(
+            value.startswith(writer.name.encode()) and writer.epoch_bumps for writer in self.writers
+        )
+
     def _check(self) -> None:
         """Raise the error of a client that has failed."""
         for task in self._tasks:
@@ -226,7 +259,10 @@ class Load:
                 "linger.ms": 2,
                 "message.timeout.ms": 1000 * 2 * DRAIN_S_MAX,
                 **QUICK,
-            }
+                "debug": "eos",
+                "log_level": 7,
+            },
+            logger=BumpCounter(writer).logger(self.source),
         )
 
         def settled(error: ck.KafkaError | None, message: ck.Message) -> None:

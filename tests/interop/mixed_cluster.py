@@ -29,7 +29,7 @@ node.id={node_id}
 cluster.id={cluster_id}
 directory.id={directory_id}
 """
-"""What `kafka-storage.sh format --no-initial-controllers` writes into a log directory of a broker."""
+"""The file that `kafka-storage.sh format --no-initial-controllers` writes into a log directory of a broker."""
 PARTITIONS_OF_KAFKA = ("offsets.topic.num.partitions=3", "transaction.state.log.num.partitions=3")
 """The settings of `KafkaCluster`. A broker of Kafka that runs already does not learn that another has created more."""
 

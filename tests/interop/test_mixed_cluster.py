@@ -187,7 +187,7 @@ def pause(victim: Victim, load: Load) -> str:
 def test_brokers_of_both_kinds_lead_and_follow_and_a_kill_of_either_loses_nothing(mixed: Mixed) -> None:
     kills: list[Fault] = [partial(kill, victim) for victim in mixed.victims]
     rarer: list[Fault] = [partial(fault, victim) for victim in mixed.victims for fault in (stop, pause)]
-    with Load(mixed.bootstrap, mixed.replicas) as load:
+    with Load(mixed.bootstrap, mixed.replicas, has_kafka=True) as load:
         for fault in faults_of_soak(kills, rarer, Random("mixed cluster")):
             wait_in_sync(mixed.bootstrap)
             prefer(mixed.bootstrap, load.source)
