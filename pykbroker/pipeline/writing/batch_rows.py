@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -24,6 +25,6 @@ def limit_batches(spark: SparkSession, records: DataFrame) -> None:
 
     if spark.sparkContext.getConf().contains(ROWS_KEY):
         return
-    sizes = records.select(f.octet_length("value").alias("bytes")).limit(SAMPLE_ROWS)
-    [(mean,)] = sizes.agg(f.avg("bytes")).collect()
-    spark.conf.set(ROWS_KEY, str(batch_rows(mean or 0.0)))
+    rows = records.select(f.octet_length("value")).limit(SAMPLE_ROWS).collect()  # opens a few files, not all
+    sizes = [size for (size,) in rows if size is not None]
+    spark.conf.set(ROWS_KEY, str(batch_rows(fmean(sizes) if sizes else 0.0)))
