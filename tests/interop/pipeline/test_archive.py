@@ -24,6 +24,8 @@ from tools.broker_process import BrokerProcess
 
 START_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
+SOON: dict[str, Any] = {"fetchOffset_retryIntervalMs": 50}
+"""The pause between the attempts at asking for the end of a topic that is gone, which is 1 s by default."""
 
 pytestmark = [
     pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
@@ -164,7 +166,7 @@ def test_topics_and_partitions_may_appear_under_a_run(formats: BothFormats, arch
     first = formats.topic(1, f"{prefix}-1")
     formats.feed(first, numbers(0, 10))
     formats.feed(formats.topic(1, f"not-{prefix}-1"), numbers(0, 10))
-    source = archives.source(pattern=f"{prefix}-.*", kafka_metadata_max_age_ms=200)
+    source = archives.source(pattern=f"{prefix}-.*", kafka_metadata_max_age_ms=200, **SOON)
     with running(archives, source, "lake", file_bytes_min=0) as ended:
         wait_until(lambda: any("10 records" in line for line in archives.lines))
         second = formats.topic(2, f"{prefix}-2")
@@ -189,7 +191,7 @@ def test_topics_and_partitions_may_appear_under_a_run(formats: BothFormats, arch
 def test_a_deleted_topic_ends_a_run_with_its_name(formats: BothFormats, archives: Archives) -> None:
     topic = formats.topic(1)
     formats.feed(topic, numbers(0, 10))
-    with running(archives, archives.source(topic), "lake") as ended:
+    with running(archives, archives.source(topic, **SOON), "lake") as ended:
         wait_until(lambda: bool(archives.lines))
         formats.delete_topic(topic)
         error = ended()
@@ -283,7 +285,7 @@ def test_a_run_goes_on_when_its_broker_is_back(
         wait_until(lambda: len(archives.rows("lake")) == 10 if archives.lines else False)
         broker.kill()
         reachable = threading.Event()
-        threading.Timer(3, reachable.set).start()
+        threading.Timer(1, reachable.set).start()
         assert reachable.wait(PATIENCE_S)
         broker.start()
         formats.feed(topic, numbers(10, 20))

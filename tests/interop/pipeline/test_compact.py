@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,8 +16,8 @@ from pykbroker.pipeline.jobs.compact import CompactSettings, compact
 from pykbroker.pipeline.jobs.iceberg import table_name
 from pykbroker.pipeline.jobs.state_table import OWNED_BY
 from pykbroker.pipeline.report import JobReport
-from pykbroker.pipeline.schema import RECORD, with_date
 from pykbroker.pipeline.session import PipelineSession
+from tests.interop.pipeline.archived_rows import Archived, write_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,29 +68,23 @@ Archive = Callable[[Iterable[Row]], str]
 
 
 @pytest.fixture
-def archive(spark: SparkSession, tmp_path: Path) -> Archive:
+def archive(tmp_path: Path) -> Archive:
     """Return a function that writes the archive of rows, and returns its directory."""
 
     def write(rows: Iterable[Row]) -> str:
-        records = [
-            (
-                None if row.key is None else row.key.encode(),
-                None if row.value is None else row.value.encode(),
-                row.topic,
-                row.partition,
-                row.offset,
-                datetime.fromtimestamp(row.timestamp, UTC),
-                0,
-                [("h", b"1")],
-            )
-            for row in rows
-        ]
-        target = str(tmp_path / "lake")
-        frame = with_date(spark.createDataFrame(records, RECORD))
-        frame.write.mode("overwrite").partitionBy("topic", "date").parquet(target)
-        return target
+        target = tmp_path / "lake"
+        shutil.rmtree(target, ignore_errors=True)
+        write_archive(target, [archived(row) for row in rows], 1)
+        return str(target)
 
     return write
+
+
+def archived(row: Row) -> Archived:
+    """Return a row as that of an archive."""
+    key, value = (None if text is None else text.encode() for text in (row.key, row.value))
+    time = datetime.fromtimestamp(row.timestamp, UTC)
+    return key, value, row.topic, row.partition, row.offset, time, 0, [("h", b"1")]
 
 
 def run(spark: SparkSession, archive: str, target: Path, **settings: Any) -> JobReport:
