@@ -92,7 +92,7 @@ def test_a_killed_run_is_continued_and_a_stopped_one_ends_in_order(
     assert 1_000 <= len(seen) < RECORDS
     assert len(seen) == len(set(seen))
 
-    second = ArchiveProcess(tmp_path, *arguments, "--every", "100ms", *many)
+    second = ArchiveProcess(tmp_path, *arguments, "--every", "100ms")
     try:
         second.wait_until(lambda: archives.count("lake") == RECORDS)
         code, output = second.end(signal.SIGTERM)

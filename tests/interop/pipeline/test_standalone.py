@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.java_tools import SHORT_LIVED_JVM
+from tests.interop.java_tools import SPARK_JVM
 from tests.interop.pipeline.archive_jobs import Archives
 from tests.interop.pipeline.both_formats import BothFormats, numbers
 from tests.interop.pipeline.standalone import bare_python, standalone
@@ -34,10 +34,11 @@ def test_executors_get_the_packages_that_they_lack(formats: BothFormats, tmp_pat
         command = (
             f"verify --json --master {url} --connector python --bootstrap {formats.bootstrap} --topics {topic} "
             f"--from {archives.path('lake')} --spark spark.driver.host=127.0.0.1 --spark spark.executor.memory=512m "
-            f"--spark spark.sql.shuffle.partitions=1 --spark spark.executor.extraJavaOptions={SHORT_LIVED_JVM[0]}"
+            "--spark spark.sql.shuffle.partitions=1"
         )
+        java_options = f"spark.executor.extraJavaOptions={' '.join(SPARK_JVM)}"
         run = subprocess.run(
-            [sys.executable, "-m", "pykbroker", "pipeline", *command.split()],
+            [sys.executable, "-m", "pykbroker", "pipeline", *command.split(), "--spark", java_options],
             capture_output=True,
             text=True,
             timeout=PROCESS_S_MAX,
