@@ -4,11 +4,14 @@
 2. While a batch is sent again, no later batch of its partition is: they leave one by one in their order. The first
    batch of a partition is alone in flight, since a broker accepts any sequence number of a producer that it does not
    know. Kafka's producer sends the following ones at once, and they can be written before it.
-3. A gap that no retry can close is left by a bump of the epoch (KIP-360): the batches of the partition that are still
+3. At most five batches of a partition have a sequence number and no outcome, on however many connections they are after
+   a change of the leader: a broker recognizes a repeated batch among the last five only. Kafka's producer limits the
+   requests of each connection. If the old leader's answers are lost, it may write their batches twice.
+4. A gap that no retry can close is left by a bump of the epoch (KIP-360): the batches of the partition that are still
    wanted are numbered from 0 again. The bump waits until no batch of the partition is on its way to a broker, since
    such a batch may still be written under its old number. Kafka's producer does not wait.
-4. Other partitions keep the old epoch until their batches in flight are done.
-5. An epoch that cannot be raised any more is replaced by a new producer id.
+5. Other partitions keep the old epoch until their batches in flight are done.
+6. An epoch that cannot be raised any more is replaced by a new producer id.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ from wire.messages.produce import PartitionProduceResponse
 EPOCH_MAX = 0x7FFF
 SEQUENCE_MASK = 0x7FFF_FFFF
 UNKNOWN_OFFSET = -1
+IN_FLIGHT_BATCHES_MAX = 5
+"""The number of batches of a producer that a log remembers."""
 
 
 class ProducerIdentity(NamedTuple):
@@ -154,6 +159,8 @@ class Sequences:
         partition = self._of(batch.partition)
         if batch.state.base_sequence >= 0:
             return not partition.in_flight or partition.in_flight[0] is batch
+        if len(partition.in_flight) >= IN_FLIGHT_BATCHES_MAX:
+            return False
         is_alone = not partition.in_flight and not partition.on_wire
         return partition.unresolved is None and (
             is_alone or (partition.is_known and partition.identity == self.identity)

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.batch import BatchState, ProducerBatch
-from pykbroker.core.producer.sequences import EPOCH_MAX, ProducerIdentity, Sequences
+from pykbroker.core.producer.sequences import EPOCH_MAX, IN_FLIGHT_BATCHES_MAX, ProducerIdentity, Sequences
 from pykbroker.core.topic_partition import TopicPartition
 from tests.unit.core.producer.idempotent_setup import A, B, IdempotentSetup
 from wire.error_codes import ErrorCode
@@ -109,6 +109,26 @@ def test_a_lost_answer_does_not_write_a_record_twice() -> None:
     setup.finish()
     assert batch.result_of(0).offset == 0
     setup.check()
+
+
+def test_no_record_is_written_twice_if_a_new_leader_answers_before_the_old_one() -> None:
+    """The old leader has written five batches, and the new leader has them. Their answers are lost."""
+    setup = known(IdempotentSetup())
+    sent_batches(setup, IN_FLIGHT_BATCHES_MAX)
+    for _ in range(IN_FLIGHT_BATCHES_MAX):
+        setup.handle()
+    late = [call for call, _ in setup.unanswered]
+    setup.unanswered.clear()
+    for _ in range(IN_FLIGHT_BATCHES_MAX):
+        setup.append(A, size=90)
+        setup.send()
+    assert not setup.unhandled
+    for call in late:
+        setup.sender.failed(call, ErrorCode.NETWORK_EXCEPTION, "gone", setup.now_ms)
+    setup.finish()
+    assert setup.sequences.identity.epoch == 0
+    setup.check()
+    setup.check_order()
 
 
 def test_a_batch_out_of_order_behind_another_one_is_sent_again_in_the_same_epoch() -> None:
