@@ -18,6 +18,8 @@ LOST = re.compile(
 )
 OWN_ERROR = re.compile("(PipelineError|StateConflict): ")
 """The beginning of a cause that is an error of this package in a task."""
+CALL_FAILED = "An error occurred while calling"
+"""The first line of an error of py4j. The exception of Java follows."""
 JVM_LOST = (
     "the JVM of Spark has ended, as for want of memory: start the job again, and give it more by "
     "--spark spark.driver.memory=4g"
@@ -118,4 +120,6 @@ def root_cause(text: str) -> str:
     if lost and (not deepest or "most recent failure" in deepest):
         deepest = lost[-1]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].startswith(CALL_FAILED):
+        lines = [lines[1].removeprefix(": ")]
     return PACKAGE.sub("", deepest or (lines[0] if lines else "no reason was given"))

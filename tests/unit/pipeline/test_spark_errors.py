@@ -51,6 +51,8 @@ LOSS = (
         (PYTHON, "DataLoss: Some data may have been lost"),
         ("[TABLE_OR_VIEW_NOT_FOUND] The table `a` cannot be found.\n;\n'Plan", "[TABLE_OR_VIEW_NOT_FOUND] The table"),
         ("org.apache.spark.sql.AnalysisException: plain\n\tat x", "AnalysisException: plain"),
+        ("An error occurred while calling o1.x.\n: org.a.AccessControlException: read-only\n\tat x", "AccessControl"),
+        ("An error occurred while calling o1.parquet", "An error occurred while calling o1.parquet"),
         ("", "no reason was given"),
     ],
 )
