@@ -9,6 +9,7 @@ from subprocess import TimeoutExpired
 
 from pykbroker.pipeline.errors import PipelineError
 
+CAUSED = "Caused by: "
 TRACEBACK = "Traceback (most recent call last)"
 LOST_TASK = re.compile(r"most recent failure: Lost task [^\n]*?\): (?P<cause>[^\n]+)")
 PACKAGE = re.compile(r"^(?:[a-z_0-9]+\.)+(?=[A-Z])")
@@ -16,6 +17,14 @@ PACKAGE = re.compile(r"^(?:[a-z_0-9]+\.)+(?=[A-Z])")
 LOST = re.compile(
     r"failOnDataLoss|data may have been lost|KAFKA_DATA_LOSS|partitions? (?:was|were|are) gone", re.IGNORECASE
 )
+REASON = re.compile(r"data may have been lost.*?Reason: (?P<reason>[^\n]+?)\.?(?: SQLSTATE[^\n]*)?(?:\n|$)", re.DOTALL)
+"""The reason in a message about lost records, which is the same in both connectors."""
+JAVA_ERROR = re.compile(
+    r"^(?:py4j\.protocol\.Py4JJavaError: )?An error occurred while calling [^\n]*\n: ", re.MULTILINE
+)
+"""The text that py4j writes before an exception of Java."""
+WRAPPED = re.compile(r"(?<=[\w;,])\n(?=[a-z]+ )")
+"""A line break inside of a message: the next line begins with a word."""
 OWN_ERROR = re.compile("(PipelineError|StateConflict): ")
 """The beginning of a cause that is an error of this package in a task."""
 CALL_FAILED = "An error occurred while calling"
@@ -107,15 +116,22 @@ def is_loss(error: BaseException) -> bool:
     return LOST.search(trace(error)) is not None
 
 
+def loss_reason(error: BaseException) -> str:
+    """Return which records are gone, by the message of a connector."""
+    found = REASON.search(trace(error))
+    return found["reason"] if found else sentence(error)
+
+
 def root_cause(text: str) -> str:
     """Return the deepest cause in the text of an exception of Java or Python."""
+    text = WRAPPED.sub(" ", JAVA_ERROR.sub(CAUSED, text))
     if TRACEBACK in text:
         lines = text[text.rindex(TRACEBACK) :].splitlines()[1:]
         found = [line for line in lines if line.strip() and not line.startswith((" ", "\t"))]
-        if found:
+        if found and not found[0].startswith(CAUSED):
             return PACKAGE.sub("", found[0].strip())
     lost = [match["cause"] for match in LOST_TASK.finditer(text)]
-    causes = [line.strip().removeprefix("Caused by: ") for line in text.splitlines() if line.startswith("Caused by: ")]
+    causes = [line.strip().removeprefix(CAUSED) for line in text.splitlines() if line.startswith(CAUSED)]
     deepest = causes[-1] if causes else ""
     if lost and (not deepest or "most recent failure" in deepest):
         deepest = lost[-1]

@@ -32,6 +32,12 @@ def planned_ends(checkpoint: Storage, batch: int) -> Ends:
     return parsed_ends(checkpoint.read(name).decode(errors="replace"), f"{checkpoint.directory}/{name}")
 
 
+def reached(checkpoint: Storage) -> dict[TopicPartition, int]:
+    """Return the ends of the last batch that Spark has finished with this checkpoint, or nothing without one."""
+    batch = last_done(checkpoint)
+    return {} if batch is None else by_partition(planned_ends(checkpoint, batch))
+
+
 def parsed_ends(text: str, place: str) -> Ends:
     """Return the ends in a file of Spark's offsets: a version, a line of metadata, and a line for each source."""
     lines = text.splitlines()

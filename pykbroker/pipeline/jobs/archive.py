@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
-from pykbroker.pipeline.cluster import ClusterFacts, PipelineCluster, matching, named, recreated_topics, require_topics
-from pykbroker.pipeline.errors import PipelineError, RecordsLost
+from pykbroker.pipeline.cluster import PipelineCluster, matching, named, require_topics
+from pykbroker.pipeline.errors import PipelineError, RecordsLost, StateConflict
 from pykbroker.pipeline.jobs.commits import CHECKPOINT, require_same_ends
 from pykbroker.pipeline.jobs.iceberg import IcebergTable, is_directory
+from pykbroker.pipeline.jobs.lost_records import changed_topics, lost_offsets
 from pykbroker.pipeline.jobs.parquet import ParquetFiles
 from pykbroker.pipeline.reading import TopicsToRead, stream_records
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.schema import with_date
 from pykbroker.pipeline.session import PipelineSession
-from pykbroker.pipeline.spark_errors import is_loss, sentence, tolerating_end
-from pykbroker.pipeline.spark_offsets import SPARK, Ends, has_offsets, last_done, planned_ends
-from pykbroker.pipeline.state import RunManifest, begin_run, remember_topics
+from pykbroker.pipeline.spark_errors import is_loss, loss_reason, sentence, tolerating_end
+from pykbroker.pipeline.spark_offsets import SPARK, Ends, has_offsets, last_done, planned_ends, reached
+from pykbroker.pipeline.state import MANIFEST, RunManifest, begin_run, read_manifest, remember_topics
 from pykbroker.pipeline.storage import Storage, storage_of
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ class ArchiveJob:
             raise PipelineError(f"no topic of cluster {facts.cluster_id} matches {self._settings.source.pattern!r}")
         self._sink.require_archive()
         with self._checkpoint.lock(LOCK):
+            self._require_all_topics(facts.cluster_id)
             self._manifest = begin_run(self._checkpoint, self._job, facts, self._fixed_options())
             self._sink.open(self._manifest.run_id, is_new=not has_offsets(self._checkpoint))
             if (done := last_done(self._checkpoint)) is not None:
@@ -137,6 +139,18 @@ class ArchiveJob:
             self._run_query()
             self._sink.tidy()
             self._sink.close()
+
+    def _require_all_topics(self, cluster_id: str) -> None:
+        """Raise StateConflict if a topic of an earlier run is left out. Named again, it would begin at its start."""
+        found = read_manifest(self._checkpoint) if self._checkpoint.exists(MANIFEST) else None
+        if found is None or (found.job, found.cluster_id) != (self._job, cluster_id):
+            return
+        rest = [name for name in found.topic_ids if not self._wanted(name)]
+        if rest and (left := sorted(self._cluster.facts(named(rest)).topic_ids)):
+            raise StateConflict(
+                f"{self._checkpoint.directory} has offsets of topic {', '.join(left)}, which this run leaves out: name "
+                "all topics of earlier runs, or choose another directory"
+            )
 
     def _fixed_options(self) -> dict[str, str]:
         settings = self._settings
@@ -200,30 +214,28 @@ class ArchiveJob:
 
     def _explained(self, error: Exception) -> PipelineError:
         """Return the error of a query as a sentence."""
-        if isinstance(self._failure, PipelineError):
-            return self._failure
-        trouble = self._trouble_of_topics()
-        if is_loss(error):
+        failure = self._failure or error
+        cause = failure.__cause__ if isinstance(failure, PipelineError) else failure
+        is_lost = cause is not None and is_loss(cause)
+        if isinstance(failure, PipelineError) and not is_lost:
+            return failure
+        trouble = self._trouble_of_topics(is_lost=is_lost)
+        if cause is not None and is_lost:
             advice = "if that is known, go on with the rest by --kafka failOnDataLoss=false"
-            return RecordsLost(f"{(trouble or sentence(error)).rstrip(';.')}; {advice}")
-        return PipelineError(trouble or sentence(self._failure or error))
+            return RecordsLost(f"{trouble or loss_reason(cause)}; {advice}")
+        return PipelineError(trouble or sentence(failure))
 
-    def _trouble_of_topics(self) -> str:
+    def _trouble_of_topics(self, *, is_lost: bool) -> str:
         """Return what has happened to the topics of a query that has failed, or nothing."""
         assert self._manifest is not None, "a query runs after its manifest is written"
         try:
             facts = self._cluster.facts(self._wanted, POLL_S)
+            changed = changed_topics(self._manifest.topic_ids, facts, self._settings.source.topics)
+            if changed or not is_lost:
+                return changed
+            return "; ".join(lost_offsets(reached(self._checkpoint), self._cluster.ends(facts)))
         except PipelineError as error:
             return str(error)
-        return changed_topics(self._manifest.topic_ids, facts, self._settings.source.topics)
-
-
-def changed_topics(before: dict[str, str], now: ClusterFacts, topics: tuple[str, ...]) -> str:
-    """Return a sentence about topics that were deleted or created again, or nothing."""
-    if recreated := recreated_topics(before, now.topic_ids):
-        return f"topic {', '.join(recreated)} was deleted and created again during the run"
-    gone = sorted(name for name in topics if name not in now.topic_ids)
-    return f"topic {', '.join(gone)} was deleted during the run: leave it out of --topics" if gone else ""
 
 
 def places(session: PipelineSession, settings: ArchiveSettings) -> tuple[Storage | None, Storage]:

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 
 from pykbroker.pipeline import spark_errors
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.spark_errors import explained, is_loss, is_of_spark, root_cause, sentence
+from pykbroker.pipeline.spark_errors import explained, is_loss, is_of_spark, loss_reason, root_cause, sentence
 
 FULL_DISK = """An error occurred while calling o123.parquet.
 : org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 3.0 failed 1 times, most recent \
@@ -37,6 +37,20 @@ pykbroker.pipeline.source.errors.DataLoss: Some data may have been lost
 \tat org.apache.spark.api.python.BasePythonRunner
 Caused by: org.apache.spark.SparkException: wrapper
 """
+KAFKA_LOSS = """Some data may have been lost because they are not available in Kafka any more;
+either the data was aged out by Kafka or the topic may have been deleted before all the data in the
+topic was processed.
+If you don't want your streaming query to fail on such cases, set the source option failOnDataLoss to false.
+Reason: """
+IN_BATCH = f"""[STREAM_FAILED] Query [id = 1] terminated with exception: Traceback (most recent call last):
+  File "parquet.py", line 61, in write
+    records.write.parquet(path)
+py4j.protocol.Py4JJavaError: An error occurred while calling o364.parquet.
+: org.apache.spark.sql.kafka010.KafkaIllegalStateException: {KAFKA_LOSS}Could not read records in offset [3, 6) for \
+topic partition t-0
+with consumer group spark-kafka-source-1-executor.
+\tat org.apache.spark.sql.kafka010.KafkaSourceRDD.compute(KafkaSourceRDD.scala:81)
+"""
 LOSS = (
     "Partition t-0's offset was changed from 10 to 20. Some data may have been lost because they are not available in "
     "Kafka any more"
@@ -48,6 +62,9 @@ LOSS = (
     [
         (FULL_DISK, "IOException: No space left on device"),
         (CAUSED, "ConnectException: Connection refused"),
+        (IN_BATCH, "KafkaIllegalStateException: Some data may have been lost because they are not available in Kafka"),
+        (IN_BATCH[IN_BATCH.index("An error") :], "KafkaIllegalStateException: Some data may have been lost"),
+        ("py4j.protocol.Py4JJavaError: An error occurred while calling o1.x.\n: a.B: c\n\tat d", "B: c"),
         (PYTHON, "DataLoss: Some data may have been lost"),
         ("[TABLE_OR_VIEW_NOT_FOUND] The table `a` cannot be found.\n;\n'Plan", "[TABLE_OR_VIEW_NOT_FOUND] The table"),
         ("org.apache.spark.sql.AnalysisException: plain\n\tat x", "AnalysisException: plain"),
@@ -78,6 +95,22 @@ def test_a_jvm_that_runs_is_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
             raise ConnectionRefusedError
         assert sentence(Py4JNetworkError("empty")) == "Spark has failed: empty"
         process.kill()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (IN_BATCH, "Could not read records in offset [3, 6) for topic partition t-0"),
+        (
+            f"{KAFKA_LOSS}Partitions Set(t-0) have been deleted. SQLSTATE: XXKST\n=== Streaming Query ===",
+            "Partitions Set(t-0) have been deleted",
+        ),
+        ("data may have been lost. Reason: gone", "gone"),
+        ("no reason", "Spark has failed: no reason"),
+    ],
+)
+def test_a_loss_has_the_reason_of_the_connector(text: str, reason: str) -> None:
+    assert loss_reason(Py4JError(text)) == reason
 
 
 def test_a_full_disk_says_what_to_do() -> None:

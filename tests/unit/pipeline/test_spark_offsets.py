@@ -8,7 +8,7 @@ import pytest
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError, StateConflict
-from pykbroker.pipeline.spark_offsets import by_partition, has_offsets, last_done, planned_ends
+from pykbroker.pipeline.spark_offsets import by_partition, has_offsets, last_done, planned_ends, reached
 from pykbroker.pipeline.storage import LocalStorage
 
 TEXT = 'v1\n{"batchWatermarkMs":0,"conf":{}}\n{"orders":{"0":2000,"1":7},"users":{"0":0}}'
@@ -31,10 +31,12 @@ def test_the_ends_of_a_batch_are_read(tmp_path: Path) -> None:
 
 def test_the_last_batch_that_is_done_is_the_one_with_the_highest_number(tmp_path: Path) -> None:
     checkpoint = LocalStorage(tmp_path)
-    assert last_done(checkpoint) is None
+    assert (last_done(checkpoint), reached(checkpoint)) == (None, {})
+    checkpoint.write("spark/offsets/10", b'v1\n{}\n{"orders":{"0":7}}')
     for name in ("9", "10", ".10.crc", ".11.3f2a.tmp"):
         checkpoint.write(f"spark/commits/{name}", b"v1\n{}")
     assert last_done(checkpoint) == 10
+    assert reached(checkpoint) == {TopicPartition("orders", 0): 7}
 
 
 def test_the_start_that_the_format_pykbroker_notes_is_no_topic(tmp_path: Path) -> None:

@@ -7,10 +7,19 @@ import time
 
 import pytest
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline import cluster
-from pykbroker.pipeline.cluster import ClusterFacts, PipelineCluster, matching, named, recreated_topics, require_topics
+from pykbroker.pipeline.cluster import (
+    ClusterFacts,
+    LogEnds,
+    PipelineCluster,
+    matching,
+    named,
+    recreated_topics,
+    require_topics,
+)
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.archive import changed_topics
+from pykbroker.pipeline.jobs.lost_records import changed_topics, lost_offsets
 from pykbroker.pipeline.reading import TopicsToRead
 
 FACTS = ClusterFacts("c", {"a": "1", "b": "2"}, {"a": 1, "b": 1})
@@ -46,6 +55,16 @@ def test_a_failed_run_says_what_happened_to_its_topics(
     before: dict[str, str], topics: tuple[str, ...], sentence: str
 ) -> None:
     assert changed_topics(before, FACTS, topics) == sentence
+
+
+def test_lost_records_have_their_partition_and_their_offsets() -> None:
+    one, two, three, four = (TopicPartition("t", index) for index in range(4))
+    ends = LogEnds({one: 5, two: 6, three: 0}, {one: 9, two: 9, three: 4})
+    assert lost_offsets({one: 5, two: 5, three: 5, four: 5}, ends) == [
+        "t-1: the offsets 5 to 5 are deleted, and the log begins at 6",
+        "t-2: the log ends at offset 4, and was read up to offset 5",
+        "partition t-3 is gone, which was read up to offset 5",
+    ]
 
 
 def test_a_source_becomes_options_of_the_format() -> None:
