@@ -65,11 +65,15 @@ class SessionSettings(msgspec.Struct, frozen=True):
 
 
 class PipelineSession(NamedTuple):
-    """A session and its connector. `note` says why the connector is not Spark's own, and is empty otherwise."""
+    """A session and its connector. `note` says why the connector is not Spark's own, and is empty otherwise.
+
+    `is_auto`: the user has not asked for this connector, so a checkpoint decides about it.
+    """
 
     spark: SparkSession
     connector: Connector
     note: str
+    is_auto: bool = False
 
 
 @contextmanager
@@ -120,7 +124,7 @@ def open_session(settings: SessionSettings) -> PipelineSession:
         if settings.connector == "jvm" or settings.packages:
             raise NoConnector(f"{error}. Give them with --spark spark.jars=PATH,... instead") from None
         note = f"{error}; topics are read by the data source `pykbroker` instead"
-        return PipelineSession(start(settings, {}), "python", note)
+        return PipelineSession(start(settings, {}), "python", note, is_auto=True)
     return with_connector(start(settings, extra), settings)
 
 
@@ -133,9 +137,29 @@ def with_connector(spark: SparkSession, settings: SessionSettings) -> PipelineSe
     if settings.connector == "jvm" and not has_jvm:
         raise NoConnector(f"the session has no {PROVIDER}: give it the package {connector_package()}")
     if has_jvm and settings.connector != "python":
-        return PipelineSession(spark, "jvm", "")
+        return PipelineSession(spark, "jvm", "", is_auto=settings.connector == "auto")
     note = f"the session lacks {connector_package()}: topics are read by the data source `pykbroker`"
-    return PipelineSession(spark, "python", "" if settings.connector == "python" else note)
+    is_auto = settings.connector == "auto"
+    return PipelineSession(spark, "python", note if is_auto else "", is_auto)
+
+
+def continued(session: PipelineSession, connector: str, say: Say) -> PipelineSession:
+    """Return a session with the connector of an earlier run, unless the user has asked for one.
+
+    Raise NoConnector if the session lacks Spark's own. `connector` is empty if none is known.
+    """
+    if not session.is_auto or connector in ("", session.connector):
+        return session
+    if connector == "jvm":
+        raise NoConnector(
+            "the checkpoint was begun with Spark's own connector, which this session lacks: give its jars with "
+            "--spark spark.jars=PATH,..., or begin a new checkpoint"
+        )
+    say("the checkpoint was begun with --connector python, which goes on")
+    if not is_local(session.spark):
+        equip_executors(session.spark, say)
+    register(session.spark)
+    return session._replace(connector="python")
 
 
 def has_class(spark: SparkSession, name: str) -> bool:

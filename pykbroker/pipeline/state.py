@@ -17,6 +17,8 @@ from pykbroker.pipeline.cluster import ClusterFacts, recreated_topics
 from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.storage import Storage
 
+CONNECTOR = "connector"
+"""The option that names the connector, whose offsets in the checkpoint another one cannot read."""
 MANIFEST = "run.json"
 OWN = re.compile(rf"lock|\.?{re.escape(MANIFEST)}\.(?:[0-9a-f]+\.)?tmp")
 """The files that a new checkpoint may have before its manifest."""
@@ -81,6 +83,8 @@ def _compare(directory: str, found: RunManifest, wanted: RunManifest) -> None:
     for name, value in found.options.items():
         if wanted.options.get(name, value) != value:
             text = f"{directory} belongs to a run with {name}={value}, not {name}={wanted.options[name]}"
+            if name == CONNECTOR:
+                raise StateConflict(f"{text}: go on with --connector {value}")
             raise StateConflict(f"{text}. {advice}")
 
 

@@ -17,10 +17,10 @@ from pykbroker.pipeline.jobs.parquet import ParquetFiles
 from pykbroker.pipeline.reading import TopicsToRead, stream_records
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.schema import with_date
-from pykbroker.pipeline.session import PipelineSession
+from pykbroker.pipeline.session import PipelineSession, continued
 from pykbroker.pipeline.spark_errors import is_loss, loss_reason, sentence, tolerating_end
 from pykbroker.pipeline.spark_offsets import SPARK, Ends, has_offsets, last_done, planned_ends, reached
-from pykbroker.pipeline.state import MANIFEST, RunManifest, begin_run, read_manifest, remember_topics
+from pykbroker.pipeline.state import CONNECTOR, MANIFEST, RunManifest, begin_run, read_manifest, remember_topics
 from pykbroker.pipeline.storage import Storage, storage_of
 
 if TYPE_CHECKING:
@@ -131,7 +131,9 @@ class ArchiveJob:
             raise PipelineError(f"no topic of cluster {facts.cluster_id} matches {self._settings.source.pattern!r}")
         self._sink.require_archive()
         with self._checkpoint.lock(LOCK):
-            self._require_all_topics(facts.cluster_id)
+            if (found := self._earlier(facts.cluster_id)) is not None:
+                self._require_all_topics(found)
+                self._session = continued(self._session, found.options.get(CONNECTOR, ""), self._say)
             self._manifest = begin_run(self._checkpoint, self._job, facts, self._fixed_options())
             self._sink.open(self._manifest.run_id, is_new=not has_offsets(self._checkpoint))
             if (done := last_done(self._checkpoint)) is not None:
@@ -140,11 +142,13 @@ class ArchiveJob:
             self._sink.tidy()
             self._sink.close()
 
-    def _require_all_topics(self, cluster_id: str) -> None:
-        """Raise StateConflict if a topic of an earlier run is left out. Named again, it would begin at its start."""
+    def _earlier(self, cluster_id: str) -> RunManifest | None:
+        """Return the manifest of an earlier run of the job with the cluster, or None without one."""
         found = read_manifest(self._checkpoint) if self._checkpoint.exists(MANIFEST) else None
-        if found is None or (found.job, found.cluster_id) != (self._job, cluster_id):
-            return
+        return found if found is not None and (found.job, found.cluster_id) == (self._job, cluster_id) else None
+
+    def _require_all_topics(self, found: RunManifest) -> None:
+        """Raise StateConflict if a topic of an earlier run is left out. Named again, it would begin at its start."""
         rest = [name for name in found.topic_ids if not self._wanted(name)]
         if rest and (left := sorted(self._cluster.facts(named(rest)).topic_ids)):
             raise StateConflict(
@@ -158,6 +162,7 @@ class ArchiveJob:
             "format": settings.format,
             "target": settings.target if self._target is None else self._target.directory,
             "records": "committed" if settings.source.committed_only else "uncommitted",
+            CONNECTOR: self._session.connector,
             **settings.fixed,
         }
 

@@ -235,6 +235,10 @@ def test_a_checkpoint_and_an_archive_must_fit(formats: BothFormats, archives: Ar
         archives.archive(source, "lake", checkpoint=archives.path("old"))
     with pytest.raises(StateConflict, match="belongs to a run with target="):
         archives.archive(source, "other", checkpoint=checkpoint)
+    ours, archives.session = archives.session, archives.session._replace(connector="python")
+    with pytest.raises(StateConflict, match="with connector=jvm, not connector=python: go on with --connector jvm"):
+        archives.archive(source, "lake", checkpoint=checkpoint)
+    archives.session = ours
     other = formats.topic(1)
     with pytest.raises(StateConflict, match=f"has offsets of topic {topic}, which this run leaves out"):
         archives.archive(archives.source(other), "lake", checkpoint=checkpoint)

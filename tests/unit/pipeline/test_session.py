@@ -17,6 +17,7 @@ from pykbroker.pipeline.errors import NoConnector, NoJava, PipelineError
 from pykbroker.pipeline.jars import connector_package
 from pykbroker.pipeline.session import (
     SessionSettings,
+    continued,
     ended_if_unfinished,
     launch_failure,
     open_session,
@@ -208,6 +209,21 @@ def test_executors_of_a_job_that_reads_no_topics_are_not_equipped(
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
     with pipeline_session(SessionSettings("spark://host:7077", "python", reads_topics=False), print):
         assert machine.equipped == []
+
+
+def test_a_checkpoint_decides_about_the_connector_unless_the_user_does(machine: Machine) -> None:
+    said: list[str] = []
+    auto = open_session(SessionSettings(master="spark://host:7077"))
+    found = continued(auto, "python", said.append)
+    assert (found.connector, machine.registered, machine.equipped) == ("python", 1, ["spark://host:7077"])
+    assert said == ["the checkpoint was begun with --connector python, which goes on"]
+    assert continued(auto, "", said.append) is continued(auto, "jvm", said.append) is auto
+    for settings, other in ((SessionSettings(connector="jvm"), "python"), (SessionSettings(connector="python"), "jvm")):
+        asked = open_session(settings)
+        assert continued(asked, other, said.append) is asked
+    machine.is_offline = True
+    with pytest.raises(NoConnector, match="was begun with Spark's own connector, which this session lacks: give its"):
+        continued(open_session(SessionSettings()), "jvm", said.append)
 
 
 def test_errors_of_spark_in_a_job_are_sentences(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:

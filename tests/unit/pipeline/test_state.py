@@ -13,7 +13,7 @@ from pykbroker.pipeline.state import MANIFEST, begin_run, read_manifest, remembe
 from pykbroker.pipeline.storage import LocalStorage
 
 FACTS = ClusterFacts("cluster-1", {"orders": "id-1", "users": "id-2"}, {"orders": 2, "users": 1})
-OPTIONS = {"target": "/lake", "format": "parquet"}
+OPTIONS = {"target": "/lake", "format": "parquet", "connector": "jvm"}
 
 
 def test_a_run_is_continued_with_its_id(tmp_path: Path) -> None:
@@ -45,6 +45,12 @@ def test_new_topics_are_added_and_others_kept(tmp_path: Path) -> None:
             replace(FACTS, cluster_id="2"),
             OPTIONS,
             "belongs to the cluster cluster-1, and the brokers are of 2",
+        ),
+        (
+            "archive",
+            FACTS,
+            {**OPTIONS, "connector": "python"},
+            "belongs to a run with connector=jvm, not connector=python: go on with --connector jvm",
         ),
         ("archive", FACTS, {"target": "/other"}, "belongs to a run with target=/lake, not target=/other"),
         (
