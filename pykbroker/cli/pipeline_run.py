@@ -52,6 +52,13 @@ def kafka_setting(text: str) -> tuple[str, str]:
     key, value = setting(text)
     if advice := FIXED.get(key.lower()):
         raise click.BadParameter(f"{key} is not allowed here: {advice}")
+    from pykbroker.pipeline.errors import PipelineError
+    from pykbroker.pipeline.reading import require_plaintext
+
+    try:
+        require_plaintext({key: value})
+    except PipelineError as error:
+        raise click.BadParameter(str(error)) from None
     return key, value
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.schema import RECORD_COLUMNS
 from pykbroker.pipeline.session import PipelineSession
+from pykbroker.pipeline.source.client_options import PREFIX, needs_security
 from pykbroker.pipeline.source.topic_pattern import whole
 
 if TYPE_CHECKING:
@@ -26,6 +29,10 @@ class TopicsToRead(msgspec.Struct, frozen=True):
     options: dict[str, str] = {}
     committed_only: bool = True
 
+    def __post_init__(self) -> None:
+        """Raise PipelineError for options that no job can follow."""
+        require_plaintext(self.options)
+
     def connector_options(self) -> dict[str, str]:
         """Return all options of the `kafka` format."""
         if self.pattern:
@@ -41,6 +48,16 @@ class TopicsToRead(msgspec.Struct, frozen=True):
             **selection,
             **self.options,
         }
+
+
+def require_plaintext(options: Mapping[str, str]) -> None:
+    """Raise PipelineError for options that ask for TLS or SASL."""
+    for name, value in options.items():
+        if name.lower().startswith(PREFIX) and needs_security(name.lower().removeprefix(PREFIX), value):
+            raise PipelineError(
+                f"{name} is not supported: jobs connect without TLS and SASL. Name a listener of the brokers with "
+                "PLAINTEXT"
+            )
 
 
 def read_records(session: PipelineSession, source: TopicsToRead, **options: str) -> DataFrame:

@@ -17,6 +17,7 @@ from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.archived import ArchivedSpan, archived_spans, read_archive, read_claims
 from pykbroker.pipeline.jobs.commits import OWNER, ArchiveOwner, decoded
 from pykbroker.pipeline.jobs.iceberg import is_directory, table_name, table_run
+from pykbroker.pipeline.reading import require_plaintext
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession
 from pykbroker.pipeline.source.client_options import PREFIX, producer_options
@@ -59,6 +60,10 @@ class ReplaySettings(msgspec.Struct, frozen=True):
     end: str = ""
     rate: float | None = None
     options: Mapping[str, str] = {}
+
+    def __post_init__(self) -> None:
+        """Raise PipelineError for options that the job cannot follow."""
+        require_plaintext(self.options)
 
 
 def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobReport:

@@ -65,13 +65,18 @@ def producer_options(options: Mapping[str, str]) -> dict[str, str]:
     return settings
 
 
+def needs_security(name: str, value: str) -> bool:
+    """Whether a setting of a client, without the prefix, asks for TLS or SASL."""
+    is_plain = name == "security.protocol" and value.upper() == "PLAINTEXT"
+    return name.startswith(("ssl.", "sasl.", "security.protocol")) and not is_plain
+
+
 def _given(options: Mapping[str, str], refused: Mapping[str, str], kind: str) -> dict[str, str]:
     given = {name.removeprefix(PREFIX): value for name, value in options.items() if name.startswith(PREFIX)}
     for name, value in given.items():
         if name in refused:
             raise InvalidOption(f"Kafka option '{name}' is not supported: {refused[name]}")
-        is_plain = name == "security.protocol" and value.upper() == "PLAINTEXT"
-        if name.startswith(("ssl.", "sasl.", "security.protocol")) and not is_plain:
+        if needs_security(name, value):
             raise InvalidOption(
                 f"Kafka option '{name}' is not supported: this format connects without TLS and SASL. Name the "
                 "plaintext listener of the broker, or use Spark's format kafka"

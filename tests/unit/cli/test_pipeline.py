@@ -100,6 +100,7 @@ def test_verify_gets_its_settings(calls: Calls) -> None:
             "kafka.Isolation.Level is not allowed here: give --uncommitted",
         ),
         (("--to", "/x", "--topics", "a", "--kafka", "includeHeaders=false"), "an archive always has the headers"),
+        (("--to", "/x", "--topics", "a", "--kafka", "kafka.Sasl.mechanism=PLAIN"), "jobs connect without TLS and SASL"),
         (("--topics", "a"), "Missing option '--to'"),
     ],
 )

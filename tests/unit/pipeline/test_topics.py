@@ -20,6 +20,7 @@ from pykbroker.pipeline.cluster import (
 )
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.lost_records import changed_topics, lost_offsets
+from pykbroker.pipeline.jobs.replay import ReplaySettings
 from pykbroker.pipeline.reading import TopicsToRead
 
 FACTS = ClusterFacts("c", {"a": "1", "b": "2"}, {"a": 1, "b": 1})
@@ -81,6 +82,16 @@ def test_a_source_becomes_options_of_the_format() -> None:
     options = pattern.connector_options()
     assert (options["subscribePattern"], options["startingOffsets"]) == (r"\A(?:a.*)\z", "latest")
     assert (options["kafka.isolation.level"], "subscribe" in options) == ("read_uncommitted", False)
+
+
+@pytest.mark.parametrize("name", ["kafka.security.protocol", "kafka.ssl.truststore.location", "Kafka.SASL.mechanism"])
+def test_jobs_refuse_tls_and_sasl(name: str) -> None:
+    message = f"{name} is not supported: jobs connect without TLS and SASL"
+    with pytest.raises(PipelineError, match=message):
+        TopicsToRead("h:1", options={name: "SSL"})
+    with pytest.raises(PipelineError, match=message):
+        ReplaySettings("/lake", "h:1", options={name: "SSL"})
+    assert TopicsToRead("h:1", options={"kafka.security.protocol": "plaintext"}).options
 
 
 @pytest.fixture
