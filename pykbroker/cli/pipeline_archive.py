@@ -29,7 +29,7 @@ from pykbroker.cli.pipeline_run import (
 @every_option
 @click.option("--checkpoint", default="", metavar="DIR", help="[default: inside the archive, or beside the table]")
 @click.option("--uncommitted", is_flag=True, help="Archive records of open and aborted transactions too.")
-@kafka_option
+@kafka_option("stream")
 @spark_options
 def archive(
     bootstrap: str,

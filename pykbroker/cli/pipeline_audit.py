@@ -26,7 +26,7 @@ from pykbroker.cli.pipeline_run import (
 @click.option("--archive-only", is_flag=True, help="Read no cluster. --topics selects topics of the archive.")
 @click.option("--html", "page", default="", metavar="FILE", help="Write a page with plots to this file or URI.")
 @click.option("--uncommitted", is_flag=True, help="Read records of open and aborted transactions too.")
-@kafka_option
+@kafka_option("batch")
 @spark_options
 def audit(
     bootstrap: str,

@@ -37,7 +37,7 @@ SCHEMA_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @every_option
 @click.option("--checkpoint", default="", metavar="DIR", help="[default: inside the target]")
 @click.option("--uncommitted", is_flag=True, help="Decode records of open and aborted transactions too.")
-@kafka_option
+@kafka_option("stream", "write")
 @spark_options
 def decode(
     bootstrap: str,
@@ -71,12 +71,14 @@ def decode(
     if writer_schema is not None and (format_ == "json" or framed or registry):
         raise click.UsageError("--writer-schema is for Avro values without schema ids")
     from pykbroker.pipeline.jobs import decode as jobs
+    from pykbroker.pipeline.kafka_options import of_producer, of_reader
     from pykbroker.pipeline.reading import TopicsToRead
 
     reader = schema.read_text() if schema is not None else registered(registry, schema_id or 0)
     plan = _plan(format_, reader, writer_schema, registry, framed=framed or bool(registry))
-    source = TopicsToRead(bootstrap, topics, "", dict(kafka), committed_only=not uncommitted)
-    settings = jobs.DecodeSettings(source, target, plan, dead_letters, checkpoint, every)
+    options = dict(kafka)
+    source = TopicsToRead(bootstrap, topics, "", of_reader(options), committed_only=not uncommitted)
+    settings = jobs.DecodeSettings(source, target, plan, dead_letters, checkpoint, every, of_producer(options))
     run_job(
         session_settings(master, connector, conf, runs_python=True),
         lambda session, say: jobs.decode(session, settings, say),

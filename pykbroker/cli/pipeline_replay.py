@@ -39,7 +39,7 @@ from pykbroker.cli.pipeline_run import (
 @click.option(
     "--job", default="", metavar="NAME", help="The group of the positions.  [default: derived from archive and targets]"
 )
-@kafka_option
+@kafka_option("write")
 @session_options
 def replay(
     bootstrap: str,

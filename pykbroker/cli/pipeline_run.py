@@ -19,6 +19,7 @@ from pykbroker.cli.signals import SIGNAL_EXIT_CODE, STOPPING
 from pykbroker.core.address import Address
 
 if TYPE_CHECKING:
+    from pykbroker.pipeline.kafka_options import Use
     from pykbroker.pipeline.report import JobReport
     from pykbroker.pipeline.session import PipelineSession, SessionSettings
 
@@ -34,6 +35,13 @@ FIXED = {
     "endingtimestamp": "the job decides where it ends",
 }
 """The options of Spark's kafka format that are set by others, in lower case, with what to do in their place."""
+KAFKA_HELP: dict[Use, str] = {
+    "stream": "An option of Spark's format kafka, such as maxOffsetsPerTrigger=100000, or a setting of its consumer, "
+    "such as kafka.max.poll.records=10000",
+    "batch": "An option of Spark's format kafka, such as minPartitions=8, or a setting of its consumer, such as "
+    "kafka.max.poll.records=10000",
+    "write": "A setting of the producer, such as kafka.compression.type=lz4",
+}
 SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 CONNECTORS = ("auto", "jvm", "python")
 ARCHIVE_FORMATS = click.Choice(("parquet", "iceberg"))
@@ -47,19 +55,27 @@ def setting(text: str) -> tuple[str, str]:
     return key, value
 
 
-def kafka_setting(text: str) -> tuple[str, str]:
-    """Parse the KEY=VALUE of an option of Spark's kafka format. Those that other options set are refused."""
-    key, value = setting(text)
-    if advice := FIXED.get(key.lower()):
-        raise click.BadParameter(f"{key} is not allowed here: {advice}")
-    from pykbroker.pipeline.errors import PipelineError
-    from pykbroker.pipeline.reading import require_plaintext
+def kafka_setting(*uses: Use) -> Callable[[str], tuple[str, str]]:
+    """Return the parser of the KEY=VALUE of an option of Spark's kafka format, for what a job does with topics.
 
-    try:
-        require_plaintext({key: value})
-    except PipelineError as error:
-        raise click.BadParameter(str(error)) from None
-    return key, value
+    Options that other options set are refused, and those that the job cannot take.
+    """
+
+    def parse(text: str) -> tuple[str, str]:
+        from pykbroker.pipeline.errors import PipelineError
+        from pykbroker.pipeline.kafka_options import refusal
+        from pykbroker.pipeline.reading import require_plaintext
+
+        key, value = setting(text)
+        try:
+            require_plaintext({key: value})
+        except PipelineError as error:
+            raise click.BadParameter(str(error)) from None
+        if advice := refusal(key, uses) or FIXED.get(key.lower()):
+            raise click.BadParameter(f"{key} is not allowed here: {advice}")
+        return key, value
+
+    return parse
 
 
 def brokers(text: str) -> str:
@@ -147,16 +163,18 @@ def format_option(command: F) -> F:
     return click.option("--format", "format_", type=ARCHIVE_FORMATS, default="parquet", show_default=True)(command)
 
 
-def kafka_option(command: F) -> F:
-    """Add the option for settings of the Kafka client to a command."""
+def kafka_option(*uses: Use) -> Callable[[F], F]:
+    """Return the decorator that adds the option for settings of the Kafka client to a command.
+
+    `uses` is what the job does with topics.
+    """
     return click.option(
         "--kafka",
-        type=kafka_setting,
+        type=kafka_setting(*uses),
         metavar="KEY=VALUE",
         multiple=True,
-        help="An option of Spark's kafka format, such as maxOffsetsPerTrigger=100000, or one of its client, such as "
-        "kafka.max.poll.records=10000. Repeatable.",
-    )(command)
+        help=". ".join(KAFKA_HELP[each] for each in uses) + ". Repeatable.",
+    )
 
 
 def session_settings(

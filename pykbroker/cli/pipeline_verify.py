@@ -22,7 +22,7 @@ from pykbroker.cli.pipeline_run import (
 @click.option("--from", "archive", required=True, metavar="DIR", help="The archive, or CATALOG.NAMESPACE.TABLE.")
 @format_option
 @click.option("--uncommitted", is_flag=True, help="The archive has records of open and aborted transactions too.")
-@kafka_option
+@kafka_option("batch")
 @spark_options
 def verify(
     bootstrap: str,

@@ -22,7 +22,7 @@ from pykbroker.pipeline.reading import TopicsToRead
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.schema import HEADERS
 from pykbroker.pipeline.session import PipelineSession
-from pykbroker.pipeline.source.client_options import PREFIX, producer_options
+from pykbroker.pipeline.source.client_options import job_producer
 from pykbroker.pipeline.spark_errors import explained
 from pykbroker.pipeline.spark_offsets import Ends
 from pykbroker.pipeline.storage import Storage
@@ -119,8 +119,7 @@ def _dead_letters(settings: DecodeSettings) -> DeadLetters | None:
     if topic in source.topics:
         raise PipelineError(f"{topic} cannot have its own dead letters: name another topic with --dead-letters")
     require_topics(PipelineCluster(source.bootstrap).facts(named([topic])), [topic])
-    given = {name.lower(): value for name, value in settings.producer.items()}
-    return DeadLetters(topic, producer_options({**given, f"{PREFIX}bootstrap.servers": source.bootstrap}))
+    return DeadLetters(topic, job_producer(settings.producer, source.bootstrap))
 
 
 def decoded(records: DataFrame, plan: DecodePlan) -> DataFrame:

@@ -20,7 +20,7 @@ from pykbroker.pipeline.jobs.iceberg import is_directory, table_name, table_run
 from pykbroker.pipeline.reading import require_plaintext
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession
-from pykbroker.pipeline.source.client_options import PREFIX, producer_options
+from pykbroker.pipeline.source.client_options import job_producer
 from pykbroker.pipeline.spark_errors import explained
 from pykbroker.pipeline.storage import LocalStorage, storage_of
 from pykbroker.pipeline.writing.batch_rows import limit_batches
@@ -44,8 +44,8 @@ class ReplaySettings(msgspec.Struct, frozen=True):
     """The settings of the job.
 
     `target` is the name of the target topic, in which `{topic}` stands for that of the source. `renamed` has further
-    names. `start` and `end` are bounds as in `parse_bound`. `rate` is in records a second. `options` are those of
-    Spark's `kafka` format, of which `kafka.*` go to the producer.
+    names. `start` and `end` are bounds as in `parse_bound`. `rate` is in records a second. `options` are settings of
+    the producer with the prefix `kafka.`.
     """
 
     archive: str
@@ -83,7 +83,11 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
     targets = [write_target(job, identity, key, topics[key.topic], facts, settings) for key in sources]
     before = read_positions(settings.bootstrap, targets)
     say(f"replay: job {job}: {_progress(spans, sources, before)}")
-    plan = WritePlan(_producer(settings), tuple(targets), WritePace(rate_of_task(spark, settings, len(sources))))
+    plan = WritePlan(
+        job_producer(settings.options, settings.bootstrap),
+        tuple(targets),
+        WritePace(rate_of_task(spark, settings, len(sources))),
+    )
     rest = unwritten(records, sources, before)
     if any(each.offset for each in before):
         spans = archived_spans(rest)
@@ -240,11 +244,6 @@ def rate_of_task(spark: SparkSession, settings: ReplaySettings, tasks: int) -> f
     if settings.rate is None:
         return None
     return settings.rate / max(1, min(tasks, spark.sparkContext.defaultParallelism))
-
-
-def _producer(settings: ReplaySettings) -> dict[str, str]:
-    given = {name.lower(): value for name, value in settings.options.items()}
-    return producer_options({**given, f"{PREFIX}bootstrap.servers": settings.bootstrap})
 
 
 # ---- the report

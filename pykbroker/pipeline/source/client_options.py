@@ -8,6 +8,7 @@ import msgspec
 
 from pykbroker.client.settings import ClientSettings, InvalidSetting
 from pykbroker.consumer.settings import ConsumerSettings, consumer_settings
+from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.source.errors import InvalidOption
 from pykbroker.producer.settings import ProducerSettings, producer_settings
 
@@ -27,20 +28,22 @@ OF_GROUPS = frozenset(
     """.split()
 )
 """The settings of groups, which are accepted and change nothing, since a query reads without a group."""
-_ABOUT_READING = {
+NOT_FOR_READING = {
     "auto.offset.reset": "set the option startingOffsets, which says where a query starts",
     "key.deserializer": "keys are read as binary; deserialize them with operations on the data frame",
     "value.deserializer": "values are read as binary; deserialize them with operations on the data frame",
     "enable.auto.commit": "Spark keeps the offsets of a query itself",
     "interceptor.classes": "an interceptor could change the records",
 }
-_ABOUT_WRITING = {
+"""The settings of Kafka's consumer that are refused, with the reason."""
+NOT_FOR_WRITING = {
     "key.serializer": "keys are written as binary; serialize them with operations on the data frame",
     "value.serializer": "values are written as binary; serialize them with operations on the data frame",
     "interceptor.classes": "an interceptor is a Java class, and this producer is not written in Java",
     "transactional.id": "tasks cannot share a transaction; `pykbroker pipeline replay` writes in transactions",
     "partitioner.class": "a partitioner is a Java class; set the column partition instead",
 }
+"""The settings of Kafka's producer that are refused, with the reason."""
 FETCH_BYTES = {"fetch.max.bytes": str(50 << 20), "max.partition.fetch.bytes": str(4 << 20)}
 """The default size of fetches. A task reads one partition, so it may ask for more of it than Kafka's default."""
 BATCH_BYTES = {"batch.size": str(256 << 10)}
@@ -49,7 +52,7 @@ BATCH_BYTES = {"batch.size": str(256 << 10)}
 
 def consumer_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of the consumer, from options with names in lower case. Raise InvalidOption."""
-    given = _given(options, _ABOUT_READING, "consumer")
+    given = _given(options, NOT_FOR_READING, "consumer")
     kept = {name: value for name, value in given.items() if name not in WITHOUT_EFFECT | OF_GROUPS}
     settings = {**FETCH_BYTES, **kept, "auto.offset.reset": "none", "allow.auto.create.topics": "false"}
     _check(settings, ConsumerSettings)
@@ -58,11 +61,22 @@ def consumer_options(options: Mapping[str, str]) -> dict[str, str]:
 
 def producer_options(options: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of the producer, from options with names in lower case. Raise InvalidOption."""
-    given = _given(options, _ABOUT_WRITING, "producer")
+    given = _given(options, NOT_FOR_WRITING, "producer")
     kept = {name: value for name, value in given.items() if name not in WITHOUT_EFFECT}
     settings = {**BATCH_BYTES, **kept}
     _check(settings, ProducerSettings)
     return settings
+
+
+def job_producer(options: Mapping[str, str], bootstrap: str) -> dict[str, str]:
+    """Return the settings of the producer of a job, from options `kafka.*`. Raise PipelineError for wrong ones."""
+    given = {name.lower(): value for name, value in options.items()}
+    if wrong := [name for name in given if not name.startswith(PREFIX)]:
+        raise PipelineError(f"{wrong[0]} is no setting of the producer: its settings have the prefix {PREFIX}")
+    try:
+        return producer_options({**given, f"{PREFIX}bootstrap.servers": bootstrap})
+    except InvalidOption as error:
+        raise PipelineError(str(error)) from None
 
 
 def needs_security(name: str, value: str) -> bool:

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from pykbroker.cli.main import pykbroker
 from pykbroker.pipeline import session
 from pykbroker.pipeline.errors import NoConnector, PipelineError
 from pykbroker.pipeline.jobs import archive as archive_job
+from pykbroker.pipeline.jobs import decode as decode_job
+from pykbroker.pipeline.jobs import replay as replay_job
 from pykbroker.pipeline.jobs import verify as verify_job
 from pykbroker.pipeline.jobs.archive import ArchiveSettings
 from pykbroker.pipeline.jobs.verify import VerifySettings
@@ -99,6 +102,7 @@ def test_verify_gets_its_settings(calls: Calls) -> None:
             ("--to", "/x", "--topics", "a", "--kafka", "kafka.Isolation.Level=read_uncommitted"),
             "kafka.Isolation.Level is not allowed here: give --uncommitted",
         ),
+        (("--to", "/x", "--topics", "a", "--kafka", "nonsense=1"), "Spark's format kafka has no such option"),
         (("--to", "/x", "--topics", "a", "--kafka", "includeHeaders=false"), "an archive always has the headers"),
         (("--to", "/x", "--topics", "a", "--kafka", "kafka.Sasl.mechanism=PLAIN"), "jobs connect without TLS and SASL"),
         (("--topics", "a"), "Missing option '--to'"),
@@ -108,6 +112,33 @@ def test_wrong_options_are_named(calls: Calls, arguments: tuple[str, ...], messa
     result = run("archive", *arguments)
     assert (result.exit_code, calls.settings) == (2, [])
     assert message in result.output
+
+
+def test_replay_takes_settings_of_its_producer_only(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay_job, "replay", calls.run)
+    arguments = ("replay", "--archive", "/lake", "--to", "copy", "--kafka")
+    assert run(*arguments, "kafka.compression.type=lz4").exit_code == 0
+    assert calls.settings[0].options == {"kafka.compression.type": "lz4"}
+    result = run(*arguments, "maxOffsetsPerTrigger=7")
+    assert (result.exit_code, len(calls.settings)) == (2, 1)
+    assert "the job reads no topics: give a setting of its producer" in " ".join(result.output.split())
+    assert "maxOffsetsPerTrigger" not in run("replay", "--help").output
+
+
+def test_decode_divides_settings_between_its_reader_and_its_producer(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(decode_job, "decode", calls.run)
+    schema = tmp_path / "schema"
+    schema.write_text('{"type": "record", "name": "R", "fields": []}')
+    result = run(
+        *("decode", "--topics", "a", "--to", "/x", "--format", "json", "--schema", str(schema)),
+        *("--kafka", "kafka.linger.ms=7", "--kafka", "kafka.fetch.min.bytes=5", "--kafka", "minPartitions=3"),
+    )
+    assert result.exit_code == 0, result.output
+    [found] = calls.settings
+    assert found.producer == {"kafka.linger.ms": "7"}
+    assert found.source.options == {"kafka.fetch.min.bytes": "5", "minPartitions": "3"}
 
 
 def test_the_report_is_on_stdout_and_progress_on_stderr(calls: Calls) -> None:
