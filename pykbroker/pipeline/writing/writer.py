@@ -10,7 +10,14 @@ import msgspec
 
 from pykbroker.core.consumer.commits import CommitIdentity
 from pykbroker.core.errors import ApiError
-from pykbroker.core.producer.errors import NOT_ABORTED, InvalidProducerEpoch, ProducerClosed, ProducerFenced
+from pykbroker.core.producer.errors import (
+    NOT_ABORTED,
+    DeliveryExpired,
+    InvalidProducerEpoch,
+    ProducerClosed,
+    ProducerFenced,
+    TransactionTimeout,
+)
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.producer.transactions.result import CallResult
 from pykbroker.pipeline.cluster import PipelineCluster
@@ -110,11 +117,7 @@ class TransactionalWriter:
         try:
             yield
         except (ApiError, TimeoutError, ValueError) as error:
-            name, reason = self._target.name, self._record_error() or error
-            if isinstance(error, ProducerFenced | InvalidProducerEpoch):
-                text = f"{name}: another task has taken over, since it has the same job and began later"
-                raise PipelineError(text) from error
-            raise PipelineError(f"{name}: {self._target.topic} cannot be written: {reason}") from error
+            raise PipelineError(why_not_written(self._target, error, self._record_error())) from error
 
     def _record_error(self) -> Exception | None:
         """Return the error of the first record of the transaction that has failed."""
@@ -125,6 +128,21 @@ class TransactionalWriter:
                 except RowsFailed as failed:
                     return failed.errors[min(failed.errors)]
         return None
+
+
+def why_not_written(target: WriteTarget, error: Exception, of_record: Exception | None) -> str:
+    """Return an error of the producer as a sentence. `of_record` is that of a record of the transaction."""
+    if isinstance(error, ProducerFenced | InvalidProducerEpoch):
+        return (
+            f"{target.name}: another task has taken over, since it has the same job and began later, or the "
+            "transaction has expired because the brokers were away: start the job again, which continues"
+        )
+    if isinstance(error, TransactionTimeout) or isinstance(of_record, DeliveryExpired):
+        return (
+            f"{target.name}: the brokers of {target.topic} have not answered for too long: start the job again when "
+            "they are back, and it continues behind its last transaction"
+        )
+    return f"{target.name}: {target.topic} cannot be written: {of_record or error}"
 
 
 def read_positions(bootstrap: str, targets: Sequence[WriteTarget]) -> list[SourcePosition]:
