@@ -10,6 +10,7 @@ import click
 from pykbroker.cli.pipeline_run import (
     bootstrap_option,
     every_option,
+    failed,
     kafka_option,
     run_job,
     session_settings,
@@ -95,7 +96,7 @@ def registered(registry: str, schema_id: int) -> str:
     try:
         return SchemaRegistry(registry).text(schema_id)
     except (BadRecord, PipelineError) as error:
-        raise click.ClickException(str(error)) from None
+        raise failed(str(error)) from None
 
 
 def _plan(format_: Any, reader: str, writer: Path | None, registry: str, *, framed: bool) -> DecodePlan:

@@ -200,7 +200,7 @@ def format_packages(format_: str) -> tuple[str, ...]:
     try:
         return (iceberg_package(),) if format_ == "iceberg" else ()
     except PipelineError as error:
-        raise click.ClickException(str(error)) from None
+        raise failed(str(error)) from None
 
 
 def run_job(
@@ -223,13 +223,30 @@ def run_job(
             report = job(session, say)
     except (PipelineError, KeyboardInterrupt) as error:
         if isinstance(error, PipelineError) and not signals:
-            raise click.ClickException(str(error)) from None
+            raise failed(str(error)) from None
         say(f"{click.get_current_context().info_name}: interrupted")
+        report_failure("interrupted", exit_code(signals), is_interrupted=True)
         sys.exit(exit_code(signals))
     click.echo(report.json() if as_json else report.text())
     if report.is_interrupted and not report.losses:
         sys.exit(exit_code(signals))
     sys.exit(report.exit_code)
+
+
+def failed(error: str) -> click.ClickException:
+    """Return the exception that ends a command, and print a report about it if the user has asked for JSON."""
+    exception = click.ClickException(error)
+    report_failure(error, exception.exit_code)
+    return exception
+
+
+def report_failure(error: str, code: int, *, is_interrupted: bool = False) -> None:
+    """Print the report of a command without another one, if the user has asked for JSON."""
+    from pykbroker.pipeline.report import FailedReport
+
+    context = click.get_current_context()
+    if context.params.get("as_json"):
+        click.echo(FailedReport(context.info_name or "", error, code, is_interrupted).json())
 
 
 def exit_code(signals: list[int]) -> int:

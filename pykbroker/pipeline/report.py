@@ -57,6 +57,20 @@ class JobReport(msgspec.Struct):
         return "\n".join([*lines, *(f"  lost: {each}" for each in self.losses)])
 
 
+class FailedReport(msgspec.Struct, frozen=True):
+    """The report of a job that has stopped without one of its own."""
+
+    job: str
+    error: str
+    exit_code: int
+    is_interrupted: bool = False
+    losses: list[str] = []
+
+    def json(self) -> str:
+        """Return the report as one line of JSON."""
+        return msgspec.json.encode(self).decode()
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_shown(each)}" for name, each in value.items())

@@ -160,7 +160,10 @@ def test_a_failure_is_a_sentence(calls: Calls) -> None:
 
     calls.job = fail
     result = run("verify", "--topics", "a", "--from", "/lake", "--json")
-    assert (result.exit_code, result.stdout, result.stderr) == (1, "", "some progress\nError: no jar\n")
+    assert (result.exit_code, result.stderr) == (1, "some progress\nError: no jar\n")
+    failure = {"job": "verify", "error": "no jar", "exit_code": 1, "is_interrupted": False, "losses": []}
+    assert json.loads(result.stdout) == failure
+    assert run("verify", "--topics", "a", "--from", "/lake").stdout == ""
 
 
 def interrupted(number: int, *, report: JobReport | None) -> Callable[[], JobReport]:
@@ -189,11 +192,9 @@ def test_a_signal_ends_a_job_in_order(calls: Calls, number: int) -> None:
     assert run(*arguments).exit_code == 0
     calls.job = interrupted(number, report=None)
     result = run(*arguments)
-    assert (result.exit_code, result.stdout, result.stderr) == (
-        128 + number,
-        "",
-        "some progress\narchive: interrupted\n",
-    )
+    assert (result.exit_code, result.stderr) == (128 + number, "some progress\narchive: interrupted\n")
+    found = json.loads(result.stdout)
+    assert (found["error"], found["exit_code"], found["is_interrupted"]) == ("interrupted", 128 + number, True)
     assert signal.getsignal(number) == before
 
 
