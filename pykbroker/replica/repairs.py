@@ -94,7 +94,10 @@ class Repairs:
                 await self._replicas.fetchers.unfollow(partition)
                 if partition.directory.failed is None or not self._is_assigned_online(placed, here):
                     reported[key] = LOST  # a heartbeat reports a directory that has failed
-                    logger.warning("%s: reporting its log as lost, so that the replica leaves the ISR", partition.key)
+                    if partition.directory.failed is None:  # otherwise one line named the directory
+                        logger.warning(
+                            "%s: reporting its log as lost, so that the replica leaves the ISR", partition.key
+                        )
                 if repair.is_fetched:
                     await self._replicas.follow(partition, placed)
             case RepairStep.BEGIN:
