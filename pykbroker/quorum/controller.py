@@ -148,6 +148,10 @@ class Controller:
         """Note that the connection of a broker's heartbeats has ended."""
         self._shell.notify(gone)
 
+    def was_silent(self, seconds: float) -> bool:
+        """Return false: the metadata is in this process, and stops with it."""
+        return False
+
     def statistics(self) -> ControllerStatistics:
         """Return the current statistics."""
         machine = self._driver.machine

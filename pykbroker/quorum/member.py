@@ -29,6 +29,9 @@ class QuorumMember(Protocol):
     broker_epoch: Callable[[], int]
     """A function that returns this broker's epoch, -1 until it is registered."""
 
+    def was_silent(self, seconds: float) -> bool:
+        """Whether this node has not asked for newer metadata for so long, as after a stop of its process."""
+
     def statistics(self) -> ControllerStatistics:
         """Return the current statistics."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable
 
 import trio
@@ -73,6 +74,8 @@ class MetadataObserver:
         self._request_s_max, self._retry_s = settings.request_ms_max / MS_PER_S, settings.retry_ms / MS_PER_S
         self.applies = False
         self.broker_epoch: Callable[[], int] = not_registered
+        self._asked_at = math.inf
+        """The time of the last request whose metadata is applied, or of the last attempt that failed."""
         self._unreachable = RateLimitedWarning(logger, ticks)
 
     @property
@@ -84,6 +87,13 @@ class MetadataObserver:
     def kraft_version(self) -> int:
         """Return the level of `kraft.version`."""
         return self._log.found.kraft_version
+
+    def was_silent(self, seconds: float) -> bool:
+        """Whether no newer metadata was asked for in so many seconds.
+
+        While the controller does not respond, every attempt counts.
+        """
+        return trio.current_time() - self._asked_at > seconds
 
     def statistics(self) -> ControllerStatistics:
         """Return the current statistics of the metadata. No request waits here."""
@@ -108,6 +118,7 @@ class MetadataObserver:
                 ) from damage
             finally:
                 link.close()
+            self._asked_at = trio.current_time()
             await trio.sleep(self._retry_s)
             address = link.address = self._leader.candidate()
 
@@ -139,7 +150,7 @@ class MetadataObserver:
                 self._log.last_epoch,
                 high_watermark,
             )
-            response = None
+            response, asked_at = None, trio.current_time()
             with trio.move_on_after(self._request_s_max):
                 response = await connection.ask(request)
             if response is None:
@@ -148,6 +159,8 @@ class MetadataObserver:
             self._check_cluster(response)
             await self._note_leader(response, data, address)
             await self._take(connection, data)
+            if not self.applies or self.images.current.offset >= self.images.committed.offset:
+                self._asked_at = asked_at
 
     def _check_cluster(self, response: FetchResponse) -> None:
         if response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:

@@ -51,6 +51,11 @@ class OffsetFetch(Handler, msgspec.Struct, frozen=True):
     groups: Runtime
     image: Callable[[], MetadataImage]
     authorizer: Authorizer
+    was_stopped: Callable[[], bool]
+    """Whether this process was stopped for so long that another broker may be the coordinator and have newer offsets.
+
+    No other response needs this: a commit waits for the followers, which refuse an old leader.
+    """
 
     def __call__(self, context: RequestContext, request: OffsetFetchRequest) -> Later:
         return Later(self._steps(context, request), holds_connection=True)
@@ -76,6 +81,8 @@ class OffsetFetch(Handler, msgspec.Struct, frozen=True):
         """Return the call to the group coordinator for the permitted topics, and the results of refused topics."""
         if not self.authorizer.allows(context.session, Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
             return refused(ApiError(ErrorCode.GROUP_AUTHORIZATION_FAILED)), []
+        if self.was_stopped():
+            return refused(ApiError(ErrorCode.NOT_COORDINATOR)), []
         left_out: LeftOut = []
         asked = group.topics
         if asked is not None:

@@ -30,6 +30,10 @@ def group_handlers(parts: Parts) -> list[Handler]:
         """Whether this broker's configs and the cluster's `group.version` enable the consumer protocol (KIP-848)."""
         return image().features.level(GROUP_FEATURE) > 0 and "consumer" in config.group_coordinator_rebalance_protocols
 
+    def was_stopped() -> bool:
+        """Whether the session of this broker may have ended without its knowledge."""
+        return parts.quorum.was_silent(config.broker_session_timeout_ms / 2000)
+
     return [
         FindCoordinator(
             image=image,
@@ -43,7 +47,7 @@ def group_handlers(parts: Parts) -> list[Handler]:
         Heartbeat(groups, authorizer),
         LeaveGroup(groups, authorizer),
         OffsetCommit(groups, image, authorizer),
-        OffsetFetch(groups, image, authorizer),
+        OffsetFetch(groups, image, authorizer, was_stopped),
         OffsetDelete(groups, image, authorizer),
         ConsumerGroupHeartbeat(groups, authorizer, has_consumer_groups),
         ConsumerGroupDescribe(groups, authorizer, has_consumer_groups),

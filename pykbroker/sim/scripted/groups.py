@@ -76,7 +76,7 @@ def handlers(groups: Runtime, image: Callable[[], MetadataImage]) -> dict[ApiKey
         Heartbeat(groups, allowed),
         LeaveGroup(groups, allowed),
         OffsetCommit(groups, image, allowed),
-        OffsetFetch(groups, image, allowed),
+        OffsetFetch(groups, image, allowed, lambda: False),
         OffsetDelete(groups, image, allowed),
         ConsumerGroupHeartbeat(groups, allowed, lambda: True),
         ConsumerGroupDescribe(groups, allowed, lambda: True),

@@ -127,6 +127,41 @@ async def test_a_silent_controller_is_left_after_the_request_timeout_and_asked_a
     assert (await observed.run(5))[0] == pytest.approx(between_s)
 
 
+async def test_a_stopped_process_was_silent_until_it_has_newer_metadata(autojump_clock: Clock, client: Client) -> None:
+    observed = Observed(client, ObserverSettings())
+    observer, observed.data = observed.observer, led()
+    assert not observer.was_silent(0)
+    await observed.run(1)
+    assert not observer.was_silent(0.1)
+    await pause(3)
+    assert observer.was_silent(2.9)
+    assert not observer.was_silent(3.1)
+    await observed.run(0.5)
+    assert not observer.was_silent(0.1)
+
+
+async def test_metadata_that_is_not_applied_yet_does_not_end_the_silence(autojump_clock: Clock, client: Client) -> None:
+    observed = Observed(client, ObserverSettings())
+    observer, observed.data = observed.observer, led()
+    await observed.run(1)
+    images: Any = SimpleNamespace(
+        current=SimpleNamespace(offset=4), committed=SimpleNamespace(offset=5), wait_for=trio.sleep
+    )
+    observer.images, observer.applies = images, True
+    await observed.run(3)
+    assert observer.was_silent(2.9)
+    images.current = images.committed
+    await observed.run(6)
+    assert not observer.was_silent(1)
+
+
+async def test_while_the_controller_is_silent_the_observer_is_not(autojump_clock: Clock, client: Client) -> None:
+    observed = Observed(client, ObserverSettings(request_ms_max=300))
+    await observed.run(5)
+    assert len(observed.fetches) > 10
+    assert not observed.observer.was_silent(0.4)
+
+
 async def test_a_controller_that_sends_no_api_versions_is_left_after_the_request_timeout(
     autojump_clock: Clock, client: Client
 ) -> None:

@@ -357,7 +357,8 @@ class Unreached:
     ],
 )
 def test_an_unauthorized_group_is_refused(handler: Any, request_: Any, version: int, operation: Operation) -> None:
-    fields = {"groups": Unreached(), "image": Unreached(), "authorizer": Denies(operation), "enabled": lambda: True}
+    fields = {"groups": Unreached(), "image": Unreached(), "authorizer": Denies(operation)}
+    fields |= {"enabled": lambda: True, "was_stopped": lambda: False}
     wanted = {field.name: fields[field.name] for field in msgspec.structs.fields(handler)}
     answer = gone_through(handler(**wanted)(context(version), request_))
     assert ErrorCode.GROUP_AUTHORIZATION_FAILED in codes(answer)
@@ -431,6 +432,14 @@ def test_unauthorized_topics_are_refused() -> None:
     nobody: Any = Unreached()
     answer: Any = OffsetCommit(nobody, lambda: MetadataImage(), MayUseGroups())(context(9), committing(1))
     assert codes(answer) == {ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+
+
+def test_a_process_that_was_stopped_returns_no_offsets_since_another_broker_may_have_newer_ones() -> None:
+    nobody: Any = Unreached()
+    stopped = OffsetFetch(nobody, lambda: MetadataImage(), MayUseGroups(), lambda: True)
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])
+    answer: Any = gone_through(stopped(context(8), request))
+    assert [group.error_code for group in answer.groups] == [ErrorCode.NOT_COORDINATOR]
 
 
 async def beat(client: Client, epoch: int, version: int = 1, **fields: Any) -> Any:
