@@ -28,8 +28,8 @@ DEFAULT = "127.0.0.1:9092"
     default=DEFAULT,
     show_default=True,
     metavar="HOST:PORT",
-    help="The address of the first broker. The others, and then the controller, take the ports after it. Port 0 "
-    "selects free ones.",
+    help="The address of the first broker. The others take the ports after it, then the listeners that only brokers "
+    "use: the controller's and one of each broker. Port 0 selects free ones.",
 )
 @click.option(
     "--advertise",
@@ -37,7 +37,7 @@ DEFAULT = "127.0.0.1:9092"
     show_envvar=True,
     type=address,
     metavar="HOST:PORT",
-    help="The address of the first broker that clients and brokers are told to use, for port forwarding, NAT, or "
+    help="The address of the first broker that clients are told to use, for port forwarding, NAT, or "
     "--listen 0.0.0.0. The others take the ports after it. [default: that of --listen]",
 )
 @click.option(

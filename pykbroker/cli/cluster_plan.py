@@ -5,11 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from pykbroker.core.address import PORT_MAX, Address
-from pykbroker.core.config.listeners import NOT_ROUTABLE
+from pykbroker.core.config.listeners import INTER_BROKER_NAME, INTER_BROKER_PROTOCOL, NOT_ROUTABLE, PLAINTEXT
 from pykbroker.core.config.replication import replication_configs
 
 CONTROLLER = 1
 """The id of the broker that is the controller, too."""
+BROKERS = "INTERNAL"
+"""The name of the listeners that serve the other brokers, so that no limit on clients keeps a broker out."""
 LOOPBACK = dict(zip(NOT_ROUTABLE, ("127.0.0.1", "::1"), strict=True))
 """The address of this machine in place of all its interfaces."""
 
@@ -36,12 +38,24 @@ class ClusterPlan(msgspec.Struct, frozen=True):
 
     @property
     def controller(self) -> Address:
-        """Return the address of the controller's listener. Its port follows those of the brokers.
+        """Return the address of the controller's listener. Its port follows those of the brokers."""
+        return self._for_brokers(1)
 
-        Only brokers on this machine connect to it. It is thus never bound on all interfaces.
+    def of_brokers(self, node_id: int) -> Address:
+        """Return the address on which a broker serves the others. Its port follows that of the controller."""
+        return self._for_brokers(1 + node_id)
+
+    def _for_brokers(self, place: int) -> Address:
+        """Return the address of a listener for brokers. As all run on this machine, no such listener is bound on all
+        interfaces.
         """
-        host, port = of_broker(self.listen, self.brokers + 1)
+        host, port = of_broker(self.listen, self.brokers + place)
         return Address(LOOPBACK.get(host, host), port)
+
+    @property
+    def _ports(self) -> int:
+        """Return the number of consecutive ports from that of `listen` on."""
+        return 2 * self.brokers + 1
 
     @property
     def counted(self) -> str:
@@ -50,7 +64,7 @@ class ClusterPlan(msgspec.Struct, frozen=True):
 
     def refusal(self) -> str | None:
         """Return why no cluster can have these addresses, or None."""
-        ports = {"--listen": self.brokers + 1, "--advertise": self.brokers, "--console": self.brokers}
+        ports = {"--listen": self._ports, "--advertise": self.brokers, "--console": self.brokers}
         for option, first in (("--listen", self.listen), ("--advertise", self.advertise), ("--console", self.console)):
             if first is not None and first.port + ports[option] - 1 > PORT_MAX:
                 return f"{option} {first} leaves too few ports for {self.counted}: choose another"
@@ -66,7 +80,7 @@ class ClusterPlan(msgspec.Struct, frozen=True):
         listen, console = self.listen, self.console
         if console is None or not listen.port or not console.port or listen.host != console.host:
             return None
-        free = listen.port + self.brokers + 1
+        free = listen.port + self._ports
         if listen.port - self.brokers < console.port < free:
             return f"--console {console} and --listen {listen} share ports: choose a port from {free} on for --console"
         return None
@@ -77,9 +91,12 @@ class ClusterPlan(msgspec.Struct, frozen=True):
         The last broker creates the topics, so that they are spread over all brokers.
         """
         options = ["--listen", str(address)]
-        for option, first in (("--advertise", self.advertise), ("--console", self.console)):
-            if first is not None:
-                options += [option, str(of_broker(first, node_id))]
+        if self.advertise is not None:
+            options += ["--advertise", f"{PLAINTEXT}={of_broker(self.advertise, node_id)}"]
+        if self.console is not None:
+            options += ["--console", str(of_broker(self.console, node_id))]
+        if not {INTER_BROKER_NAME, INTER_BROKER_PROTOCOL}.intersection(dict(self.configs)):
+            options += ["--listen", f"{BROKERS}={self.of_brokers(node_id)}", *self._set(INTER_BROKER_NAME, BROKERS)]
         if node_id == CONTROLLER:
             options += ["--listen", f"CONTROLLER={controller}"]
         else:

@@ -29,7 +29,7 @@ RESTART_S = 0.5
 STOP_S_MAX = 40
 """The time that a broker may take to stop before it is killed."""
 LINE_BYTES_MAX = 1 << 20
-SERVING = re.compile(r"listening on ([^ ,]+).*\(cluster ([\w-]+)(?:, controller at ([^,]+))?")
+SERVING = re.compile(r"listening on (?:PLAINTEXT://)?([^ ,]+).*\(cluster ([\w-]+)(?:, controller at ([^,]+))?")
 
 logger = logging.getLogger(__name__)
 

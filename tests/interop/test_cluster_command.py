@@ -1,13 +1,17 @@
-"""`pykbroker cluster`: one line once all brokers serve, and a broker that dies is started again."""
+"""`pykbroker cluster`: one line once all brokers serve, and a broker that dies is started again, however many clients
+are connected.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -18,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from tools.broker_process import PYKBROKER
 
 START_S_MAX, STOP_S_MAX = 40, 40
+CONNECTIONS_MAX = 40
 
 
 class Command:
@@ -59,12 +64,23 @@ def runs(pid: int) -> bool:
 
 @pytest.fixture
 def command(tmp_path: Path) -> Iterator[Command]:
-    running = Command(tmp_path, "--brokers", "3", "--memory", "--topic", "t:6")
+    running = Command(
+        tmp_path, "--brokers", "3", "--memory", "--topic", "t:6", "--set", f"max.connections={CONNECTIONS_MAX}"
+    )
     try:
         yield running
     finally:
         if running.process.poll() is None:
             running.stop()
+
+
+def wait_for_isr(admin: AdminClient, brokers: list[int]) -> None:
+    """Wait until these brokers are in the ISR of every partition of the topic."""
+    deadline, found = time.monotonic() + START_S_MAX, set[tuple[int, ...]]()
+    while found != {tuple(brokers)}:
+        assert time.monotonic() < deadline, found
+        partitions = admin.list_topics("t", 10).topics["t"].partitions.values()
+        found = {tuple(sorted(partition.isrs)) for partition in partitions}
 
 
 def test_a_cluster_serves_and_starts_a_broker_that_dies_again(command: Command) -> None:
@@ -73,8 +89,14 @@ def test_a_cluster_serves_and_starts_a_broker_that_dies_again(command: Command) 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     topic = admin.list_topics("t", 10).topics["t"]
     assert {partition.leader for partition in topic.partitions.values()} == {1, 2, 3}
-    os.kill(command.children()[1], signal.SIGKILL)
-    command.wait_for(r"broker 2 ended with exit code -9: starting it again", command.stderr)
+    with ExitStack() as idle:
+        host, _, port = bootstrap.partition(",")[0].rpartition(":")
+        for _ in range(2 * CONNECTIONS_MAX):
+            idle.enter_context(socket.create_connection((host, int(port))))
+        os.kill(command.children()[1], signal.SIGKILL)
+        command.wait_for(r"broker 2 ended with exit code -9: starting it again", command.stderr)
+        wait_for_isr(admin, [1, 3])
+        wait_for_isr(admin, [1, 2, 3])
     producer = Producer({"bootstrap.servers": bootstrap})
     errors: list[object] = []
     for number in range(60):

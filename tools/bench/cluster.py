@@ -123,7 +123,7 @@ class Cluster(Broker):
         peer.fetch()
         directory.mkdir(parents=True)
         self.kind = kind or KINDS[peer.name]
-        self._first_port = free_ports(2 * len(NODES))
+        self._first_port = free_ports(2 * len(NODES) + 1)
         self.nodes: dict[int, Child] = {}
         self.kind.prepare(directory, self._first_port)
         begun = time.monotonic()
