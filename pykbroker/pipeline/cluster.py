@@ -19,6 +19,7 @@ from pykbroker.core.address import Address, parse_address
 from pykbroker.core.consumer.errors import ConsumerError
 from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.errors import ApiError
+from pykbroker.core.names import is_internal
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.source.topic_pattern import BadPattern, compiled, whole
@@ -207,8 +208,10 @@ def matching(pattern: str) -> Callable[[str], bool]:
 
 
 def require_topics(facts: ClusterFacts, topics: Collection[str]) -> None:
-    """Raise PipelineError if a topic is missing."""
+    """Raise PipelineError if a topic is missing or internal."""
     missing = sorted(set(topics) - facts.partitions.keys())
+    if internal := [name for name in missing if is_internal(name)]:
+        raise PipelineError(f"{', '.join(internal)} is a topic of the brokers themselves: no job reads or writes it")
     if missing:
         raise PipelineError(f"no topic {', '.join(missing)} in cluster {facts.cluster_id}: create it first")
 

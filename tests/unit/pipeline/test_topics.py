@@ -37,6 +37,8 @@ def test_missing_topics_are_named() -> None:
     require_topics(FACTS, ["a"])
     with pytest.raises(PipelineError, match="no topic x, y in cluster c: create it first"):
         require_topics(FACTS, ["y", "a", "x"])
+    with pytest.raises(PipelineError, match="__consumer_offsets is a topic of the brokers themselves: no job reads"):
+        require_topics(FACTS, ["a", "__consumer_offsets"])
 
 
 def test_topics_with_another_id_were_created_again() -> None:
