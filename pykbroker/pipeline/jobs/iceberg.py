@@ -76,7 +76,8 @@ class IcebergTable:
     def write(self, records: DataFrame, batch: int, ends: Ends, check: Callable[[], None]) -> int:
         """Append a batch as one snapshot. Return the number of records.
 
-        The records are read while the snapshot is written, so `check` is called before it only.
+        The records are read while the snapshot is written, so `check` is called before and after it. StateConflict: if
+        the second check fails, the snapshot may have records of another topic.
         """
         check()
         writer = records.sortWithinPartitions("topic", "date", "partition", "offset").writeTo(self.name)
@@ -84,6 +85,13 @@ class IcebergTable:
         for key, value in properties.items():
             writer = writer.option(f"snapshot-property.{key}", value)
         writer.option("distribution-mode", "none").append()  # sorted tasks need no shuffle
+        try:
+            check()
+        except StateConflict as error:
+            raise StateConflict(
+                f"{error}. The last snapshot of {self.name}, with batch {batch}, may have records of the new topic: "
+                "roll the table back to the snapshot before it"
+            ) from None
         written = last_batch(self._spark, self.name)
         return written.records if written is not None and written.batch == batch else 0
 
