@@ -142,7 +142,10 @@ def why_not_written(target: WriteTarget, error: Exception, of_record: Exception 
             f"{target.name}: the brokers of {target.topic} have not answered for too long: start the job again when "
             "they are back, and it continues behind its last transaction"
         )
-    return f"{target.name}: {target.topic} cannot be written: {of_record or error}"
+    advice = (
+        "; if the brokers were away, start the job again, which continues" if isinstance(error, TimeoutError) else ""
+    )
+    return f"{target.name}: {target.topic} cannot be written: {of_record or error}{advice}"
 
 
 def read_positions(bootstrap: str, targets: Sequence[WriteTarget]) -> list[SourcePosition]:

@@ -25,7 +25,11 @@ EXPIRED = DeliveryExpired(ErrorCode.REQUEST_TIMED_OUT, "120 s")
         (TransactionTimeout("no result"), None, "the brokers of copy have not answered for too long: start the job"),
         (TransactionTimeout("no result"), EXPIRED, "it continues behind its last transaction"),
         (ValueError("aborted"), EXPIRED, "the brokers of copy have not answered for too long"),
-        (MetadataTimeout("unknown topic"), None, "copy cannot be written: unknown topic"),
+        (
+            MetadataTimeout("unknown topic"),
+            None,
+            "copy cannot be written: unknown topic; if the brokers were away, start the job again",
+        ),
         (ValueError("aborted"), ValueError("too large"), "copy cannot be written: too large"),
         (ProducerFenced(ErrorCode.PRODUCER_FENCED, "x"), None, "another task has taken over"),
         (
