@@ -110,6 +110,7 @@ class BumpCounter(logging.Handler):
         """Return a new logger that has only this handler."""
         logger = logging.getLogger(f"librdkafka {name}")
         logger.addHandler(self)
+        logger.setLevel(logging.DEBUG)
         logger.propagate = False
         return logger
 
