@@ -6,7 +6,8 @@
 2. While no bytes are left, only one connection at a time, the favoured one, gets memory for a large frame. Large frames
    then arrive one after the other, and the budget is exceeded by at most one request. Small requests are still served,
    because they are not charged.
-3. While the limit on requests is reached, no connection starts a request.
+3. While the limit on requests is reached, no connection starts a request. A request that waits for another node does
+   not count, although it blocks its connection: each connection has at most one, and all are charged for their bytes.
 4. No request is dropped. A connection that has to wait is not read, and is queued until its `relieved` is called.
 """
 

@@ -284,7 +284,7 @@ class Connection:
         self.replies.slots.append(slot)
         if later.holds_connection:
             slot.holds = self._is_held = True
-            self._shared.budget.hold()
+            slot.count(self._shared.budget, counts=not later.awaits_node)
         self._look()
         self._weigh()
         self._shared.tasks.start_soon(self._finish, slot, later)
@@ -298,9 +298,9 @@ class Connection:
         turns = self._shared.turns
         try:
             try:
-                response = await response_of(later, turns, partial(self._let_go, slot, goes_on=True))
+                response = await response_of(later, turns, partial(self._go_over, slot))
             finally:
-                self._let_go(slot)
+                self._go_over(slot)
             outcome = await turns.through(slot.route.encode_in_steps(response))
         except Exception as error:  # noqa: BLE001 - as in _request
             outcome = error
@@ -329,13 +329,20 @@ class Connection:
                 self.replies.slots.remove(slot)
             self._weigh()
 
-    def _let_go(self, slot: Slot, *, goes_on: bool = False) -> None:
-        """Let further requests start, at once if `goes_on` is true."""
-        if slot.holds:
-            slot.holds = self._is_held = False
-            self._shared.budget.let_go()
-            if goes_on:
-                self._go_on()
+    def _go_over(self, slot: Slot, later: Later | None = None) -> None:
+        """Note that a request goes over to further work, or that its work has ended.
+
+        If it blocked the connection and no longer does, further requests may start, at once if its work goes on.
+        """
+        if not slot.holds:
+            return
+        if later is not None and later.holds_connection:
+            slot.count(self._shared.budget, counts=not later.awaits_node)
+            return
+        slot.holds = self._is_held = False
+        slot.count(self._shared.budget, counts=False)
+        if later is not None:
+            self._go_on()
 
     def _go_on(self) -> None:
         """Send the replies that are ready, and handle the kept bytes if a request may start."""

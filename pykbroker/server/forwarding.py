@@ -37,7 +37,8 @@ class ForwardedHandler(Handler):
         self._sender, self._local = sender, local
 
     def __call__(self, context: RequestContext, request: Any) -> Later:
-        return Later(self._forward(context, request), holds_connection=True)  # the next request sees the change
+        # the next request sees the change
+        return Later(self._forward(context, request), holds_connection=True, awaits_node=True)
 
     def refuse(self, request: Any, code: ErrorCode) -> Response | None:
         """Return the response of the API's own handler."""

@@ -42,6 +42,12 @@ class Later(msgspec.Struct, frozen=True, gc=False):
 
     The work may return another `Later`, which can block the connection only if the connection is still blocked.
     """
+    awaits_node: bool = False
+    """Whether the work waits for another node, as a forwarded request waits for the controller.
+
+    A blocked connection then does not count towards `queued.max.requests`. Otherwise one silent node would stop this
+    broker from serving all others: Kafka's request handlers do not wait for other nodes either.
+    """
 
 
 Answer = Response | Later

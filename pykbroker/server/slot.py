@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pykbroker.server.budget import Budget
 from pykbroker.server.handler import NO_RESPONSE, RequestContext
 from pykbroker.server.table import Route
 from pykbroker.world.disk import FileSlice
@@ -17,8 +18,8 @@ class Slot:
     """A slot: the place of one reply. It holds the request until the response exists.
 
     Times are in ns of a monotonic clock. `done` is true once the reply is written to `parts`, which may stay empty.
-    `holds` is true while the request blocks the connection. `kept_bytes` is the memory of the request, and later of the
-    reply.
+    `holds` is true while the request blocks the connection, and `counts` while it also counts towards the limit on
+    requests. `kept_bytes` is the memory of the request, and later of the reply.
     """
 
     __slots__ = (
@@ -26,6 +27,7 @@ class Slot:
         "began_at",
         "context",
         "correlation_id",
+        "counts",
         "done",
         "holds",
         "kept_bytes",
@@ -42,7 +44,16 @@ class Slot:
         self.began_at = self.parked_at = self.answered_at = began_at
         self.kept_bytes = kept_bytes
         self.parts: list[Any] = []
-        self.done = self.holds = False
+        self.done = self.holds = self.counts = False
+
+    def count(self, budget: Budget, *, counts: bool) -> None:
+        """Set whether the request counts towards the limit on requests."""
+        if self.counts != counts:
+            self.counts = counts
+            if counts:
+                budget.hold()
+            else:
+                budget.let_go()
 
     def answer(self, response: Response, now: int) -> None:
         """Write the reply. It is sent once all earlier replies have been sent."""

@@ -27,15 +27,15 @@ def first_share(later: Later, turns: Turns) -> Answer:
     return result
 
 
-async def response_of(later: Later, turns: Turns, let_go: Callable[[], None]) -> Response:
+async def response_of(later: Later, turns: Turns, go_over: Callable[[Later], None]) -> Response:
     """Run the work, and any further work that it returns, until there is a response.
 
-    `let_go` is called before work that does not block the connection.
+    `go_over` is called with each `Later` before its work, so that the caller can note whether the work blocks the
+    connection.
     """
     answer: Answer = later
     while isinstance(answer, Later):
-        if not answer.holds_connection:
-            let_go()
+        go_over(answer)
         if isinstance(answer.work, Generator):
             answer = await turns.through(resolve(answer))
         else:

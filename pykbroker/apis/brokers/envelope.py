@@ -98,7 +98,7 @@ class Envelope(Handler, msgspec.Struct, frozen=True):
         return b"".join(parts + encoded.parts)
 
 
-def goes_on() -> None:
+def goes_on(_later: Later) -> None:
     """Do nothing: a forwarded request never blocks the connection of its broker."""
 
 

@@ -21,7 +21,8 @@ class UnregisterBroker(Handler, msgspec.Struct, frozen=True):
     controller: ActiveController
 
     def __call__(self, context: RequestContext, request: UnregisterBrokerRequest) -> Later:
-        return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
+        # the next request sees the change
+        return Later(self._answer(context, request), holds_connection=True, awaits_node=True)
 
     async def _answer(self, context: RequestContext, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
         try:

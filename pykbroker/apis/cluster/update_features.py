@@ -26,7 +26,8 @@ class UpdateFeatures(Handler, msgspec.Struct, frozen=True):
     controller: ActiveController
 
     def __call__(self, context: RequestContext, request: UpdateFeaturesRequest) -> Later:
-        return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
+        # the next request sees the change
+        return Later(self._answer(context, request), holds_connection=True, awaits_node=True)
 
     async def _answer(self, context: RequestContext, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
         try:

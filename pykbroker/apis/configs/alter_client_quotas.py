@@ -30,7 +30,7 @@ class AlterClientQuotas(Handler, msgspec.Struct, frozen=True):
     controller: ActiveController
 
     def __call__(self, context: RequestContext, request: AlterClientQuotasRequest) -> Later:
-        return Later(self.controller.ask(request), holds_connection=True)
+        return Later(self.controller.ask(request), holds_connection=True, awaits_node=True)
 
     def refuse(self, request: AlterClientQuotasRequest, code: ErrorCode) -> AlterClientQuotasResponse:
         """Return a response with the error `code` for every entity."""

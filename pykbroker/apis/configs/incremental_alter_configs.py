@@ -49,7 +49,8 @@ class IncrementalAlterConfigs(Handler, msgspec.Struct, frozen=True):
     accepts_others: bool = False
 
     def __call__(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> Later:
-        return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
+        # the next request sees the change
+        return Later(self._answer(context, request), holds_connection=True, awaits_node=True)
 
     async def _answer(self, context: RequestContext, request: IncrementalAlterConfigsRequest) -> Answer:
         resources, allowed, answers = request.resources, [], {}

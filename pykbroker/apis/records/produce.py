@@ -220,7 +220,8 @@ class Produce(Handler, msgspec.Struct, frozen=True):
             admission.begin(place, partition.require_leader().producers, batch.base_sequence)
         if not admission.verifications or not (adds or self.verifies()):
             return self._append(context, request, admission)
-        return Later(self._admit(context, request, transactional_id, admission), holds_connection=True)
+        admitting = self._admit(context, request, transactional_id, admission)
+        return Later(admitting, holds_connection=True, awaits_node=True)
 
     def _transactional(
         self, context: RequestContext, request: ProduceRequest

@@ -28,7 +28,7 @@ class AlterUserScramCredentials(Handler, msgspec.Struct, frozen=True):
     controller: ActiveController
 
     def __call__(self, context: RequestContext, request: AlterUserScramCredentialsRequest) -> Later:
-        return Later(self.controller.ask(request), holds_connection=True)
+        return Later(self.controller.ask(request), holds_connection=True, awaits_node=True)
 
     def refuse(self, request: AlterUserScramCredentialsRequest, code: ErrorCode) -> AlterUserScramCredentialsResponse:
         """Return a response with the error `code` for every user."""

@@ -32,7 +32,8 @@ class CreatePartitions(Handler, msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: CreatePartitionsRequest) -> Later:
-        return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
+        # the next request sees the change
+        return Later(self._answer(context, request), holds_connection=True, awaits_node=True)
 
     async def _answer(self, context: RequestContext, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
         names = dict.fromkeys(topic.name for topic in request.topics)

@@ -29,7 +29,8 @@ class CreateTopics(Handler, msgspec.Struct, frozen=True):
     authorizer: Authorizer
 
     def __call__(self, context: RequestContext, request: CreateTopicsRequest) -> Later:
-        return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
+        # the next request sees the change
+        return Later(self._answer(context, request), holds_connection=True, awaits_node=True)
 
     async def _answer(self, context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
         names = dict.fromkeys(topic.name for topic in request.topics)

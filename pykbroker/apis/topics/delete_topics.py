@@ -42,7 +42,8 @@ class DeleteTopics(Handler, msgspec.Struct, frozen=True):
     enabled: bool
 
     def __call__(self, context: RequestContext, request: DeleteTopicsRequest) -> Later:
-        return Later(self._answer(context, request), holds_connection=True)  # the next request sees the change
+        # the next request sees the change
+        return Later(self._answer(context, request), holds_connection=True, awaits_node=True)
 
     async def _answer(self, context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         if not self.enabled:

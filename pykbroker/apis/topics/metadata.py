@@ -76,7 +76,7 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
         if request.topics and self.auto_create and request.allow_auto_topic_creation:
             absent = self._creatable(context, request.topics)
             if absent:
-                return Later(self._create(context, request, absent), holds_connection=True)
+                return Later(self._create(context, request, absent), holds_connection=True, awaits_node=True)
         return self._answer(context, request)
 
     def refuse(self, request: MetadataRequest, code: ErrorCode) -> MetadataResponse:

@@ -76,7 +76,8 @@ class TxnOffsetCommit(Handler, msgspec.Struct, frozen=True):
             return self._refuse_all(context.version, request, refused, error.code)
         admission.begin(place, log.producers, NO_SEQUENCE)
         if admission.verifications and (adds or self.verifies()):
-            return Later(self._admit(context.version, request, refused, place, admission), holds_connection=True)
+            admitting = self._admit(context.version, request, refused, place, admission)
+            return Later(admitting, holds_connection=True, awaits_node=True)
         return self._commit(context.version, request, refused, admission.verifications.get(place))
 
     def refuse(self, request: TxnOffsetCommitRequest, code: ErrorCode) -> TxnOffsetCommitResponse:

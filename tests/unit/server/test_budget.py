@@ -310,3 +310,58 @@ async def test_a_connection_that_gets_budget_while_its_request_is_held_continues
         await trio.testing.wait_all_tasks_blocked()
         rig.feed(b"")
         assert correlation_ids(rig.replies()) == [1, 2]
+
+
+STAGES = "own node", "other node", "own node", "no hold"
+
+
+async def test_a_request_that_waits_for_another_node_holds_its_connection_only() -> None:
+    """The work of a request goes on in stages, and only those that do not wait for another node count."""
+    gates = {stage: trio.Event() for stage in range(4)}
+
+    async def work(stage: int) -> Any:
+        await gates[stage].wait()
+        return ListOffsetsResponse() if stage == len(STAGES) - 1 else later(stage + 1)
+
+    def later(stage: int) -> Later:
+        where = STAGES[stage]
+        return Later(work(stage), holds_connection=where != "no hold", awaits_node=where == "other node")
+
+    api = Api(ApiKey.LIST_OFFSETS, "1-11", lambda context, request: later(0))
+    async with trio.open_nursery() as nursery:
+        of = shared(nursery, ECHO, api, requests_max=1)
+        holder, other = rigs(2, of)
+        holder.feed(list_offsets(7) + heartbeat(8))
+        seen = []
+        for gate in gates.values():
+            await trio.testing.wait_all_tasks_blocked()
+            seen.append((of.budget.requests, of.budget.is_full, holder.connection.wants_input))
+            gate.set()
+    assert seen == [(1, True, False), (0, False, False), (1, True, False), (0, False, True)]
+    assert other.connection.wants_input
+    holder.feed(b"")
+    assert correlation_ids(holder.replies()) == [7, 8]
+    assert of.budget.requests == 0
+
+
+async def test_connections_whose_requests_wait_for_another_node_are_not_limited_to_the_maximum() -> None:
+    gate = trio.Event()
+
+    async def wait() -> ListOffsetsResponse:
+        await gate.wait()
+        return ListOffsetsResponse()
+
+    api = Api(
+        ApiKey.LIST_OFFSETS, "1-11", lambda context, request: Later(wait(), holds_connection=True, awaits_node=True)
+    )
+    async with trio.open_nursery() as nursery:
+        of = shared(nursery, ECHO, api, requests_max=2)
+        *waiting, last = rigs(5, of)
+        for rig in waiting:
+            rig.feed(list_offsets(7))
+        last.feed(heartbeat(1))
+        assert correlation_ids(last.replies()) == [1]
+        assert of.budget.bytes == len(waiting) * (len(list_offsets(7)) - 4)
+        gate.set()
+    assert [correlation_ids(rig.replies()) for rig in waiting] == [[7]] * 4
+    assert (of.budget.requests, of.budget.bytes) == (0, 0)
