@@ -296,8 +296,11 @@ def leaders(
 
     client_id, request_s_max = f"broker-{config.node_id}", config.request_timeout_ms / 1000
     opened = LinkSettings.of(config, config.socket_receive_buffer_bytes)
-    peers = Peers(world.net, address_of, client_id, world.rng.uniform, request_s_max, opened)
-    return ClusterLeaders(config.node_id, image, peers)
+
+    def peers() -> Peers:
+        return Peers(world.net, address_of, client_id, world.rng.uniform, request_s_max, opened)
+
+    return ClusterLeaders(config.node_id, image, peers(), peers())
 
 
 def refused_paths(settings: Settings, opened: tuple[LogDirectory, ...]) -> tuple[str, ...]:

@@ -20,10 +20,21 @@ class PeerBrokers(Protocol):
 
 
 class ClusterLeaders:
-    """The leaders of all partitions, and the way to ask those on other brokers."""
+    """The leaders of all partitions, and the connections to those on other brokers.
 
-    def __init__(self, node_id: int, image: Callable[[], MetadataImage], peers: PeerBrokers) -> None:
-        self.node_id, self._image, self.peers = node_id, image, peers
+    Verifications and markers have connections of their own. A broker answers the requests of a connection in order, and
+    it answers WriteTxnMarkers only once all followers have the markers.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        image: Callable[[], MetadataImage],
+        verification_peers: PeerBrokers,
+        marker_peers: PeerBrokers,
+    ) -> None:
+        self.node_id, self._image = node_id, image
+        self.verification_peers, self.marker_peers = verification_peers, marker_peers
 
     def of(self, place: TopicPartition) -> int:
         """Return the broker that leads a partition, or -1 if it has no leader or does not exist."""

@@ -159,7 +159,7 @@ class MarkerWriter:
     ) -> list[TopicPartition]:
         """Let other brokers write the marker to the partitions that they lead. Return the partitions to retry."""
         assert self._leaders is not None
-        peers, again = self._leaders.peers, list[TopicPartition]()
+        peers, again = self._leaders.marker_peers, list[TopicPartition]()
 
         async def write(node_id: int, places: list[TopicPartition]) -> None:
             failed = await write_at(peers, node_id, marker, places)

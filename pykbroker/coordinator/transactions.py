@@ -72,7 +72,7 @@ class TransactionRequests:
     ) -> None:
         self._runtime, self._producer_ids, self._patience_ms = runtime, producer_ids, patience_ms
         self._leaders = leaders
-        self._elsewhere = None if leaders is None else RemoteAdmissions(leaders.peers)
+        self._elsewhere = None if leaders is None else RemoteAdmissions(leaders.verification_peers)
 
     def _coordinator_elsewhere(self, transactional_id: str) -> int | None:
         """Return the broker that coordinates a transactional id if it is another broker, else None."""
