@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import trio
 
 from pykbroker.core.address import Address
-from pykbroker.core.metadata.image import BrokerImage, MetadataImage, PartitionImage
+from pykbroker.core.metadata.ids import UNASSIGNED
+from pykbroker.core.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
 from pykbroker.core.security.session import Session
 from pykbroker.server.departures import Departures
+from wire.error_codes import ErrorCode
 
 LOOPBACK = ("127.", "::1", "::ffff:127.")
 
@@ -25,6 +27,42 @@ class BrokerEndpoint(NamedTuple):
     host: str
     port: int
     rack: str | None
+
+
+class ReachableBrokers:
+    """The brokers that clients of one listener can reach, at one metadata image."""
+
+    def __init__(self, reachable: Mapping[int, BrokerImage | None], registered: Mapping[int, BrokerImage]) -> None:
+        """`reachable` has None for a broker that is not registered yet."""
+        self._reachable, self._registered = reachable, registered
+
+    def leader(self, partition: PartitionImage) -> tuple[int, ErrorCode]:
+        """Return the leader of a partition, or -1 and the error for clients that know LISTENER_NOT_FOUND."""
+        leader = partition.leader
+        if leader in self._reachable:
+            return leader, ErrorCode.NONE
+        broker = self._registered.get(leader)
+        if broker is None or broker.fenced:
+            return NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
+        return NO_LEADER, ErrorCode.LISTENER_NOT_FOUND
+
+    def offline_replicas(self, partition: PartitionImage, lost: int | None) -> list[int]:
+        """Return the replicas of a partition that cannot serve these clients.
+
+        They are those of unreachable brokers, those in an offline directory of their broker, and that of broker `lost`.
+        """
+        directories = partition.directories or (UNASSIGNED,) * len(partition.replicas)
+        return [
+            replica
+            for replica, directory in zip(partition.replicas, directories, strict=True)
+            if replica == lost or not self._serves(replica, directory)
+        ]
+
+    def _serves(self, node_id: int, directory: bytes) -> bool:
+        if node_id not in self._reachable:
+            return False
+        broker = self._reachable[node_id]
+        return broker is None or broker.is_online(directory)
 
 
 class BrokerEndpoints:
@@ -66,9 +104,17 @@ class BrokerEndpoints:
         broker = self._image().cluster.brokers.get(node_id)
         return None if broker is None or broker.fenced else registered_endpoint(broker, session)
 
-    def unfenced(self) -> set[int]:
-        """Return the ids of the unfenced brokers, and of this broker, which answers clients."""
-        return {self._node_id} | {one.id for one in self._image().cluster.brokers.values() if not one.fenced}
+    def reachable(self, session: Session) -> ReachableBrokers:
+        """Return the brokers that this client can reach: the unfenced brokers that have the client's listener.
+
+        This broker answers clients, so it is always reachable.
+        """
+        brokers = self._image().cluster.brokers
+        own = brokers.get(self._node_id)
+        found = {
+            one.id: one for one in brokers.values() if not one.fenced and one.endpoint(session.listener) is not None
+        }
+        return ReachableBrokers({**found, self._node_id: own}, brokers)
 
     def alive(
         self, session: Session, *, with_fenced: bool = False, with_departed: bool = False
@@ -113,11 +159,6 @@ class BrokerEndpoints:
                 session.listener,
             )
         return Address(session.local_host, session.local_port)
-
-
-def offline_replicas(partition: PartitionImage, alive: Container[int], lost: int | None) -> list[int]:
-    """Return the replicas of a partition that cannot serve: those of fenced brokers, and the broker `lost`."""
-    return [replica for replica in partition.replicas if replica == lost or replica not in alive]
 
 
 def registered_endpoint(broker: BrokerImage, session: Session) -> BrokerEndpoint | None:

@@ -19,7 +19,7 @@ from pykbroker.core.security.operation import ResourceType
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps
 from pykbroker.replica.replicas import Replicas
-from pykbroker.server.endpoints import BrokerEndpoints, offline_replicas
+from pykbroker.server.endpoints import BrokerEndpoints, ReachableBrokers
 from pykbroker.server.handler import Answer, Handler, Later, RequestContext
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
@@ -60,6 +60,7 @@ class DescribeTopicPartitions(Handler, msgspec.Struct, frozen=True):
         hidden = {name for name in asked if not self._allowed(context, name)}
         response = DescribeTopicPartitionsResponse()
         left = max(1, min(request.response_partition_limit, self.partitions_max))
+        brokers = self.endpoints.reachable(context.session)
         for name in asked:
             if name in hidden:
                 continue
@@ -68,7 +69,13 @@ class DescribeTopicPartitions(Handler, msgspec.Struct, frozen=True):
                 response.next_cursor = Cursor(topic_name=name, partition_index=first)
                 break
             topic = image.topics.by_name.get(name)
-            response.topics.append(self._describe(context, name, topic, first, first + left))
+            described = failed(name, missing(name))
+            if topic is not None:
+                described = self._described(topic, first, first + left, brokers)
+            described.topic_authorized_operations = authorized_operations(
+                self.authorizer, context.session, ResourceType.TOPIC, name
+            )
+            response.topics.append(described)
             yield
             left -= max(0, len(topic.partitions) - first) if topic is not None else 0
             if topic is not None and left < 0:
@@ -85,37 +92,29 @@ class DescribeTopicPartitions(Handler, msgspec.Struct, frozen=True):
     def _allowed(self, context: RequestContext, name: str) -> bool:
         return permitted(self.authorizer, context.session, self.key, name)
 
-    def _describe(
-        self, context: RequestContext, name: str, topic: TopicImage | None, first: int, end: int
+    def _described(
+        self, topic: TopicImage, first: int, end: int, brokers: ReachableBrokers
     ) -> DescribeTopicPartitionsResponseTopic:
-        described = failed(name, missing(name)) if topic is None else self._described(topic, first, end)
-        described.topic_authorized_operations = authorized_operations(
-            self.authorizer, context.session, ResourceType.TOPIC, name
-        )
-        return described
-
-    def _described(self, topic: TopicImage, first: int, end: int) -> DescribeTopicPartitionsResponseTopic:
-        offline, alive = self.replicas.offline(topic.id), self.endpoints.unfenced()
+        """Describe the partitions from `first` to `end`. One without a leader has no error, as in Kafka."""
+        offline, own = self.replicas.offline(topic.id), self.node_id
         return DescribeTopicPartitionsResponseTopic(
             name=topic.name,
             topic_id=topic.id,
             is_internal=is_internal(topic.name),
             partitions=[
                 DescribeTopicPartitionsResponsePartition(
-                    error_code=ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
                     partition_index=index,
-                    leader_id=leader,
+                    leader_id=NO_LEADER if leader == own and index in offline else leader,
                     leader_epoch=partition.leader_epoch,
                     replica_nodes=list(partition.replicas),
                     isr_nodes=list(partition.isr),
                     eligible_leader_replicas=list(partition.elr),
                     last_known_elr=list(partition.last_known_elr),
-                    offline_replicas=offline_replicas(partition, alive, self.node_id if index in offline else None),
+                    offline_replicas=brokers.offline_replicas(partition, own if index in offline else None),
                 )
                 for index, partition in sorted(topic.partitions.items())
                 if first <= index < end
-                for is_lost in (index in offline and partition.leader == self.node_id,)
-                for leader in (NO_LEADER if is_lost or partition.leader not in alive else partition.leader,)
+                for leader, _ in (brokers.leader(partition),)
             ],
         )
 

@@ -1,7 +1,8 @@
 """Metadata (3), v0-13: return the brokers, the controller, and topics with their leaders; create topics if allowed.
 
 v0 an empty list means all topics   v1 null means all, controller id, rack, internal   v2 cluster id   v3 throttle time
-v4 the client may forbid auto-creation (KIP-204)   v5 offline replicas (KIP-112)   v7 leader epoch
+v4 the client may forbid auto-creation (KIP-204)   v5 offline replicas (KIP-112)   v6 LISTENER_NOT_FOUND (KIP-226)
+v7 leader epoch
 v8 authorized operations (KIP-430)   v9 flexible   v10 topic ids (KIP-516)   v11 no cluster operations
 v12 topics by id   v13 top-level error
 An auto-created topic is available when the response is sent, unless the controller is away.
@@ -27,7 +28,7 @@ from pykbroker.core.steps import Steps
 from pykbroker.quorum.automatic_topics import AutomaticTopics
 from pykbroker.replica.replicas import Replicas
 from pykbroker.server.answers import Answers
-from pykbroker.server.endpoints import BrokerEndpoints, offline_replicas
+from pykbroker.server.endpoints import BrokerEndpoints, ReachableBrokers
 from pykbroker.server.handler import Answer, EncodedResponse, Handler, Later, RequestContext, now_or_later
 from wire.api import ApiKey
 from wire.compile import stepwise_encoder
@@ -43,7 +44,7 @@ from wire.messages.metadata import (
     MetadataResponseTopic,
 )
 
-ASK_BY_ID_VERSION_FIRST = 12
+LISTENER_VERSION_FIRST, ASK_BY_ID_VERSION_FIRST = 6, 12
 
 
 class Metadata(Handler, msgspec.Struct, frozen=True):
@@ -146,8 +147,12 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
         )
         if request.include_cluster_authorized_operations:
             response.cluster_authorized_operations = cluster_operations(self.authorizer, context.session)
+        brokers = self.endpoints.reachable(context.session)
         for found in self._topics(context, request, image.topics):
-            topic = found if isinstance(found, MetadataResponseTopic) else (yield from self._described(found))
+            if isinstance(found, MetadataResponseTopic):
+                topic = found
+            else:
+                topic = yield from self._described(found, brokers, context.version)
             if (
                 request.include_topic_authorized_operations
                 and topic.name is not None
@@ -161,7 +166,10 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
         parts: list[Any] = []
         yield from stepwise_encoder(MetadataResponse, context.version)(response, parts)
         answer = EncodedResponse([b"".join(parts)])
-        if not departed and not any(one.offline_replicas for topic in response.topics for one in topic.partitions):
+        own = self.node_id
+        if not departed and not any(
+            own in one.offline_replicas for topic in response.topics for one in topic.partitions
+        ):
             self.answers.keep(image, cache_key, answer, tuple(topic.topic_id for topic in response.topics))
         return answer
 
@@ -192,21 +200,26 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
             unknown if legal(asked.name) else ErrorCode.INVALID_TOPIC_EXCEPTION, asked.name
         )
 
-    def _described(self, topic: TopicImage) -> Generator[None, None, MetadataResponseTopic]:
+    def _described(
+        self, topic: TopicImage, brokers: ReachableBrokers, version: int
+    ) -> Generator[None, None, MetadataResponseTopic]:
         """Describe a topic and all its partitions. A partition whose log is offline has no leader."""
-        offline, partitions, alive = self.replicas.offline(topic.id), [], self.endpoints.unfenced()
+        offline, partitions = self.replicas.offline(topic.id), []
         for index, partition in topic.partitions.items():
-            is_lost = index in offline and partition.leader == self.node_id
-            leader = NO_LEADER if is_lost or partition.leader not in alive else partition.leader
+            leader, code = brokers.leader(partition)
+            if leader == self.node_id and index in offline:
+                leader, code = NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
+            elif code == ErrorCode.LISTENER_NOT_FOUND and version < LISTENER_VERSION_FIRST:
+                code = ErrorCode.LEADER_NOT_AVAILABLE
             partitions.append(
                 MetadataResponsePartition(
-                    error_code=ErrorCode.LEADER_NOT_AVAILABLE if leader < 0 else ErrorCode.NONE,
+                    error_code=code,
                     partition_index=index,
                     leader_id=leader,
                     leader_epoch=partition.leader_epoch,
                     replica_nodes=list(partition.replicas),
                     isr_nodes=list(partition.isr),
-                    offline_replicas=offline_replicas(partition, alive, self.node_id if index in offline else None),
+                    offline_replicas=brokers.offline_replicas(partition, self.node_id if index in offline else None),
                 )
             )
             yield
