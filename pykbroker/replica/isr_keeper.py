@@ -25,7 +25,8 @@ NO_NODE = -1
 class IsrKeeper:
     """The keeper of broker `node_id`, which all its partitions share: other brokers, and changes of ISRs to propose.
 
-    `active` has the broker epochs of the brokers that are neither fenced nor stopping. `take` waits for the proposed
+    `active` has the broker epochs of the brokers that are neither fenced nor stopping, and `registered` those of all
+    brokers that have registered. `take` waits for the proposed
     changes that no request has taken yet. `expansions` and `shrinks` count the proposed changes that were committed,
     and `refusals` those that the controller refused. `damage` is set when a replica is found damaged, and
     when the metadata of a replica in repair has changed.
@@ -35,6 +36,7 @@ class IsrKeeper:
         self.node_id, self.lag_ms_max = node_id, lag_ms_max
         self.broker_epoch = UNKNOWN_BROKER_EPOCH
         self.active: Mapping[int, int] = {}
+        self.registered: Mapping[int, int] = {}
         self.expansions = self.shrinks = self.refusals = 0
         self._proposed: dict[Partition, IsrChange] = {}
         self._has_proposed = trio.Event()
@@ -48,8 +50,8 @@ class IsrKeeper:
     def apply(self, cluster: ClusterImage) -> None:
         """Take over the broker epochs of the metadata."""
         self.active = {broker.id: broker.epoch for broker in cluster.active()}
-        own = cluster.brokers.get(self.node_id)
-        self.broker_epoch = UNKNOWN_BROKER_EPOCH if own is None else own.epoch
+        self.registered = {broker.id: broker.epoch for broker in cluster.brokers.values()}
+        self.broker_epoch = self.registered.get(self.node_id, UNKNOWN_BROKER_EPOCH)
 
     def note_damage(self) -> None:
         """Wake the task that repairs replicas."""
@@ -71,14 +73,15 @@ class IsrKeeper:
         """Return the state of a follower that fetches.
 
         Raise UNKNOWN_LEADER_EPOCH if the broker has no replica in the leader epoch that it knows. Raise
-        NOT_LEADER_OR_FOLLOWER if it knows no leader epoch, or if its broker epoch is outdated (KIP-903).
+        NOT_LEADER_OR_FOLLOWER if it knows no leader epoch, or if its broker has registered again since (KIP-903).
+        A broker epoch above the registered one is valid, since the metadata may arrive later than the fetch.
         """
         followers = partition.leadership.followers
         state = None if followers is None else followers.get(broker_id)
         if state is None:
             known = leader_epoch >= 0
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH if known else ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        if UNKNOWN_BROKER_EPOCH != broker_epoch < state.broker_epoch:
+        if UNKNOWN_BROKER_EPOCH != broker_epoch < self.registered.get(broker_id, UNKNOWN_BROKER_EPOCH):
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return state
 

@@ -357,6 +357,47 @@ async def test_with_flush_before_ack_a_follower_acknowledges_only_what_it_has_sy
         assert [state.log_end_offset for state in states] == [5, 5]
 
 
+@pytest.mark.parametrize(
+    ("broker_epoch", "refused"),
+    [
+        (299, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        (300, ErrorCode.NONE),
+        (301, ErrorCode.NONE),
+        (10**9, ErrorCode.NONE),
+        (-1, ErrorCode.NONE),
+    ],
+)
+async def test_a_fetch_below_the_registered_broker_epoch_is_refused(
+    autojump_clock: Clock, broker_epoch: int, refused: ErrorCode
+) -> None:
+    """A broker epoch above it may be one that the leader learns later, and has no effect on later fetches."""
+    cluster = Cluster()
+    async with cluster.up(1, 2):
+        await pause(1)
+        request = fetch_of_follower(ReplicaState(3, broker_epoch), offset=0)
+        (found,) = (await Link(cluster, 3, 1).ask(request)).responses[0].partitions
+        assert found.error_code == refused
+        await cluster.start(3)
+        await cluster.brokers[1].produce(b"value")
+        await until(equal(cluster, 1, 1, 2, 3))
+        assert cluster.placed().isr == (1, 2, 3)
+
+
+def fetch_of_follower(follower: ReplicaState, offset: int, leader_epoch: int = -1) -> FetchRequest:
+    """Return a fetch of partition 0 without a session, which is answered at once."""
+    asked = FetchPartition(
+        partition=0, current_leader_epoch=leader_epoch, fetch_offset=offset, partition_max_bytes=1 << 20
+    )
+    return FetchRequest(
+        replica_state=follower,
+        max_wait_ms=0,
+        min_bytes=1,
+        max_bytes=1 << 20,
+        session_epoch=-1,
+        topics=[FetchTopic(topic_id=TOPIC_ID, partitions=[asked])],
+    )
+
+
 @pytest.mark.parametrize("epoch", [0, -1])
 async def test_a_broker_that_has_no_replica_of_the_partition_is_refused(autojump_clock: Clock, epoch: int) -> None:
     """The leader may not know yet that the broker is a replica. Nothing is acknowledged by such a fetch."""
