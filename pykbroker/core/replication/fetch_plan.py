@@ -79,7 +79,8 @@ class FollowerPlan(Generic[P]):
     def fill(self, request: FetchRequest) -> None:
         """Write the session, the partitions that are due, and the forgotten ones into a request of version 13 or above.
 
-        The positions are those of this moment.
+        The positions are those of this moment. A request without any partition must not be sent; the next one names
+        the forgotten partitions.
         """
         request.session_id, request.session_epoch = self._session_id, self._epoch
         if self._epoch == OPEN_EPOCH:
@@ -100,7 +101,9 @@ class FollowerPlan(Generic[P]):
             topic.partitions.append(self._partition(key[1], wanted))
         request.topics = list(topics.values())
         request.forgotten_topics_data = _forgotten(self._forgotten)
-        self._due, self._forgotten = {}, {}
+        self._due = {}
+        if self._partitions:
+            self._forgotten = {}
 
     def received(self, response: FetchResponse) -> list[tuple[FollowedKey, FollowedAnswer[P]]] | None:
         """Return the answers about partitions that are still fetched, or None if the session failed."""

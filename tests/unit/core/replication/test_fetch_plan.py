@@ -78,6 +78,18 @@ def test_a_partition_that_the_session_never_had_is_not_forgotten():
     assert follower.fetch() == ([], [])
 
 
+def test_partitions_that_are_forgotten_in_a_request_without_any_are_forgotten_by_the_next_one():
+    """A request without partitions is not sent."""
+    follower = following(T0)
+    follower.offline.add(T0)
+    follower.plan.note_change(T0)
+    follower.plan.fill(FetchRequest())
+    assert not len(follower.plan)
+    follower.plan.add(T1, T1)
+    assert follower.fetch() == ([1], [0])
+    assert follower.fetch() == ([], [])
+
+
 def test_a_new_session_names_all_partitions_and_forgets_none():
     follower = following(T0, T1)
     follower.plan.remove(T1)
