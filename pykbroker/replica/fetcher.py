@@ -99,7 +99,7 @@ class ReplicaFetcher:
         self._failures.forget(followed.key)
 
     async def run(self) -> None:
-        """Fetch until cancelled."""
+        """Fetch until cancelled. The caller closes the fetcher then."""
         try:
             async with trio.open_nursery() as self._nursery:
                 while True:
@@ -107,7 +107,17 @@ class ReplicaFetcher:
                     await self._fetch()
         finally:
             self._nursery = None
-            self._link.close()
+
+    async def end_session(self) -> None:
+        """End the fetch session, which the leader would keep otherwise. An error has no effect (KIP-227)."""
+        request = FetchRequest(replica_state=ReplicaState(self._node_id, self.broker_epoch), max_wait_ms=0)
+        if self._plan.end(request):
+            with suppress(OSError, Disconnected):
+                await self._link.ask(request)
+
+    def close(self) -> None:
+        """Close the connection to the leader."""
+        self._link.close()
 
     # ---- one fetch
 

@@ -16,6 +16,9 @@ from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.leader_link import LeaderLinks
 from pykbroker.replica.partition import Partition
 
+END_S_MAX = 1.0
+"""The time limit for the end of a fetch session, for which nothing waits."""
+
 
 class FetcherSlot(NamedTuple):
     """One of the fetchers for the partitions of a leader."""
@@ -146,5 +149,10 @@ async def nothing_copied(_: Partition) -> None:
 
 
 async def _run(fetcher: ReplicaFetcher, scope: trio.CancelScope) -> None:
-    with scope:
-        await fetcher.run()
+    try:
+        with scope:
+            await fetcher.run()
+        with trio.move_on_after(END_S_MAX):
+            await fetcher.end_session()
+    finally:
+        fetcher.close()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.fetch.session import FetchedPartition, Fetching, SessionPartition, requested_partitions
+from pykbroker.core.fetch.session_cache import FetchSessionCache
+from pykbroker.core.replication.follower_state import UNKNOWN_BROKER_EPOCH
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.follower_reading import FollowerReading
 from pykbroker.replica.follower_session import FollowerSession
@@ -15,11 +17,17 @@ from wire.messages.fetch import FetchRequest, ReplicaState
 
 
 class FollowerFetches:
-    """The sessions of followers by broker id. A session that the cache has evicted is closed with the next new one."""
+    """The sessions of followers by broker id.
 
-    def __init__(self, replicas: Replicas) -> None:
-        self._replicas = replicas
+    A broker that opens a session has left those of its older broker epochs, and those without any partition. They are
+    removed from the cache, whose slots they would take, and appends would cost time for each of them.
+    """
+
+    def __init__(self, replicas: Replicas, cache: FetchSessionCache) -> None:
+        self._replicas, self._cache = replicas, cache
         self._sessions: dict[int, list[FollowerSession]] = {}
+        self._early: set[int] = set()
+        """The brokers with a session of a broker epoch that the metadata does not have yet."""
 
     def begin(
         self, request: FetchRequest, fetching: Fetching, follower: ReplicaState, bytes_max: int
@@ -29,6 +37,8 @@ class FollowerFetches:
         if isinstance(known, FollowerSession):
             session = known
             session.register(follower.replica_epoch)
+            if session.broker_id in self._early:
+                self._remove_outdated(session.broker_id)
             for topic in request.forgotten_topics_data:
                 for index in topic.partitions:
                     session.forget((topic.topic_id if fetching.by_id else topic.topic, index))
@@ -39,8 +49,9 @@ class FollowerFetches:
             changed = list(fetching.partitions.values())
             if fetching.session is not None:
                 self._keep(session, fetching)
+        keeps = fetching.opening or fetching.session is not None
         for wanted in changed:
-            session.add(wanted, self._find(wanted, by_id=fetching.by_id))
+            session.add(wanted, self._find(wanted, by_id=fetching.by_id), takes_over=keeps)
         return FollowerReading(session, self._replicas.keeper, request.min_bytes, min(request.max_bytes, bytes_max))
 
     def opened(self, reading: FollowerReading, fetching: Fetching) -> None:
@@ -62,13 +73,29 @@ class FollowerFetches:
     def _keep(self, session: FollowerSession, fetching: Fetching) -> None:
         assert fetching.session is not None
         session.session, fetching.session.follower = fetching.session, session
-        kept = []
-        for other in self._sessions.get(session.broker_id, []):
-            if other.session is None or other.session.is_removed:
-                other.close()
-            else:
-                kept.append(other)
-        self._sessions[session.broker_id] = [*kept, session]
+        broker_id = session.broker_id
+        self._remove_outdated(broker_id)
+        self._sessions[broker_id] = [*self._sessions.get(broker_id, ()), session]
+        if session.broker_epoch > self._registered(broker_id):
+            self._early.add(broker_id)
+
+    def _registered(self, broker_id: int) -> int:
+        return self._replicas.keeper.registered.get(broker_id, UNKNOWN_BROKER_EPOCH)
+
+    def _remove_outdated(self, broker_id: int) -> None:
+        """Remove the sessions that a broker has left."""
+        registered, kept, is_early = self._registered(broker_id), [], False
+        for one in self._sessions.get(broker_id, ()):
+            if one.session is None or one.session.is_removed:
+                continue
+            if one.is_empty or UNKNOWN_BROKER_EPOCH != one.broker_epoch < registered:
+                self._cache.remove(one.session)
+                continue
+            kept.append(one)
+            is_early |= one.broker_epoch > registered
+        self._sessions[broker_id] = kept
+        if not is_early:
+            self._early.discard(broker_id)
 
     def _find(self, wanted: SessionPartition, *, by_id: bool) -> Partition | None:
         try:

@@ -74,7 +74,7 @@ class FollowerReading:
         """Wait until a partition has new records, `wait_ms_max` has passed, or the request is hurried, then read."""
         session = self.session
         for partition, (wanted, data) in list(self._found.items()):
-            if data.records:
+            if data.records and partition in session:
                 del self._found[partition]
                 session.due[partition] = wanted
         with trio.move_on_after(wait_ms_max / 1000):
@@ -95,8 +95,10 @@ class FollowerReading:
 
     def _result(self) -> list[FetchedPartition]:
         self._at, self._noting = 0, False
-        self.is_enough |= self._size >= self._bytes_min or bool(self.session.unlocated)
-        return list(self._found.values())
+        unlocated = self.session.unlocated
+        self.is_enough |= self._size >= self._bytes_min or bool(unlocated)
+        found = list(self._found.values())
+        return [one for one in found if one[0].key not in unlocated] if unlocated else found
 
     def _read_up_to(self, end: int) -> None:
         for at in range(self._at, end):

@@ -7,6 +7,9 @@ All other partitions would have nothing to say.
 
 A partition is throttled while the leader's quota is exceeded and the follower is not in the ISR (KIP-73). It stays due,
 and responses have none of its records. Its appends do not wake the follower.
+
+A broker fetches a partition in one session only, the last one that named it, so that no append costs time for a session
+that its follower has left.
 """
 
 from __future__ import annotations
@@ -53,8 +56,11 @@ class FollowerSession:
         self._wanted: dict[Partition, SessionPartition] = {}
         self._event = trio.Event()
 
-    def add(self, wanted: SessionPartition, partition: Partition | None) -> None:
-        """Add a requested partition, which is then due, or change what is asked for it."""
+    def add(self, wanted: SessionPartition, partition: Partition | None, *, takes_over: bool) -> None:
+        """Add a requested partition, which is then due, or change what is asked for it.
+
+        The other sessions of the same broker lose the partition if this session `takes_over`.
+        """
         known = self._partitions.get(wanted.key)
         if known is not partition and known is not None:
             self.forget(wanted.key)
@@ -64,23 +70,51 @@ class FollowerSession:
         self.unlocated.pop(wanted.key, None)
         if known is not partition:
             self._partitions[wanted.key] = partition
-            partition.fetchers = (*partition.fetchers, self)
+            if takes_over:
+                for other in partition.fetchers:
+                    if other.broker_id == self.broker_id and other.broker_epoch == self.broker_epoch:
+                        other.drop(partition)
+            partition.fetchers = (*(one for one in partition.fetchers if partition in one), self)
         self._wanted[partition] = self.due[partition] = wanted
 
     def forget(self, key: PartitionKey) -> None:
         """Remove a partition that the follower no longer fetches."""
         self.unlocated.pop(key, None)
-        partition = self._partitions.pop(key, None)
+        partition = self._partitions.get(key)
         if partition is not None:
-            self.due.pop(partition, None)
-            self._wanted.pop(partition, None)
-            partition.fetchers = tuple(one for one in partition.fetchers if one is not self)
+            self.drop(partition)
+            self._leave(partition)
+
+    def drop(self, partition: Partition) -> SessionPartition | None:
+        """Remove a partition, and return what was asked for it. The partition forgets this session with a change."""
+        self.due.pop(partition, None)
+        wanted = self._wanted.pop(partition, None)
+        if wanted is not None:
+            del self._partitions[wanted.key]
+        return wanted
+
+    def lose(self, partition: Partition) -> None:
+        """Note that this broker no longer has a partition, which the next response tells the follower."""
+        wanted = self.drop(partition)
+        if wanted is not None:
+            self.unlocated[wanted.key] = wanted
+            self._event.set()
+
+    def _leave(self, partition: Partition) -> None:
+        partition.fetchers = tuple(one for one in partition.fetchers if one is not self)
+
+    def __contains__(self, partition: Partition) -> bool:
+        return partition in self._wanted
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the follower fetches nothing in this session."""
+        return not self._wanted and not self.unlocated
 
     def close(self) -> None:
-        """Remove all partitions."""
-        for key in list(self._partitions):
-            self.forget(key)
-        self.unlocated.clear()
+        """Remove all partitions, in a time that does not depend on their number, and answer a waiting request."""
+        self.due, self.unlocated, self._partitions, self._wanted = {}, {}, {}, {}
+        self._event.set()
 
     def register(self, broker_epoch: int) -> None:
         """Make all partitions due if the follower has another broker epoch, with which it may join the ISRs."""
@@ -100,11 +134,15 @@ class FollowerSession:
     def note_change(self, partition: Partition) -> None:
         """Make a partition due, such as after a change of its high watermark. The follower is not woken."""
         if partition not in self.due:
+            wanted = self._wanted.get(partition)
+            if wanted is None:  # the session was closed, or another one has taken over the partition
+                self._leave(partition)
+                return
             followers = partition.leadership.followers
             state = None if followers is None else followers.get(self.broker_id)
             if state is not None:
                 state.note_session(self.fetched_ms)
-            self.due[partition] = self._wanted[partition]
+            self.due[partition] = wanted
 
     # ---- the quota
 

@@ -249,6 +249,9 @@ class Replicas:
     async def _let_go(self, partition: Partition) -> None:
         """End every use of a partition whose log is about to be deleted."""
         partition.resign(partition.leader_epoch)
+        fetchers, partition.fetchers = partition.fetchers, ()
+        for fetcher in fetchers:
+            fetcher.lose(partition)
         await self.fetchers.unfollow(partition)
         self.moves.forget(partition)
         self.opener.forget(partition.key)

@@ -70,7 +70,7 @@ class FetchSession(msgspec.Struct, gc=False):
     is_removed: bool = False
     """Whether the session was closed or evicted."""
     follower: Any = None
-    """The caller's object for the follower of a privileged session."""
+    """The caller's object for the follower of a privileged session. It is closed when the session is removed."""
 
     def update(self, request: FetchRequest) -> None:
         """Add, change and remove partitions as an incremental request says."""

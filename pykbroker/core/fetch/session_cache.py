@@ -84,6 +84,11 @@ class FetchSessionCache:
         """Return the response to an opening request, with the id of the new session if there was room for one."""
         return respond(self._open(fetching, found, now_ms), found)
 
+    def remove(self, session: FetchSession) -> None:
+        """Remove a session that its client no longer uses."""
+        if not session.is_removed:
+            self._remove(session)
+
     def statistics(self) -> Statistics:
         return Statistics(len(self._sessions), self._partitions, self._evictions)
 
@@ -151,6 +156,8 @@ class FetchSessionCache:
         session.is_removed = True
         self._partitions -= session.size
         self._unrank(session)
+        if session.follower is not None:
+            session.follower.close()
 
     def _unrank(self, session: FetchSession) -> None:
         for ranks in self._ranks(session):

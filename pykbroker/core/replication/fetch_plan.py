@@ -15,7 +15,7 @@ from pykbroker.core.replication.following import Position
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
 
-NO_SESSION, OPEN_EPOCH = 0, 0
+NO_SESSION, OPEN_EPOCH, FINAL_EPOCH = 0, 0, -1
 EPOCH_MAX = 2**31 - 1
 
 P = TypeVar("P")
@@ -127,6 +127,11 @@ class FollowerPlan(Generic[P]):
                 if partition is not None and asked is not None:
                     answers.append((key, FollowedAnswer(partition, asked, data)))
         return answers
+
+    def end(self, request: FetchRequest) -> bool:
+        """Write the end of the session into a request without partitions. Return whether there is a session."""
+        request.session_id, request.session_epoch = self._session_id, FINAL_EPOCH
+        return self._session_id != NO_SESSION
 
     def failed(self) -> None:
         """Open a new session with the next request, since the last one had no valid answer."""

@@ -178,16 +178,16 @@ class Broker:
             self.id, places, topic_configs, keeper=self.keeper, fetchers=self.fetchers, quotas=self.quotas
         )
         self.repairs = Repairs(self.replicas)
-        sessions = FetchSessionCache(100, Random(self.id))
+        self.sessions = FetchSessionCache(100, Random(self.id))
         endpoints = BrokerEndpoints(self.id, lambda: self.cluster.image)
         fetch = Fetch(
             self.replicas,
             AllowAll(),
-            sessions,
+            self.sessions,
             lambda: int(trio.current_time() * 1e9),
             1 << 20,
             LeaderHints(lambda: self.cluster.image, endpoints),
-            FollowerFetches(self.replicas),
+            FollowerFetches(self.replicas, self.sessions),
         )
         self.handlers: dict[type, Any] = {
             FetchRequest: fetch,

@@ -275,7 +275,8 @@ def called(fetch: Fetch, request: FetchRequest) -> FetchResponse:
 
 def test_an_unknown_topic_id_is_looked_up_in_each_fetch() -> None:
     one: Any = OneTopic()
-    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, HINTS, FollowerFetches(one))
+    cache = FetchSessionCache(10, Random(0))
+    fetch = Fetch(one, one, cache, lambda: 0, 1 << 20, HINTS, FollowerFetches(one, cache))
     session = FetchingClient(None, "b", b"B" * 16)  # type: ignore[arg-type]
     unknown = {0: (ErrorCode.UNKNOWN_TOPIC_ID, -1, False)}
     assert session.results(called(fetch, session.request({0: 0}))) == unknown
@@ -296,7 +297,8 @@ def test_an_unknown_topic_id_is_looked_up_in_each_fetch() -> None:
 async def test_a_follower_fetch_needs_cluster_action(operation: Operation, code: ErrorCode) -> None:
     one: Any = OneTopic()
     one.known, one.denied = True, {operation}
-    fetch = Fetch(one, one, FetchSessionCache(10, Random(0)), lambda: 0, 1 << 20, HINTS, FollowerFetches(one))
+    cache = FetchSessionCache(10, Random(0))
+    fetch = Fetch(one, one, cache, lambda: 0, 1 << 20, HINTS, FollowerFetches(one, cache))
     request = FetchingClient(None, "b", b"B" * 16).request({0: 0})  # type: ignore[arg-type]
     request.replica_state = ReplicaState(replica_id=2, replica_epoch=1)
     assert called(fetch, request).responses[0].partitions[0].error_code == code
