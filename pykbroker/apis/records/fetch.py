@@ -78,11 +78,13 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
             )
         except ApiError as error:
             return FetchResponse(error_code=error.code)
-        if from_follower and self._allows(context, "", fetching):
-            follower = (
-                ReplicaState(request.replica_id) if version < REPLICA_STATE_VERSION_FIRST else request.replica_state
-            )
-            return self._answer_follower(context, request, fetching, follower)
+        if from_follower:
+            if self._allows(context, "", fetching):
+                follower = (
+                    ReplicaState(request.replica_id) if version < REPLICA_STATE_VERSION_FIRST else request.replica_state
+                )
+                return self._answer_follower(context, request, fetching, follower)
+            fetching.opening = False  # a session of a follower, which no limit of partitions applies to, is not opened
         if len(fetching.partitions) > AT_ONCE_MAX:
             return Later(self._read_many(context, request, fetching), holds_connection=True)
         located, refused = self._locate(context, fetching, fetching.partitions.values())

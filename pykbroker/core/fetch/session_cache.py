@@ -4,8 +4,9 @@
 2. Otherwise the lowest evictable session is evicted if it ranks below the new one. A consumer's session ranks below a
    follower's, and a session with fewer partitions ranks below one with more.
 3. A follower may evict every consumer's session; any client may evict a session that is older than two minutes.
-4. If no session can be evicted, the new client is served without a session, and so is a client that would exceed the
-   limit of partitions.
+4. If no session can be evicted, the new client is served without a session.
+5. A consumer that would exceed the limit of consumers' partitions is served without a session, unless it does not
+   exceed it once the sessions that were unused for two minutes are evicted. Followers have no limit of partitions.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ EVICTION_MS_MIN = 120_000
 OPENING_EPOCH, CLOSING_EPOCH = 0, -1
 SESSION_ID_MAX = 2**31 - 1
 PARTITIONS_MAX = 100_000
-"""The number of partitions of all sessions together, which take about 40 MB. Kafka has no such limit."""
+"""The number of partitions of all consumers' sessions, which take about 40 MB. Kafka has no such limit."""
 
 Rank = tuple[bool, int, int]
 """The eviction rank of a session: privileged, number of partitions, id. The lowest rank is evicted first."""
@@ -61,7 +62,7 @@ class FetchSessionCache:
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # least recently used first
         self._evictable: list[Rank] = []  # ranks of settled sessions, ascending
         self._evictable_by_privileged: list[Rank] = []  # ranks of settled and of unprivileged sessions
-        self._evictions = self._partitions = 0
+        self._evictions = self._partitions = self._partitions_of_consumers = 0
 
     def begin(self, request: FetchRequest, *, by_id: bool, privileged: bool, now_ms: int) -> Fetching:
         """Return the partitions of a request. Raise ApiError if its session or session epoch is unknown."""
@@ -73,7 +74,7 @@ class FetchSessionCache:
         session = self._session(request, by_id)
         if request.topics or request.forgotten_topics_data:
             session.update(request)
-            self._check_room(session)
+            self._check_room(session, now_ms)
         if not session.partitions:
             self._remove(session)
             return Fetching(requested_partitions(request, by_id=by_id), by_id)
@@ -102,16 +103,30 @@ class FetchSessionCache:
             raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
         return session
 
-    def _check_room(self, session: FetchSession) -> None:
+    def _check_room(self, session: FetchSession, now_ms: int) -> None:
         """Remove a session if it exceeds the limit of partitions, and raise ApiError FETCH_SESSION_ID_NOT_FOUND."""
-        if self._partitions + len(session.partitions) - session.size > PARTITIONS_MAX:
-            self._remove(session)
-            raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+        more = len(session.partitions) - session.size
+        if more > 0 and not session.privileged:
+            session.used_ms = now_ms
+            self._sessions.move_to_end(session.id)
+            if not self._has_room(more, now_ms):
+                self._remove(session)
+                raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+
+    def _has_room(self, partitions: int, now_ms: int) -> bool:
+        """Whether a consumer may have these further partitions, after the eviction of unused sessions."""
+        while self._partitions_of_consumers + partitions > PARTITIONS_MAX:
+            oldest = next(iter(self._sessions.values()), None)
+            if oldest is None or now_ms - oldest.used_ms <= EVICTION_MS_MIN:
+                return False
+            self._remove(oldest)
+            self._evictions += 1
+        return True
 
     def _open(self, fetching: Fetching, found: list[FetchedPartition], now_ms: int) -> int:
         """Return the id of a new session, or NO_SESSION if there is no room."""
         partitions, privileged = fetching.partitions, fetching.privileged
-        if self._partitions + len(partitions) > PARTITIONS_MAX:
+        if not privileged and not self._has_room(len(partitions), now_ms):
             return NO_SESSION
         if len(self._sessions) >= self._slots and not self._evict((privileged, len(partitions), 0), now_ms):
             return NO_SESSION
@@ -130,7 +145,7 @@ class FetchSessionCache:
         settled = now_ms - session.created_ms > EVICTION_MS_MIN
         if len(session.partitions) != session.size or settled is not session.settled:
             self._unrank(session)
-            self._partitions += len(session.partitions) - max(0, session.size)
+            self._count(session, len(session.partitions) - max(0, session.size))
             session.size, session.settled = len(session.partitions), settled
             for ranks in self._ranks(session):
                 insort(ranks, rank(session))
@@ -154,10 +169,15 @@ class FetchSessionCache:
     def _remove(self, session: FetchSession) -> None:
         del self._sessions[session.id]
         session.is_removed = True
-        self._partitions -= session.size
+        self._count(session, -session.size)
         self._unrank(session)
         if session.follower is not None:
             session.follower.close()
+
+    def _count(self, session: FetchSession, partitions: int) -> None:
+        self._partitions += partitions
+        if not session.privileged:
+            self._partitions_of_consumers += partitions
 
     def _unrank(self, session: FetchSession) -> None:
         for ranks in self._ranks(session):

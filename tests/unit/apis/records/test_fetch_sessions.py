@@ -301,4 +301,7 @@ async def test_a_follower_fetch_needs_cluster_action(operation: Operation, code:
     fetch = Fetch(one, one, cache, lambda: 0, 1 << 20, HINTS, FollowerFetches(one, cache))
     request = FetchingClient(None, "b", b"B" * 16).request({0: 0})  # type: ignore[arg-type]
     request.replica_state = ReplicaState(replica_id=2, replica_epoch=1)
-    assert called(fetch, request).responses[0].partitions[0].error_code == code
+    response = called(fetch, request)
+    assert response.responses[0].partitions[0].error_code == code
+    assert (response.session_id > 0) == (operation is Operation.READ)
+    assert cache.statistics().sessions == (operation is Operation.READ)

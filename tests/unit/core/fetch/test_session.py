@@ -360,6 +360,35 @@ def test_the_total_number_of_partitions_in_sessions_is_limited() -> None:
     assert some.open(10, 0) > 0
 
 
+def test_followers_have_no_limit_of_partitions_and_take_none_of_consumers() -> None:
+    some = Evictions(slots=10)
+    consumer, follower = some.open(PARTITIONS_MAX - 1, 0), some.open(PARTITIONS_MAX + 1, 0, privileged=True)
+    assert consumer
+    assert follower
+    assert some.open(1, 0)
+    assert some.open(1, 0) == 0
+    assert some.use(follower, 0, ("b", 0))
+    assert some.cache.statistics() == (3, 2 * PARTITIONS_MAX + 2, 0)
+
+
+@pytest.mark.parametrize(("unused_ms", "evicted"), [(EVICTION_MS_MIN, 0), (EVICTION_MS_MIN + 1, 2)])
+def test_unused_sessions_make_room_for_partitions_of_another_consumer(unused_ms: int, evicted: int) -> None:
+    some = Evictions(slots=10)
+    for _ in range(5):
+        assert some.open(PARTITIONS_MAX // 5, 0)
+    opened = some.open(PARTITIONS_MAX // 5 + 1, unused_ms)
+    assert (opened > 0) == (evicted > 0)
+    assert some.cache.statistics().evictions == evicted
+
+
+@pytest.mark.parametrize(("unused_ms", "stays"), [(EVICTION_MS_MIN, False), (EVICTION_MS_MIN + 1, True)])
+def test_unused_sessions_make_room_for_a_session_that_grows(unused_ms: int, *, stays: bool) -> None:
+    some = Evictions(slots=10)
+    growing, unused = some.open(10, 0), some.open(PARTITIONS_MAX - 10, 0)
+    assert some.use(growing, unused_ms, ("b", 0)) == stays
+    assert some.use(unused, unused_ms) != stays
+
+
 # ---- compared with a model
 
 KEYS: list[PartitionKey] = [(topic, index) for topic in NAMES for index in range(2)]
