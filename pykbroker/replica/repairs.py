@@ -1,6 +1,7 @@
 """The repairs of this broker's replicas that are damaged, missing, or in a log directory that failed.
 
-`core/replication/repair` decides about each step. A repair ends with the new replica in the ISR.
+`core/replication/repair` decides about each step. A repair ends with the new replica in the ISR. None begins before
+metadata.version 3.7-IV2, in which the controller learns of a replica that cannot be served.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from collections.abc import Callable, Mapping
 import trio
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.ids import LOST
 from pykbroker.core.metadata.image import PartitionImage
+from pykbroker.core.metadata.record import DIRECTORIES_LEVEL
 from pykbroker.core.replication.repair import Repair, RepairPhase, RepairStep, ReplicaStanding
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
@@ -36,6 +39,8 @@ class Repairs:
     def __init__(self, replicas: Replicas) -> None:
         self._replicas, self._directories = replicas, replicas.places.directories
         self._node_id = replicas.keeper.node_id
+        self._unreportable: set[Partition] = set()
+        """The damaged replicas that the last round could not report."""
 
     async def run(self, report: NoteDirectories) -> None:
         """Repair until cancelled."""
@@ -67,19 +72,40 @@ class Repairs:
         is_active = False
         complete: list[Partition] = []
         reported: dict[tuple[bytes, int], bytes] = {}
+        unreportable: set[Partition] = set()
         for partition in self._all():
             async with self._replicas.changing:
                 placed = self._placed(partition)
                 if placed is None or partition.repair is None:
                     continue
-                step = await self._take_step(partition, partition.repair, placed, reported)
+                if self._can_report or not _is_damaged(partition) or len(placed.replicas) == 1:
+                    step = await self._take_step(partition, partition.repair, placed, reported)
+                else:
+                    step = RepairStep.STAY_OFFLINE
+                    unreportable.add(partition)
             is_active |= step is not RepairStep.STAY_OFFLINE
             if step is RepairStep.END:
                 complete.append(partition)
+        self._note_unreportable(unreportable)
         report(reported)
         for partition in complete:
             await self._end(partition)
         return is_active
+
+    @property
+    def _can_report(self) -> bool:
+        """Whether the controller learns in which directories replicas are (KIP-858)."""
+        return self._replicas.metadata.features.level(METADATA_FEATURE) >= DIRECTORIES_LEVEL
+
+    def _note_unreportable(self, partitions: set[Partition]) -> None:
+        for partition in sorted(partitions - self._unreportable, key=lambda one: one.key):
+            logger.error(
+                "%s: its log cannot be served, which the controller cannot learn below metadata.version 3.7-IV2. The"
+                " replica stays offline, and so does the partition if it leads. Raise metadata.version"
+                " (kafka-features.sh upgrade): the log is then fetched anew from another replica.",
+                partition.key,
+            )
+        self._unreportable = partitions
 
     async def _take_step(
         self, partition: Partition, repair: Repair, placed: PartitionImage, reported: dict[tuple[bytes, int], bytes]

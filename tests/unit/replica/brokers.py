@@ -22,6 +22,7 @@ from pykbroker.client.errors import Disconnected
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.live_config import LiveConfig
 from pykbroker.core.fetch.session_cache import FetchSessionCache
+from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.ids import LOST
 from pykbroker.core.metadata.image import (
     NO_LEADER,
@@ -29,11 +30,13 @@ from pykbroker.core.metadata.image import (
     ClusterImage,
     ConfigsImage,
     Delta,
+    FeaturesImage,
     MetadataImage,
     PartitionImage,
     TopicImage,
     TopicsImage,
 )
+from pykbroker.core.metadata.record import DIRECTORIES_LEVEL
 from pykbroker.core.security.authorizer import AllowAll
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.fetch_settings import ReplicaFetchSettings
@@ -285,6 +288,7 @@ class Cluster:
             offset=1,
             cluster=ClusterImage(registered),
             topics=TopicsImage({"t": topic}, {TOPIC_ID: topic}),
+            features=FeaturesImage({METADATA_FEATURE: DIRECTORIES_LEVEL}),
             configs=ConfigsImage({(2, "t"): {"min.insync.replicas": "2"} | (configs or {})}),
         )
 

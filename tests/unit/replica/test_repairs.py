@@ -7,8 +7,12 @@ import trio
 import trio.testing
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.ids import LOST
+from pykbroker.core.metadata.image import FeaturesImage
+from pykbroker.core.metadata.record import DIRECTORIES_LEVEL
 from pykbroker.core.replication.repair import RepairPhase
+from pykbroker.replica import repairs
 from pykbroker.sim.volume import Inode
 from pykbroker.storage.directory.damaged_logs import ANEW, DAMAGED
 from tests.unit.apis.calling import context
@@ -128,6 +132,27 @@ async def test_the_damaged_log_of_the_last_replica_is_kept_after_an_unclean_elec
         assert f"{0:020d}.log" in broker.volume.find_directory(ASIDE).entries
         assert DAMAGED not in broker.volume.find_directory(ASIDE).entries
         assert broker.values() == []
+
+
+@pytest.mark.parametrize("node_id", [1, 2])
+async def test_a_damaged_log_stays_offline_until_the_controller_can_be_told(
+    autojump_clock: Clock, caplog: pytest.LogCaptureFixture, node_id: int
+) -> None:
+    cluster = Cluster()
+    cluster.publish(features=FeaturesImage({METADATA_FEATURE: DIRECTORIES_LEVEL - 1}))
+    async with cluster.up():
+        await fill(cluster)
+        broker = cluster.brokers[node_id]
+        caplog.clear()
+        await damage(broker)
+        await pause(60)
+        assert (names(broker), cluster.reports, cluster.placed().leader) == (["t-0"], [], 1)
+        of_repairs = [record.getMessage() for record in caplog.records if record.name == repairs.__name__]
+        assert len(of_repairs) == 1
+        assert of_repairs[0].startswith("t-0: its log cannot be served")
+        cluster.publish(features=FeaturesImage({METADATA_FEATURE: DIRECTORIES_LEVEL}))
+        await until(lambda: repaired(cluster, node_id))
+        await until(equal(cluster, COUNT, 1, 2, 3))
 
 
 async def test_the_only_replica_of_a_partition_is_never_replaced(autojump_clock: Clock) -> None:
