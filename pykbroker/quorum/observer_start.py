@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -31,35 +32,62 @@ from pykbroker.quorum.snapshotter import Snapshotter
 from pykbroker.world.disk import Disk
 from pykbroker.world.net import Net
 from pykbroker.world.off_loop import OffLoop
+from wire.error_codes import ErrorCode
 from wire.messages.describe_cluster import DescribeClusterRequest
 
 CONTROLLERS = 2
 ATTEMPT_S_MAX = 5.0
 RETRY_S = 0.2
+SILENT_S_MAX = 3.0
+"""The time after which a log line says that no controller responds."""
 DYNAMIC_STATE = 1
 """The version of `quorum-state` for nodes that are not named as voters in a config."""
 
 
+logger = logging.getLogger(__name__)
+
+
 async def ask_cluster_id(net: Net, servers: Sequence[Address], s_max: float) -> str:
-    """Return the id of the cluster of these controllers. Raise StartError if none of them responds within `s_max`."""
-    failure: Exception | None = None
-    with trio.move_on_after(s_max):
+    """Return the id of the cluster of these controllers. Raise StartError if none of them responds within `s_max`.
+
+    One log line says so before, since a start that waits looks like one that hangs.
+    """
+    named, failures = ", ".join(map(str, servers)), dict.fromkeys(servers, f"no answer within {s_max:g} s")
+    silent_until, ends_at = trio.current_time() + SILENT_S_MAX, trio.current_time() + s_max
+    with trio.move_on_at(ends_at):
         while True:
             for address in servers:
                 try:
                     with trio.fail_after(ATTEMPT_S_MAX):
-                        async with connected(net, *address, "pykbroker-start") as connection:
-                            response = await connection.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS))
-                    if response.cluster_id:
-                        return response.cluster_id
-                except (OSError, Disconnected, UnsupportedVersion, trio.TooSlowError) as error:
-                    failure = error
+                        return await _cluster_id(net, address)
+                except trio.TooSlowError:
+                    failures[address] = f"no answer within {ATTEMPT_S_MAX:g} s"
+                except (OSError, Disconnected, UnsupportedVersion, StartError) as error:
+                    failures[address] = str(error)
+                if trio.current_time() >= silent_until:
+                    logger.warning(
+                        "no controller responds at %s (%s): trying for another %.0f s",
+                        named,
+                        "; ".join(dict.fromkeys(failures.values())),
+                        ends_at - trio.current_time(),
+                    )
+                    silent_until = ends_at
             await trio.sleep(RETRY_S)
-    named = ", ".join(map(str, servers))
     raise StartError(
-        f"no controller responds at {named} ({failure}): start the controller, or correct"
-        " controller.quorum.bootstrap.servers"
+        f"no controller responds at {named} ({'; '.join(dict.fromkeys(failures.values()))}): start the controller, or"
+        " correct controller.quorum.bootstrap.servers"
     )
+
+
+async def _cluster_id(net: Net, address: Address) -> str:
+    """Return the cluster id that one controller has. Raise StartError if its answer is an error."""
+    async with connected(net, *address, "pykbroker-start") as connection:
+        response = await connection.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS))
+    if response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE:
+        raise StartError(f"{address} is a listener of a broker, not of a controller")
+    if response.error_code or not response.cluster_id:
+        raise StartError(f"{address} answers {ErrorCode(response.error_code).name}")
+    return response.cluster_id
 
 
 async def start_observer(

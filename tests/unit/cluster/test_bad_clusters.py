@@ -59,6 +59,16 @@ async def test_a_new_broker_without_a_controller_gives_up(tmp_path: Path) -> Non
     assert "start the controller, or correct controller.quorum.bootstrap.servers" in str(error)
 
 
+async def test_the_address_of_a_broker_in_place_of_the_controllers_is_named(tmp_path: Path) -> None:
+    async with cluster(tmp_path, 1) as running:
+        assert running.nodes[1].serving is not None
+        address = Address(HOST, running.nodes[1].serving.port)
+        node = Node(2, tmp_path / "node2", address, initial_broker_registration_timeout_ms="500")
+        node.directory.mkdir()
+        error = await failure_of(node)
+        assert f"no controller responds at {address} ({address} is a listener of a broker, not of a" in str(error)
+
+
 @pytest.mark.parametrize("used_id", [1, 2])
 async def test_a_broker_id_that_is_in_use_is_refused(tmp_path: Path, used_id: int) -> None:
     async with cluster(tmp_path, 1, 2) as running:
