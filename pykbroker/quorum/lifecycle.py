@@ -50,6 +50,13 @@ REGISTRATION_S_MAX = 60.0
 """The default of initial.broker.registration.timeout.ms, in seconds: the time in which a broker must be registered."""
 REGISTRATION_RETRY_S = 0.2
 
+_UNREGISTERED = (
+    ": it was unregistered, or another process has registered its node.id. It leads no partition, and joins no ISR,"
+    " until it is restarted: restart it, or stop it if it was to leave the cluster."
+)
+OUTDATED = dict.fromkeys((ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED), _UNREGISTERED)
+"""The advice after a heartbeat with a registration that has ended."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -183,7 +190,7 @@ class Lifecycle:
 
     async def run(self) -> None:
         """Send heartbeats until the controlled shutdown. A broker that was fenced is unfenced by the next one."""
-        failing = False
+        failing: ErrorCode | None = None
         while not self._stopping:
             with trio.move_on_after(self._heartbeat_s):
                 await self._hurried.wait()
@@ -193,12 +200,12 @@ class Lifecycle:
             try:
                 await self._beat(want_fence=False)
             except ApiError as error:
-                if not failing:
-                    logger.warning("a heartbeat of this broker failed: %s", error)
-                failing = True
+                if error.code is not failing:
+                    logger.warning("a heartbeat of this broker failed: %s%s", error, OUTDATED.get(error.code, ""))
+                failing = error.code
                 await trio.sleep(HURRIED_S_MIN)
             else:
-                failing = False
+                failing = None
 
     async def wait_reported(self, directory_id: bytes) -> None:
         """Send a heartbeat at once, and wait until one has reported this failed log directory (KIP-858)."""
