@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pykbroker.cli.parameters import TOPIC_FORM, address, config
+from pykbroker.cli.parameters import TOPIC_FORM, address, config, topic
 from pykbroker.cli.start import LOG_LEVELS
 from pykbroker.core.address import Address
 
@@ -97,6 +97,7 @@ def cluster(
     from pykbroker.core.config.of_each_broker import check_shared
     from pykbroker.core.errors import StartError
 
+    check_topics(topics)
     if replicas is None:
         replicas = min(REPLICAS_DEFAULT, brokers)
     if replicas > brokers:
@@ -109,3 +110,17 @@ def cluster(
         raise click.BadParameter(str(error), param_hint="'--set'") from None
     plan = ClusterPlan(brokers, replicas, listen, topics, configs, log_level, advertise, console)
     run(plan, data_dir, memory=memory, restarts=not no_restart)
+
+
+def check_topics(texts: tuple[str, ...]) -> None:
+    """Raise click.BadParameter for a topic that the last broker would refuse once all others have started."""
+    from pykbroker.core.config.check import check_topic
+    from pykbroker.core.config.config import BrokerConfig
+    from pykbroker.core.errors import ApiError
+
+    for text in texts:
+        try:
+            new = topic(text)
+            check_topic(new.name, new.configs, BrokerConfig.from_mapping({}))
+        except (ApiError, click.BadParameter) as error:
+            raise click.BadParameter(str(error), param_hint="'--topic'") from None

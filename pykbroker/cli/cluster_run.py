@@ -147,9 +147,25 @@ def run(plan: ClusterPlan, data_dir: str | None, *, memory: bool, restarts: bool
     with tempfile.TemporaryDirectory(prefix="pykbroker-cluster-") if memory else nullcontext() as temporary:
         path = temporary or os.path.abspath(data_dir or f"{default_data_dir()}-cluster")
         os.makedirs(path, exist_ok=True)
+        warn_left_out(path, plan)
         failure = trio.run(Supervisor(plan, ClusterDirectory(path, memory), restarts=restarts).run)
     if failure is not None:
         raise click.ClickException(failure)
+
+
+def warn_left_out(path: str, plan: ClusterPlan) -> None:
+    """Log a warning if the directory has the data of brokers that the cluster is started without."""
+    found = sorted(int(name) for name in os.listdir(path) if name.isascii() and name.isdigit())
+    left_out = [str(node_id) for node_id in found if node_id > plan.brokers]
+    if left_out:
+        logger.warning(
+            "%s has data of broker %s, which --brokers %d does not start: partitions with a replica there may have no"
+            " leader. Start with --brokers %s, or move their replicas first (pykbroker topics reassign).",
+            path,
+            ", ".join(left_out),
+            plan.brokers,
+            left_out[-1],
+        )
 
 
 class Supervisor:
