@@ -56,8 +56,9 @@ class Page:
             addresses = self.places.values() if "cluster" in command.split()[:2] else ADDRESS.findall(command)[:1]
             self.environ["PYKBROKER_BOOTSTRAP"] = ",".join(addresses)
         else:
+            shell = ["bash", "-c", command]
             done = subprocess.run(
-                ["bash", "-c", command], env=self.environ, capture_output=True, text=True, timeout=COMMAND_S_MAX
+                shell, cwd=self.work, env=self.environ, capture_output=True, text=True, timeout=COMMAND_S_MAX
             )
             assert done.returncode == 0, f"{command}\n{done.stderr}"
             output = done.stdout + done.stderr
