@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -80,15 +80,15 @@ def decode(session: PipelineSession, settings: DecodeSettings, say: Say) -> JobR
         is_interrupted = settings.every_s is None
     except RecordsLost as error:
         losses.append(str(error))
-    bad = sinks[0].bad
     figures = {
         "records": job.records,
-        "good": job.records - bad,
-        "bad": bad,
+        "good": sinks[0].good,
+        "bad": sinks[0].bad,
         "batches": job.batches,
         "target": settings.target,
         "dead_letters": settings.dead_letters or "none",
     }
+    losses += sinks[0].losses
     return JobReport(JOB, figures, losses, time.monotonic() - begun, is_interrupted)
 
 
@@ -149,8 +149,30 @@ def good(records: DataFrame) -> DataFrame:
     return records.where(f.col(ERROR).isNull()).select(*columns)
 
 
+class RecordCount(NamedTuple):
+    """The numbers of all records and of the bad ones of a partition, and offset and reason of the first bad one."""
+
+    topic: str
+    partition: int
+    records: int
+    bad: int
+    first: tuple[int, str] | None
+
+
+def record_counts(decoded: DataFrame) -> list[RecordCount]:
+    """Return the numbers of decoded records, by partition."""
+    from pyspark.sql import functions as f
+
+    first = f.min(f.when(f.col(ERROR).isNotNull(), f.struct("offset", ERROR)))
+    found = decoded.groupBy("topic", "partition").agg(f.count("*"), f.count(ERROR), first).collect()
+    return sorted((RecordCount(*row) for row in found), key=lambda each: each[:2])
+
+
 class DecodedFiles(ParquetFiles):
-    """Parquet files of decoded records. `bad` counts the records that were not decoded.
+    """Parquet files of decoded records.
+
+    `good` counts the records in the files, `bad` those that were not decoded, and `losses` has a sentence for each
+    batch in which both are not all records that were read.
 
     The dead letters of a batch are written before the batch is committed, so that its repeat after a crash finds some
     of them written and skips these.
@@ -163,7 +185,8 @@ class DecodedFiles(ParquetFiles):
     ) -> None:
         super().__init__(spark, target, FILE_BYTES_MIN, say)
         self._plan, self._letters, self._job = plan, letters, ""
-        self.bad = 0
+        self.good = self.bad = 0
+        self.losses: list[str] = []
 
     def open(self, run_id: str, *, is_new: bool) -> None:
         """Take the directory for a run, whose dead letters have a group of its own."""
@@ -171,33 +194,35 @@ class DecodedFiles(ParquetFiles):
         self._job = f"pykbroker-decode-{run_id}"
 
     def write(self, records: DataFrame, batch: int, ends: Ends, check: Callable[[], None]) -> int:
-        """Write the dead letters and then the files of a batch. Return the number of good and bad records."""
+        """Write the dead letters and then the files of a batch. Return the number of records that were read."""
         records.sparkSession.conf.set(ROWS_KEY, str(BATCH_ROWS))
         with explained():
             every = decoded(records, self._plan).persist()
             try:
-                bad = self._write_dead_letters(every, check)
-                count = super().write(good(every), batch, ends, check)
+                counts = record_counts(every)
+                self._write_dead_letters(every, [each for each in counts if each.bad], check)
+                written = super().write(good(every), batch, ends, check)
             finally:
                 every.unpersist()
-        self.bad += bad
-        return count + bad
+        read, bad = sum(each.records for each in counts), sum(each.bad for each in counts)
+        self.good, self.bad = self.good + written, self.bad + bad
+        if written + bad != read:
+            self.losses.append(f"batch {batch}: {read:,} records were read, {written:,} are good and {bad:,} are bad")
+        return read
 
-    def _write_dead_letters(self, every: DataFrame, check: Callable[[], None]) -> int:
-        """Write the bad records of a batch. Return their number."""
+    def _write_dead_letters(self, every: DataFrame, counts: Sequence[RecordCount], check: Callable[[], None]) -> None:
+        """Write the bad records of a batch, of which `counts` has the partitions."""
         from pyspark.sql import functions as f
 
-        bad = every.where(f.col(ERROR).isNotNull())
-        found = bad.groupBy("topic", "partition").agg(f.count("*"), f.min(f.struct("offset", ERROR))).collect()
-        counts = {TopicPartition(topic, partition): count for topic, partition, count, _ in found}
         if not counts:
-            return 0
+            return
         if self._letters is None:
-            topic, partition, _, (offset, error) = min(found)
+            topic, partition, *_, first = counts[0]
+            assert first is not None, "a partition with bad records has a first one"
             raise PipelineError(
-                f"{topic}-{partition}: the record at offset {offset} cannot be decoded: {error}. Name a topic for such "
-                "records with --dead-letters"
+                f"{topic}-{partition}: the record at offset {first[0]} cannot be decoded: {first[1]}. Name a topic for "
+                "such records with --dead-letters"
             )
         check()
-        self._letters.write(bad, sorted(counts), self._job)
-        return sum(counts.values())
+        sources = [TopicPartition(each.topic, each.partition) for each in counts]
+        self._letters.write(every.where(f.col(ERROR).isNotNull()), sources, self._job)
