@@ -6,6 +6,7 @@ import ctypes
 import errno
 import fcntl
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -31,6 +32,8 @@ KEEPS_ETAGS = "fs.capability.etags.preserved.in.rename"
 """A capability of stores that have real directories, such as Azure's with a hierarchical namespace."""
 LEFT_S_MIN = 24 * 3600
 """The time without a change after which files outside an archive are of a run that has ended. No lock tells it."""
+PATTERN_SIGNS = re.compile(r"[\[\]{}*?\\]")
+"""The characters of patterns for paths in Hadoop."""
 
 
 class StoredFile(NamedTuple):
@@ -91,6 +94,11 @@ class Storage(Protocol):
 
     def lock(self, name: str) -> AbstractContextManager[None]:
         """Hold a lock file for a block. Raise StateConflict if another process of this machine holds it."""
+
+
+def literal(path: str) -> str:
+    """Return a path for Spark's readers, which take `[`, `{`, `*` and their like in its names for a pattern."""
+    return PATTERN_SIGNS.sub(r"\\\g<0>", path)
 
 
 @contextmanager

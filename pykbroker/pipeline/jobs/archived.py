@@ -13,7 +13,7 @@ from pykbroker.pipeline.jobs.table_batches import last_batch
 from pykbroker.pipeline.schema import ARCHIVE, RECORD_COLUMNS
 from pykbroker.pipeline.spark_offsets import by_partition
 from pykbroker.pipeline.state import MANIFEST, read_manifest
-from pykbroker.pipeline.storage import storage_of
+from pykbroker.pipeline.storage import literal, storage_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -52,7 +52,8 @@ def read_archive(spark: SparkSession, place: str, format_: str, topics: tuple[st
         storage = storage_of(spark, place)
         if not storage.exists():
             raise PipelineError(f"no archive at {storage.directory}")
-        found = spark.read.schema(ARCHIVE).option("pathGlobFilter", "*.parquet").parquet(storage.directory)
+        reader = spark.read.schema(ARCHIVE).option("pathGlobFilter", "*.parquet")
+        found = reader.parquet(literal(storage.directory))
     found = found.where(f.col("topic").isin(*topics)) if topics else found
     return found.select(*RECORD_COLUMNS, "date")
 

@@ -11,7 +11,7 @@ from pykbroker.pipeline.jobs.small_files import merge_small_files
 from pykbroker.pipeline.report import Say
 from pykbroker.pipeline.schema import ARCHIVE, IDENTITY
 from pykbroker.pipeline.spark_offsets import Ends
-from pykbroker.pipeline.storage import Storage
+from pykbroker.pipeline.storage import Storage, literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -77,7 +77,7 @@ class ParquetFiles:
         """Return what a batch has of each partition. Only two columns of its files are read."""
         from pyspark.sql import functions as f
 
-        rows = self._spark.read.schema("topic string, partition int, offset bigint").parquet(path)
+        rows = self._spark.read.schema("topic string, partition int, offset bigint").parquet(literal(path))
         found = rows.groupBy(*IDENTITY[:2]).agg(f.min("offset"), f.max("offset"), f.count("*"))
         return [ArchivedRange(*row) for row in sorted(found.collect())]
 

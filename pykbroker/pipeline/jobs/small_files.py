@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from pykbroker.pipeline.report import Say
-from pykbroker.pipeline.storage import LocalStorage, Storage, StoredFile
+from pykbroker.pipeline.storage import LocalStorage, Storage, StoredFile, literal
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -68,7 +68,7 @@ def _merge(
     """Merge the small files of a day. Return False if the file system cannot exchange the directories."""
     staging.delete(MERGED)
     reader = spark.read.schema(columns) if columns else spark.read
-    records = reader.parquet(*(f"{archive.directory}/{each.path}" for each in small))
+    records = reader.parquet(*(literal(f"{archive.directory}/{each.path}") for each in small))
     files = records.coalesce(merged_files([each.size for each in small], bytes_min))
     files.sortWithinPartitions("partition", "offset").write.parquet(f"{staging.directory}/{MERGED}/{day}")
     return replace_day(archive, staging, day, small)

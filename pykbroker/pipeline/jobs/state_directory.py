@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pykbroker.pipeline.errors import PipelineError, StateConflict
 from pykbroker.pipeline.jobs.state_owner import StateOwner, require_owned, seal
 from pykbroker.pipeline.jobs.state_renames import StateRenames
-from pykbroker.pipeline.storage import HadoopStorage, Storage
+from pykbroker.pipeline.storage import HadoopStorage, Storage, literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,7 +41,7 @@ class StateDirectory:
 
     def replace(self, records: DataFrame) -> int:
         records.write.parquet(self._swap.new_directory)
-        count = self._spark.read.parquet(self._swap.new_directory).count()
+        count = self._spark.read.parquet(literal(self._swap.new_directory)).count()
         self._swap.publish(self._owner)
         return count
 

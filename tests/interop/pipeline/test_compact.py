@@ -102,7 +102,7 @@ def state(target: Path) -> dict[tuple[str, str], str]:
 
 
 def test_the_latest_value_of_each_key_is_kept(spark: SparkSession, archive: Archive, tmp_path: Path) -> None:
-    source, target = archive(ROWS), tmp_path / "state"
+    source, target = archive(ROWS), tmp_path / "state [1]{2}"
     reports = [run(spark, source, target) for _ in range(2)]
     assert state(target) == STATE
     assert [path.name for path in target.iterdir() if not path.name.endswith(".parquet")] == ["_pykbroker"]

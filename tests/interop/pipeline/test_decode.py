@@ -78,7 +78,7 @@ class Decodings:
 
 @pytest.fixture
 def decodings(formats: BothFormats, tmp_path: Path) -> Decodings:
-    return Decodings(formats, tmp_path / "typed")
+    return Decodings(formats, tmp_path / "typed [1]{2}")  # which Spark's readers take for a pattern
 
 
 @pytest.fixture

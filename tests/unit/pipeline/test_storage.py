@@ -15,7 +15,7 @@ import pytest
 
 from pykbroker.pipeline import storage as storage_module
 from pykbroker.pipeline.errors import PipelineError, StateConflict
-from pykbroker.pipeline.storage import LocalStorage, StoredFile, storage_of
+from pykbroker.pipeline.storage import LocalStorage, StoredFile, literal, storage_of
 
 
 @pytest.fixture
@@ -128,6 +128,11 @@ def test_other_places_belong_to_hadoop(place: str, default: str, monkeypatch: py
     monkeypatch.setattr(storage_module, "HadoopStorage", lambda _, directory: ("hadoop", directory))
     found: Any = storage_of(spark_with(default), place)
     assert found == ("hadoop", place)
+
+
+def test_a_path_for_readers_of_spark_is_no_pattern() -> None:
+    assert literal("/lake/a b,c-1") == "/lake/a b,c-1"
+    assert literal(r"/a[1]/{b}*?\c") == r"/a\[1\]/\{b\}\*\?\\c"
 
 
 def spark_with(default: str) -> Any:
