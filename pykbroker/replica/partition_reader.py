@@ -31,13 +31,21 @@ class PartitionReader:
         Raise ApiError if the log is offline, if the consumer's leader epoch is fenced or unknown, or if no broker
         leads.
         """
+        log = self.require_log(leader_epoch)
+        if not self._partition.leadership.has_leader:
+            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return log
+
+    def require_log(self, leader_epoch: int) -> Log:
+        """Return the log of a partition, whether this broker leads it or not.
+
+        Raise ApiError if the log is offline, or if the client's leader epoch is fenced or unknown.
+        """
         partition = self._partition
         log = partition.log
         if log is None or not partition.is_online:
             raise partition.guard.offline()
         partition.leadership.require_epoch(leader_epoch)
-        if not partition.leadership.has_leader:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         return log
 
     def upper_offset(self, *, committed_only: bool) -> int:
@@ -69,21 +77,19 @@ class PartitionReader:
         with self._partition.guard.errors():
             await missing.fetch()
 
-    def look_up(self, timestamp: int, upper_offset: int) -> tuple[int, int, int] | None:
+    def look_up(self, log: Log, timestamp: int, upper_offset: int) -> tuple[int, int, int] | None:
         """Return (timestamp, offset, leader epoch) of the first record with this timestamp or a later one.
 
         Raise NotCached if the search needs the disk. `patiently` repeats the search.
         """
-        log = self._partition.require_leader()
         with self._partition.guard.errors():
             return log.offset_for_timestamp(timestamp, upper_offset)
 
-    def max_timestamp(self) -> tuple[int, int, int] | None:
+    def max_timestamp(self, log: Log) -> tuple[int, int, int] | None:
         """Return (timestamp, offset, leader epoch) of the record with the largest timestamp.
 
         Raise NotCached if the search needs the disk. `patiently` repeats the search.
         """
-        log = self._partition.require_leader()
         with self._partition.guard.errors():
             return log.max_timestamp()
 

@@ -43,6 +43,8 @@ FIRST_VERSION = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 READ_COMMITTED = 1
+DEBUGGING_REPLICA_ID = -2
+"""The replica id of a tool that asks any replica, and that sees all records, as a follower does."""
 EPOCH_VERSION_FIRST = 4
 OFFSET_NOT_AVAILABLE_VERSION_FIRST = 5
 
@@ -91,12 +93,10 @@ class ListOffsets(Handler, msgspec.Struct, frozen=True):
         )
 
     def partition(self, context: RequestContext, topic: str, asked: ListOffsetsPartition) -> Partition:
-        """Return the partition. Raise ApiError if the client may not describe it or has another leader epoch."""
+        """Return the partition. Raise ApiError if it is not here, or if the client may not describe it."""
         if not permitted(self.authorizer, context.session, self.key, topic):
             raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-        partition = self.replicas.partition(TopicPartition(topic, asked.partition_index))
-        partition.require_leader(asked.current_leader_epoch)
-        return partition
+        return self.replicas.partition(TopicPartition(topic, asked.partition_index))
 
     async def _finish(self, response: ListOffsetsResponse, cold: list[_LookUp]) -> ListOffsetsResponse:
         for look_up in cold:
@@ -139,7 +139,7 @@ class _LookUp:
 
     def _answer(self) -> None:
         partition = self._api.partition(self._context, self._topic, self._asked)
-        timestamp, log = self._asked.timestamp, partition.require_leader()
+        timestamp, log = self._asked.timestamp, self._log(partition)
         upper = self._upper_offset(partition, log)
         if timestamp < 0 and self._context.version < FIRST_VERSION.get(timestamp, 1 << 15):
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
@@ -150,24 +150,34 @@ class _LookUp:
             start_offset = log.log_start_offset
             self._found((-1, start_offset, log.epochs.epoch_of(start_offset)))
         elif timestamp == MAX_TIMESTAMP or timestamp >= 0:
-            found = by_timestamp(partition, timestamp, upper)
+            found = by_timestamp(partition, log, timestamp, upper)
             if found is None:
                 self._require_latest(partition)
             self._found(found)
 
+    def _log(self, partition: Partition) -> Log:
+        """Return the log. Raise ApiError if this broker must lead the partition and does not, or for another epoch."""
+        epoch = self._asked.current_leader_epoch
+        if self._replica_id == DEBUGGING_REPLICA_ID:
+            return partition.reader.require_log(epoch)
+        return partition.require_leader(epoch)
+
     def _upper_offset(self, partition: Partition, log: Log) -> int:
-        """Return the offset below which the client may see records: the log end offset for a follower."""
-        if self._is_follower(partition):
+        """Return the offset below which the client may see records: the log end offset if it sees all of them."""
+        if self._sees_all(partition):
             return log.log_end_offset
         return partition.reader.upper_offset(committed_only=self._committed_only)
 
-    def _is_follower(self, partition: Partition) -> bool:
+    def _sees_all(self, partition: Partition) -> bool:
+        """Whether the client is a follower, or a tool that asks any replica."""
+        if self._replica_id == DEBUGGING_REPLICA_ID:
+            return True
         followers = partition.leadership.followers
         return self._replica_id >= 0 and followers is not None and followers.get(self._replica_id) is not None
 
     def _require_latest(self, partition: Partition) -> None:
         """Raise an error while the high watermark of a new leader is below the begin of its epoch (KIP-207)."""
-        if not partition.leadership.knows_latest and not self._is_follower(partition):
+        if not partition.leadership.knows_latest and not self._sees_all(partition):
             old = self._context.version < OFFSET_NOT_AVAILABLE_VERSION_FIRST
             raise ApiError(ErrorCode.LEADER_NOT_AVAILABLE if old else ErrorCode.OFFSET_NOT_AVAILABLE)
 
@@ -179,12 +189,12 @@ class _LookUp:
                 self.answer.leader_epoch = epoch
 
 
-def by_timestamp(partition: Partition, timestamp: int, upper: int) -> tuple[int, int, int] | None:
+def by_timestamp(partition: Partition, log: Log, timestamp: int, upper: int) -> tuple[int, int, int] | None:
     """Return (timestamp, offset, leader epoch) of a record below the offset `upper`, or None if there is none.
 
     The record is the one with the largest timestamp for MAX_TIMESTAMP, otherwise the first at or after a timestamp.
     """
     if timestamp != MAX_TIMESTAMP:
-        return partition.reader.look_up(timestamp, upper)
-    youngest = partition.reader.max_timestamp()
+        return partition.reader.look_up(log, timestamp, upper)
+    youngest = partition.reader.max_timestamp(log)
     return youngest if youngest and youngest[1] < upper else None

@@ -105,9 +105,9 @@ async def test_only_the_damaged_log_goes_offline_whatever_detects_the_damage(
     try:
         match asked:
             case "look_up":
-                partition.reader.look_up(NOW, 3)
+                partition.reader.look_up(partition.require_leader(), NOW, 3)
             case "max_timestamp":
-                partition.reader.max_timestamp()
+                partition.reader.max_timestamp(partition.require_leader())
             case "wait_cached":
                 await partition.reader.wait_cached(Pending(refuse_slowly, "read"))
             case "patiently":

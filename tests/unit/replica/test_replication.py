@@ -23,7 +23,7 @@ from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest,
 from wire.records.builder import BatchBuilder
 
 Clock = trio.testing.MockClock
-LATEST, MAX_TIMESTAMP = -1, -3
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 
 
 async def until(condition: Callable[[], bool], limit_s: float = 60) -> None:
@@ -326,14 +326,36 @@ async def test_the_latest_offset_is_not_told_before_the_new_epoch_is_committed(a
         assert await found(cluster, 5) == (ErrorCode.OFFSET_NOT_AVAILABLE, -1)
         assert await found(cluster, 4) == (ErrorCode.LEADER_NOT_AVAILABLE, -1)
         assert await found(cluster, 5, replica_id=3) == (ErrorCode.NONE, 1)
+        assert await found(cluster, 5, replica_id=-2) == (ErrorCode.NONE, 1)
         cluster.cut.clear()
         await until(equal(cluster, 1, 2, 3))
         assert await found(cluster, 5) == (ErrorCode.NONE, 1)
         assert await found(cluster, 7, MAX_TIMESTAMP) == (ErrorCode.NONE, 0)
 
 
-async def found(cluster: Cluster, version: int, timestamp: int = LATEST, replica_id: int = -1) -> tuple[int, int]:
-    asked = ListOffsetsTopic("t", [ListOffsetsPartition(0, -1, timestamp)])
+async def test_a_tool_asks_any_replica_for_its_offsets(autojump_clock: Clock) -> None:
+    """The replica id -2 is that of a tool, as in Kafka's ReplicaManager.fetchOffset."""
+    cluster = Cluster()
+    async with cluster.up():
+        for value in (b"first", b"second"):
+            await cluster.brokers[1].produce(value)
+        await until(equal(cluster, 2, 1, 2, 3))
+        assert not cluster.brokers[2].partition.is_leader
+        for timestamp, offset in ((LATEST, 2), (EARLIEST, 0), (NOW_MS, 0), (NOW_MS + 1, -1)):
+            assert await found(cluster, 7, timestamp, -2) == (ErrorCode.NONE, offset)
+        assert await found(cluster, 7, MAX_TIMESTAMP, -2) in ((ErrorCode.NONE, 0), (ErrorCode.NONE, 1))
+        for replica_id in (-1, 3):
+            assert await found(cluster, 7, LATEST, replica_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, -1)
+        epoch = cluster.brokers[2].partition.leader_epoch
+        for asked, code in ((epoch, 0), (epoch + 1, ErrorCode.UNKNOWN_LEADER_EPOCH)):
+            assert (await found(cluster, 7, LATEST, -2, asked))[0] == code
+
+
+async def found(
+    cluster: Cluster, version: int, timestamp: int = LATEST, replica_id: int = -1, leader_epoch: int = -1
+) -> tuple[int, int]:
+    """Return the error code and the offset that broker 2 answers."""
+    asked = ListOffsetsTopic("t", [ListOffsetsPartition(0, leader_epoch, timestamp)])
     request = ListOffsetsRequest(replica_id=replica_id, topics=[asked])
     response = await responded(cluster.brokers[2].handlers[ListOffsetsRequest](context(version), request))
     answer = response.topics[0].partitions[0]
