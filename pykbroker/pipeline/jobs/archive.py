@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import PipelineCluster, matching, named, require_topics
 from pykbroker.pipeline.errors import PipelineError, RecordsLost, StateConflict
 from pykbroker.pipeline.jobs.commits import CHECKPOINT, require_same_ends
 from pykbroker.pipeline.jobs.iceberg import IcebergTable, is_directory
 from pykbroker.pipeline.jobs.lost_records import changed_topics, lost_offsets
 from pykbroker.pipeline.jobs.parquet import ParquetFiles
+from pykbroker.pipeline.jobs.skipped import Check, SkippedRange, before_records, skipped_losses, skipped_ranges
 from pykbroker.pipeline.reading import TopicsToRead, stream_records
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.schema import with_date
@@ -67,8 +69,8 @@ class Sink(Protocol):
     def committed(self, batch: int) -> Ends | None:
         """Return the ends of a batch, or None if it is not written."""
 
-    def write(self, records: DataFrame, batch: int, ends: Ends, check: Callable[[], None]) -> int:
-        """Write a batch in one step, after a last check. Return the number of records."""
+    def write(self, records: DataFrame, batch: int, ends: Ends, check: Check) -> int:
+        """Write a batch in one step, with what a last check returns. Return the number of records."""
 
     def tidy(self) -> None:
         """Merge small files."""
@@ -81,7 +83,8 @@ def archive(session: PipelineSession, settings: ArchiveSettings, say: Say) -> Jo
     """Run the job. Raise PipelineError for a mistake that the user can correct, and if the query fails."""
     begun = time.monotonic()
     job = ArchiveJob(session, settings, say)
-    losses, is_interrupted = [], False
+    losses: list[str] = []
+    is_interrupted = False
     try:
         job.run()
     except KeyboardInterrupt:
@@ -90,7 +93,7 @@ def archive(session: PipelineSession, settings: ArchiveSettings, say: Say) -> Jo
     except RecordsLost as error:
         losses.append(str(error))
     figures = {"records": job.records, "batches": job.batches, "target": settings.target}
-    return JobReport(JOB, figures, losses, time.monotonic() - begun, is_interrupted)
+    return JobReport(JOB, figures, [*skipped_losses(job.skipped), *losses], time.monotonic() - begun, is_interrupted)
 
 
 class ArchiveJob:
@@ -111,6 +114,9 @@ class ArchiveJob:
         self._target, self._checkpoint = places(session, settings)
         self._manifest: RunManifest | None = None
         self.records = self.batches = 0
+        self.skipped: list[SkippedRange] = []
+        given = {name.lower(): value.lower() for name, value in source.options.items()}
+        self._may_skip = given.get("failondataloss") == "false"
         self._failure: BaseException | None = None
         self._is_ending = False
         self._sink: Sink
@@ -201,21 +207,36 @@ class ArchiveJob:
             require_same_ends(batch, written, ends, self._settings.target)
             self._say(f"{self._job}: batch {batch} is written already")
             return
-        self._check_topics()
-        count = self._sink.write(with_date(records), batch, ends, self._check_topics)
+        skipped = self._check(batch, ends, {})
+
+        def check(firsts: Mapping[TopicPartition, int]) -> list[SkippedRange]:
+            nonlocal skipped
+            found = self._check(batch, ends, firsts)
+            skipped = found or skipped
+            return found
+
+        count = self._sink.write(with_date(records), batch, ends, check)
+        self.skipped += skipped
+        for loss in skipped_losses(skipped):
+            self._say(f"{self._job}: {loss}")
         self.records, self.batches = self.records + count, self.batches + 1
         self._say(f"{self._job}: batch {batch}: {count:,} records in {time.monotonic() - begun:.1f} s")
         if self.batches % TIDY_BATCHES == 0:
             self._sink.tidy()
 
-    def _check_topics(self) -> None:
+    def _check(self, batch: int, ends: Ends, firsts: Mapping[TopicPartition, int]) -> list[SkippedRange]:
         """Raise StateConflict if a topic was created again, and remember the ids of new topics.
 
         A batch is checked before and after its records are read, so that all of them are of the remembered topics.
+        Return the offsets that it skips, of which none is behind the first records that it has read.
         """
         assert self._manifest is not None, "a query runs after its manifest is written"
         facts = self._cluster.facts(self._wanted, AWAY_S_MAX, lambda: self._is_ending)
         self._manifest = remember_topics(self._checkpoint, self._manifest, facts.topic_ids)
+        if not self._may_skip or not batch:
+            return []
+        found = skipped_ranges(planned_ends(self._checkpoint, batch - 1), ends, self._cluster.ends(facts).first)
+        return before_records(found, firsts)
 
     def _explained(self, error: Exception) -> PipelineError:
         """Return the error of a query as a sentence."""

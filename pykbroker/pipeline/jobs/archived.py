@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.commits import CHECKPOINT, ArchiveCommits, summed
 from pykbroker.pipeline.jobs.iceberg import is_directory, require_columns, table_name
-from pykbroker.pipeline.jobs.table_batches import last_batch
+from pykbroker.pipeline.jobs.skipped import SkippedRange
+from pykbroker.pipeline.jobs.table_batches import last_batch, loaded, skipped_of
 from pykbroker.pipeline.schema import ARCHIVE, RECORD_COLUMNS
 from pykbroker.pipeline.spark_offsets import by_partition
 from pykbroker.pipeline.state import MANIFEST, read_manifest
@@ -31,11 +32,13 @@ class ArchiveClaims(NamedTuple):
     """The claims of an archive about itself: the offsets up to which it has read, and its numbers of records.
 
     `counts` is None for a format that does not count by partition. `is_pending`: a killed run has left a batch half.
+    `skipped` are offsets that were deleted before they were archived.
     """
 
     ends: Mapping[TopicPartition, int]
     counts: Mapping[TopicPartition, int] | None = None
     is_pending: bool = False
+    skipped: Sequence[SkippedRange] = ()
 
 
 def read_archive(spark: SparkSession, place: str, format_: str, topics: tuple[str, ...] = ()) -> DataFrame:
@@ -61,15 +64,16 @@ def read_archive(spark: SparkSession, place: str, format_: str, topics: tuple[st
 def read_claims(spark: SparkSession, place: str, format_: str) -> ArchiveClaims:
     """Return what an archive says about itself. Nothing if no job has written it."""
     if format_ == "iceberg":
-        last = last_batch(spark, table_name(spark, place))
-        return ArchiveClaims({} if last is None else by_partition(last.ends))
+        name = table_name(spark, place)
+        last = last_batch(spark, name)
+        return ArchiveClaims({} if last is None else by_partition(last.ends), skipped=skipped_of(loaded(spark, name)))
     archive = storage_of(spark, place)
     commits = ArchiveCommits(archive, archive.sibling(".staging"))
     if not commits.is_archive():
         return ArchiveClaims({})
     total = summed(commits.all())
     counts = {TopicPartition(each.topic, each.partition): each.count for each in total.ranges}
-    return ArchiveClaims(by_partition(total.ends), counts, commits.is_pending())
+    return ArchiveClaims(by_partition(total.ends), counts, commits.is_pending(), total.skipped)
 
 
 def read_topic_ids(spark: SparkSession, place: str, format_: str) -> Mapping[str, str]:

@@ -20,7 +20,8 @@ from pykbroker.pipeline.audit.remarks import losses, remarks
 from pykbroker.pipeline.audit.text import audit_lines, figures
 from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster, named, require_topics
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.archived import read_archive
+from pykbroker.pipeline.jobs.archived import read_archive, read_claims
+from pykbroker.pipeline.jobs.skipped import skipped_losses
 from pykbroker.pipeline.reading import TopicsToRead, read_records
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession
@@ -72,6 +73,7 @@ def audit(session: PipelineSession, settings: AuditSettings, say: Say) -> AuditR
     require_directory(settings.page)
     facts = ends = None
     sides: list[AuditedSide] = []
+    lost: list[str] = []
     if settings.source is not None:
         facts, ends = _topics(settings.source)
         offsets = sum(ends.next[key] - ends.first[key] for key in ends.next)
@@ -81,7 +83,9 @@ def audit(session: PipelineSession, settings: AuditSettings, say: Say) -> AuditR
     if settings.archive:
         records = read_archive(session.spark, settings.archive, settings.format, settings.topics)
         sides.append(AuditedSide("archive", settings.archive, records))
-    findings = found(session.spark, sides, ends, facts.cluster_id if facts else "", now_ms)
+        skipped = read_claims(session.spark, settings.archive, settings.format).skipped
+        lost = skipped_losses(skipped, settings.source.topics if settings.source else settings.topics)
+    findings = found(session.spark, sides, ends, facts.cluster_id if facts else "", now_ms, lost)
     if settings.page:
         say(f"audit: the page is {write_page(session.spark, settings.page, findings)}")
     lines = audit_lines(findings)
@@ -96,9 +100,14 @@ def _topics(source: TopicsToRead) -> tuple[ClusterFacts, LogEnds]:
 
 
 def found(
-    spark: SparkSession, sides: Sequence[AuditedSide], ends: LogEnds | None, cluster_id: str, now_ms: int
+    spark: SparkSession,
+    sides: Sequence[AuditedSide],
+    ends: LogEnds | None,
+    cluster_id: str,
+    now_ms: int,
+    lost: Iterable[str] = (),
 ) -> AuditFindings:
-    """Return the findings about the records of each side."""
+    """Return the findings about the records of each side, with what the archive says about itself is `lost`."""
     from pyspark.storagelevel import StorageLevel
 
     frames = [measures.measured(each.records, each.side) for each in sides]
@@ -119,7 +128,7 @@ def found(
     finally:
         frames[0].unpersist()
     profiles = [side_profile(each.side, each.place, collected) for each in sides]
-    sentences = remarks(profiles, compared), losses(profiles, compared)
+    sentences = remarks(profiles, compared), [*losses(profiles, compared), *lost]
     return AuditFindings(now_ms, cluster_id, profiles, compared, covered, *sentences)
 
 

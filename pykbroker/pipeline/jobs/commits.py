@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 from pykbroker.pipeline.errors import StateConflict
+from pykbroker.pipeline.jobs.skipped import SkippedRange, merged
 from pykbroker.pipeline.spark_offsets import Ends
 from pykbroker.pipeline.storage import Storage, taken
 
@@ -49,13 +50,14 @@ class ArchiveCommit(msgspec.Struct, frozen=True):
     """A batch of an archive, or the sum of all batches up to this one.
 
     `files` maps the names in the staging directory to those in the archive. `ends` are the offsets up to which the
-    batch has read, which may be behind its last records.
+    batch has read, which may be behind its last records. `skipped` are offsets that were deleted before that.
     """
 
     batch: int
     files: dict[str, str]
     ranges: list[ArchivedRange]
     ends: Ends = {}
+    skipped: list[SkippedRange] = []
 
 
 class ArchiveOwner(msgspec.Struct, frozen=True):
@@ -171,14 +173,16 @@ def decoded(storage: Storage, name: str, type_: Any) -> Any:
 def summed(commits: Iterable[ArchiveCommit]) -> ArchiveCommit:
     """Return the sum of commits, of which the last one has the ends."""
     last = ArchiveCommit(-1, {}, [])
+    skipped: list[SkippedRange] = []
     ranges: dict[tuple[str, int], ArchivedRange] = {}
     for last in commits:
+        skipped = merged(skipped, last.skipped)
         for each in last.ranges:
             key = each.topic, each.partition
             old = ranges.get(key, ArchivedRange(*key, each.first, each.last, 0))
             first, end = min(old.first, each.first), max(old.last, each.last)
             ranges[key] = ArchivedRange(*key, first, end, old.count + each.count)
-    return ArchiveCommit(last.batch, {}, [ranges[key] for key in sorted(ranges)], last.ends)
+    return ArchiveCommit(last.batch, {}, [ranges[key] for key in sorted(ranges)], last.ends, skipped)
 
 
 def require_same_ends(batch: int, written: Ends, planned: Ends, place: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,6 +18,7 @@ from pykbroker.pipeline.errors import PipelineError, RecordsLost
 from pykbroker.pipeline.jobs.archive import FILE_BYTES_MIN, ArchiveJob, ArchiveSettings
 from pykbroker.pipeline.jobs.dead_letters import DeadLetters
 from pykbroker.pipeline.jobs.parquet import ParquetFiles
+from pykbroker.pipeline.jobs.skipped import Check, skipped_losses
 from pykbroker.pipeline.reading import TopicsToRead
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.schema import HEADERS
@@ -72,7 +73,8 @@ def decode(session: PipelineSession, settings: DecodeSettings, say: Say) -> JobR
         fixed=fixed_options(settings),
     )
     job = ArchiveJob(session, archiving, say, JOB, sink)
-    losses, is_interrupted = [], False
+    losses: list[str] = []
+    is_interrupted = False
     try:
         job.run()
     except KeyboardInterrupt:
@@ -88,7 +90,7 @@ def decode(session: PipelineSession, settings: DecodeSettings, say: Say) -> JobR
         "target": settings.target,
         "dead_letters": settings.dead_letters or "none",
     }
-    losses += sinks[0].losses
+    losses = [*skipped_losses(job.skipped), *losses, *sinks[0].losses]
     return JobReport(JOB, figures, losses, time.monotonic() - begun, is_interrupted)
 
 
@@ -193,7 +195,7 @@ class DecodedFiles(ParquetFiles):
         super().open(run_id, is_new=is_new)
         self._job = f"pykbroker-decode-{run_id}"
 
-    def write(self, records: DataFrame, batch: int, ends: Ends, check: Callable[[], None]) -> int:
+    def write(self, records: DataFrame, batch: int, ends: Ends, check: Check) -> int:
         """Write the dead letters and then the files of a batch. Return the number of records that were read."""
         records.sparkSession.conf.set(ROWS_KEY, str(BATCH_ROWS))
         with explained():
@@ -210,7 +212,7 @@ class DecodedFiles(ParquetFiles):
             self.losses.append(f"batch {batch}: {read:,} records were read, {written:,} are good and {bad:,} are bad")
         return read
 
-    def _write_dead_letters(self, every: DataFrame, counts: Sequence[RecordCount], check: Callable[[], None]) -> None:
+    def _write_dead_letters(self, every: DataFrame, counts: Sequence[RecordCount], check: Check) -> None:
         """Write the bad records of a batch, of which `counts` has the partitions."""
         from pyspark.sql import functions as f
 
@@ -223,6 +225,6 @@ class DecodedFiles(ParquetFiles):
                 f"{topic}-{partition}: the record at offset {first[0]} cannot be decoded: {first[1]}. Name a topic for "
                 "such records with --dead-letters"
             )
-        check()
+        check({})
         sources = [TopicPartition(each.topic, each.partition) for each in counts]
         self._letters.write(every.where(f.col(ERROR).isNotNull()), sources, self._job)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import urlparse
@@ -12,9 +11,10 @@ import msgspec
 
 from pykbroker.pipeline.errors import PipelineError, StateConflict
 from pykbroker.pipeline.jobs.commits import older_than_checkpoint
-from pykbroker.pipeline.jobs.table_batches import BATCH, ENDS, RUN, last_batch
+from pykbroker.pipeline.jobs.skipped import Check
+from pykbroker.pipeline.jobs.table_batches import BATCH, ENDS, RUN, last_batch, note_skipped
 from pykbroker.pipeline.schema import ARCHIVE, ARCHIVE_COLUMNS
-from pykbroker.pipeline.spark_offsets import Ends
+from pykbroker.pipeline.spark_offsets import Ends, by_partition
 from pykbroker.pipeline.storage import storage_of
 
 if TYPE_CHECKING:
@@ -73,20 +73,21 @@ class IcebergTable:
             )
         return last.ends
 
-    def write(self, records: DataFrame, batch: int, ends: Ends, check: Callable[[], None]) -> int:
+    def write(self, records: DataFrame, batch: int, ends: Ends, check: Check) -> int:
         """Append a batch as one snapshot. Return the number of records.
 
         The records are read while the snapshot is written, so `check` is called before and after it. StateConflict: if
         the second check fails, the snapshot may have records of another topic.
         """
-        check()
+        if skipped := check({}):
+            note_skipped(self._spark, self.name, skipped)
         writer = records.sortWithinPartitions("topic", "date", "partition", "offset").writeTo(self.name)
         properties = {RUN: self._run_id, BATCH: str(batch), ENDS: msgspec.json.encode(ends).decode()}
         for key, value in properties.items():
             writer = writer.option(f"snapshot-property.{key}", value)
         writer.option("distribution-mode", "none").append()  # sorted tasks need no shuffle
         try:
-            check()
+            check(dict.fromkeys(by_partition(ends), 0))  # nothing is skipped behind what is read
         except StateConflict as error:
             raise StateConflict(
                 f"{error}. The last snapshot of {self.name}, with batch {batch}, may have records of the new topic: "

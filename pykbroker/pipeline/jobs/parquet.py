@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.jobs.commits import ArchiveCommit, ArchiveCommits, ArchivedRange, older_than_checkpoint
+from pykbroker.pipeline.jobs.skipped import Check
 from pykbroker.pipeline.jobs.small_files import merge_small_files
 from pykbroker.pipeline.report import Say
 from pykbroker.pipeline.schema import ARCHIVE, IDENTITY
@@ -55,7 +56,7 @@ class ParquetFiles:
         found = self._commits.committed(batch)
         return None if found is None else found.ends
 
-    def write(self, records: DataFrame, batch: int, ends: Ends, check: Callable[[], None]) -> int:
+    def write(self, records: DataFrame, batch: int, ends: Ends, check: Check) -> int:
         """Write the files of a batch outside the archive, and commit them. Return the number of records.
 
         The directory has a name of its own, since tasks of a killed run may still write into another one.
@@ -67,9 +68,9 @@ class ParquetFiles:
         files = [file.path for file in self._staging.files(directory) if file.path.endswith(".parquet")]
         ranges = self._ranges(path) if files else []
         self._staging.sync(directory)
-        check()
+        skipped = check({TopicPartition(each.topic, each.partition): each.first for each in ranges})
         targets = {name: name.removeprefix(f"{directory}/").replace("part-", f"batch-{batch}-", 1) for name in files}
-        self._commits.commit(ArchiveCommit(batch, targets, ranges, ends))
+        self._commits.commit(ArchiveCommit(batch, targets, ranges, ends, skipped))
         self._staging.delete(directory)
         return sum(each.count for each in ranges)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from pykbroker.pipeline.jobs.skipped import SkippedRange, merged
 from pykbroker.pipeline.spark_offsets import Ends
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ RUN, BATCH, ENDS = "pykbroker.run", "pykbroker.batch", "pykbroker.ends"
 
 The run is a property of the table as well. Snapshots of maintenance have none of them.
 """
+SKIPPED = "pykbroker.skipped"
+"""The property of a table that has all its skipped ranges."""
 
 
 class TableBatch(NamedTuple):
@@ -51,3 +54,16 @@ def summaries(table: Any) -> Iterator[dict[str, str]]:
         yield dict(snapshot.summary())
         parent = snapshot.parentId()
         snapshot = None if parent is None else table.snapshot(parent)
+
+
+def skipped_of(table: Any) -> list[SkippedRange]:
+    """Return what the batches of a table have skipped."""
+    text = table.properties().get(SKIPPED)
+    return [] if text is None else msgspec.json.decode(text, type=list[SkippedRange])
+
+
+def note_skipped(spark: SparkSession, name: str, skipped: list[SkippedRange]) -> None:
+    """Let a table remember what a batch will skip, before the batch is written."""
+    table = loaded(spark, name)
+    text = msgspec.json.encode(merged(skipped_of(table), skipped)).decode()
+    table.updateProperties().set(SKIPPED, text).commit()

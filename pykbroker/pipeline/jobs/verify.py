@@ -4,13 +4,14 @@
 2. The topic is read in its own isolation level, so that transaction markers and aborted records explain themselves:
    neither side has them.
 3. A record that only the archive has is explained if the topic is compacted and the record has a successor.
-4. Below the start of a log, where retention has deleted records, the archive's own commits are the judge.
+4. Below the start of a log, where retention has deleted records, the archive's own commits are the judge. They also
+   name the offsets that were deleted before they were archived.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -33,6 +34,7 @@ from pykbroker.pipeline.jobs.differences import (
     totals,
     within,
 )
+from pykbroker.pipeline.jobs.skipped import SkippedRange, skipped_losses
 from pykbroker.pipeline.reading import TopicsToRead, read_records
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession
@@ -102,21 +104,38 @@ def _verified(session: PipelineSession, settings: VerifySettings, say: Say) -> J
     if claims.counts is not None:
         counts = {key: count for key, count in claims.counts.items() if key.topic in source.topics}
         losses += count_losses(counts, spans)
-    return JobReport(JOB, {**figures(spans, claimed, ends), "compacted": found.compacted}, losses)
+    skipped = [each for each in claims.skipped if each.topic in source.topics]
+    losses += skipped_losses(skipped)
+    return JobReport(JOB, {**figures(spans, claimed, ends, skipped), "compacted": found.compacted}, losses)
 
 
 def figures(
-    spans: Mapping[TopicPartition, ArchivedSpan], claimed: Mapping[TopicPartition, int], ends: LogEnds
+    spans: Mapping[TopicPartition, ArchivedSpan],
+    claimed: Mapping[TopicPartition, int],
+    ends: LogEnds,
+    skipped: Sequence[SkippedRange] = (),
 ) -> dict[str, int]:
     """Return the numbers of a report. Offsets without records are those of transactions, and of earlier compaction."""
+
+    def never_archived(key: TopicPartition, first: int, end: int) -> int:
+        return sum(each.within(first, end) for each in skipped if (each.topic, each.partition) == key)
+
+    def archived_offsets(key: TopicPartition, first: int, end: int) -> int:
+        return max(0, end - first) - never_archived(key, first, end)
+
     return {
         "records": sum(each.records for each in spans.values()),
         "partitions": len(spans),
         "not_archived_yet": sum(
             max(0, end - max(ends.first[key], archived_end(key, spans, claimed))) for key, end in ends.next.items()
         ),
-        "deleted_by_retention": sum(max(0, ends.first[key] - each.first) for key, each in spans.items()),
-        "offsets_without_records": sum(max(0, each.last + 1 - each.first - each.records) for each in spans.values()),
+        "deleted_by_retention": sum(
+            archived_offsets(key, each.first, min(ends.first[key], each.last + 1)) for key, each in spans.items()
+        ),
+        "never_archived": sum(each.end - each.first for each in skipped),
+        "offsets_without_records": sum(
+            max(0, archived_offsets(key, each.first, each.last + 1) - each.records) for key, each in spans.items()
+        ),
     }
 
 

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 
 from pykbroker.pipeline.errors import PipelineError, StateConflict
 from pykbroker.pipeline.jobs import small_files
+from pykbroker.pipeline.jobs.audit import AuditSettings, audit
 from pykbroker.pipeline.jobs.table_batches import loaded
 from pykbroker.pipeline.report import ExitCode
 from tests.interop.pipeline.archive_jobs import Archives
@@ -26,6 +27,7 @@ START_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
 SOON: dict[str, Any] = {"fetchOffset_retryIntervalMs": 50}
 """The pause between the attempts at asking for the end of a topic that is gone, which is 1 s by default."""
+FIGURES_OF_OFFSETS = ("deleted_by_retention", "never_archived", "offsets_without_records")
 
 pytestmark = [
     pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
@@ -207,6 +209,7 @@ def test_records_that_retention_has_deleted_are_a_loss(formats: BothFormats, arc
     formats.feed(topic, numbers(0, 10))
     source, lake = archives.source(topic), "lake [1]{2}*"  # Spark's readers take such names for patterns
     archives.archive(source, lake)
+    archives.archive(source, "tables/lake", format="iceberg")
     formats.feed(topic, numbers(10, 30))
     formats.delete_records(topic, 20)
     report = archives.archive(source, lake)
@@ -215,10 +218,16 @@ def test_records_that_retention_has_deleted_are_a_loss(formats: BothFormats, arc
         f"{topic}-0: the offsets 10 to 19 are deleted, and the log begins at 20; if that is known, go on with the rest "
         "by --kafka failOnDataLoss=false"
     ]
-    report = archives.archive(archives.source(topic, failOnDataLoss="false"), lake)
-    assert (report.exit_code, report.figures["records"]) == (ExitCode.DONE, 10)
-    report = archives.verify(source, lake)
-    assert (report.losses, report.figures["deleted_by_retention"]) == ([], 20)
+    lost = [f"{topic}-0: the topic had deleted the offsets 10 to 19 before they were archived"]
+    for name, format_ in ((lake, "parquet"), ("tables/lake", "iceberg")):
+        report = archives.archive(archives.source(topic, failOnDataLoss="false"), name, format=format_)
+        assert (report.losses, report.exit_code, report.figures["records"]) == (lost, ExitCode.LOSS, 10)
+        report = archives.verify(source, name, format_)
+        assert (report.losses, report.exit_code) == (lost, ExitCode.LOSS)
+        deleted, never, empty = (report.figures[each] for each in FIGURES_OF_OFFSETS)
+        assert (deleted, never, empty) == (10, 10, 0)
+    report = audit(archives.session, AuditSettings(None, archives.path(lake)), archives.lines.append)
+    assert (report.losses, report.exit_code) == (lost, ExitCode.LOSS)
 
 
 def test_a_checkpoint_and_an_archive_must_fit(formats: BothFormats, archives: Archives) -> None:

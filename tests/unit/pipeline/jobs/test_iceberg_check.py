@@ -23,6 +23,6 @@ def test_a_topic_that_was_created_again_during_a_batch_is_found_before_and_after
         table.write(records, 4, {}, MagicMock(side_effect=error))
     assert [call for call, *_ in records.mock_calls].count(append) == 0
     with pytest.raises(StateConflict, match="created again. The last snapshot of `c`.`n`.`t`, with batch 4, may have"):
-        table.write(records, 4, {}, MagicMock(side_effect=[None, error]))
+        table.write(records, 4, {}, MagicMock(side_effect=[[], error]))
     assert [call for call, *_ in records.mock_calls].count(append) == 1
-    assert table.write(records, 4, {}, lambda: None) == 7
+    assert table.write(records, 4, {}, lambda _: []) == 7

@@ -49,6 +49,7 @@ def test_figures_explain_what_is_missing() -> None:
         "partitions": 2,
         "not_archived_yet": 5 + 0 + 10,
         "deleted_by_retention": 15,
+        "never_archived": 0,
         "offsets_without_records": 10,
     }
 
