@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,6 +19,8 @@ from pykbroker.pipeline.storage import literal, storage_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+SETTLING_S, SETTLING_ATTEMPTS = 0.5, 6
 
 
 class ArchivedSpan(NamedTuple):
@@ -59,6 +62,23 @@ def read_archive(spark: SparkSession, place: str, format_: str, topics: tuple[st
         found = reader.parquet(literal(storage.directory))
     found = found.where(f.col("topic").isin(*topics)) if topics else found
     return found.select(*RECORD_COLUMNS, "date")
+
+
+def read_settled(spark: SparkSession, place: str, format_: str, topics: tuple[str, ...] = ()) -> DataFrame:
+    """Return the records of an archive of which no batch is half there. Raise PipelineError if one stays so.
+
+    A job that took the half of a batch would count records as missing, or pass those whose file appears later.
+    """
+    for attempt in range(SETTLING_ATTEMPTS):
+        if attempt:
+            time.sleep(SETTLING_S)
+        claims = read_claims(spark, place, format_)
+        found = read_archive(spark, place, format_, topics)
+        if not claims.is_pending and read_claims(spark, place, format_) == claims:
+            return found
+    raise PipelineError(
+        f"{place} has a batch that is half written: run `pykbroker pipeline archive` again, to complete it"
+    )
 
 
 def read_claims(spark: SparkSession, place: str, format_: str) -> ArchiveClaims:

@@ -17,7 +17,7 @@ from urllib.parse import urlparse
 import msgspec
 
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.archived import read_archive
+from pykbroker.pipeline.jobs.archived import read_settled
 from pykbroker.pipeline.jobs.state_directory import StateDirectory
 from pykbroker.pipeline.jobs.state_owner import StateOwner
 from pykbroker.pipeline.jobs.state_table import StateTable
@@ -99,7 +99,7 @@ def compact(session: PipelineSession, settings: CompactSettings, say: Say) -> Jo
     state = _state(session, settings)
     state.open()
     try:
-        records = read_archive(session.spark, settings.archive, settings.format, settings.topics)
+        records = read_settled(session.spark, settings.archive, settings.format, settings.topics)
         topics = [TopicCount(*row) for row in sorted(counted(records).collect())]
         require_content(topics, settings)
         say(f"compact: {sum(each.records for each in topics):,} archived records of {len(topics)} topics")

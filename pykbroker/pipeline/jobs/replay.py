@@ -14,7 +14,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.bounds import between, parse_bound
 from pykbroker.pipeline.cluster import ClusterFacts, PipelineCluster, named, require_topics
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.archived import ArchivedSpan, archived_spans, read_archive, read_claims
+from pykbroker.pipeline.jobs.archived import ArchivedSpan, archived_spans, read_settled
 from pykbroker.pipeline.jobs.commits import OWNER, ArchiveOwner, decoded
 from pykbroker.pipeline.jobs.iceberg import is_directory, table_name, table_run
 from pykbroker.pipeline.reading import require_plaintext
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 JOB = "replay"
 TOPIC = "{topic}"
 """The place of the source topic's name in the name of a target."""
-SETTLING_S, SETTLING_ATTEMPTS = 0.5, 6
 PartitionBy = Literal["partition", "key"]
 
 
@@ -70,7 +69,8 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
     """Run the job. Raise PipelineError for a mistake that the user can correct, and if a task fails."""
     begun = time.monotonic()
     spark = session.spark.newSession()
-    records = between(read_settled(spark, settings), parse_bound(settings.start), parse_bound(settings.end))
+    settled = read_settled(spark, settings.archive, settings.format, settings.topics)
+    records = between(settled, parse_bound(settings.start), parse_bound(settings.end))
     spans = archived_spans(records)
     topics = target_topics(settings, {key.topic for key in spans})
     cluster = PipelineCluster(settings.bootstrap)
@@ -108,22 +108,6 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
         figures,
         losses({key: each.records for key, each in spans.items()}, sources, before, after),
         time.monotonic() - begun,
-    )
-
-
-def read_settled(spark: SparkSession, settings: ReplaySettings) -> DataFrame:
-    """Return the records of an archive of which no batch is half there.
-
-    Otherwise, a position could pass records whose file appears later.
-    """
-    for _ in range(SETTLING_ATTEMPTS):
-        claims = read_claims(spark, settings.archive, settings.format)
-        found = read_archive(spark, settings.archive, settings.format, settings.topics)
-        if not claims.is_pending and read_claims(spark, settings.archive, settings.format) == claims:
-            return found
-        time.sleep(SETTLING_S)
-    raise PipelineError(
-        f"{settings.archive} has a batch that is half written: run `pykbroker pipeline archive` again, to complete it"
     )
 
 

@@ -15,8 +15,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from pykbroker.pipeline.errors import PipelineError, StateConflict
-from pykbroker.pipeline.jobs import small_files
+from pykbroker.pipeline.jobs import archived, small_files
 from pykbroker.pipeline.jobs.audit import AuditSettings, audit
+from pykbroker.pipeline.jobs.compact import CompactSettings, compact
 from pykbroker.pipeline.jobs.table_batches import loaded
 from pykbroker.pipeline.report import ExitCode
 from tests.interop.pipeline.archive_jobs import Archives
@@ -286,6 +287,12 @@ def test_a_run_that_cannot_write_stops_and_the_next_one_completes_it(
     report = archives.verify(source, "lake")
     assert report.exit_code == ExitCode.LOSS
     assert any("a batch is only half in the archive" in line for line in archives.lines)
+    monkeypatch.setattr(archived, "SETTLING_S", 0.01)
+    lake, say = archives.path("lake"), archives.lines.append
+    with pytest.raises(PipelineError, match="has a batch that is half written"):
+        compact(archives.session, CompactSettings(lake, archives.path("state")), say)
+    with pytest.raises(PipelineError, match="has a batch that is half written"):
+        audit(archives.session, AuditSettings(None, lake), say)
     report = archives.archive(source, "lake")
     assert report.figures["records"] == 0
     assert "archive: batch 0 is written already" in archives.lines

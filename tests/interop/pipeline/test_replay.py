@@ -15,7 +15,7 @@ from pykbroker.core.producer.murmur2 import partition_of_key
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import PipelineCluster
 from pykbroker.pipeline.errors import PipelineError, StateConflict
-from pykbroker.pipeline.jobs import replay as job
+from pykbroker.pipeline.jobs import archived as reading
 from pykbroker.pipeline.jobs.commits import COMMITS, PENDING, ArchiveCommit, ArchiveCommits
 from pykbroker.pipeline.jobs.replay import ReplaySettings, replay, write_target
 from pykbroker.pipeline.report import JobReport
@@ -208,7 +208,7 @@ def test_an_offset_that_occurs_twice_in_the_archive_is_refused(replays: Replays)
 
 def test_an_archive_with_half_a_batch_is_refused(replays: Replays, monkeypatch: pytest.MonkeyPatch) -> None:
     """The position would pass records whose file the archive gets later."""
-    monkeypatch.setattr(job, "SETTLING_S", 0.01)
+    monkeypatch.setattr(reading, "SETTLING_S", 0.01)
     storage = LocalStorage(replays.directory)
     ArchiveCommits(storage, storage.sibling(".staging")).open("run-1", is_new=True)
     replays.add("orders", 0, range(10, 20))
