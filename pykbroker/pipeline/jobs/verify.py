@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -87,13 +87,15 @@ def _verified(session: PipelineSession, settings: VerifySettings, say: Say) -> J
     cluster = PipelineCluster(source.bootstrap, committed_only=source.committed_only)
     facts = cluster.facts(named(source.topics))
     require_topics(facts, source.topics)
-    if note := recreation(read_topic_ids(session.spark, settings.archive, settings.format), facts):
+    topic_ids = read_topic_ids(session.spark, settings.archive, settings.format)
+    if note := recreation(topic_ids, facts):
         say(f"verify: {note}")
     archived = read_archive(session.spark, settings.archive, settings.format, source.topics)
     claims = read_claims(session.spark, settings.archive, settings.format)
     if claims.is_pending:
         say("verify: a batch is only half in the archive: `pykbroker pipeline archive` completes it at its next start")
     spans = archived_spans(archived)
+    require_archived(settings, {*topic_ids, *(key.topic for key in (*spans, *claims.ends))})
     say(f"verify: {sum(each.records for each in spans.values()):,} archived records in {len(spans)} partitions")
     ends = cluster.ends(facts)
     claimed = {key: end for key, end in claims.ends.items() if key.topic in source.topics}
@@ -154,6 +156,14 @@ def comparable(
         key: (ends.first[key], min(archived_end(key, spans, claimed), ends.next[key])) for key in {*spans, *claimed}
     }
     return {key: found[key] for key in sorted(found) if found[key][0] < found[key][1]}
+
+
+def require_archived(settings: VerifySettings, topics: Collection[str]) -> None:
+    """Raise PipelineError if the archive has nothing of a topic. A topic that is empty itself has ends there."""
+    if unknown := sorted(set(settings.source.topics) - set(topics)):
+        raise PipelineError(
+            f"{settings.archive} has neither records nor commits of {', '.join(unknown)}: there is nothing to verify"
+        )
 
 
 def require_partitions(archived: Iterable[TopicPartition], ends: LogEnds) -> None:

@@ -137,5 +137,10 @@ def test_a_missing_archive_is_named(formats: BothFormats, archives: Archives) ->
         archives.verify(archives.source(topic), "none")
     with pytest.raises(PipelineError, match="no table .* at"):
         archives.verify(archives.source(topic), "none/table", "iceberg")
+    Path(archives.path("empty")).mkdir()
+    with pytest.raises(PipelineError, match=f"empty has neither records nor commits of {topic}"):
+        archives.verify(archives.source(topic), "empty")
+    archives.archive(archives.source(topic), "lake")
+    assert archives.verify(archives.source(topic), "lake").figures["records"] == 0  # so has the topic
     with pytest.raises(PipelineError, match="no topic missing in cluster"):
         archives.verify(archives.source("missing"), "none")

@@ -17,6 +17,7 @@ from pykbroker.pipeline.jobs.differences import ALONE, DIFFERENT, DOUBLE, MISSIN
 from pykbroker.pipeline.jobs.iceberg import is_directory, table_directory, table_name
 from pykbroker.pipeline.jobs.small_files import crowded_days, merged_files
 from pykbroker.pipeline.jobs.verify import (
+    VerifySettings,
     assigned,
     behind_the_end,
     comparable,
@@ -25,6 +26,7 @@ from pykbroker.pipeline.jobs.verify import (
     figures,
     offsets,
     recreation,
+    require_archived,
     require_partitions,
 )
 from pykbroker.pipeline.reading import TopicsToRead
@@ -65,6 +67,15 @@ def test_partitions_that_the_cluster_lacks_are_refused() -> None:
     require_partitions([ONE], ENDS)
     with pytest.raises(PipelineError, match="the archive has t-7, which the cluster lacks"):
         require_partitions([ONE, TopicPartition("t", 7)], ENDS)
+
+
+def test_topics_that_the_archive_lacks_are_refused() -> None:
+    settings = VerifySettings(TopicsToRead("h:1", ("t", "u")), "/lake")
+    require_archived(settings, ["u", "t", "v"])
+    with pytest.raises(PipelineError, match="/lake has neither records nor commits of u: there is nothing to verify"):
+        require_archived(settings, ["t"])
+    with pytest.raises(PipelineError, match="commits of t, u:"):
+        require_archived(settings, [])
 
 
 def test_a_topic_that_was_created_again_is_named() -> None:
