@@ -49,7 +49,7 @@ class ArchiveSettings(msgspec.Struct, frozen=True):
     checkpoint: str = ""
     every_s: float | None = None
     file_bytes_min: int = FILE_BYTES_MIN
-    """The size below which Parquet files of a day are merged, 0 for never."""
+    """The size below which files of a day are merged, 0 for never."""
     fixed: Mapping[str, str] = {}
     """Further options that may not change over the runs of a checkpoint."""
 
@@ -63,10 +63,13 @@ class Sink(Protocol):
     def open(self, run_id: str, *, is_new: bool) -> None:
         """Take the target for a run. Raise StateConflict if it belongs to another, or is gone."""
 
-    def require_batch(self, batch: int) -> None:
-        """Raise StateConflict if the target lacks a batch that the checkpoint counts as written."""
+    def require_batch(self, batch: int, planned: Callable[[int], Ends]) -> None:
+        """Raise StateConflict if the target lacks a batch that the checkpoint counts as written.
 
-    def committed(self, batch: int) -> Ends | None:
+        `planned` returns the ends of a batch as the checkpoint has them.
+        """
+
+    def committed(self, batch: int, planned: Callable[[int], Ends]) -> Ends | None:
         """Return the ends of a batch, or None if it is not written."""
 
     def write(self, records: DataFrame, batch: int, ends: Ends, check: Check) -> int:
@@ -123,9 +126,9 @@ class ArchiveJob:
         if sink is not None and self._target is not None:
             self._sink = sink(self._target)
         elif self._target is None:
-            self._sink = IcebergTable(session.spark, settings.target)
+            self._sink = IcebergTable(session.spark, settings.target, settings.file_bytes_min)
         elif settings.format == "iceberg":
-            self._sink = IcebergTable(session.spark, self._target.directory)
+            self._sink = IcebergTable(session.spark, self._target.directory, settings.file_bytes_min)
         else:
             self._sink = ParquetFiles(session.spark, self._target, settings.file_bytes_min, say)
 
@@ -143,7 +146,7 @@ class ArchiveJob:
             self._manifest = begin_run(self._checkpoint, self._job, facts, self._fixed_options())
             self._sink.open(self._manifest.run_id, is_new=not has_offsets(self._checkpoint))
             if (done := last_done(self._checkpoint)) is not None:
-                self._sink.require_batch(done)
+                self._sink.require_batch(done, self._planned)
             self._run_query()
             self._sink.tidy()
             self._sink.close()
@@ -201,8 +204,8 @@ class ArchiveJob:
 
     def _write_once(self, records: DataFrame, batch: int) -> None:
         begun = time.monotonic()
-        ends = planned_ends(self._checkpoint, batch)
-        written = self._sink.committed(batch)
+        ends = self._planned(batch)
+        written = self._sink.committed(batch, self._planned)
         if written is not None:
             require_same_ends(batch, written, ends, self._settings.target)
             self._say(f"{self._job}: batch {batch} is written already")
@@ -224,6 +227,10 @@ class ArchiveJob:
         if self.batches % TIDY_BATCHES == 0:
             self._sink.tidy()
 
+    def _planned(self, batch: int) -> Ends:
+        """Return the ends of a batch as Spark has planned them."""
+        return planned_ends(self._checkpoint, batch)
+
     def _check(self, batch: int, ends: Ends, firsts: Mapping[TopicPartition, int]) -> list[SkippedRange]:
         """Raise StateConflict if a topic was created again, and remember the ids of new topics.
 
@@ -235,7 +242,7 @@ class ArchiveJob:
         self._manifest = remember_topics(self._checkpoint, self._manifest, facts.topic_ids)
         if not self._may_skip or not batch:
             return []
-        found = skipped_ranges(planned_ends(self._checkpoint, batch - 1), ends, self._cluster.ends(facts).first)
+        found = skipped_ranges(self._planned(batch - 1), ends, self._cluster.ends(facts).first)
         return before_records(found, firsts)
 
     def _explained(self, error: Exception) -> PipelineError:

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 from zlib import crc32
 
-import msgspec
-
 from pykbroker.pipeline.errors import PipelineError, StateConflict
 from pykbroker.pipeline.jobs.commits import older_than_checkpoint
 from pykbroker.pipeline.jobs.skipped import Check
-from pykbroker.pipeline.jobs.table_batches import BATCH, ENDS, RUN, last_batch, note_skipped
+from pykbroker.pipeline.jobs.small_files import merge_files_of_table
+from pykbroker.pipeline.jobs.table_batches import (
+    RUN,
+    has_records,
+    history,
+    last_batch,
+    loaded,
+    marks,
+    note_batch,
+    note_skipped,
+)
 from pykbroker.pipeline.schema import ARCHIVE, ARCHIVE_COLUMNS
 from pykbroker.pipeline.spark_offsets import Ends, by_partition
 from pykbroker.pipeline.storage import storage_of
@@ -29,8 +38,9 @@ class IcebergTable:
     `place` is CATALOG.NAMESPACE.TABLE, or a directory whose last names are namespace and table of a Hadoop catalog.
     """
 
-    def __init__(self, spark: SparkSession, place: str) -> None:
+    def __init__(self, spark: SparkSession, place: str, file_bytes_min: int) -> None:
         self._spark, self.name = spark, table_name(spark, place)
+        self._file_bytes_min = file_bytes_min
         self._run_id = ""
 
     def require_archive(self) -> None:
@@ -55,23 +65,31 @@ class IcebergTable:
                 "first record again. Give the old one with --checkpoint, or choose another table"
             )
 
-    def require_batch(self, batch: int) -> None:
+    def require_batch(self, batch: int, planned: Callable[[int], Ends]) -> None:
         """Raise StateConflict if the table lacks a batch that the checkpoint counts as written."""
-        last = last_batch(self._spark, self.name)
-        if last is None or last.batch < batch:
+        table = loaded(self._spark, self.name)
+        last, is_whole = history(table)
+        if last is not None and last.batch >= batch:
+            note_batch(table, last.batch, last.ends)
+        elif is_whole or not self._finds(batch, planned):
             raise older_than_checkpoint(f"the table {self.name}", batch)
 
-    def committed(self, batch: int) -> Ends | None:
+    def committed(self, batch: int, planned: Callable[[int], Ends]) -> Ends | None:
         """Return the ends of a batch, or None if it is not written. Raise StateConflict if a later one is."""
-        last = last_batch(self._spark, self.name)
-        if last is None or last.batch < batch:
-            return None
-        if last.batch > batch:
+        last, is_whole = history(loaded(self._spark, self.name))
+        if last is not None and last.batch > batch:
             raise StateConflict(
                 f"the table {self.name} has batch {last.batch}, and the checkpoint is at batch {batch}: the checkpoint "
                 "is older than the table. Restore both to the same time, or archive into a new table"
             )
-        return last.ends
+        if last is not None and last.batch == batch:
+            return last.ends
+        return planned(batch) if not is_whole and self._finds(batch, planned) else None
+
+    def _finds(self, batch: int, planned: Callable[[int], Ends]) -> bool:
+        """Whether the table has the records of a batch that it does not name."""
+        previous = planned(batch - 1) if batch else {}
+        return has_records(self._spark, self.name, previous, planned(batch))
 
     def write(self, records: DataFrame, batch: int, ends: Ends, check: Check) -> int:
         """Append a batch as one snapshot. Return the number of records.
@@ -82,8 +100,7 @@ class IcebergTable:
         if skipped := check({}):
             note_skipped(self._spark, self.name, skipped)
         writer = records.sortWithinPartitions("topic", "date", "partition", "offset").writeTo(self.name)
-        properties = {RUN: self._run_id, BATCH: str(batch), ENDS: msgspec.json.encode(ends).decode()}
-        for key, value in properties.items():
+        for key, value in marks(self._run_id, batch, ends).items():
             writer = writer.option(f"snapshot-property.{key}", value)
         writer.option("distribution-mode", "none").append()  # sorted tasks need no shuffle
         try:
@@ -97,7 +114,14 @@ class IcebergTable:
         return written.records if written is not None and written.batch == batch else 0
 
     def tidy(self) -> None:
-        """Do nothing: Iceberg has its own procedures for small files."""
+        """Merge small files, and name the last batch in the properties of the table."""
+        table = loaded(self._spark, self.name)
+        last = history(table).last
+        if last is not None:
+            note_batch(table, last.batch, last.ends)
+            if self._file_bytes_min:
+                names = marks(self._run_id, last.batch, last.ends)
+                merge_files_of_table(self._spark, table, self._file_bytes_min, names)
 
     def close(self) -> None:
         """Do nothing: no file lies outside the table."""

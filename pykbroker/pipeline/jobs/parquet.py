@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -46,12 +47,12 @@ class ParquetFiles:
         """Take the directory for a run, and complete its last commit."""
         self._commits.open(run_id, is_new=is_new)
 
-    def require_batch(self, batch: int) -> None:
+    def require_batch(self, batch: int, planned: Callable[[int], Ends]) -> None:
         """Raise StateConflict if the archive lacks a batch that the checkpoint counts as written."""
         if self._commits.committed(batch) is None:
             raise older_than_checkpoint(self._target.directory, batch)
 
-    def committed(self, batch: int) -> Ends | None:
+    def committed(self, batch: int, planned: Callable[[int], Ends]) -> Ends | None:
         """Return the ends of a batch, or None if it is not written."""
         found = self._commits.committed(batch)
         return None if found is None else found.ends

@@ -1,11 +1,16 @@
-"""The merging of small Parquet files: the directory of a day is replaced by one with fewer files, in one step."""
+"""The merging of small files. The directory of a day is replaced by one with fewer files, in one step.
+
+Iceberg merges the files of a table itself.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pykbroker.pipeline.report import Say
+from pykbroker.pipeline.spark_errors import explained
 from pykbroker.pipeline.storage import LocalStorage, Storage, StoredFile, literal
 
 if TYPE_CHECKING:
@@ -16,6 +21,8 @@ FILES_MIN = 10
 MERGED = "merged"
 MERGED_TIMES_MAX = 8
 """A merged file may have this number of times the size below which a file is small."""
+FILE_BYTES_MAX = 1 << 62
+"""The size above which a file of an Iceberg table would be split: never."""
 
 
 def merge_small_files(
@@ -72,6 +79,27 @@ def _merge(
     files = records.coalesce(merged_files([each.size for each in small], bytes_min))
     files.sortWithinPartitions("partition", "offset").write.parquet(f"{staging.directory}/{MERGED}/{day}")
     return replace_day(archive, staging, day, small)
+
+
+def merge_files_of_table(spark: SparkSession, table: Any, bytes_min: int, properties: Mapping[str, str]) -> int:
+    """Merge the small files of each day of an Iceberg table that has several. Return their number.
+
+    The new snapshot has these properties. It replaces files only if no other process has changed them.
+    """
+    jvm: Any = spark._jvm
+    action = jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession).rewriteDataFiles(table)
+    options = {
+        "min-input-files": FILES_MIN,
+        "min-file-size-bytes": bytes_min,
+        "target-file-size-bytes": bytes_min * MERGED_TIMES_MAX,
+        "max-file-size-bytes": FILE_BYTES_MAX,
+    }
+    for key, value in options.items():
+        action.option(key, str(value))
+    for key, text in properties.items():
+        action.snapshotProperty(key, text)
+    with explained():
+        return int(action.execute().rewrittenDataFilesCount())
 
 
 def replace_day(archive: Storage, staging: Storage, day: str, small: list[StoredFile]) -> bool:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
+from pykbroker.pipeline.jobs.differences import within
 from pykbroker.pipeline.jobs.skipped import SkippedRange, merged
-from pykbroker.pipeline.spark_offsets import Ends
+from pykbroker.pipeline.spark_offsets import Ends, by_partition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 RUN, BATCH, ENDS = "pykbroker.run", "pykbroker.batch", "pykbroker.ends"
 """The properties of a snapshot: the run, the batch that it has written, and the offsets up to which that has read.
 
-The run is a property of the table as well. Snapshots of maintenance have none of them.
+They are properties of the table as well, which name the last batch of the last run that has ended. Snapshots of other
+maintenance than that of the job have none of them.
 """
 SKIPPED = "pykbroker.skipped"
 """The property of a table that has all its skipped ranges."""
@@ -30,13 +31,60 @@ class TableBatch(NamedTuple):
     ends: Ends
 
 
+class TableHistory(NamedTuple):
+    """The words of a table about its last batch. `is_whole`: if it names none, it has none.
+
+    Otherwise the snapshot of a batch may have been expired behind one of maintenance.
+    """
+
+    last: TableBatch | None
+    is_whole: bool
+
+
 def last_batch(spark: SparkSession, name: str) -> TableBatch | None:
-    """Return the last batch of a table, or None if it has none. Batches that were rolled back do not count."""
-    for summary in summaries(loaded(spark, name)):
-        if BATCH in summary:
-            ends = msgspec.json.decode(summary.get(ENDS, "{}"), type=Ends)
-            return TableBatch(int(summary[BATCH]), int(summary.get("added-records", 0)), ends)
-    return None
+    """Return the last batch that a table names, or None if it names none."""
+    return history(loaded(spark, name)).last
+
+
+def history(table: Any) -> TableHistory:
+    """Return what the snapshots of a table say, or else its properties. Batches that were rolled back do not count."""
+    snapshot = table.currentSnapshot()
+    while snapshot is not None:
+        summary = snapshot.summary()
+        if summary.get(BATCH) is not None:
+            return TableHistory(_batch(summary), is_whole=True)
+        parent = snapshot.parentId()
+        if parent is None:
+            return TableHistory(None, is_whole=True)
+        snapshot = table.snapshot(parent)
+        if snapshot is None:
+            noted = table.properties()
+            return TableHistory(_batch(noted) if noted.get(BATCH) is not None else None, is_whole=False)
+    return TableHistory(None, is_whole=True)
+
+
+def _batch(properties: Any) -> TableBatch:
+    ends = msgspec.json.decode(properties.get(ENDS) or "{}", type=Ends)
+    return TableBatch(int(properties.get(BATCH)), int(properties.get("added-records") or 0), ends)
+
+
+def marks(run_id: str, batch: int, ends: Ends) -> dict[str, str]:
+    """Return the properties that name a batch."""
+    return {RUN: run_id, BATCH: str(batch), ENDS: msgspec.json.encode(ends).decode()}
+
+
+def note_batch(table: Any, batch: int, ends: Ends) -> None:
+    """Let the properties of a table name a batch, for the time when its snapshot is expired."""
+    if table.properties().get(BATCH) != str(batch):
+        changes = table.updateProperties().set(BATCH, str(batch))
+        changes.set(ENDS, msgspec.json.encode(ends).decode()).commit()
+
+
+def has_records(spark: SparkSession, name: str, previous: Ends, ends: Ends) -> bool:
+    """Whether a table has a record between the ends of two batches. All of a batch are there, or none."""
+    starts = by_partition(previous)
+    limits = {key: (starts.get(key, 0), end) for key, end in by_partition(ends).items()}
+    return bool(within(spark.table(name), limits).head(1))
 
 
 def loaded(spark: SparkSession, name: str) -> Any:
@@ -45,15 +93,6 @@ def loaded(spark: SparkSession, name: str) -> Any:
     table = jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, name)
     table.refresh()
     return table
-
-
-def summaries(table: Any) -> Iterator[dict[str, str]]:
-    """Yield the summaries of the current snapshot and of those before it, the newest first."""
-    snapshot = table.currentSnapshot()
-    while snapshot is not None:
-        yield dict(snapshot.summary())
-        parent = snapshot.parentId()
-        snapshot = None if parent is None else table.snapshot(parent)
 
 
 def skipped_of(table: Any) -> list[SkippedRange]:

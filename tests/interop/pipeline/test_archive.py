@@ -18,7 +18,7 @@ from pykbroker.pipeline.errors import PipelineError, StateConflict
 from pykbroker.pipeline.jobs import archived, small_files
 from pykbroker.pipeline.jobs.audit import AuditSettings, audit
 from pykbroker.pipeline.jobs.compact import CompactSettings, compact
-from pykbroker.pipeline.jobs.table_batches import loaded
+from pykbroker.pipeline.jobs.table_batches import BATCH, ENDS, TableBatch, last_batch, loaded
 from pykbroker.pipeline.report import ExitCode
 from tests.interop.pipeline.archive_jobs import Archives
 from tests.interop.pipeline.both_formats import PATIENCE_S, BothFormats, numbers
@@ -135,6 +135,35 @@ def test_a_table_that_was_rolled_back_lacks_the_batches_behind(formats: BothForm
     loaded_table.manageSnapshots().setCurrentSnapshot(last.snapshotId()).commit()
     assert archives.archive(source, table, format="iceberg").figures["records"] == 10
     assert archives.verify(archives.source(topic), table, "iceberg").losses == []
+
+
+def test_a_batch_is_written_once_though_its_snapshot_is_expired(
+    formats: BothFormats, archives: Archives, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = formats.topic(1)
+    formats.feed(topic, numbers(0, 20))
+    source, table = archives.source(topic, maxOffsetsPerTrigger=10), "lake/orders"
+    monkeypatch.setattr(small_files, "FILES_MIN", 2)
+    archives.archive(source, table, format="iceberg")
+    name = table_of(archives, table)
+    now = loaded(archives.spark, name)
+    assert now.currentSnapshot().operation() == "replace"  # the small files of both batches are merged
+    assert now.currentSnapshot().summary()["total-data-files"] == "1"
+    last = TableBatch(1, 20, {topic: {"0": 20}})  # 20 records of the merge
+    assert last_batch(archives.spark, name) == last
+    now.newFastAppend().commit()  # a snapshot of other maintenance, which names no batch
+    now.expireSnapshots().expireOlderThan(1 << 60).retainLast(1).commit()
+    assert last_batch(archives.spark, name) == last._replace(records=0)
+    for path in Path(archives.path(f"{table}.checkpoint/spark/commits")).glob("*1*"):
+        path.unlink()  # a kill before the commit of Spark
+    now.updateProperties().remove(BATCH).remove(ENDS).commit()
+    assert last_batch(archives.spark, name) is None
+    assert archives.archive(source, table, format="iceberg").figures["records"] == 0
+    assert "archive: batch 1 is written already" in archives.lines
+    formats.feed(topic, numbers(20, 30))
+    assert archives.archive(source, table, format="iceberg").figures["records"] == 10
+    report = archives.verify(archives.source(topic), table, "iceberg")
+    assert (report.losses, report.figures["records"]) == ([], 30)
 
 
 def table_of(archives: Archives, table: str) -> str:

@@ -18,7 +18,7 @@ def test_a_topic_that_was_created_again_during_a_batch_is_found_before_and_after
     monkeypatch.setattr(iceberg, "last_batch", lambda *_: TableBatch(4, 7, {}))
     error = StateConflict("topic t was deleted and created again")
     records, append = MagicMock(), "sortWithinPartitions().writeTo().option().option().option().option().append"
-    table = IcebergTable(MagicMock(), "c.n.t")
+    table = IcebergTable(MagicMock(), "c.n.t", 0)
     with pytest.raises(StateConflict, match="^topic t was deleted and created again$"):
         table.write(records, 4, {}, MagicMock(side_effect=error))
     assert [call for call, *_ in records.mock_calls].count(append) == 0
