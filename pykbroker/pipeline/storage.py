@@ -80,6 +80,9 @@ class Storage(Protocol):
         Where a lock admits one run only, these are all of them, and otherwise those that are a day old.
         """
 
+    def size(self, name: str) -> int:
+        """Return the size of a file in bytes."""
+
     def files(self, name: str = "") -> list[StoredFile]:
         """Return all files below a directory, sorted by path, none if it does not exist."""
 
@@ -190,6 +193,10 @@ class LocalStorage:
                 self.delete(name)
         with suppress(OSError):
             self._root.rmdir()
+
+    def size(self, name: str) -> int:
+        with failures(self._root / name):
+            return (self._root / name).stat().st_size
 
     def files(self, name: str = "") -> list[StoredFile]:
         found = []
@@ -363,6 +370,10 @@ class HadoopStorage:
                     self._files.delete(each.getPath(), True)
         with suppress(PipelineError), failures(self._root):
             self._files.delete(self._root, False)  # it fails if there is more
+
+    def size(self, name: str) -> int:
+        with failures(self._at(name)):
+            return int(self._files.getFileStatus(self._at(name)).getLen())
 
     def files(self, name: str = "") -> list[StoredFile]:
         found = []

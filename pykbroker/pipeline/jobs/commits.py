@@ -107,6 +107,7 @@ class ArchiveCommits:
         for name in self._names(PENDING):
             commit = decoded(self._archive, name, ArchiveCommit)
             if self.committed(commit.batch) is None:
+                self._drop_copied(commit)
                 self._complete(commit)
             else:
                 self._archive.delete(name)
@@ -154,6 +155,17 @@ class ArchiveCommits:
                 self._archive.take(self._staging, staged, target)
         name = f"{COMMITS}/{commit.batch:010d}"
         self._archive.rename(name + PENDING, name + DONE)
+
+    def _drop_copied(self, commit: ArchiveCommit) -> None:
+        """Delete the staged files that a crash has left although the archive has them.
+
+        A store of objects, such as s3a, renames a file by a copy, which appears as a whole, and a deletion.
+        """
+        for staged, target in commit.files.items():
+            if self._archive.exists(target) and self._staging.exists(staged):
+                if self._archive.size(target) != self._staging.size(staged):
+                    raise StateConflict(f"{self._archive.directory}/{target} exists, but is no copy of the staged file")
+                self._staging.delete(staged)
 
     def _summary(self) -> ArchiveCommit | None:
         return decoded(self._archive, SUMMARY, ArchiveCommit) if self._archive.exists(SUMMARY) else None

@@ -69,6 +69,7 @@ def test_files_are_written_replaced_listed_moved_and_deleted(storage: HadoopStor
     assert (storage.read("a/b"), (mounted / "lake/a/b").read_bytes()) == (b"three", b"three")
     assert storage.files() == [StoredFile("a/b", 5), StoredFile("c", 0)]
     assert storage.files("a") == [StoredFile("a/b", 5)]
+    assert storage.size("a/b") == 5
     storage.rename("c", "d/e")
     staging = storage.sibling(".staging")
     staging.write("x", b"1")

@@ -31,6 +31,7 @@ def test_a_file_is_written_read_listed_and_deleted(storage: LocalStorage) -> Non
     assert storage.read("a/b") == b"three"
     assert storage.files() == [StoredFile("a/b", 5), StoredFile("c", 0)]
     assert storage.files("a") == [StoredFile("a/b", 5)]
+    assert storage.size("a/b") == 5
     storage.rename("c", "d/e")
     assert (storage.exists("c"), storage.exists("d/e")) == (False, True)
     for name in ("a", "d/e", "missing"):

@@ -16,7 +16,15 @@ import pytest
 
 from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.jobs import small_files
-from pykbroker.pipeline.jobs.commits import ArchiveCommit, ArchiveCommits, ArchivedRange, require_same_ends, summed
+from pykbroker.pipeline.jobs.commits import (
+    COMMITS,
+    PENDING,
+    ArchiveCommit,
+    ArchiveCommits,
+    ArchivedRange,
+    require_same_ends,
+    summed,
+)
 from pykbroker.pipeline.jobs.small_files import MERGED, crowded_days, replace_day
 from pykbroker.pipeline.storage import LocalStorage
 from tests.unit.pipeline.jobs.crashes import CRASHES, OPERATIONS_MAX
@@ -100,6 +108,33 @@ def test_a_crash_before_any_operation_of_a_run_loses_and_doubles_nothing(tmp_pat
         total = summed(commits_of(directory).all())
         assert (total.batch, total.ranges[0].count, total.ends) == (BATCHES - 1, 30, {"orders": {"0": 30}}), directory
         assert not commits_of(directory).is_pending()
+
+
+def copied(directory: Path, content: bytes) -> Path:
+    """Leave a pending commit as a store of objects does that has copied a file, but has not deleted its source."""
+    commits = commits_of(directory)
+    commits.open("run", is_new=True)
+    commit = staged(directory, 0)
+    source, target = next(iter(commit.files.items()))
+    LocalStorage(directory).write(target, content or Path(f"{directory}.staging/{source}").read_bytes())
+    LocalStorage(directory).write(f"{COMMITS}/0000000000{PENDING}", msgspec.json.encode(commit))
+    return Path(f"{directory}.staging/{source}")
+
+
+def test_a_file_that_was_copied_but_not_deleted_is_there_once(tmp_path: Path) -> None:
+    directory = tmp_path / "archive"
+    source = copied(directory, b"")
+    commits_of(directory).open("run", is_new=False)
+    assert not source.exists()
+    assert offsets_of(directory) == list(range(FILES * FILE_RECORDS))
+    assert not commits_of(directory).is_pending()
+
+
+def test_another_file_in_the_place_of_a_staged_one_is_kept(tmp_path: Path) -> None:
+    source = copied(tmp_path / "archive", b"another")
+    with pytest.raises(StateConflict, match="exists, but is no copy of the staged file"):
+        commits_of(tmp_path / "archive").open("run", is_new=False)
+    assert source.exists()
 
 
 def small(directory: Path) -> list[str]:
