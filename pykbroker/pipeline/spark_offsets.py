@@ -22,7 +22,17 @@ def has_offsets(checkpoint: Storage) -> bool:
 
 def last_done(checkpoint: Storage) -> int | None:
     """Return the number of the last batch that Spark counts as written, or None if there is none."""
-    names = [each.path.rpartition("/")[2] for each in checkpoint.files(f"{SPARK}/commits")]
+    return _last(checkpoint, "commits")
+
+
+def last_planned(checkpoint: Storage) -> Ends | None:
+    """Return the ends of the last batch that Spark has planned, or None if there is none."""
+    batch = _last(checkpoint, "offsets")
+    return None if batch is None else planned_ends(checkpoint, batch)
+
+
+def _last(checkpoint: Storage, directory: str) -> int | None:
+    names = [each.path.rpartition("/")[2] for each in checkpoint.files(f"{SPARK}/{directory}")]
     return max((int(name) for name in names if name.isdecimal()), default=None)
 
 

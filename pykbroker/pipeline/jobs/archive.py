@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
@@ -21,7 +22,7 @@ from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.schema import with_date
 from pykbroker.pipeline.session import PipelineSession, continued
 from pykbroker.pipeline.spark_errors import is_loss, loss_reason, sentence, tolerating_end
-from pykbroker.pipeline.spark_offsets import SPARK, Ends, has_offsets, last_done, planned_ends, reached
+from pykbroker.pipeline.spark_offsets import SPARK, Ends, has_offsets, last_done, last_planned, planned_ends, reached
 from pykbroker.pipeline.state import CONNECTOR, MANIFEST, RunManifest, begin_run, read_manifest, remember_topics
 from pykbroker.pipeline.storage import Storage, storage_of
 
@@ -68,6 +69,9 @@ class Sink(Protocol):
 
         `planned` returns the ends of a batch as the checkpoint has them.
         """
+
+    def topics(self) -> AbstractSet[str]:
+        """Return the topics of all batches."""
 
     def committed(self, batch: int, planned: Callable[[int], Ends]) -> Ends | None:
         """Return the ends of a batch, or None if it is not written."""
@@ -141,12 +145,14 @@ class ArchiveJob:
         self._sink.require_archive()
         with self._checkpoint.lock(LOCK):
             if (found := self._earlier(facts.cluster_id)) is not None:
-                self._require_all_topics(found)
+                self._check_left_out(last_planned(self._checkpoint) or {})
                 self._session = continued(self._session, found.options.get(CONNECTOR, ""), self._say)
             self._manifest = begin_run(self._checkpoint, self._job, facts, self._fixed_options())
             self._sink.open(self._manifest.run_id, is_new=not has_offsets(self._checkpoint))
             if (done := last_done(self._checkpoint)) is not None:
                 self._sink.require_batch(done, self._planned)
+            if (planned := last_planned(self._checkpoint)) is not None:
+                self._check_new(facts.topic_ids.keys() - planned.keys())
             self._run_query()
             self._sink.tidy()
             self._sink.close()
@@ -156,13 +162,21 @@ class ArchiveJob:
         found = read_manifest(self._checkpoint) if self._checkpoint.exists(MANIFEST) else None
         return found if found is not None and (found.job, found.cluster_id) == (self._job, cluster_id) else None
 
-    def _require_all_topics(self, found: RunManifest) -> None:
-        """Raise StateConflict if a topic of an earlier run is left out. Named again, it would begin at its start."""
-        rest = [name for name in found.topic_ids if not self._wanted(name)]
-        if rest and (left := sorted(self._cluster.facts(named(rest)).topic_ids)):
+    def _check_left_out(self, planned: Ends) -> None:
+        """Raise StateConflict if a topic of the last batch is left out, unless the run may skip records."""
+        if left_out := sorted(topic for topic in planned if not self._wanted(topic)):
+            text = f"topic {', '.join(left_out)} was archived before, and is left out now"
+            if not self._may_skip:
+                advice = "give --kafka failOnDataLoss=false, until a run has new records. What is archived stays"
+                raise StateConflict(f"{text}: to go on without it, {advice}")
+            self._say(f"{self._job}: {text}")
+
+    def _check_new(self, new: AbstractSet[str]) -> None:
+        """Raise StateConflict if a topic that the last batch had not was left out before."""
+        if new and (back := sorted(new & self._sink.topics())):
             raise StateConflict(
-                f"{self._checkpoint.directory} has offsets of topic {', '.join(left)}, which this run leaves out: name "
-                "all topics of earlier runs, or choose another directory"
+                f"topic {', '.join(back)} was archived before, and then left out: the checkpoint has no offsets of it, "
+                "so that it would be archived twice. Archive it into another directory"
             )
 
     def _fixed_options(self) -> dict[str, str]:

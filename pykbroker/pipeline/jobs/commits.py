@@ -183,26 +183,29 @@ def decoded(storage: Storage, name: str, type_: Any) -> Any:
 
 
 def summed(commits: Iterable[ArchiveCommit]) -> ArchiveCommit:
-    """Return the sum of commits, of which the last one has the ends."""
+    """Return the sum of commits. Of each topic, the last one that has read it has the ends."""
     last = ArchiveCommit(-1, {}, [])
+    ends: Ends = {}
     skipped: list[SkippedRange] = []
     ranges: dict[tuple[str, int], ArchivedRange] = {}
     for last in commits:
         skipped = merged(skipped, last.skipped)
+        ends = {**ends, **last.ends}
         for each in last.ranges:
             key = each.topic, each.partition
             old = ranges.get(key, ArchivedRange(*key, each.first, each.last, 0))
             first, end = min(old.first, each.first), max(old.last, each.last)
             ranges[key] = ArchivedRange(*key, first, end, old.count + each.count)
-    return ArchiveCommit(last.batch, {}, [ranges[key] for key in sorted(ranges)], last.ends, skipped)
+    return ArchiveCommit(last.batch, {}, [ranges[key] for key in sorted(ranges)], ends, skipped)
 
 
 def require_same_ends(batch: int, written: Ends, planned: Ends, place: str) -> None:
     """Raise StateConflict if Spark repeats a batch that is written with other offsets than before.
 
-    The records behind the old ones would be left out. That happens if the checkpoint is older than the archive.
+    The records behind the old ones would be left out. That happens if the checkpoint is older than the archive. An
+    archive also has the ends of topics that no batch reads any more.
     """
-    if written != planned:
+    if {topic: written.get(topic) for topic in planned} != planned:
         raise StateConflict(
             f"batch {batch} of {place} ends at {written}, and the checkpoint says {planned}: the checkpoint is damaged "
             "or older than the archive. Restore both to the same time, or archive into a new directory"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import urlparse
@@ -74,6 +75,11 @@ class IcebergTable:
         elif is_whole or not self._finds(batch, planned):
             raise older_than_checkpoint(f"the table {self.name}", batch)
 
+    def topics(self) -> AbstractSet[str]:
+        """Return the topics of all batches."""
+        last = last_batch(self._spark, self.name)
+        return set() if last is None else last.ends.keys()
+
     def committed(self, batch: int, planned: Callable[[int], Ends]) -> Ends | None:
         """Return the ends of a batch, or None if it is not written. Raise StateConflict if a later one is."""
         last, is_whole = history(loaded(self._spark, self.name))
@@ -100,7 +106,9 @@ class IcebergTable:
         if skipped := check({}):
             note_skipped(self._spark, self.name, skipped)
         writer = records.sortWithinPartitions("topic", "date", "partition", "offset").writeTo(self.name)
-        for key, value in marks(self._run_id, batch, ends).items():
+        last = last_batch(self._spark, self.name)
+        every = ends if last is None else {**last.ends, **ends}  # also those of topics that are left out now
+        for key, value in marks(self._run_id, batch, every).items():
             writer = writer.option(f"snapshot-property.{key}", value)
         writer.option("distribution-mode", "none").append()  # sorted tasks need no shuffle
         try:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.pipeline.jobs.commits import ArchiveCommit, ArchiveCommits, ArchivedRange, older_than_checkpoint
+from pykbroker.pipeline.jobs.commits import ArchiveCommit, ArchiveCommits, ArchivedRange, older_than_checkpoint, summed
 from pykbroker.pipeline.jobs.skipped import Check
 from pykbroker.pipeline.jobs.small_files import merge_small_files
 from pykbroker.pipeline.report import Say
@@ -51,6 +52,10 @@ class ParquetFiles:
         """Raise StateConflict if the archive lacks a batch that the checkpoint counts as written."""
         if self._commits.committed(batch) is None:
             raise older_than_checkpoint(self._target.directory, batch)
+
+    def topics(self) -> AbstractSet[str]:
+        """Return the topics of all batches."""
+        return summed(self._commits.all()).ends.keys()
 
     def committed(self, batch: int, planned: Callable[[int], Ends]) -> Ends | None:
         """Return the ends of a batch, or None if it is not written."""

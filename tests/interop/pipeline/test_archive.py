@@ -234,6 +234,24 @@ def test_a_deleted_topic_ends_a_run_with_its_name(formats: BothFormats, archives
         archives.archive(archives.source(topic), "lake")
 
 
+def test_a_topic_is_left_out_on_request(formats: BothFormats, archives: Archives) -> None:
+    kept, other = formats.topic(1), formats.topic(1)
+    for topic in (kept, other):
+        formats.feed(topic, numbers(0, 10))
+    archives.archive(archives.source(kept, other), "lake")
+    with pytest.raises(PipelineError, match=f"topic {other} was archived before, and is left out now: to go on"):
+        archives.archive(archives.source(kept), "lake")
+    formats.feed(kept, numbers(10, 20))
+    report = archives.archive(archives.source(kept, failOnDataLoss="false"), "lake")
+    assert (report.losses, report.figures["records"]) == ([], 10)
+    formats.feed(kept, numbers(20, 30))
+    assert archives.archive(archives.source(kept), "lake").figures["records"] == 10
+    report = archives.verify(archives.source(kept, other), "lake")
+    assert (report.losses, report.figures["records"]) == ([], 40)
+    with pytest.raises(PipelineError, match=f"topic {other} was archived before, and then left out"):
+        archives.archive(archives.source(kept, other), "lake")
+
+
 def test_records_that_retention_has_deleted_are_a_loss(formats: BothFormats, archives: Archives) -> None:
     topic = formats.topic(1)
     formats.feed(topic, numbers(0, 10))
@@ -279,7 +297,7 @@ def test_a_checkpoint_and_an_archive_must_fit(formats: BothFormats, archives: Ar
         archives.archive(source, "lake", checkpoint=checkpoint)
     archives.session = ours
     other = formats.topic(1)
-    with pytest.raises(StateConflict, match=f"has offsets of topic {topic}, which this run leaves out"):
+    with pytest.raises(StateConflict, match=f"topic {topic} was archived before, and is left out now"):
         archives.archive(archives.source(other), "lake", checkpoint=checkpoint)
     shutil.move(archives.path("lake"), archives.path("moved"))
     shutil.move(archives.path("restored"), archives.path("lake"))

@@ -8,7 +8,7 @@ import pytest
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError, StateConflict
-from pykbroker.pipeline.spark_offsets import by_partition, has_offsets, last_done, planned_ends, reached
+from pykbroker.pipeline.spark_offsets import by_partition, has_offsets, last_done, last_planned, planned_ends, reached
 from pykbroker.pipeline.storage import LocalStorage
 
 TEXT = 'v1\n{"batchWatermarkMs":0,"conf":{}}\n{"orders":{"0":2000,"1":7},"users":{"0":0}}'
@@ -16,10 +16,11 @@ TEXT = 'v1\n{"batchWatermarkMs":0,"conf":{}}\n{"orders":{"0":2000,"1":7},"users"
 
 def test_the_ends_of_a_batch_are_read(tmp_path: Path) -> None:
     checkpoint = LocalStorage(tmp_path)
-    assert not has_offsets(checkpoint)
+    assert (has_offsets(checkpoint), last_planned(checkpoint)) == (False, None)
     checkpoint.write("spark/offsets/3", TEXT.encode())
     assert has_offsets(checkpoint)
     ends = planned_ends(checkpoint, 3)
+    assert last_planned(checkpoint) == ends
     assert by_partition(ends) == {
         TopicPartition("orders", 0): 2000,
         TopicPartition("orders", 1): 7,

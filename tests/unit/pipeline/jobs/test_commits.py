@@ -203,6 +203,9 @@ def test_a_damaged_commit_is_named(tmp_path: Path) -> None:
 def test_a_batch_with_other_ends_than_before_is_refused() -> None:
     ends = {"orders": {"0": 5}}
     require_same_ends(1, ends, dict(ends), "/lake")
+    require_same_ends(1, {**ends, "left-out": {"0": 1}}, ends, "/lake")
+    with pytest.raises(StateConflict, match="older than the archive"):
+        require_same_ends(1, ends, {**ends, "new": {"0": 1}}, "/lake")
     with pytest.raises(StateConflict, match="older than the archive"):
         require_same_ends(1, ends, {"orders": {"0": 6}}, "/lake")
 
@@ -225,6 +228,11 @@ def test_commits_are_summed_by_partition() -> None:
     both = [ArchivedRange("t", 0, 3, 3, 1), ArchivedRange("t", 1, 0, 9, 8)]
     assert summed([one, two]) == ArchiveCommit(1, {}, both, two.ends)
     assert summed([]) == ArchiveCommit(-1, {}, [])
+
+
+def test_the_ends_of_a_topic_that_is_left_out_are_kept() -> None:
+    commits = [ArchiveCommit(0, {}, [], {"t": {"0": 4}, "u": {"0": 7}}), ArchiveCommit(1, {}, [], {"t": {"0": 5}})]
+    assert summed(commits).ends == {"t": {"0": 5}, "u": {"0": 7}}
 
 
 def test_a_commit_of_before_ends_is_read() -> None:
