@@ -36,6 +36,9 @@ class ReachableBrokers:
         """`reachable` has None for a broker that is not registered yet."""
         self._reachable, self._registered = reachable, registered
 
+    def __contains__(self, node_id: object) -> bool:
+        return node_id in self._reachable
+
     def leader(self, partition: PartitionImage) -> tuple[int, ErrorCode]:
         """Return the leader of a partition, or -1 and the error for clients that know LISTENER_NOT_FOUND."""
         leader = partition.leader

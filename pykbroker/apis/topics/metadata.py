@@ -1,6 +1,7 @@
 """Metadata (3), v0-13: return the brokers, the controller, and topics with their leaders; create topics if allowed.
 
-v0 an empty list means all topics   v1 null means all, controller id, rack, internal   v2 cluster id   v3 throttle time
+v0 an empty list means all topics, only reachable replicas, REPLICA_NOT_AVAILABLE if one is missing
+v1 null means all, all replicas, controller id, rack, internal   v2 cluster id   v3 throttle time
 v4 the client may forbid auto-creation (KIP-204)   v5 offline replicas (KIP-112)   v6 LISTENER_NOT_FOUND (KIP-226)
 v7 leader epoch
 v8 authorized operations (KIP-430)   v9 flexible   v10 topic ids (KIP-516)   v11 no cluster operations
@@ -211,17 +212,16 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
                 leader, code = NO_LEADER, ErrorCode.LEADER_NOT_AVAILABLE
             elif code == ErrorCode.LISTENER_NOT_FOUND and version < LISTENER_VERSION_FIRST:
                 code = ErrorCode.LEADER_NOT_AVAILABLE
-            partitions.append(
-                MetadataResponsePartition(
-                    error_code=code,
-                    partition_index=index,
-                    leader_id=leader,
-                    leader_epoch=partition.leader_epoch,
-                    replica_nodes=list(partition.replicas),
-                    isr_nodes=list(partition.isr),
-                    offline_replicas=brokers.offline_replicas(partition, self.node_id if index in offline else None),
-                )
+            described = MetadataResponsePartition(
+                error_code=code,
+                partition_index=index,
+                leader_id=leader,
+                leader_epoch=partition.leader_epoch,
+                replica_nodes=list(partition.replicas),
+                isr_nodes=list(partition.isr),
+                offline_replicas=brokers.offline_replicas(partition, self.node_id if index in offline else None),
             )
+            partitions.append(described if version else reachable_only(described, brokers))
             yield
         return MetadataResponseTopic(
             name=topic.name, topic_id=topic.id, is_internal=is_internal(topic.name), partitions=partitions
@@ -229,6 +229,16 @@ class Metadata(Handler, msgspec.Struct, frozen=True):
 
     def _may_see(self, context: RequestContext, topic: str) -> bool:
         return permitted(self.authorizer, context.session, self.key, topic)
+
+
+def reachable_only(partition: MetadataResponsePartition, brokers: ReachableBrokers) -> MetadataResponsePartition:
+    """Return what version 0 has of a partition: the replicas on reachable brokers, and an error if one is missing."""
+    replicas, isr = partition.replica_nodes, partition.isr_nodes
+    partition.replica_nodes = [replica for replica in replicas if replica in brokers]
+    partition.isr_nodes = [replica for replica in isr if replica in brokers]
+    if not partition.error_code and partition.replica_nodes != replicas:
+        partition.error_code = ErrorCode.REPLICA_NOT_AVAILABLE
+    return partition
 
 
 def legal(name: str) -> bool:

@@ -120,6 +120,20 @@ def test_a_leader_without_the_clients_listener_is_not_named(version: int, code: 
     assert seen.by_metadata("EXTRA", version) == expected
 
 
+def test_version_0_has_only_reachable_replicas_and_an_error_for_the_others() -> None:
+    seen = Seen(partition(OWN, OWN, 4), partition(OWN, OWN, 2), partition(2, 4, 2), partition(4, 3, 4))
+    (topic,) = seen.metadata("EXTRA", 0).topics
+    found = [(ErrorCode(one.error_code), one.leader_id, one.replica_nodes, one.isr_nodes) for one in topic.partitions]
+    assert found == [
+        (ErrorCode.NONE, OWN, [OWN, 4], [OWN, 4]),
+        (ErrorCode.REPLICA_NOT_AVAILABLE, OWN, [OWN], [OWN]),
+        (ErrorCode.LEADER_NOT_AVAILABLE, -1, [4], [4]),
+        (ErrorCode.REPLICA_NOT_AVAILABLE, 4, [4], [4]),
+    ]
+    (later,) = seen.metadata("EXTRA", 1).topics
+    assert [one.replica_nodes for one in later.partitions] == [[OWN, 4], [OWN, 2], [4, 2], [3, 4]]
+
+
 def test_a_broker_without_the_clients_listener_is_not_listed() -> None:
     response = Seen(partition(2, 2)).metadata("EXTRA")
     assert [one.node_id for one in response.brokers] == [OWN, 4]
