@@ -178,7 +178,7 @@ FOUND = [
     (a_late_answer_of_an_old_epoch_is_appended, "high watermark above the ISR", 5),
     (an_old_broker_epoch_joins_the_isr, "high watermark above the ISR", 0),
     (a_new_leader_takes_its_log_end_as_high_watermark, "high watermark above the ISR", 9),
-    (a_topic_that_is_created_again_takes_over_the_old_log, "the replicas of ('brief'", 4),
+    (a_topic_that_is_created_again_takes_over_the_old_log, "the replicas of ('brief'", 47),
     (a_marker_is_acknowledged_and_lost, "torn transaction", 0),
     (followers_do_not_take_over_producer_states, "OUT_OF_ORDER_SEQUENCE_NUMBER", 1),
     (offsets_are_fetched_before_they_are_committed, "fetched and then gone", 0),
