@@ -156,8 +156,10 @@ class LocalBroker:
         return Client(self._streams[-1])
 
     async def disconnect(self) -> None:
-        for stream in self._streams:
-            await stream.aclose()
+        """Close all connections, also in a task that is cancelled."""
+        with trio.CancelScope(shield=True):
+            for stream in self._streams:
+                await stream.aclose()
 
 
 def settings(

@@ -33,7 +33,7 @@ def test_records_that_are_neither_good_nor_bad_are_a_loss(
     monkeypatch.setattr(ParquetFiles, "write", lambda *_: written)
     monkeypatch.setattr("pyspark.sql.functions.col", MagicMock())
     files: Any = DecodedFiles(MagicMock(), target, DecodePlan("json", "{}"), letters, lambda line: None)
-    assert files.write(frame, 4, {}, lambda: None) == 8
+    assert files.write(frame, 4, {}, lambda firsts: []) == 8
     assert (files.good, files.bad, files.losses) == (written, 2, losses)
     [[_, sources, _]] = [call.args for call in letters.write.mock_calls]
     assert [str(each) for each in sources] == ["t-1"]
