@@ -26,6 +26,11 @@ UNSETTLED_MAX = 4000
 """The records of a producer that may wait for their acknowledgement."""
 SERVED_S_MAX, DRAIN_S_MAX, LEAVE_S_MAX = 60, 60, 20
 CALL_S_MAX = 20
+POLL_MS_MAX = 20_000
+"""The time after which a copier that does not poll loses its partitions to the others.
+
+A call of librdkafka may never return if the coordinator is killed meanwhile.
+"""
 COMMIT_MS_MAX = 60_000
 """A commit that a client gives up may still be written, after later commits of the same client."""
 MOVED = (
@@ -167,7 +172,8 @@ class Load:
 
     `has_kafka` says that brokers of Apache Kafka lead partitions. They answer OUT_OF_ORDER_SEQUENCE_NUMBER to a batch
     behind one that came before the leadership. librdkafka then begins a new producer epoch, in which it sends batches
-    of other partitions again that were written already.
+    of other partitions again that were written already. They also accept the second batch of a producer whose first one
+    came too early, which librdkafka then takes for written: all partitions are thus led before writers begin.
     """
 
     def __init__(self, bootstrap: str, assignment: list[list[int]] | None = None, *, has_kafka: bool = False) -> None:
@@ -176,6 +182,8 @@ class Load:
         self.source, self.copy = f"source-{tag}", f"copy-{tag}"
         self.readers = f"readers-{tag}"
         create_topics(bootstrap, [self.source, self.copy], assignment)
+        for topic in (self.source, self.copy):
+            wait_led(bootstrap, topic)
         self.writers = [Writer("confluent"), Writer("own")]
         self.commits = {self.readers: Commits(), self.copy: Commits()}
         self.errors: list[str] = []
@@ -351,7 +359,8 @@ class Load:
 
     def _copy(self, name: str) -> None:
         """Copy the source in transactions as a member of a group."""
-        client = ConfluentKafka(self.bootstrap, self.source, self.copy, name, {**CLASSIC, **QUICK})
+        settings = {**CLASSIC, **QUICK, "max.poll.interval.ms": POLL_MS_MAX}
+        client = ConfluentKafka(self.bootstrap, self.source, self.copy, name, settings)
         commits = self.commits[self.copy]
         try:
             while not self._drained.is_set():
@@ -414,6 +423,19 @@ def prefer(bootstrap: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, **QUICK})
     places = [ck.TopicPartition(topic, index) for index in range(PARTITIONS)]
     admin.elect_leaders(ck.ElectionType.PREFERRED, places).result(CALL_S_MAX)
+
+
+def wait_led(bootstrap: str, topic: str) -> None:
+    """Wait until the leaders of all partitions answer, and thus know that they lead."""
+    deadline = time.monotonic() + CALL_S_MAX
+    while True:
+        try:
+            ends_of(bootstrap, topic)
+        except ck.KafkaException:
+            if time.monotonic() > deadline:
+                raise
+        else:
+            return
 
 
 def ends_of(bootstrap: str, topic: str) -> dict[int, int]:

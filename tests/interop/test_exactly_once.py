@@ -20,7 +20,7 @@ from tests.interop.scenarios import PATIENCE_S
 from tools.broker_process import BrokerProcess
 
 PARTITIONS = 4
-SESSION_MS = 6000
+SESSION_MS, TRANSACTION_MS_MAX = 6000, 20_000
 
 
 class ConfluentKafka:
@@ -57,7 +57,14 @@ class ConfluentKafka:
         Once the new producer has its epoch, an undecided transaction is aborted.
         """
         while True:
-            self._producer = ck.Producer({**self._settings, "transactional.id": self._name, "linger.ms": 0})
+            self._producer = ck.Producer(
+                {
+                    **self._settings,
+                    "transactional.id": self._name,
+                    "transaction.timeout.ms": TRANSACTION_MS_MAX,
+                    "linger.ms": 0,
+                }
+            )
             with contextlib.suppress(ck.KafkaException):
                 self._producer.init_transactions(PATIENCE_S)
                 return
