@@ -278,13 +278,13 @@ def _handle(signals: list[int]) -> None:
 
 
 def silence_failed_calls() -> None:
-    """Let py4j not log the stack of a call to the JVM that fails or that a signal interrupts: the job reports it."""
+    """Stop py4j from logging failed and interrupted calls to the JVM, since the job reports them."""
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     logging.getLogger().addFilter(lambda record: "while sending command" not in record.getMessage())
 
 
 def silence_accumulators() -> None:
-    """Let pyspark's server of accumulators, which no job uses, not print a stack if the JVM ends."""
+    """Stop pyspark's accumulator server from printing a stack when the JVM ends. No job uses accumulators."""
     from pyspark import accumulators
 
     for each in vars(accumulators).values():

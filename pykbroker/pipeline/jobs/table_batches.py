@@ -74,7 +74,7 @@ def marks(run_id: str, batch: int, ends: Ends) -> dict[str, str]:
 
 
 def note_batch(table: Any, batch: int, ends: Ends) -> None:
-    """Let the properties of a table name a batch, for the time when its snapshot is expired."""
+    """Note a batch in the properties of a table, which outlive the snapshot of the batch."""
     if table.properties().get(BATCH) != str(batch):
         changes = table.updateProperties().set(BATCH, str(batch))
         changes.set(ENDS, msgspec.json.encode(ends).decode()).commit()
@@ -102,7 +102,7 @@ def skipped_of(table: Any) -> list[SkippedRange]:
 
 
 def note_skipped(spark: SparkSession, name: str, skipped: list[SkippedRange]) -> None:
-    """Let a table remember what a batch will skip, before the batch is written."""
+    """Add the offsets that a batch skips to the properties of a table. The batch is written afterwards."""
     table = loaded(spark, name)
     text = msgspec.json.encode(merged(skipped_of(table), skipped)).decode()
     table.updateProperties().set(SKIPPED, text).commit()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from pykbroker.pipeline.decoding.plan import DecodePlan
@@ -44,25 +45,32 @@ def progress(_: str) -> None:
     """Print nothing: a row has one line."""
 
 
-def jobs(stage: Stage) -> Mapping[str, float] | None:
-    """Return the rates of all jobs that read topics in k records/s, each in its second run on the same topic."""
-    if not stage.peer.spark:
-        return None
-    pipeline = PipelineSession(session(), "jvm", "")
+@contextmanager
+def filled(stage: Stage, value: bytes) -> Iterator[tuple[PipelineSession, TopicsToRead, Path]]:
+    """Yield a session, a topic with `RECORDS` records of this value, and an empty directory for what jobs write."""
     directory = Path(tempfile.mkdtemp(dir=stage.scratch))
     try:
         with Topic(stage.broker) as topic:
-            volume.produce(stage.broker, topic, RECORDS, VALUE, spread=True)
-            source = TopicsToRead(stage.broker.bootstrap, (topic.name,))
-            for name in ("first", "second"):
-                place = str(directory / name)
-                reports = {
-                    "archive": archive(pipeline, ArchiveSettings(source, place), progress),
-                    "verify": verify(pipeline, VerifySettings(source, place), progress),
-                    "audit": audit(pipeline, AuditSettings(source, place), progress),
-                }
+            volume.produce(stage.broker, topic, RECORDS, value, spread=True)
+            yield PipelineSession(session(), "jvm", ""), TopicsToRead(stage.broker.bootstrap, (topic.name,)), directory
     finally:
         shutil.rmtree(directory)
+
+
+def jobs(stage: Stage) -> Mapping[str, float] | None:
+    """Return the rates of the jobs that read records as they are, in k records/s, each in its second run on the same
+    topic.
+    """
+    if not stage.peer.spark:
+        return None
+    with filled(stage, VALUE) as (pipeline, source, directory):
+        for name in ("first", "second"):
+            place = str(directory / name)
+            reports = {
+                "archive": archive(pipeline, ArchiveSettings(source, place), progress),
+                "verify": verify(pipeline, VerifySettings(source, place), progress),
+                "audit": audit(pipeline, AuditSettings(source, place), progress),
+            }
     if (reports["archive"].figures["records"], reports["verify"].figures["records"]) != (RECORDS, RECORDS):
         raise RuntimeError(f"archived {reports['archive'].figures}, verified {reports['verify'].figures}")
     if found := [loss for report in reports.values() for loss in report.losses]:
@@ -74,16 +82,9 @@ def decoded(stage: Stage) -> Mapping[str, float] | None:
     """Return the rate of the job decode in k records/s, in its second run on the same topic of JSON records."""
     if not stage.peer.spark:
         return None
-    pipeline = PipelineSession(session(), "jvm", "")
-    directory = Path(tempfile.mkdtemp(dir=stage.scratch))
-    try:
-        with Topic(stage.broker) as topic:
-            volume.produce(stage.broker, topic, RECORDS, ORDER, spread=True)
-            source = TopicsToRead(stage.broker.bootstrap, (topic.name,))
-            for name in ("first", "second"):
-                report = decode(pipeline, DecodeSettings(source, str(directory / name), ORDERS), progress)
-    finally:
-        shutil.rmtree(directory)
+    with filled(stage, ORDER) as (pipeline, source, directory):
+        for name in ("first", "second"):
+            report = decode(pipeline, DecodeSettings(source, str(directory / name), ORDERS), progress)
     if report.figures["good"] != RECORDS:
         raise RuntimeError(f"decoded {report.figures}")
     return {"decode": RECORDS / report.seconds / 1000}
