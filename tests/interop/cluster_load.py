@@ -31,6 +31,11 @@ POLL_MS_MAX = 20_000
 
 A call of librdkafka may never return if the coordinator is killed meanwhile.
 """
+HANG_S_MAX = 40
+"""The time after which a copier whose call does not return is given up, and another one takes its transactional id.
+
+All calls have shorter timeouts, but a TxnOffsetCommit of librdkafka to a coordinator that has moved may not end.
+"""
 COMMIT_MS_MAX = 60_000
 """A commit that a client gives up may still be written, after later commits of the same client."""
 MOVED = (
@@ -147,6 +152,24 @@ class Task(threading.Thread):
         self.check()
 
 
+class Copier(Task):
+    """A copier that shows that it goes on, until it is given up."""
+
+    def __init__(self, copy: Callable[[Copier], None], transactional_id: str) -> None:
+        self.transactional_id, self.is_given_up = transactional_id, False
+        self._at = time.monotonic()
+        super().__init__(copy, self)
+
+    def show(self) -> None:
+        """Show that the copier goes on."""
+        self._at = time.monotonic()
+
+    @property
+    def hangs(self) -> bool:
+        """Whether the copier is in a call that does not return."""
+        return self.is_alive() and time.monotonic() > self._at + HANG_S_MAX
+
+
 class Commits:
     """The committed offsets of a group, by partition: those that its members know, and those that an observer finds."""
 
@@ -170,6 +193,8 @@ class Commits:
 class Load:
     """Clients that run until `finish`. `errors` are errors that they were given, and went on after.
 
+    `given_up` is the number of copiers that hung in a call and were replaced.
+
     `has_kafka` says that brokers of Apache Kafka lead partitions. They answer OUT_OF_ORDER_SEQUENCE_NUMBER to a batch
     behind one that came before the leadership. librdkafka then begins a new producer epoch, in which it sends batches
     of other partitions again that were written already. They also accept the second batch of a producer whose first one
@@ -187,6 +212,7 @@ class Load:
         self.writers = [Writer("confluent"), Writer("own")]
         self.commits = {self.readers: Commits(), self.copy: Commits()}
         self.errors: list[str] = []
+        self.given_up = 0
         self.seen: dict[tuple[int, int], bytes] = {}
         self._ends: dict[int, int] | None = None
         self._ended, self._drained = threading.Event(), threading.Event()
@@ -195,7 +221,7 @@ class Load:
     def __enter__(self) -> Self:
         self._tasks = [Task(self._write_confluent, self.writers[0]), Task(self._write_own, self.writers[1])]
         self._tasks += [Task(self._read) for _ in range(READERS)]
-        self._tasks += [Task(self._copy, f"{self.copy}-{number}") for number in range(COPIERS)]
+        self._tasks += [Copier(self._copy, f"{self.copy}-{number}") for number in range(COPIERS)]
         self._tasks += [Task(self._observe, group) for group in self.commits]
         self.wait_served()
         return self
@@ -234,7 +260,7 @@ class Load:
         for task in self._tasks[: len(self.writers)]:
             task.end()
         self._ends = ends_of(self.bootstrap, self.source)
-        deadline = time.monotonic() + DRAIN_S_MAX
+        deadline = time.monotonic() + HANG_S_MAX + DRAIN_S_MAX
         while not self._drained.is_set():
             self._check()
             found = {group: commits.known() for group, commits in self.commits.items()}
@@ -253,9 +279,13 @@ class Load:
         )
 
     def _check(self) -> None:
-        """Raise the error of a client that has failed."""
-        for task in self._tasks:
+        """Raise the error of a client that has failed, and replace copiers that hang."""
+        for place, task in enumerate(self._tasks):
             task.check()
+            if isinstance(task, Copier) and task.hangs:
+                task.is_given_up = True
+                self.given_up += 1
+                self._tasks[place] = Copier(self._copy, task.transactional_id)
 
     # ---- the clients
 
@@ -357,13 +387,14 @@ class Load:
         else:
             commits.learn({each.partition: each.offset for each in answers or () if each.error is None})
 
-    def _copy(self, name: str) -> None:
+    def _copy(self, copier: Copier) -> None:
         """Copy the source in transactions as a member of a group."""
         settings = {**CLASSIC, **QUICK, "max.poll.interval.ms": POLL_MS_MAX}
-        client = ConfluentKafka(self.bootstrap, self.source, self.copy, name, settings)
+        client = ConfluentKafka(self.bootstrap, self.source, self.copy, copier.transactional_id, settings)
         commits = self.commits[self.copy]
         try:
-            while not self._drained.is_set():
+            while not self._drained.is_set() and not copier.is_given_up:
+                copier.show()
                 try:
                     if client.moved:
                         commits.learn(client.rewind())
@@ -371,8 +402,9 @@ class Load:
                     if records and not client.moved:
                         self._transact(client, records, commits)
                 except client.errors as error:
-                    self.errors.append(f"{name}: {error}")
-                    client.recover(error)
+                    if not copier.is_given_up:
+                        self.errors.append(f"{copier.transactional_id}: {error}")
+                        client.recover(error)
         finally:
             client.close()
 

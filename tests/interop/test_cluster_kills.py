@@ -111,7 +111,8 @@ class Stage:
         judge_replicas({node_id: self.cluster.directory(node_id) for node_id in self.cluster.nodes}, self.load)
         counts = {writer.name: len(writer.acked) for writer in self.load.writers}
         commits = {group: each.count for group, each in self.load.commits.items()}
-        logger.info("%d faults, %s records, %s commits, %d errors", self.count, counts, commits, len(self.load.errors))
+        found = f"{len(self.load.errors)} errors, {self.load.given_up} copiers given up"
+        logger.info("%d faults, %s records, %s commits, %s", self.count, counts, commits, found)
 
     def rest(self) -> None:
         """Wait until all replicas are in sync, and let the brokers share the leaderships again."""
