@@ -46,7 +46,7 @@ class ClusterStage(Stage):
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table. A `noisy` row is measured in pairs.
+    """A row of the table. A `noisy` row is measured in pairs. If it `warms_up`, a turn before them does not count.
 
     `measure` returns a value for each of `figures`, or None if the broker does not support the measurement.
     """
@@ -55,6 +55,7 @@ class Row:
     figures: Mapping[str, Figure]
     measure: Callable[[Stage], Mapping[str, float] | None]
     noisy: bool = True
+    warms_up: bool = False
 
 
 class Topic:

@@ -73,11 +73,11 @@ def cluster_stages(peers: Sequence[Peer], scratch: Path, *, cold: bool, kills: i
 def measure(row: Row, on: Sequence[Stage], pairs: int) -> list[report.Line]:
     """Measure a row on each broker in turn. A noisy row is measured `pairs` times, each time in the opposite order."""
     values: dict[str, dict[str, list[float]]] = {key: {} for key in row.figures}
-    for turn in range(pairs if row.noisy else 1):
+    for turn in range(-1 if row.warms_up else 0, pairs if row.noisy else 1):
         for stage in on if turn % 2 == 0 else list(reversed(on)):
             begun = time.monotonic()
             for key, value in (row.measure(stage) or {}).items():
-                if key in values:
+                if key in values and turn >= 0:
                     values[key].setdefault(stage.peer.name, []).append(value)
             print(f"  {row.name}: {stage.peer.name}, {time.monotonic() - begun:.1f} s", file=sys.stderr)
     return [report.Line(row, key, values[key]) for key in row.figures]

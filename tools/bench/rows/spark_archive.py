@@ -99,10 +99,12 @@ ROWS = (
             "audit": Figure("audit of topic and archive, k records/s", more_is_better=True, digits=0),
         },
         jobs,
+        warms_up=True,
     ),
     Row(
         "Pipeline, decode of 1 M JSON records of 100 B",
         {"decode": Figure("decode, k records/s", more_is_better=True, digits=0)},
         decoded,
+        warms_up=True,
     ),
 )

@@ -82,5 +82,6 @@ ROWS = (
             "ratio": Figure("replay over format kafka", more_is_better=True),
         },
         write,
+        warms_up=True,
     ),
 )
