@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 import confluent_kafka as ck
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from pykbroker.cli.main import pykbroker
 from tests.interop.group_actors import OF_CLASSIC, OF_CONSUMER, PATIENCE_S, consumer, eventually, poll
 from tests.interop.java_tools import ToolsJvm
 from tests.interop.leaving import leave
+from tests.interop.one_process import run_here
 
 HOUR_MS = 3_600_000
 PARTITIONS = 6
@@ -40,8 +40,8 @@ class GroupsOfCluster(NamedTuple):
     simple: str
 
     def run(self, *words: str) -> Result:
-        """Run `pykbroker groups ...` in this process, which takes a tenth of the time of a process of its own."""
-        return CliRunner().invoke(pykbroker, ["groups", *words, "-b", self.bootstrap])
+        """Run `pykbroker groups ...` in this process."""
+        return run_here("groups", *words, "-b", self.bootstrap)
 
     def rows(self, *words: str) -> list[dict[str, Any]]:
         ended = self.run(*words, "--json")
