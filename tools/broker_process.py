@@ -52,15 +52,26 @@ class BrokerProcess:
 
         Raise RuntimeError with the output of the process if it prints no address.
         """
+        self.begin()
+        self.wait_ready()
+
+    def begin(self) -> None:
+        """Begin to start the broker. `wait_ready` waits for it."""
         command = [*self._command, "--listen", self.address]
         with self.stdout.open("wb") as stdout, self.stderr.open("ab") as stderr:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr)
-        deadline = time.monotonic() + READY_SECONDS_MAX
+
+    def wait_ready(self) -> None:
+        """Wait until the broker has printed its address.
+
+        Raise RuntimeError with the output of the process if it prints no address.
+        """
+        process, deadline = self._running(), time.monotonic() + READY_SECONDS_MAX
         address = rf"(?:on |PLAINTEXT://){re.escape(self.host)}:(\d+)"
         while not (printed := re.search(address, self.stdout.read_text())):
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            if process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
-                raise RuntimeError(f"{' '.join(command)}: no address; its output:\n{self.output()}")
+                raise RuntimeError(f"{' '.join(self._command)}: no address; its output:\n{self.output()}")
             time.sleep(0.01)
         self.port = int(printed[1])
 

@@ -50,8 +50,10 @@ class OurCluster:
         self._controller = f"{self._host(1)}:{peers.free_port()}"
         self.controller = self._controller if self._proxies is None else self._proxied(1, self._controller)
         self.nodes: dict[int, BrokerProcess] = {}
-        for node_id in range(1, node_count + 1):
-            self.start(node_id)
+        self.start(1)
+        others = [self._begin(node_id) for node_id in range(2, node_count + 1)]
+        for node in others:
+            node.wait_ready()
 
     @property
     def bootstrap(self) -> str:
@@ -64,6 +66,12 @@ class OurCluster:
 
     def start(self, node_id: int) -> BrokerProcess:
         """Start a node for the first time."""
+        node = self._begin(node_id)
+        node.wait_ready()
+        return node
+
+    def _begin(self, node_id: int) -> BrokerProcess:
+        """Begin to start a node for the first time."""
         directory = self.directory(node_id)
         directory.parent.mkdir()
         if node_id == 1:
@@ -83,7 +91,7 @@ class OurCluster:
         node = self.nodes[node_id] = BrokerProcess(
             directory.parent, "--data-dir", str(directory), *options, program=program, host=self._host(node_id)
         )
-        node.start()
+        node.begin()
         return node
 
     def _proxied(self, node_id: int, address: str) -> str:

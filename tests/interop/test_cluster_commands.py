@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from pykbroker.cli.main import pykbroker
 from pykbroker.testing import RunningCluster, running_cluster
 from tests.interop.kafka_cluster import KafkaCluster
+from tests.interop.one_process import run_here
 from tests.interop.scenarios import eventually
 
 PATIENCE_S = 30
@@ -33,9 +33,7 @@ class Brokers(NamedTuple):
 
     def run(self, *words: object, status: int = 0) -> Result:
         """Run `pykbroker ...` in this process, and check its exit code."""
-        result = CliRunner().invoke(pykbroker, [*map(str, words), "-b", self.bootstrap])
-        if result.exception is not None and not isinstance(result.exception, SystemExit):
-            raise result.exception
+        result = run_here(*words, "-b", self.bootstrap)
         assert result.exit_code == status, result.output
         return result
 
@@ -143,27 +141,6 @@ def test_a_file_of_kafkas_tool_is_carried_out(brokers: Brokers, tmp_path: Path) 
     assert brokers.partitions(topic)[0][1:] == ([3, 2], {3, 2})
 
 
-def test_a_reassignment_to_a_dead_broker_stays_in_progress_until_it_is_cancelled(brokers: Brokers) -> None:
-    topic = brokers.topic([[1], [1]])
-    brokers.fill(topic, 10)
-    brokers.kill(3)
-    try:
-        eventually(lambda: brokers.rows("brokers")[2]["state"] == "fenced")
-        began = brokers.run("topics", "reassign", f"{topic}:0", "--to", "3,2", "--yes")
-        assert began.stdout.endswith("Began to reassign 1 partition.\n")
-        eventually(lambda: brokers.rows("topics", "reassign", topic)[0]["in_sync"] == [2])
-        (row,) = brokers.rows("topics", "reassign", topic)
-        assert (row["partition"], row["adding"], row["removing"], row["bytes_left"]) == (0, [2, 3], [1], None)
-        cancelled = brokers.run("topics", "reassign", topic, "--cancel")
-        assert cancelled.stdout == "Cancelled the reassignment of 1 partition.\n"
-        assert brokers.rows("topics", "reassign", topic) == []
-        eventually(lambda: brokers.partitions(topic)[0][1] == [1])
-        again = brokers.run("topics", "reassign", topic, "--cancel")
-        assert again.stdout == "No reassignment of these partitions is in progress.\n"
-    finally:
-        brokers.restart(3)
-
-
 @pytest.mark.parametrize(
     ("words", "status", "sentence"),
     [
@@ -184,23 +161,64 @@ def test_what_cannot_be_reassigned_is_refused_in_a_sentence(
     assert sentence.format(topic=topic) in refused.stderr
 
 
-def test_a_killed_broker_is_fenced_and_gets_its_leaderships_back_by_an_election(brokers: Brokers) -> None:
-    topic = brokers.topic([[3, 1, 2], [1, 2, 3]])
-    alone = brokers.topic([[3]])
-    brokers.kill(3)
-    eventually(lambda: brokers.rows("brokers")[2]["state"] == "fenced")
+# ---- an outage, one for all tests that follow
+
+
+class Outage:
+    """The death of broker 3, which has led the first partition of `topic` and that of `alone`."""
+
+    def __init__(self, brokers: Brokers) -> None:
+        self.brokers, self._is_over = brokers, False
+        self.topic, self.alone = brokers.topic([[3, 1, 2], [1, 2, 3]]), brokers.topic([[3]])
+        brokers.kill(3)
+
+    def end(self) -> None:
+        """Start the broker again, once."""
+        if not self._is_over:
+            self._is_over = True
+            self.brokers.restart(3)
+
+
+@pytest.fixture(scope="module")
+def outage(brokers: Brokers) -> Iterator[Outage]:
+    """Return an outage once the broker is fenced."""
+    begun = Outage(brokers)
     try:
-        assert brokers.partitions(topic)[0][0] in (1, 2)
-        rows = brokers.rows("brokers")
-        assert rows[2]["leads"] == 0
-        assert rows[2]["not_in_isr"] >= 2
-        assert sum(row["under_replicated"] for row in rows[:2]) >= 2
-        refused = brokers.run("topics", "elect", topic, status=1)
-        assert f"{topic}-0: the preferred replica is not in the ISR: start its broker" in refused.stderr
-        dead = brokers.run("topics", "elect", alone, "--unclean", "--yes", status=1)
-        assert f"{alone}-0: no replica is alive: start one of its brokers" in dead.stderr
+        eventually(lambda: brokers.rows("brokers")[2]["state"] == "fenced")
+        yield begun
     finally:
-        brokers.restart(3)
+        begun.end()
+
+
+def test_a_reassignment_to_a_dead_broker_stays_in_progress_until_it_is_cancelled(outage: Outage) -> None:
+    brokers = outage.brokers
+    topic = brokers.topic([[1], [1]])
+    brokers.fill(topic, 10)
+    began = brokers.run("topics", "reassign", f"{topic}:0", "--to", "3,2", "--yes")
+    assert began.stdout.endswith("Began to reassign 1 partition.\n")
+    eventually(lambda: brokers.rows("topics", "reassign", topic)[0]["in_sync"] == [2])
+    (row,) = brokers.rows("topics", "reassign", topic)
+    assert (row["partition"], row["adding"], row["removing"], row["bytes_left"]) == (0, [2, 3], [1], None)
+    cancelled = brokers.run("topics", "reassign", topic, "--cancel")
+    assert cancelled.stdout == "Cancelled the reassignment of 1 partition.\n"
+    assert brokers.rows("topics", "reassign", topic) == []
+    eventually(lambda: brokers.partitions(topic)[0][1] == [1])
+    again = brokers.run("topics", "reassign", topic, "--cancel")
+    assert again.stdout == "No reassignment of these partitions is in progress.\n"
+
+
+def test_a_killed_broker_is_fenced_and_gets_its_leaderships_back_by_an_election(outage: Outage) -> None:
+    brokers, topic = outage.brokers, outage.topic
+    assert brokers.partitions(topic)[0][0] in (1, 2)
+    rows = brokers.rows("brokers")
+    assert rows[2]["leads"] == 0
+    assert rows[2]["not_in_isr"] >= 2
+    assert sum(row["under_replicated"] for row in rows[:2]) >= 2
+    refused = brokers.run("topics", "elect", topic, status=1)
+    assert f"{topic}-0: the preferred replica is not in the ISR: start its broker" in refused.stderr
+    dead = brokers.run("topics", "elect", outage.alone, "--unclean", "--yes", status=1)
+    assert f"{outage.alone}-0: no replica is alive: start one of its brokers" in dead.stderr
+    outage.end()
     eventually(lambda: brokers.partitions(topic)[0][2] == {1, 2, 3})
     if brokers.partitions(topic)[0][0] != 3:
         elected = brokers.run("topics", "elect", topic)

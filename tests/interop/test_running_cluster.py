@@ -20,11 +20,13 @@ from tests.interop.scenarios import eventually
 
 QUIET = {"log_level": 0}
 PATIENCE_S = 20
+SHORT_SESSIONS = {"broker.session.timeout.ms": 4000, "broker.heartbeat.interval.ms": 500}
+"""A broker that was killed beside its controller registers again once its old session has timed out, by default 9 s."""
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[RunningCluster]:
-    with running_cluster(3, topics={"t": 6}) as running:
+    with running_cluster(3, topics={"t": 6}, configs=SHORT_SESSIONS) as running:
         yield running
 
 
