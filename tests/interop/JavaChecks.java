@@ -83,20 +83,38 @@ import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
  * Checks a broker with Apache Kafka's own clients: prints "ok NAME" or "not ok NAME: reason" for each check.
- * The last checks use a second broker, which is killed and restarted when they print "kill".
+ * The last checks run beside the others, on a second broker, which is killed and restarted when they print "kill".
  */
 public class JavaChecks {
     static final Duration PATIENCE = Duration.ofSeconds(30);
-    static String bootstrap;
-    static Admin admin;
+    /** The address of the broker that the checks of a thread and of the threads that they start use. */
+    static final InheritableThreadLocal<String> bootstrap = new InheritableThreadLocal<>();
+    static final InheritableThreadLocal<Admin> admins = new InheritableThreadLocal<>();
 
     interface Body {
         void run() throws Exception;
     }
 
-    public static void main(String[] arguments) {
-        bootstrap = arguments[0];
-        admin = Admin.create(settings(Map.of()));
+    public static void main(String[] arguments) throws InterruptedException {
+        var crashing = new Thread(() -> onBroker(arguments[1], JavaChecks::crashes));
+        crashing.start();
+        onBroker(arguments[0], JavaChecks::calm);
+        crashing.join();
+    }
+
+    static void onBroker(String address, Runnable checks) {
+        bootstrap.set(address);
+        var admin = Admin.create(settings(Map.of()));
+        admins.set(admin);
+        checks.run();
+        admin.close(Duration.ofSeconds(1));
+    }
+
+    static Admin admin() {
+        return admins.get();
+    }
+
+    static void calm() {
         topics();
         cluster();
         configs();
@@ -108,17 +126,12 @@ public class JavaChecks {
         consuming();
         groups();
         transactions();
-        admin.close(Duration.ofSeconds(1));
-        bootstrap = arguments[1];
-        admin = Admin.create(settings(Map.of()));
-        crashes();
-        admin.close(Duration.ofSeconds(1));
     }
 
     static void topics() {
         check("create returns the created topics", () -> {
             var name = unused();
-            var made = admin.createTopics(List.of(new NewTopic(name, 3, (short) 1).configs(Map.of("retention.ms", "5000"))));
+            var made = admin().createTopics(List.of(new NewTopic(name, 3, (short) 1).configs(Map.of("retention.ms", "5000"))));
             same(3, made.numPartitions(name).get());
             same(1, made.replicationFactor(name).get());
             same("5000", made.config(name).get().get("retention.ms").value());
@@ -127,21 +140,21 @@ public class JavaChecks {
         });
         check("create uses the defaults of the broker", () -> {
             var name = unused();
-            var made = admin.createTopics(List.of(new NewTopic(name, Optional.empty(), Optional.empty())));
+            var made = admin().createTopics(List.of(new NewTopic(name, Optional.empty(), Optional.empty())));
             same(1, made.numPartitions(name).get());
             same(1, made.replicationFactor(name).get());
         });
         check("create uses a replica assignment", () -> {
-            var node = admin.describeCluster().nodes().get().iterator().next().id();
+            var node = admin().describeCluster().nodes().get().iterator().next().id();
             var name = unused();
-            admin.createTopics(List.of(new NewTopic(name, Map.of(0, List.of(node), 1, List.of(node))))).all().get();
+            admin().createTopics(List.of(new NewTopic(name, Map.of(0, List.of(node), 1, List.of(node))))).all().get();
             same(2, eventually(() -> describe(name)).partitions().size());
         });
         check("create with validateOnly creates no topic", () -> {
             var name = unused();
             var options = new CreateTopicsOptions().validateOnly(true);
-            same(2, admin.createTopics(List.of(new NewTopic(name, 2, (short) 1)), options).numPartitions(name).get());
-            same(false, admin.listTopics().names().get().contains(name));
+            same(2, admin().createTopics(List.of(new NewTopic(name, 2, (short) 1)), options).numPartitions(name).get());
+            same(false, admin().listTopics().names().get().contains(name));
         });
         check("create refuses an existing topic", () -> {
             var name = topic(1);
@@ -154,10 +167,10 @@ public class JavaChecks {
         check("create refuses more replicas than brokers", () ->
             refused(InvalidReplicationFactorException.class, create(unused(), 1, 2)));
         check("create refuses an unknown config", () -> refused(InvalidConfigurationException.class,
-            admin.createTopics(List.of(new NewTopic(unused(), 1, (short) 1).configs(Map.of("no.such", "1")))).all()));
+            admin().createTopics(List.of(new NewTopic(unused(), 1, (short) 1).configs(Map.of("no.such", "1")))).all()));
         check("one refused topic does not affect the others", () -> {
             var good = unused();
-            var made = admin.createTopics(List.of(new NewTopic(good, 1, (short) 1), new NewTopic("a/b", 1, (short) 1)));
+            var made = admin().createTopics(List.of(new NewTopic(good, 1, (short) 1), new NewTopic("a/b", 1, (short) 1)));
             made.values().get(good).get();
             refused(InvalidTopicException.class, made.values().get("a/b"));
         });
@@ -165,47 +178,47 @@ public class JavaChecks {
             var name = topic(2);
             var byName = describe(name);
             var id = byName.topicId();
-            var byId = admin.describeTopics(TopicCollection.ofTopicIds(List.of(id))).topicIdValues().get(id).get();
+            var byId = admin().describeTopics(TopicCollection.ofTopicIds(List.of(id))).topicIdValues().get(id).get();
             same(byName.topicId(), byId.topicId());
             same(false, byName.isInternal());
             for (var partition : byName.partitions()) {
                 same(List.of(partition.leader()), partition.replicas());
                 same(List.of(partition.leader()), partition.isr());
-                same(true, bootstrap.endsWith(":" + partition.leader().port()));
+                same(true, bootstrap.get().endsWith(":" + partition.leader().port()));
             }
             same(List.of(0, 1), byName.partitions().stream().map(partition -> partition.partition()).toList());
         });
         check("describe refuses an unknown name", () ->
-            refused(UnknownTopicOrPartitionException.class, admin.describeTopics(List.of(unused())).allTopicNames()));
+            refused(UnknownTopicOrPartitionException.class, admin().describeTopics(List.of(unused())).allTopicNames()));
         check("describe refuses an unknown id", () -> refused(UnknownTopicIdException.class,
-            admin.describeTopics(TopicCollection.ofTopicIds(List.of(Uuid.randomUuid()))).allTopicIds()));
+            admin().describeTopics(TopicCollection.ofTopicIds(List.of(Uuid.randomUuid()))).allTopicIds()));
         check("list returns all topics and their ids", () -> {
             var name = topic(1);
-            var listing = admin.listTopics().namesToListings().get().get(name);
+            var listing = admin().listTopics().namesToListings().get().get(name);
             same(describe(name).topicId(), listing.topicId());
         });
         check("delete removes a topic by name", () -> {
             var name = topic(1);
-            admin.deleteTopics(List.of(name)).all().get();
-            eventually(() -> refused(UnknownTopicOrPartitionException.class, admin.describeTopics(List.of(name)).allTopicNames()));
+            admin().deleteTopics(List.of(name)).all().get();
+            eventually(() -> refused(UnknownTopicOrPartitionException.class, admin().describeTopics(List.of(name)).allTopicNames()));
         });
         check("delete removes a topic by id", () -> {
             var name = topic(1);
-            admin.deleteTopics(TopicCollection.ofTopicIds(List.of(describe(name).topicId()))).all().get();
-            eventually(() -> same(false, admin.listTopics().names().get().contains(name)));
+            admin().deleteTopics(TopicCollection.ofTopicIds(List.of(describe(name).topicId()))).all().get();
+            eventually(() -> same(false, admin().listTopics().names().get().contains(name)));
         });
         check("delete refuses an unknown name", () ->
-            refused(UnknownTopicOrPartitionException.class, admin.deleteTopics(List.of(unused())).all()));
+            refused(UnknownTopicOrPartitionException.class, admin().deleteTopics(List.of(unused())).all()));
         check("delete refuses an unknown id", () -> refused(UnknownTopicIdException.class,
-            admin.deleteTopics(TopicCollection.ofTopicIds(List.of(Uuid.randomUuid()))).all()));
+            admin().deleteTopics(TopicCollection.ofTopicIds(List.of(Uuid.randomUuid()))).all()));
     }
 
     static void cluster() {
         check("the cluster is described", () -> {
-            var cluster = admin.describeCluster();
+            var cluster = admin().describeCluster();
             same(1, cluster.nodes().get().size());
             var node = cluster.nodes().get().iterator().next();
-            same(bootstrap, node.host() + ":" + node.port());
+            same(bootstrap.get(), node.host() + ":" + node.port());
             same(node.id(), cluster.controller().get().id());
             same(22, cluster.clusterId().get().length());
         });
@@ -240,7 +253,7 @@ public class JavaChecks {
             var topic = new ConfigResource(ConfigResource.Type.TOPIC, topic(1));
             var change = List.of(new AlterConfigOp(new ConfigEntry("retention.ms", "5000"), OpType.SET));
             var validate = new AlterConfigsOptions().validateOnly(true);
-            admin.incrementalAlterConfigs(Map.of(topic, change), validate).all().get();
+            admin().incrementalAlterConfigs(Map.of(topic, change), validate).all().get();
             same("604800000 DEFAULT_CONFIG", told(topic, "retention.ms"));
         });
         check("a refused change does not affect the others", () -> {
@@ -249,7 +262,7 @@ public class JavaChecks {
             var bad = new ConfigResource(ConfigResource.Type.TOPIC, topic(1));
             var set = new AlterConfigOp(new ConfigEntry("retention.ms", "5000"), OpType.SET);
             var wrong = new AlterConfigOp(new ConfigEntry("retention.ms", "soon"), OpType.SET);
-            var done = admin.incrementalAlterConfigs(Map.of(good, List.of(set), absent, List.of(set), bad, List.of(wrong)));
+            var done = admin().incrementalAlterConfigs(Map.of(good, List.of(set), absent, List.of(set), bad, List.of(wrong)));
             done.values().get(good).get();
             refused(UnknownTopicOrPartitionException.class, done.values().get(absent));
             refused(InvalidConfigurationException.class, done.values().get(bad));
@@ -275,7 +288,7 @@ public class JavaChecks {
             var metrics = new ConfigResource(ConfigResource.Type.CLIENT_METRICS, unused());
             alter(metrics, OpType.SET, "interval.ms", "1000");
             eventually(() -> same("1000 DYNAMIC_CLIENT_METRICS_CONFIG", told(metrics, "interval.ms")));
-            eventually(() -> same(true, admin.listConfigResources().all().get().containsAll(List.of(group, metrics))));
+            eventually(() -> same(true, admin().listConfigResources().all().get().containsAll(List.of(group, metrics))));
         });
     }
 
@@ -283,18 +296,18 @@ public class JavaChecks {
         check("a feature level is lowered and raised again", () -> {
             for (var to : List.of(new FeatureUpdate((short) 0, FeatureUpdate.UpgradeType.SAFE_DOWNGRADE),
                     new FeatureUpdate((short) 2, FeatureUpdate.UpgradeType.UPGRADE))) {
-                admin.updateFeatures(Map.of("transaction.version", to), new UpdateFeaturesOptions()).all().get();
+                admin().updateFeatures(Map.of("transaction.version", to), new UpdateFeaturesOptions()).all().get();
                 eventually(() -> {
-                    var now = admin.describeFeatures().featureMetadata().get().finalizedFeatures().get("transaction.version");
+                    var now = admin().describeFeatures().featureMetadata().get().finalizedFeatures().get("transaction.version");
                     same(to.maxVersionLevel(), now == null ? (short) 0 : now.maxVersionLevel());
                 });
             }
         });
         check("an unsupported feature level is refused", () -> refused(InvalidUpdateVersionException.class,
-            admin.updateFeatures(Map.of("group.version", new FeatureUpdate((short) 9, FeatureUpdate.UpgradeType.UPGRADE)),
+            admin().updateFeatures(Map.of("group.version", new FeatureUpdate((short) 9, FeatureUpdate.UpgradeType.UPGRADE)),
                 new UpdateFeaturesOptions()).all()));
         check("an unknown broker cannot be unregistered", () ->
-            refused(BrokerIdNotRegisteredException.class, admin.unregisterBroker(7777).all()));
+            refused(BrokerIdNotRegisteredException.class, admin().unregisterBroker(7777).all()));
     }
 
     static void quotas() {
@@ -304,9 +317,9 @@ public class JavaChecks {
             var filter = ClientQuotaFilter.contains(List.of(ClientQuotaFilterComponent.ofEntity("user", user)));
             quota(entity, 5000.0);
             eventually(() -> same(Map.of(entity, Map.of("producer_byte_rate", 5000.0)),
-                admin.describeClientQuotas(filter).entities().get()));
+                admin().describeClientQuotas(filter).entities().get()));
             quota(entity, null);
-            eventually(() -> same(Map.of(), admin.describeClientQuotas(filter).entities().get()));
+            eventually(() -> same(Map.of(), admin().describeClientQuotas(filter).entities().get()));
         });
         check("a client quota below zero is refused", () -> refused(InvalidRequestException.class, () ->
             quota(new ClientQuotaEntity(Map.of(ClientQuotaEntity.USER, unused())), -1.0)));
@@ -316,15 +329,15 @@ public class JavaChecks {
         check("a SCRAM credential is set, described and deleted", () -> {
             var user = unused();
             var info = new ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096);
-            admin.alterUserScramCredentials(List.of(new UserScramCredentialUpsertion(user, info, "secret"))).all().get();
+            admin().alterUserScramCredentials(List.of(new UserScramCredentialUpsertion(user, info, "secret"))).all().get();
             eventually(() -> same(List.of(info),
-                admin.describeUserScramCredentials(List.of(user)).description(user).get().credentialInfos()));
-            admin.alterUserScramCredentials(List.of(new UserScramCredentialDeletion(user, info.mechanism()))).all().get();
+                admin().describeUserScramCredentials(List.of(user)).description(user).get().credentialInfos()));
+            admin().alterUserScramCredentials(List.of(new UserScramCredentialDeletion(user, info.mechanism()))).all().get();
             eventually(() -> refused(ResourceNotFoundException.class,
-                admin.describeUserScramCredentials(List.of(user)).description(user)));
+                admin().describeUserScramCredentials(List.of(user)).description(user)));
         });
         check("a SCRAM credential with too few iterations is refused", () -> refused(UnacceptableCredentialException.class,
-            admin.alterUserScramCredentials(List.of(new UserScramCredentialUpsertion(
+            admin().alterUserScramCredentials(List.of(new UserScramCredentialUpsertion(
                 unused(), new ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4095), "secret"))).all()));
     }
 
@@ -403,8 +416,8 @@ public class JavaChecks {
             var name = topic(1);
             try (var producer = producer(Map.of())) {
                 same(0L, producer.send(new ProducerRecord<>(name, 0, null, bytes("first"))).get().offset());
-                admin.deleteTopics(List.of(name)).all().get();
-                eventually(() -> same(false, admin.listTopics().names().get().contains(name)));
+                admin().deleteTopics(List.of(name)).all().get();
+                eventually(() -> same(false, admin().listTopics().names().get().contains(name)));
                 create(name, 1, 1).get();
                 same(0L, producer.send(new ProducerRecord<>(name, 0, null, bytes("second"))).get().offset());
             }
@@ -457,7 +470,7 @@ public class JavaChecks {
                 consumer.assign(Set.of(new TopicPartition(name, 0)));
                 consumer.poll(Duration.ofMillis(300));
             }
-            same(false, admin.listTopics().names().get().contains(name));
+            same(false, admin().listTopics().names().get().contains(name));
         });
         check("a small fetch returns a large batch whole", () -> {
             var place = new TopicPartition(topic(1), 0);
@@ -469,7 +482,7 @@ public class JavaChecks {
             var name = topic(20);
             for (var partition = 0; partition < 20; partition++) send(new TopicPartition(name, partition), Map.of(), 5);
             try (var consumer = consumer(Map.of())) {
-                consumer.assign(admin.describeTopics(List.of(name)).allTopicNames().get().get(name).partitions().stream()
+                consumer.assign(admin().describeTopics(List.of(name)).allTopicNames().get().get(name).partitions().stream()
                     .map(partition -> new TopicPartition(name, partition.partition())).toList());
                 consumer.seekToBeginning(consumer.assignment());
                 same(100, poll(consumer, 100).size());
@@ -533,7 +546,7 @@ public class JavaChecks {
                 try (var goes = newMember(group, name)) {
                     settled(4, stays, goes);
                     same(2, goes.assignment().size());
-                    var described = admin.describeConsumerGroups(List.of(group)).all().get().get(group);
+                    var described = admin().describeConsumerGroups(List.of(group)).all().get().get(group);
                     same(GroupType.CONSUMER, described.type());
                     same(2, described.members().size());
                 }
@@ -553,14 +566,14 @@ public class JavaChecks {
                 settled(4, stays);
                 try (var comes = newMember(group, name)) {
                     settled(4, stays, comes);
-                    var described = admin.describeConsumerGroups(List.of(group)).all().get().get(group);
+                    var described = admin().describeConsumerGroups(List.of(group)).all().get().get(group);
                     same(GroupType.CONSUMER, described.type());
                     same(Set.of(Optional.of(true), Optional.of(false)),
                         Set.copyOf(described.members().stream().map(one -> one.upgraded()).toList()));
                     stays.commitSync(Map.of(stays.assignment().iterator().next(), new OffsetAndMetadata(3)));
                 }
                 settled(4, stays);
-                same(GroupType.CLASSIC, admin.describeConsumerGroups(List.of(group)).all().get().get(group).type());
+                same(GroupType.CLASSIC, admin().describeConsumerGroups(List.of(group)).all().get().get(group).type());
             }
         });
         check("a static member returns without a rebalance", () -> {
@@ -583,7 +596,7 @@ public class JavaChecks {
             var group = unused();
             try (var consumer = member(group, name, Map.of("client.id", "me"))) {
                 settled(1, consumer);
-                var described = admin.describeConsumerGroups(List.of(group)).all().get().get(group);
+                var described = admin().describeConsumerGroups(List.of(group)).all().get().get(group);
                 same(GroupState.STABLE, described.groupState());
                 same("range", described.partitionAssignor());
                 var member = described.members().iterator().next();
@@ -591,28 +604,28 @@ public class JavaChecks {
                 same(Set.of(new TopicPartition(name, 0)), member.assignment().topicPartitions());
                 var stable = new ListGroupsOptions().inGroupStates(Set.of(GroupState.STABLE))
                     .withTypes(Set.of(GroupType.CLASSIC));
-                same(1L, admin.listGroups(stable).all().get().stream()
+                same(1L, admin().listGroups(stable).all().get().stream()
                     .filter(one -> one.groupId().equals(group)).count());
-                refused(GroupNotEmptyException.class, admin.deleteConsumerGroups(List.of(group)).all());
-                var gone = admin.removeMembersFromConsumerGroup(group, new RemoveMembersFromConsumerGroupOptions());
+                refused(GroupNotEmptyException.class, admin().deleteConsumerGroups(List.of(group)).all());
+                var gone = admin().removeMembersFromConsumerGroup(group, new RemoveMembersFromConsumerGroupOptions());
                 gone.all().get();
             }
-            same(GroupState.EMPTY, admin.describeConsumerGroups(List.of(group)).all().get().get(group).groupState());
-            admin.deleteConsumerGroups(List.of(group)).all().get();
-            refused(GroupIdNotFoundException.class, admin.describeConsumerGroups(List.of(group)).all());
-            refused(GroupIdNotFoundException.class, admin.deleteConsumerGroups(List.of(group)).all());
+            same(GroupState.EMPTY, admin().describeConsumerGroups(List.of(group)).all().get().get(group).groupState());
+            admin().deleteConsumerGroups(List.of(group)).all().get();
+            refused(GroupIdNotFoundException.class, admin().describeConsumerGroups(List.of(group)).all());
+            refused(GroupIdNotFoundException.class, admin().deleteConsumerGroups(List.of(group)).all());
         });
         check("offsets of a group are altered, listed and deleted", () -> {
             var name = topic(2);
             var group = unused();
             var place = new TopicPartition(name, 0);
             var other = new TopicPartition(name, 1);
-            admin.alterConsumerGroupOffsets(group, Map.of(
+            admin().alterConsumerGroupOffsets(group, Map.of(
                 place, new OffsetAndMetadata(3, Optional.empty(), "three"), other, new OffsetAndMetadata(4))).all().get();
-            var told = admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get();
+            var told = admin().listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get();
             same(Map.of(place, new OffsetAndMetadata(3, Optional.empty(), "three"), other, new OffsetAndMetadata(4)), told);
-            admin.deleteConsumerGroupOffsets(group, Set.of(place)).all().get();
-            told = admin.listConsumerGroupOffsets(Map.of(
+            admin().deleteConsumerGroupOffsets(group, Set.of(place)).all().get();
+            told = admin().listConsumerGroupOffsets(Map.of(
                 group, new ListConsumerGroupOffsetsSpec().topicPartitions(List.of(place, other))))
                 .partitionsToOffsetAndMetadata(group).get();
             same(null, told.get(place));
@@ -620,9 +633,9 @@ public class JavaChecks {
             try (var consumer = member(group, name, Map.of())) {
                 settled(2, consumer);
                 refused(UnknownMemberIdException.class,
-                    admin.alterConsumerGroupOffsets(group, Map.of(place, new OffsetAndMetadata(1))).all());
+                    admin().alterConsumerGroupOffsets(group, Map.of(place, new OffsetAndMetadata(1))).all());
                 refused(GroupSubscribedToTopicException.class,
-                    admin.deleteConsumerGroupOffsets(group, Set.of(other)).all());
+                    admin().deleteConsumerGroupOffsets(group, Set.of(other)).all());
             }
         });
     }
@@ -706,7 +719,7 @@ public class JavaChecks {
                 producer.beginTransaction();
                 write(producer, place, 1);
                 producer.flush();
-                admin.fenceProducers(List.of(place.topic())).all().get();
+                admin().fenceProducers(List.of(place.topic())).all().get();
                 refused(ProducerFencedException.class, producer::commitTransaction);
             }
         });
@@ -717,23 +730,23 @@ public class JavaChecks {
                 write(producer, place, 1);
                 producer.flush();
                 send(place, Map.of(), 1);
-                var described = admin.describeTransactions(List.of(place.topic())).description(place.topic()).get();
+                var described = admin().describeTransactions(List.of(place.topic())).description(place.topic()).get();
                 same(TransactionState.ONGOING, described.state());
                 same(Set.of(place), described.topicPartitions());
                 var ongoing = new ListTransactionsOptions().filterStates(Set.of(TransactionState.ONGOING))
                     .filterProducerIds(Set.of(described.producerId()));
-                same(1, admin.listTransactions(ongoing).all().get().size());
-                var open = admin.describeProducers(Set.of(place)).partitionResult(place).get().activeProducers().stream()
+                same(1, admin().listTransactions(ongoing).all().get().size());
+                var open = admin().describeProducers(Set.of(place)).partitionResult(place).get().activeProducers().stream()
                     .filter(one -> one.producerId() == described.producerId()).findFirst().get();
                 same(OptionalLong.of(0), open.currentTransactionStartOffset());
                 var coordinatorEpoch = open.coordinatorEpoch().orElse(0);
-                admin.abortTransaction(new AbortTransactionSpec(
+                admin().abortTransaction(new AbortTransactionSpec(
                     place, open.producerId(), (short) open.producerEpoch(), coordinatorEpoch)).all().get();
                 same(1L, committed(place, 1).get(0).offset());
                 producer.abortTransaction();
             }
             var why = TransactionalIdNotFoundException.class;
-            refused(why, admin.describeTransactions(List.of("nobody")).description("nobody"));
+            refused(why, admin().describeTransactions(List.of("nobody")).description("nobody"));
         });
     }
 
@@ -1001,7 +1014,7 @@ public class JavaChecks {
 
     static Properties settings(Map<String, String> more) {
         var settings = new Properties();
-        settings.putAll(Map.of("bootstrap.servers", bootstrap, "enable.metrics.push", "false"));
+        settings.putAll(Map.of("bootstrap.servers", bootstrap.get(), "enable.metrics.push", "false"));
         settings.putAll(more);
         return settings;
     }
@@ -1011,7 +1024,7 @@ public class JavaChecks {
     }
 
     static Future<Void> create(String name, int partitions, int replicas) {
-        return admin.createTopics(List.of(new NewTopic(name, partitions, (short) replicas))).all();
+        return admin().createTopics(List.of(new NewTopic(name, partitions, (short) replicas))).all();
     }
 
     static String topic(int partitions) throws Exception {
@@ -1025,31 +1038,31 @@ public class JavaChecks {
     }
 
     static int node() throws Exception {
-        return admin.describeCluster().nodes().get().iterator().next().id();
+        return admin().describeCluster().nodes().get().iterator().next().id();
     }
 
     static void alter(ConfigResource resource, OpType operation, String name, String value) throws Exception {
         var change = new AlterConfigOp(new ConfigEntry(name, value), operation);
-        admin.incrementalAlterConfigs(Map.of(resource, List.of(change))).all().get();
+        admin().incrementalAlterConfigs(Map.of(resource, List.of(change))).all().get();
     }
 
     /** Return the value of a config and its source. */
     static String told(ConfigResource resource, String name) throws Exception {
-        var entry = admin.describeConfigs(List.of(resource)).all().get().get(resource).get(name);
+        var entry = admin().describeConfigs(List.of(resource)).all().get().get(resource).get(name);
         return entry.value() + " " + entry.source();
     }
 
     static void quota(ClientQuotaEntity entity, Double bytesPerSecond) throws Exception {
         var change = new ClientQuotaAlteration.Op("producer_byte_rate", bytesPerSecond);
-        admin.alterClientQuotas(List.of(new ClientQuotaAlteration(entity, List.of(change)))).all().get();
+        admin().alterClientQuotas(List.of(new ClientQuotaAlteration(entity, List.of(change)))).all().get();
     }
 
     static TopicDescription describe(String name) throws Exception {
-        return admin.describeTopics(List.of(name)).allTopicNames().get().get(name);
+        return admin().describeTopics(List.of(name)).allTopicNames().get().get(name);
     }
 
     static long offset(TopicPartition place, OffsetSpec spec) throws Exception {
-        return admin.listOffsets(Map.of(place, spec)).partitionResult(place).get().offset();
+        return admin().listOffsets(Map.of(place, spec)).partitionResult(place).get().offset();
     }
 
     static KafkaProducer<byte[], byte[]> producer(Map<String, String> more) {
