@@ -44,8 +44,12 @@ SAME_SESSIONS = (
     f"group.consumer.session.timeout.ms={SURVIVING_SESSION_MS}",
 )
 """Broker options for equal session timeouts in both protocols, for members that cannot leave their group."""
-TURNS_MAX = 150
-"""The number of polls of each member after which a test fails. A poll takes 0.2 s at most."""
+POLL_S = 0.05
+"""The longest time that a member polls for records. A test looks at its members after each poll."""
+POLLS_OF_A_REBALANCE = 4
+"""The polls after which the rebalance for a new member has begun: members send heartbeats every 200 ms."""
+TURNS_S_MAX = 45
+"""The time of polls after which a test fails."""
 
 
 class Member(Protocol):
@@ -56,7 +60,7 @@ class Member(Protocol):
     ) -> None: ...
 
     def poll(self) -> Sequence[tuple[int, int]]:
-        """Return (partition, offset) of the records that arrive within 0.2 s."""
+        """Return (partition, offset) of the records that arrive within `POLL_S`."""
 
     def assigned(self) -> set[int]:
         """Return the currently assigned partitions."""
@@ -190,7 +194,8 @@ class GroupScenarios:
             commit_all(members, 10)
             for end, count in ((broker.stop, 10), (broker.kill, 12)):
                 members.append(stack.enter_context(closing(joined())))
-                assert all(offset < count for _, offset in polled(members))  # A rebalance may repeat some records.
+                for _ in range(POLLS_OF_A_REBALANCE):
+                    assert all(offset < count for _, offset in polled(members))  # A rebalance may repeat some records.
                 end()
                 broker.start()
                 assert retried(lambda: members[0].committed(1)) == count
@@ -229,10 +234,17 @@ class GroupScenarios:
         assert (again.assigned(), other.assigned()) == (mine, others)
 
 
+def turns() -> Iterator[None]:
+    """Yield until `TURNS_S_MAX` is over."""
+    deadline = time.monotonic() + TURNS_S_MAX
+    while time.monotonic() < deadline:
+        yield
+
+
 def read(count: int, *members: Member, found: Found | None = None) -> Found:
     """Poll until `count` distinct records were read, including the records in `found`."""
     found = Counter() if found is None else found
-    for _ in range(TURNS_MAX):
+    for _ in turns():
         if len(found) >= count:
             return found
         found.update(polled(members))
@@ -242,7 +254,7 @@ def read(count: int, *members: Member, found: Found | None = None) -> Found:
 def shared(members: Sequence[Member]) -> Found:
     """Poll until every member has partitions and every partition has one member; return the records that were read."""
     found: Found = Counter()
-    for _ in range(TURNS_MAX):
+    for _ in turns():
         found.update(polled(members))
         if is_shared(members):
             return found
@@ -257,7 +269,7 @@ def is_shared(members: Sequence[Member]) -> bool:
 
 def commit_all(members: Sequence[Member], end: int) -> None:
     """Poll until every partition is read and committed up to `end`. A rebalance may repeat records."""
-    for _ in range(TURNS_MAX):
+    for _ in turns():
         for member in members:
             retried(member.commit, *members)
         if all(retried(partial(members[0].committed, partition)) == end for partition in range(PARTITIONS)):

@@ -8,6 +8,8 @@ from typing import Any
 import kafka
 from kafka.admin import NewTopic
 
+from tests.interop.metadata_pause import without_pause
+
 PARTITIONS = 3
 
 
@@ -27,12 +29,15 @@ class Target:
 
     def records(self, topic: str, count: int, **settings: Any) -> list[Any]:
         """Return all records of a topic, of which there are at least `count`, in the order of their partitions."""
-        consumer = kafka.KafkaConsumer(
-            bootstrap_servers=self.servers,
-            auto_offset_reset="earliest",
-            consumer_timeout_ms=60_000,
-            fetch_max_wait_ms=20,
-            **settings,
+        consumer = without_pause(
+            kafka.KafkaConsumer(
+                bootstrap_servers=self.servers,
+                auto_offset_reset="earliest",
+                consumer_timeout_ms=60_000,
+                fetch_max_wait_ms=20,
+                retry_backoff_ms=20,
+                **settings,
+            )
         )
         partitions = [kafka.TopicPartition(topic, index) for index in range(PARTITIONS)]
         consumer.assign(partitions)

@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, for_code
 
-from tests.interop.group_scenarios import SESSION_MS, GroupScenarios
+from tests.interop.group_scenarios import POLL_S, SESSION_MS, GroupScenarios
 from tests.interop.scenarios import PATIENCE_S, Message, Reading, Scenarios
 
 T = TypeVar("T")
@@ -120,7 +120,11 @@ class AioKafka:
 
     def _consumer(self, **settings: Any) -> AIOKafkaConsumer:
         return AIOKafkaConsumer(
-            bootstrap_servers=self.bootstrap, enable_auto_commit=False, auto_offset_reset="earliest", **settings
+            bootstrap_servers=self.bootstrap,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            retry_backoff_ms=20,
+            **settings,
         )
 
     @staticmethod
@@ -168,7 +172,7 @@ class AioKafkaMember:
         return consumer
 
     def poll(self) -> list[tuple[int, int]]:
-        found = self._run(self._consumer.getmany(timeout_ms=200))
+        found = self._run(self._consumer.getmany(timeout_ms=round(1000 * POLL_S)))
         return [(record.partition, record.offset) for records in found.values() for record in records]
 
     def assigned(self) -> set[int]:

@@ -20,7 +20,7 @@ PROTOCOLS = pytest.mark.parametrize("protocol", ["classic", "consumer"])
 
 
 def consumer(target: Target, *topics: str, **settings: Any) -> AsyncConsumer:
-    quick: dict[str, Any] = {"auto_offset_reset": "earliest"}
+    quick: dict[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 50}
     if settings.get("group_protocol") != "consumer":
         quick["heartbeat_interval_ms"] = 200
     return AsyncConsumer(*topics, bootstrap_servers=target.servers, **quick | settings)

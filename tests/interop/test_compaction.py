@@ -17,6 +17,7 @@ from kafka.errors import InvalidRecordError
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.files.checkpoints import decode_offsets
+from tests.interop.metadata_pause import without_pause
 from tests.interop.scenarios import CODECS
 from tests.interop.test_kafka_directories import KAFKA_PROPERTIES, STOP_S_MAX, Content, Written, java, served
 from tools.bench import peers
@@ -41,23 +42,34 @@ def write(bootstrap: str, word: str) -> None:
 
     Some keys end with a tombstone.
     """
-    for topic in TOPICS.keys() - {"transactions"}:
-        codec = topic.removeprefix("codec-")
-        options = {"compression_type": codec} if codec in CODECS and codec != "none" else {}
-        with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap, linger_ms=5, **options)) as producer:
-            for number in range(ROUNDS):
-                put(producer, topic, f"{word} {number}")
-                producer.flush(CLEANING_S_MAX)
-    with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap, transactional_id=word)) as producer:
-        producer.init_transactions()
+    with contextlib.ExitStack() as stack:
+
+        def new_producer(**options: object) -> KafkaProducer:
+            producer = KafkaProducer(bootstrap_servers=bootstrap, retry_backoff_ms=20, **options)
+            return without_pause(stack.enter_context(contextlib.closing(producer)))
+
+        producers = {topic: new_producer(linger_ms=5, **codec_of(topic)) for topic in TOPICS.keys() - {"transactions"}}
         for number in range(ROUNDS):
-            producer.begin_transaction()
-            put(producer, "transactions", f"{word} {number}")
-            (producer.abort_transaction if number % 2 else producer.commit_transaction)()
-    with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap)) as producer:
-        for topic in TOPICS:  # Two large records roll the active segments.
-            for _ in range(2):
-                producer.send(topic, bytes(2900), b"the end").get(CLEANING_S_MAX)
+            for topic, producer in producers.items():
+                put(producer, topic, f"{word} {number}")
+            for producer in producers.values():
+                producer.flush(CLEANING_S_MAX)
+        transactional = new_producer(transactional_id=word)
+        transactional.init_transactions()
+        for number in range(ROUNDS):
+            transactional.begin_transaction()
+            put(transactional, "transactions", f"{word} {number}")
+            (transactional.abort_transaction if number % 2 else transactional.commit_transaction)()
+        last = new_producer()
+        for _ in range(2):  # Two large records roll the active segments.
+            for sent in [last.send(topic, bytes(2900), b"the end") for topic in TOPICS]:
+                sent.get(CLEANING_S_MAX)
+
+
+def codec_of(topic: str) -> dict[str, str]:
+    """Return the options of the codec that a topic is named after."""
+    codec = topic.removeprefix("codec-")
+    return {"compression_type": codec} if codec in CODECS and codec != "none" else {}
 
 
 def put(producer: KafkaProducer, topic: str, word: str) -> None:

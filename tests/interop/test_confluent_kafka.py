@@ -21,12 +21,12 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tests.interop.group_scenarios import SESSION_MS, GroupScenarios
+from tests.interop.group_scenarios import POLL_S, SESSION_MS, GroupScenarios
 from tests.interop.leaving import leave
 from tests.interop.scenarios import PATIENCE_S, Message, Reading, Scenarios, eventually, eventually_equal
 
 END = -1
-BACK_SOON = {"reconnect.backoff.max.ms": 500}
+BACK_SOON = {"reconnect.backoff.max.ms": 100}
 """Options for a short reconnect backoff; by default librdkafka waits up to 12 s before it reconnects."""
 
 
@@ -179,7 +179,7 @@ class ConfluentMember:
         self._consumer.subscribe([topic])
 
     def poll(self) -> list[tuple[int, int]]:
-        found = self._consumer.consume(100, 0.2)
+        found = self._consumer.consume(100, POLL_S)
         return [(message.partition(), message.offset()) for message in found if message.error() is None]
 
     def assigned(self) -> set[int]:

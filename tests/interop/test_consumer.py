@@ -43,7 +43,7 @@ async def fill(target: Target, topic: str, numbers: range, **settings: Any) -> N
 
 
 def consumer(target: Target, *topics: str, **settings: Any) -> Consumer:
-    quick: dict[str, Any] = {"auto_offset_reset": "earliest"}
+    quick: dict[str, Any] = {"auto_offset_reset": "earliest", "fetch_max_wait_ms": 50}
     if settings.get("group_protocol") != "consumer":
         quick["heartbeat_interval_ms"] = 200
     return Consumer(*topics, bootstrap_servers=target.servers, **quick | settings)

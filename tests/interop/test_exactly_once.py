@@ -33,7 +33,7 @@ class ConfluentKafka:
             "bootstrap.servers": bootstrap,
             "log_level": 0,
             "metadata.recovery.strategy": "none",
-            "reconnect.backoff.max.ms": 500,
+            "reconnect.backoff.max.ms": 100,
         }
         self._source, self._target, self._name = source, target, name
         self.moved = True

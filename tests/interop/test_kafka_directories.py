@@ -19,7 +19,8 @@ from kafka.admin import NewTopic
 from kafka.errors import KafkaError
 
 from tests.interop.java_tools import SHORT_LIVED_JVM
-from tests.interop.scenarios import CODECS, Message, messages
+from tests.interop.metadata_pause import without_pause
+from tests.interop.scenarios import CODECS, Message, eventually, messages
 from tools.bench import peers
 from tools.bench.child import Child
 from tools.broker_process import BrokerProcess
@@ -36,10 +37,11 @@ SETTINGS = {
     "log.index.interval.bytes": "100",
     "log.retention.check.interval.ms": "200",
 }
+RETENTION_BYTES = 3000
 TOPICS = {
     **{f"codec-{codec}": {} for codec in CODECS},
     "rolled": {"internal.segment.bytes": "1000"},
-    "retained": {"internal.segment.bytes": "1000", "retention.bytes": "3000"},
+    "retained": {"internal.segment.bytes": "1000", "retention.bytes": str(RETENTION_BYTES)},
     "stamped": {"message.timestamp.type": "LogAppendTime"},
     "recoded": {"compression.type": "zstd"},
     "shortened": {"internal.segment.bytes": "1000"},
@@ -70,7 +72,15 @@ Content = dict[tuple[str, int], tuple[int, int, Records]]
 
 def read(bootstrap: str, isolation: str) -> Content:
     """Return everything that a consumer with this isolation level reads."""
-    consumer = KafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False, isolation_level=isolation)
+    consumer = without_pause(
+        KafkaConsumer(
+            bootstrap_servers=bootstrap,
+            enable_auto_commit=False,
+            isolation_level=isolation,
+            fetch_max_wait_ms=20,
+            retry_backoff_ms=20,
+        )
+    )
     with contextlib.closing(consumer):
         places = [
             TopicPartition(topic, partition)
@@ -103,7 +113,8 @@ def read(bootstrap: str, isolation: str) -> Content:
 
 def send(bootstrap: str, topics: Iterable[str], sent: list[Message], rounds: int = 1, **options: object) -> None:
     """Send through a new producer, in one batch for each partition and round."""
-    with contextlib.closing(KafkaProducer(bootstrap_servers=bootstrap, linger_ms=5, **options)) as producer:
+    producer = without_pause(KafkaProducer(bootstrap_servers=bootstrap, linger_ms=5, **options))
+    with contextlib.closing(producer):
         for _ in range(rounds):
             for future in [produce(producer, topic, message) for topic in topics for message in sent]:
                 future.get(READING_S_MAX)
@@ -155,11 +166,18 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Written:
         broker.kill()
         broker.restart()
         run_until_stopped(broker.address)
+        eventually(lambda: all(is_retained(work / "data" / f"retained-{index}") for index in range(PARTITIONS)))
         written = served(broker.address, work / "data")
         assert broker.stop() == 0, broker.output()
     finally:
         broker.kill()
     return written
+
+
+def is_retained(directory: Path) -> bool:
+    """Whether a partition has no segment left that `retention.bytes` lets the broker delete."""
+    sizes = [path.stat().st_size for path in sorted(directory.glob("*.log"))]
+    return sum(sizes[1:]) < RETENTION_BYTES
 
 
 def run_until_killed(bootstrap: str) -> None:

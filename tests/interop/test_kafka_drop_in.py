@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar
 
 import kafka
 import pytest
 
 import pykbroker.kafka
 from tests.interop.group_scenarios import GroupScenarios
+from tests.interop.metadata_pause import without_pause
 from tests.interop.scenarios import Scenarios
 from tests.interop.target import Target
 from tests.interop.test_kafka_python import KafkaPython, KafkaPythonMember, collect_sockets
@@ -29,12 +30,14 @@ class DropIn(KafkaPython):
 
     producer_type = pykbroker.kafka.KafkaProducer
     consumer_type = pykbroker.kafka.KafkaConsumer
+    ways: ClassVar[Mapping[str, object]] = {}
 
 
 class DropInMember(KafkaPythonMember):
     """The `Member` with the consumer of pykbroker.kafka."""
 
     consumer_type = pykbroker.kafka.KafkaConsumer
+    ways: ClassVar[Mapping[str, object]] = {}
 
 
 class TestDropIn(Scenarios):
@@ -74,6 +77,7 @@ def transcript(module: Any, target: Target, topic: str) -> Iterator[Any]:
         group_id=f"group-{uuid.uuid4().hex}",
         auto_offset_reset="earliest",
         consumer_timeout_ms=20_000,
+        fetch_max_wait_ms=20,
         metadata_max_age_ms=1000,  # a node of Kafka may not know the new topic so far
         value_deserializer=lambda value: value.decode(),
     )
@@ -126,7 +130,7 @@ def transcript(module: Any, target: Target, topic: str) -> Iterator[Any]:
 
 def test_both_consumers_return_the_same(target: Target) -> None:
     topic = target.topic()
-    producer = kafka.KafkaProducer(bootstrap_servers=target.servers)
+    producer = without_pause(kafka.KafkaProducer(bootstrap_servers=target.servers))
     for number in range(30):
         headers = [("number", b"%d" % number)] if number % 2 else None
         producer.send(topic, b"%d" % number, b"key", headers, number % 3, TIME_MS + number)
@@ -159,7 +163,7 @@ def test_a_consumer_without_a_broker_raises_a_timeout() -> None:
 @pytest.mark.parametrize("libraries", [("kafka", "pykbroker.kafka"), ("pykbroker.kafka", "pykbroker.kafka")])
 def test_a_transactional_copy_has_each_record_once(target: Target, libraries: tuple[str, str]) -> None:
     source, copy, group = target.topic(), target.topic(), uuid.uuid4().hex
-    producer = kafka.KafkaProducer(bootstrap_servers=target.servers)
+    producer = without_pause(kafka.KafkaProducer(bootstrap_servers=target.servers))
     for number in range(300):
         producer.send(source, b"%d" % number, partition=number % 3)
     producer.close()
@@ -182,6 +186,7 @@ def copy_some(module: Any, target: Target, source: str, copy: str, group: str) -
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         max_poll_records=50,
+        fetch_max_wait_ms=20,
     )
     producer = module.KafkaProducer(bootstrap_servers=target.servers, transactional_id=group)
     producer.init_transactions()

@@ -23,11 +23,14 @@ from kafka.admin import (
 )
 from kafka.errors import KafkaError
 
-from tests.interop.group_scenarios import SESSION_MS, GroupScenarios
+from tests.interop.group_scenarios import POLL_S, SESSION_MS, GroupScenarios
+from tests.interop.metadata_pause import without_pause
 from tests.interop.scenarios import PATIENCE_S, Message, Reading, Scenarios, eventually, eventually_equal
 
-BACK_SOON = {"reconnect_backoff_max_ms": 500}
+BACK_SOON = {"reconnect_backoff_max_ms": 100}
 """Options for a short reconnect backoff; by default kafka-python waits longer after each failed attempt."""
+RETRY_SOON = {"retry_backoff_ms": 20}
+"""Options of a consumer that soon looks again for what it waits for; by default kafka-python waits for 100 ms."""
 
 
 class KafkaPython:
@@ -35,6 +38,7 @@ class KafkaPython:
 
     producer_type: Any = KafkaProducer
     consumer_type: Any = KafkaConsumer
+    ways: ClassVar[Mapping[str, object]] = RETRY_SOON
 
     def __init__(self, bootstrap: str) -> None:
         self.bootstrap = bootstrap
@@ -64,14 +68,16 @@ class KafkaPython:
         acks: str = "all",
         idempotent: bool = False,
     ) -> list[int]:
-        producer = self.producer_type(
-            bootstrap_servers=self.bootstrap,
-            compression_type=None if codec == "none" else codec,
-            acks="all" if acks == "all" else int(acks),
-            enable_idempotence=idempotent,
-            max_request_size=10_000_000,
-            linger_ms=5,
-            **BACK_SOON,
+        producer = without_pause(
+            self.producer_type(
+                bootstrap_servers=self.bootstrap,
+                compression_type=None if codec == "none" else codec,
+                acks="all" if acks == "all" else int(acks),
+                enable_idempotence=idempotent,
+                max_request_size=10_000_000,
+                linger_ms=5,
+                **BACK_SOON,
+            )
         )
         try:
             futures = [
@@ -112,8 +118,14 @@ class KafkaPython:
         return found and found.offset
 
     def _consumer(self, **settings: object) -> Any:
-        return self.consumer_type(
-            bootstrap_servers=self.bootstrap, enable_auto_commit=False, auto_offset_reset="earliest", **settings
+        return without_pause(
+            self.consumer_type(
+                bootstrap_servers=self.bootstrap,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                **self.ways,
+                **settings,
+            )
         )
 
     @staticmethod
@@ -132,24 +144,26 @@ class KafkaPythonMember:
     """
 
     consumer_type: Any = KafkaConsumer
-    ways: ClassVar[Mapping[str, object]] = {}
+    ways: ClassVar[Mapping[str, object]] = RETRY_SOON
 
     def __init__(
         self, bootstrap: str, topic: str, group: str, instance: str | None = None, session_ms: int = SESSION_MS
     ) -> None:
         self._topic = topic
-        self._consumer = self.consumer_type(
-            topic,
-            bootstrap_servers=bootstrap,
-            group_id=group,
-            group_instance_id=instance,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            session_timeout_ms=session_ms,
-            heartbeat_interval_ms=200,
-            fetch_max_wait_ms=50,
-            **BACK_SOON,
-            **self.ways,
+        self._consumer = without_pause(
+            self.consumer_type(
+                topic,
+                bootstrap_servers=bootstrap,
+                group_id=group,
+                group_instance_id=instance,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                session_timeout_ms=session_ms,
+                heartbeat_interval_ms=200,
+                fetch_max_wait_ms=50,
+                **BACK_SOON,
+                **self.ways,
+            )
         )
         # A leader that learns of new members later may lose its own next join.
         self._consumer.partitions_for_topic(topic)
@@ -160,7 +174,7 @@ class KafkaPythonMember:
     def _poll_on(self) -> None:
         """Poll until the executor is shut down."""
         try:
-            for records in self._consumer.poll(timeout_ms=200).values():
+            for records in self._consumer.poll(timeout_ms=round(1000 * POLL_S)).values():
                 self._found.extend((record.partition, record.offset) for record in records)
         finally:
             self._thread.submit(self._poll_on)

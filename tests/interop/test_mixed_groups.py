@@ -18,7 +18,8 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 
-from tests.interop.group_scenarios import PARTITIONS, SESSION_MS, read, shared
+from tests.interop.group_scenarios import PARTITIONS, POLL_S, SESSION_MS, read, shared
+from tests.interop.metadata_pause import without_pause
 from tests.interop.target import Target
 from tests.interop.test_confluent_kafka import ConfluentMember
 from tests.interop.test_kafka_directories import java
@@ -35,6 +36,8 @@ ASSIGNORS = {
     "cooperative-sticky": (f"{OF_JAVA}CooperativeStickyAssignor", CooperativeStickyAssignor),
 }
 """The class of each assignor in Java and in kafka-python. librdkafka lacks `sticky`."""
+GROUPS = [*(("pykbroker", assignor) for assignor in ASSIGNORS), ("kafka", "range"), ("kafka", "cooperative-sticky")]
+"""Coordinators with assignors. No coordinator reads what assignors exchange, so one of each kind meets Kafka's."""
 JAVA_PROPERTIES = f"heartbeat.interval.ms=200\nsession.timeout.ms={SESSION_MS}\nauto.offset.reset=earliest\n"
 
 
@@ -77,7 +80,7 @@ class JavaMember:
             self._news.set()
 
     def poll(self) -> list[tuple[int, int]]:
-        self._news.wait(0.2)
+        self._news.wait(POLL_S)
         self._news.clear()
         found, self._found = self._found, []
         return found
@@ -96,7 +99,7 @@ def member_with(kind: Any, ways: dict[str, object]) -> Any:
     return type(kind.__name__, (kind,), {"ways": {**kind.ways, **ways}})
 
 
-@pytest.mark.parametrize("assignor", ASSIGNORS)
+@pytest.mark.parametrize(("target", "assignor"), GROUPS, indirect=["target"])
 def test_members_of_all_clients_share_the_partitions(
     target: Target, kafka_jars: Path, tmp_path: Path, assignor: str
 ) -> None:
@@ -130,7 +133,7 @@ def test_members_of_all_clients_share_the_partitions(
 
 
 def fill(target: Target, topic: str, numbers: range) -> None:
-    producer = kafka.KafkaProducer(bootstrap_servers=target.servers)
+    producer = without_pause(kafka.KafkaProducer(bootstrap_servers=target.servers))
     for number in numbers:
         producer.send(topic, b"%d" % number, partition=number % PARTITIONS)
     producer.close()

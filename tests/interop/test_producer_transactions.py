@@ -16,6 +16,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.errors import IllegalCall, TransactionAborted, TransactionError
 from pykbroker.kafka import ConsumerGroupMetadata, KafkaProducer, OffsetAndMetadata
 from pykbroker.producer import AsyncProducer, Producer
+from tests.interop.metadata_pause import without_pause
 from tests.interop.target import Target
 from tests.interop.test_producer import Restarts, restarts
 
@@ -30,11 +31,14 @@ def new_id() -> str:
 
 def committed(target: Target, topic: str) -> list[bytes]:
     """Return the values of committed records."""
-    consumer = kafka.KafkaConsumer(
-        bootstrap_servers=target.servers,
-        isolation_level="read_committed",
-        auto_offset_reset="earliest",
-        fetch_max_wait_ms=20,
+    consumer = without_pause(
+        kafka.KafkaConsumer(
+            bootstrap_servers=target.servers,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            fetch_max_wait_ms=20,
+            retry_backoff_ms=20,
+        )
     )
     partitions = [kafka.TopicPartition(topic, index) for index in range(3)]
     consumer.assign(partitions)

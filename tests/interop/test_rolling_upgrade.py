@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 from confluent_kafka.admin import AdminClient
 
-from tests.interop.group_scenarios import PARTITIONS, TURNS_MAX, Found, is_shared, read, retried, shared
+from tests.interop.group_scenarios import PARTITIONS, Found, is_shared, read, retried, shared, turns
 from tests.interop.scenarios import PATIENCE_S, Message, eventually_equal
 from tests.interop.test_confluent_kafka import ConfluentKafka, ConfluentMember, NewMember
 from tools.broker_process import BrokerProcess
@@ -42,7 +42,7 @@ class RollingGroup:
 
     def settle(self) -> None:
         """Poll until the assignment is final; a member that must still rejoin would read records twice."""
-        for _ in range(TURNS_MAX):
+        for _ in turns():
             self.found.update(shared(self.members))
             if self.state() == ConsumerGroupState.STABLE and is_shared(self.members):
                 return

@@ -327,7 +327,7 @@ class Writer:
             "linger.ms": 0,
             "log_level": 0,
             "metadata.recovery.strategy": "none",
-            "reconnect.backoff.max.ms": 500,
+            "reconnect.backoff.max.ms": 100,
         }
         self._topic, self._name = topic, f"{number}".encode()
         self.committed: list[bytes] = []
