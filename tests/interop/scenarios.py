@@ -26,6 +26,14 @@ DELIVERIES: dict[str, dict[str, Any]] = {
     "acks=all": {"acks": "all"},
     "idempotent": {"acks": "all", "idempotent": True},
 }
+COMBINATIONS = (
+    *(("none", delivery) for delivery in DELIVERIES),
+    ("gzip", "acks=all"),
+    ("snappy", "idempotent"),
+    ("lz4", "acks=1"),
+    ("zstd", "acks=0"),
+)
+"""Codecs with deliveries, so that each occurs: the broker stores a batch in the same way for each delivery."""
 PATIENCE_S = 15
 KILLS = 3
 
@@ -211,8 +219,7 @@ class Scenarios:
 
     # ---- messages
 
-    @pytest.mark.parametrize("delivery", DELIVERIES)
-    @pytest.mark.parametrize("codec", CODECS)
+    @pytest.mark.parametrize(("codec", "delivery"), COMBINATIONS)
     def test_messages_are_read_unchanged(self, client: Client, topic: str, codec: str, delivery: str) -> None:
         if codec not in self.codecs:
             pytest.skip(f"this client has no {codec}")
@@ -259,7 +266,7 @@ class Scenarios:
         client.create_topic(name, 2, {"compression.type": compression})
         sent = messages(200)
         client.send(name, sent[:100], codec="none", idempotent=True)
-        client.send(name, sent[100:], codec="gzip", idempotent=True)
+        client.send(name, sent[100:], codec="gzip")
         self.check_log(client, name, sent)
 
     def test_with_log_append_time_messages_have_the_time_of_the_broker(self, client: Client) -> None:
@@ -328,7 +335,7 @@ class Scenarios:
         client.create_topic("before", 2)
         sent = messages(1_000)
         for start, codec in zip(range(0, 1_000, 200), self.codecs, strict=False):
-            client.send("before", sent[start : start + 200], codec=codec, idempotent=True)
+            client.send("before", sent[start : start + 200], codec=codec, idempotent=start % 400 == 0)
         sent = sent[: 200 * len(self.codecs)]
         client.close()
         broker.kill()
