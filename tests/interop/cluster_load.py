@@ -19,6 +19,7 @@ import pykbroker.kafka
 from tests.interop.leaving import leave
 from tests.interop.test_exactly_once import CLASSIC, ConfluentKafka
 
+logger = logging.getLogger(__name__)
 PARTITIONS = 6
 COPIERS = READERS = 2
 BURST, PAUSE_S = 5, 0.02
@@ -287,6 +288,11 @@ class Load:
                 self.given_up += 1
                 self._tasks[place] = Copier(self._copy, task.transactional_id)
 
+    def _note(self, error: str) -> None:
+        """Note an error that a client was given."""
+        logger.info("%s", error)
+        self.errors.append(error)
+
     # ---- the clients
 
     def _write_confluent(self, writer: Writer) -> None:
@@ -365,7 +371,7 @@ class Load:
                 read: dict[int, int] = {}
                 for message in consumer.consume(500, 0.1):
                     if message.error() is not None:
-                        self.errors.append(f"reader: {message.error()}")
+                        self._note(f"reader: {message.error()}")
                     else:
                         read[message.partition()] = message.offset() + 1
                         self._see(message.partition(), message.offset(), message.value() or b"")
@@ -383,7 +389,7 @@ class Load:
         try:
             answers = consumer.commit(offsets=offsets, asynchronous=False)
         except ck.KafkaException as error:
-            self.errors.append(f"reader: commit: {error}")
+            self._note(f"reader: commit: {error}")
         else:
             commits.learn({each.partition: each.offset for each in answers or () if each.error is None})
 
@@ -403,7 +409,7 @@ class Load:
                         self._transact(client, records, commits)
                 except client.errors as error:
                     if not copier.is_given_up:
-                        self.errors.append(f"{copier.transactional_id}: {error}")
+                        self._note(f"{copier.transactional_id}: {error}")
                         client.recover(error)
         finally:
             client.close()
@@ -429,7 +435,7 @@ class Load:
                     answers = consumer.committed(places, CALL_S_MAX)
                 except ck.KafkaException as error:
                     if error.args[0].code() not in MOVED:
-                        self.errors.append(f"observer of {group}: {error}")
+                        self._note(f"observer of {group}: {error}")
                     continue
                 found = {each.partition: each.offset for each in answers if each.error is None and each.offset >= 0}
                 back = {
