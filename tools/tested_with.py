@@ -60,7 +60,7 @@ IN_CI: list[tuple[str, str | Path, str, tuple[str, ...]]] = [
         CONSTRAINTS,
         "batch and streaming queries, sinks in every codec, `read_committed`, a restart from a checkpoint, "
         "a crash of the broker during a stream",
-        ("test_spark.py",),
+        ("pipeline/test_spark.py",),
     ),
 ]
 """Clients that CI runs: the name, the version or the file that pins it, the features, and files of `tests/interop`."""

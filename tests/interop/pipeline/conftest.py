@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from py4j.java_gateway import JavaPackage, JVMView
 
 from pykbroker.pipeline.source.registration import register
 from tests.interop.pipeline.both_formats import BothFormats
@@ -37,10 +38,35 @@ def compiled_python(directory: Path) -> str:
     return str(path)
 
 
+def looked_up_once(look_up: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+    """Return a look-up of names in a JVM that keeps what it finds.
+
+    The JVM searches 290 jars for a name, and does so for each package that the name may be in.
+    """
+
+    def kept(view: Any, name: str) -> Any:
+        view.__dict__[name] = found = look_up(view, name)
+        return found
+
+    return kept
+
+
 @pytest.fixture(scope="package")
-def spark(java: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def quick_names() -> Iterator[None]:
+    """Let Python keep the classes and packages that it has looked up in the JVM."""
+    with pytest.MonkeyPatch.context() as patch:
+        for view in (JVMView, JavaPackage):
+            patch.setattr(view, "__getattr__", looked_up_once(view.__getattr__))
+        yield
+
+
+@pytest.fixture(scope="package")
+def spark(java: str, quick_names: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Yield a session with Spark's connector and with the format `pykbroker`."""
-    spark_session.fetch()
+    try:
+        spark_session.fetch()
+    except spark_session.NoConnector as error:
+        pytest.skip(str(error))
     session = spark_session.open_session(python=compiled_python(tmp_path_factory.mktemp("python")))
     os.environ["PYSPARK_PYTHON"] = sys.executable  # of sessions in other processes
     register(session)
@@ -57,6 +83,12 @@ def spark_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPro
     broker.start()
     yield broker
     broker.kill()
+
+
+@pytest.fixture(scope="package")
+def bootstrap(request: pytest.FixtureRequest) -> str:
+    """Return the address of the broker for all tests with Spark, or the one that `PYKBROKER_TEST_BOOTSTRAP` names."""
+    return os.environ.get("PYKBROKER_TEST_BOOTSTRAP") or request.getfixturevalue("spark_broker").address
 
 
 @pytest.fixture

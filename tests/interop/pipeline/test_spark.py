@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,6 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tools import spark_session
 from tools.broker_process import BrokerProcess
 
 if TYPE_CHECKING:
@@ -24,21 +23,9 @@ EARLIEST, LATEST = -2, -1
 COMMITTED = {"kafka.isolation.level": "read_committed"}
 
 pytestmark = [
-    pytest.mark.timeout(120, func_only=True),  # The session and its jars are prepared before the first test.
+    pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
     pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
 ]
-
-
-@pytest.fixture(scope="module")
-def spark(java: str) -> Iterator[SparkSession]:
-    try:
-        spark_session.fetch()
-    except spark_session.NoConnector as error:
-        pytest.skip(str(error))
-    session = spark_session.open_session()
-    session.range(10).orderBy("id").collect()  # The first job takes seconds.
-    yield session
-    session.stop()
 
 
 class Transactional:
