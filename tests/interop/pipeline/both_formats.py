@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 PATIENCE_S = 30
 FORMATS = ("kafka", "pykbroker")
 COMMITTED = {"kafka.isolation.level": "read_committed"}
+ONE_RETRY = {"fetchOffset.numRetries": "1", "fetchOffset.retryIntervalMs": "50"}
+"""Options of a query that soon gives up asking for offsets. By default it asks three times, a second apart."""
 Row = tuple[Any, ...]
 T = TypeVar("T")
 AT_ONCE = 4

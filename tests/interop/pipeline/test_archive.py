@@ -343,13 +343,13 @@ def test_a_run_goes_on_when_its_broker_is_back(
     formats, archives = BothFormats(spark, broker.address), Archives(spark, broker.address, tmp_path)
     topic = formats.topic(1)
     formats.feed(topic, numbers(0, 10))
-    with running(archives, archives.source(topic), "lake"):
+    with running(archives, archives.source(topic, kafka_reconnect_backoff_max_ms=100), "lake"):
         wait_until(lambda: len(archives.rows("lake")) == 10 if archives.lines else False)
         broker.kill()
         reachable = threading.Event()
         threading.Timer(1, reachable.set).start()
         assert reachable.wait(PATIENCE_S)
         broker.start()
-        formats.feed(topic, numbers(10, 20))
+        formats.feed(topic, numbers(10, 20), linger_ms="0")  # a new producer, which connects at once
         wait_until(lambda: len(archives.rows("lake")) == 20)
     assert archives.verify(archives.source(topic), "lake").losses == []

@@ -130,23 +130,25 @@ def test_a_target_with_fewer_partitions_needs_a_partition_by_key(replays: Replay
         assert times == sorted(times)
 
 
-@pytest.mark.parametrize(
-    ("bounds", "keep"),
-    [
-        ({"start": "50", "end": "80"}, lambda row: 50 <= row[4] < 80),
-        ({"start": f"{FIRST_TIME.isoformat()}"}, lambda row: True),
-        ({"end": "2025-11-25"}, lambda row: row[4] < 6),
-        ({"start": "2025-11-25T00:00:10Z", "end": "2025-11-25T01:00:11+01:00"}, lambda row: 36 <= row[4] < 39),
-        ({"start": '{"orders":{"1":95}}', "end": '{"orders":{"0":3}}'}, lambda row: row[4] < 3 or row[3:5] >= (1, 95)),
-    ],
-    ids=str,
-)
-def test_bounds_select_records(replays: Replays, bounds: dict[str, str], keep: Callable[[Any], bool]) -> None:
+BOUNDS: list[tuple[dict[str, str], Callable[[Any], bool]]] = [
+    ({"start": "50", "end": "80"}, lambda row: 50 <= row[4] < 80),
+    ({"start": f"{FIRST_TIME.isoformat()}"}, lambda row: True),
+    ({"end": "2025-11-25"}, lambda row: row[4] < 6),
+    ({"start": "2025-11-25T00:00:10Z", "end": "2025-11-25T01:00:11+01:00"}, lambda row: 36 <= row[4] < 39),
+    ({"start": '{"orders":{"1":95}}', "end": '{"orders":{"0":3}}'}, lambda row: row[4] < 3 or row[3:5] >= (1, 95)),
+]
+
+
+def test_bounds_select_records(replays: Replays) -> None:
+    """The replays run at the same time, each into a topic of its own."""
     replays.rows = archived("orders", 0, range(100)) + archived("orders", 1, range(90, 100))
     write_archive(replays.directory, replays.rows)
-    copy = replays.formats.topic(2)
-    assert replays.run(target=copy, **bounds).losses == []
-    assert replays.topic(copy) == replays.wanted(keep)
+    copies = [replays.formats.topic(2) for _ in BOUNDS]
+    runs = [{"target": copy, **bounds} for copy, (bounds, _) in zip(copies, BOUNDS, strict=True)]
+    reports = replays.formats.at_once(lambda settings: replays.run(**settings), runs)
+    assert [report.losses for report in reports] == [[]] * len(BOUNDS)
+    for copy, (bounds, keep) in zip(copies, BOUNDS, strict=True):
+        assert replays.topic(copy) == replays.wanted(keep), bounds
 
 
 def test_a_job_does_not_continue_with_other_bounds_or_in_a_new_topic(replays: Replays) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.interop.pipeline.archived_rows import topic_content
-from tests.interop.pipeline.both_formats import COMMITTED, FORMATS, PATIENCE_S, BothFormats, failure, numbers
+from tests.interop.pipeline.both_formats import COMMITTED, FORMATS, ONE_RETRY, PATIENCE_S, BothFormats, failure, numbers
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 EARLIEST, LATEST = -2, -1
@@ -95,7 +95,7 @@ def test_a_query_reads_between_timestamps(formats: BothFormats) -> None:
     late = {"startingTimestamp": str(START_MS + 100_000), "startingOffsetsByTimestampStrategy": "latest"}
     assert formats.values(subscribe=topic, **late) == []
     late.pop("startingOffsetsByTimestampStrategy")
-    assert all("No offset matched" in text for text in formats.failures(subscribe=topic, **late))
+    assert all("No offset matched" in text for text in formats.failures(subscribe=topic, **late, **ONE_RETRY))
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,12 @@ import pytest
 
 from pykbroker.pipeline.source.data_source import HAS_LIMITS
 from tests.interop.pipeline.archived_rows import topic_content
-from tests.interop.pipeline.both_formats import COMMITTED, FORMATS, PATIENCE_S, BothFormats, numbers
+from tests.interop.pipeline.both_formats import COMMITTED, FORMATS, ONE_RETRY, PATIENCE_S, BothFormats, numbers
 from tests.interop.pipeline.streams import Stream, both, failures, finish, running, settle
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 START_MS = 1_700_000_000_000
 EARLIEST = {"startingOffsets": "earliest"}
-ONE_RETRY = {"fetchOffset.numRetries": "1", "fetchOffset.retryIntervalMs": "50"}
 
 pytestmark = [
     pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
