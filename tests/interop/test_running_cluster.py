@@ -117,10 +117,11 @@ def test_partitions_are_served_while_the_controller_is_killed(cluster: RunningCl
 
 
 def test_a_paused_broker_answers_again_after_resume(cluster: RunningCluster) -> None:
-    topic = next(name for name in (cluster.topic(replicas=1) for _ in range(6)) if cluster.leader(name) == 2)
+    topic = cluster.topic(partitions=6, replicas=1)
+    led = next(index for index in range(6) if cluster.leader(topic, index) == 2)
     producer = Producer({"bootstrap.servers": cluster.bootstrap, **QUIET})
     cluster.pause(2)
-    producer.produce(topic, b"v")
+    producer.produce(topic, b"v", partition=led)
     assert producer.flush(0.5) == 1
     cluster.resume(2)
     assert producer.flush(PATIENCE_S) == 0
