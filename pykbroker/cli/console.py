@@ -29,7 +29,7 @@ class Console:
         missing = [name for name in REQUIRED if find_spec(name) is None]
         if missing:
             raise click.ClickException(
-                f"--console requires {' and '.join(missing)}, which is missing: pip install 'pykbroker[console]'"
+                f"--console requires {' and '.join(missing)}, which pip install 'pykbroker[console]' brings"
             )
         family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         try:

@@ -14,10 +14,17 @@ from pykbroker.cli import console
 from pykbroker.core.address import Address
 
 
-def test_the_error_for_a_missing_package_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(console, "find_spec", lambda name: None if name == "hypercorn" else object())
-    with pytest.raises(click.ClickException, match=r"requires hypercorn, .*: pip install 'pykbroker\[console\]'"):
+@pytest.mark.parametrize(
+    ("missing", "named"),
+    [({"hypercorn"}, "hypercorn"), ({"prometheus_client", "hypercorn"}, "prometheus_client and hypercorn")],
+)
+def test_the_error_for_missing_packages_names_the_extra_to_install(
+    monkeypatch: pytest.MonkeyPatch, missing: set[str], named: str
+) -> None:
+    monkeypatch.setattr(console, "find_spec", lambda name: None if name in missing else object())
+    with pytest.raises(click.ClickException) as refused:
         console.Console(Address("127.0.0.1", 0))
+    assert refused.value.message == f"--console requires {named}, which pip install 'pykbroker[console]' brings"
 
 
 def test_a_console_port_in_use_prevents_the_start() -> None:
