@@ -56,8 +56,11 @@ def iceberg_package() -> str:
     spark = pyspark_version()
     package = ICEBERG_PACKAGES.get(".".join(spark.split(".")[:2]))
     if package is None:
-        known = ", ".join(ICEBERG_PACKAGES)
-        raise NoConnector(f"Iceberg's runtime is known for Spark {known}, and pyspark is {spark}: install one of these")
+        *_, latest = ICEBERG_PACKAGES
+        raise NoConnector(
+            f"Iceberg tables need pyspark {' or '.join(ICEBERG_PACKAGES)}, and this is {spark}: "
+            f"pip install 'pyspark=={latest}.*'"
+        )
     return package
 
 
