@@ -28,7 +28,7 @@ from pykbroker.pipeline.writing.pace import WritePace
 from pykbroker.pipeline.writing.placement import placed, with_source
 from pykbroker.pipeline.writing.position import PositionPlace, SourcePosition
 from pykbroker.pipeline.writing.task import WritePlan, write_records
-from pykbroker.pipeline.writing.writer import WriteTarget, read_positions
+from pykbroker.pipeline.writing.writer import WriteTarget, read_positions, read_settled_positions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -95,7 +95,7 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
     if spans:
         with explained():
             write_records(placed(rest, len(sources)), plan)
-    after = read_positions(settings.bootstrap, targets)
+    after = read_settled_positions(settings.bootstrap, targets)
     figures = {
         "job_name": job,
         "records": sum(each.records for each in after) - sum(each.records for each in before),

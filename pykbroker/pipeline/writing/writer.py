@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import msgspec
 
 from pykbroker.core.consumer.commits import CommitIdentity
+from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.errors import (
     NOT_ABORTED,
@@ -20,6 +21,7 @@ from pykbroker.core.producer.errors import (
 )
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.producer.transactions.result import CallResult
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import PipelineCluster
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.writing.position import PositionPlace, SourcePosition, committed_position, position_of
@@ -154,7 +156,30 @@ def read_positions(bootstrap: str, targets: Sequence[WriteTarget]) -> list[Sourc
     Raise StateConflict if a position belongs to another job.
     """
     cluster = PipelineCluster(bootstrap)
-    groups = {group: cluster.last_committed(group) for group in {target.place.group for target in targets}}
+    return _positions(targets, {group: cluster.last_committed(group) for group in _keys_of_groups(targets)})
+
+
+def read_settled_positions(bootstrap: str, targets: Sequence[WriteTarget]) -> list[SourcePosition]:
+    """Return the committed position of each source partition, once no transaction with a position is open.
+
+    A commit of Kafka is answered when it is decided, before the position is there. StateConflict as by
+    `read_positions`.
+    """
+    cluster = PipelineCluster(bootstrap)
+    found = {group: cluster.committed(group, keys) for group, keys in _keys_of_groups(targets).items()}
+    return _positions(targets, found)
+
+
+def _keys_of_groups(targets: Iterable[WriteTarget]) -> dict[str, list[TopicPartition]]:
+    keys: dict[str, list[TopicPartition]] = {}
+    for target in targets:
+        keys.setdefault(target.place.group, []).append(target.place.key)
+    return keys
+
+
+def _positions(
+    targets: Iterable[WriteTarget], found: Mapping[str, Mapping[TopicPartition, CommittedOffset]]
+) -> list[SourcePosition]:
     return [
-        position_of(groups[target.place.group].get(target.place.key), target.facts, target.place) for target in targets
+        position_of(found[target.place.group].get(target.place.key), target.facts, target.place) for target in targets
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,9 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+from pykbroker.core.consumer.commits import CommitIdentity
 from pykbroker.core.producer.murmur2 import partition_of_key
+from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import PipelineCluster
 from pykbroker.pipeline.errors import PipelineError, StateConflict
@@ -22,7 +25,11 @@ from pykbroker.pipeline.report import JobReport
 from pykbroker.pipeline.session import PipelineSession
 from pykbroker.pipeline.storage import LocalStorage
 from pykbroker.pipeline.writing.placement import spark_hash
+from pykbroker.pipeline.writing.position import SourcePosition, committed_position
 from pykbroker.pipeline.writing.task import WritePlan, write_batches
+from pykbroker.pipeline.writing.writer import CLOSE_S_MAX, read_positions, read_settled_positions
+from pykbroker.producer.settings import producer_settings
+from pykbroker.producer.threaded import ThreadedProducer
 from tests.interop.pipeline.archived_rows import (
     FIRST_TIME,
     Content,
@@ -43,6 +50,9 @@ pytestmark = [
     pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
     pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
 ]
+
+SETTLED_S_MIN = 0.5
+"""The time for which the positions of an open transaction are not answered: several times that of an answer."""
 
 
 class Replays:
@@ -270,6 +280,25 @@ def fence(replays: Replays, copy: str) -> None:
     with pytest.raises(PipelineError, match=r"orders-0: another task has taken over"):
         list(write_batches(plan, slow()))
     assert seen == [1]
+
+
+def test_the_last_positions_are_read_once_no_transaction_with_one_is_open(replays: Replays) -> None:
+    """Kafka answers a commit before the position is there."""
+    copy, bootstrap = replays.formats.topic(1), replays.formats.bootstrap
+    target = plan_of(replays, copy).targets[0]
+    position, settings = SourcePosition(150, 100), {"bootstrap.servers": bootstrap, "transactional.id": f"open-{copy}"}
+    producer = ThreadedProducer("open", producer_settings(settings))
+    producer.call(TransactionManager.init)
+    producer.begin_transaction()
+    offsets = {target.place.key: committed_position(position, target.facts)}
+    producer.call(lambda manager: manager.send_offsets(offsets, CommitIdentity(target.place.group)))
+    with ThreadPoolExecutor() as threads:
+        settled = threads.submit(read_settled_positions, bootstrap, [target])
+        assert read_positions(bootstrap, [target]) == [SourcePosition()]
+        assert wait([settled], SETTLED_S_MIN).not_done
+        producer.call(TransactionManager.commit)
+        assert settled.result() == [position]
+    producer.close(CLOSE_S_MAX)
 
 
 def test_a_later_task_fences_an_earlier_one(replays: Replays) -> None:
