@@ -74,8 +74,13 @@ def produce(
     failing_as_sentence(
         lambda: trio.run(sending.run, given, sources),
         RowsFailed,
-        note=lambda: f" ({sending.written} records were written before)",
+        note=lambda: f" ({counted(sending.written)} written before)",
     )
+
+
+def counted(records: int) -> str:
+    """Return a number of records as the subject of a sentence, with its verb."""
+    return "1 record was" if records == 1 else f"{records} records were"
 
 
 class Sending:
@@ -141,7 +146,7 @@ class Sending:
         """Print the number of records on stderr, each second on a terminal and once at the end."""
         now = time.monotonic()
         if done:
-            click.echo(f"{self.written} records were written to '{self._topic}'.", err=True)
+            click.echo(f"{counted(self.written)} written to '{self._topic}'.", err=True)
         elif sys.stderr.isatty() and now - self._shown_at > PROGRESS_S:
             self._shown_at = now
             click.echo(f"{self.written} records\r", err=True, nl=False)
