@@ -59,7 +59,7 @@ def iceberg_package() -> str:
         *_, latest = ICEBERG_PACKAGES
         raise NoConnector(
             f"Iceberg tables need pyspark {' or '.join(ICEBERG_PACKAGES)}, and this is {spark}: "
-            f"pip install 'pyspark=={latest}.*'"
+            f"pip install 'pykbroker[spark]' 'pyspark=={latest}.*'"
         )
     return package
 

@@ -128,7 +128,8 @@ def test_iceberg_is_known_for_some_versions_of_spark(monkeypatch: pytest.MonkeyP
     assert iceberg_package() == ICEBERG
     monkeypatch.setattr(jars, "version", lambda _: "4.9.0")
     with pytest.raises(
-        NoConnector, match=r"need pyspark 4\.0 or 4\.1, and this is 4\.9\.0: pip install 'pyspark==4\.1\.\*'$"
+        NoConnector,
+        match=r"need pyspark 4\.0 or 4\.1, and this is 4\.9\.0: pip install 'pykbroker\[spark\]' 'pyspark==4\.1\.\*'$",
     ):
         iceberg_package()
 
