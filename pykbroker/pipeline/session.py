@@ -41,6 +41,7 @@ DEFAULTS = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
 }
 PRINTED_BYTES_MAX = 1 << 20
+GIVE_JARS = ". Give them with --spark spark.jars=PATH,... instead"
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """The variable of the environment that `spark-submit` sets. Its JVM runs already, with master and jars of its own."""
 
@@ -121,11 +122,23 @@ def open_session(settings: SessionSettings) -> PipelineSession:
     try:
         extra = resolved(needed, settings.conf)
     except NoConnector as error:
-        if settings.connector == "jvm" or settings.packages:
-            raise NoConnector(f"{error}. Give them with --spark spark.jars=PATH,... instead") from None
+        if settings.connector != "auto":
+            raise NoConnector(f"{error}{GIVE_JARS}") from None
         note = f"{error}; topics are read by the data source `pykbroker` instead"
-        return PipelineSession(start(settings, {}), "python", note, is_auto=True)
+        return PipelineSession(start(settings, without_connector(settings)), "python", note, is_auto=True)
     return with_connector(start(settings, extra), settings)
+
+
+def without_connector(settings: SessionSettings) -> Mapping[str, str]:
+    """Return the settings of Spark with which the packages of a job resolve, but not Spark's own connector.
+
+    Raise NoConnector if one of them cannot be fetched either: nothing takes its place.
+    """
+    needed = missing_packages(settings.packages, settings.conf)
+    try:
+        return resolved(needed, settings.conf) if needed else {}
+    except NoConnector as error:
+        raise NoConnector(f"{error}{GIVE_JARS}") from None
 
 
 def with_connector(spark: SparkSession, settings: SessionSettings) -> PipelineSession:

@@ -52,6 +52,7 @@ class Machine:
         self.equipped: list[str] = []
         self.registered = 0
         self.is_offline = False
+        self.unknown: set[str] = set()
         self.given: tuple[str, ...] = ()
         monkeypatch.setattr(session, "require_java", lambda: "java")
         monkeypatch.setattr(session, "resolved", self._resolve)
@@ -63,7 +64,7 @@ class Machine:
 
     def _resolve(self, packages: tuple[str, ...], _: Mapping[str, str]) -> dict[str, str]:
         self.resolved.append(packages)
-        if self.is_offline:
+        if self.is_offline or self.unknown.intersection(packages):
             raise NoConnector("the jars could not be fetched: no network")
         return {"spark.jars.packages": ",".join(packages)}
 
@@ -108,6 +109,24 @@ def test_jars_that_a_job_needs_are_not_replaced(machine: Machine, settings: Sess
     machine.is_offline = True
     with pytest.raises(NoConnector, match=r"no network\. Give them with --spark spark\.jars=PATH"):
         open_session(settings)
+
+
+def test_a_job_with_a_package_reads_by_the_python_source_if_only_the_connector_cannot_be_fetched(
+    machine: Machine,
+) -> None:
+    machine.unknown = {connector_package()}
+    found = open_session(SessionSettings(packages=(PACKAGE,)))
+    assert found.connector == "python"
+    assert found.note.endswith("no network; topics are read by the data source `pykbroker` instead")
+    assert machine.resolved == [(connector_package(), PACKAGE), (PACKAGE,)]
+    assert machine.started == [{"spark.jars.packages": PACKAGE}]
+
+
+def test_a_package_that_a_job_needs_is_not_replaced_by_the_python_source(machine: Machine) -> None:
+    machine.unknown = {PACKAGE}
+    with pytest.raises(NoConnector, match=r"no network\. Give them with --spark spark\.jars=PATH"):
+        open_session(SessionSettings(packages=(PACKAGE,)))
+    assert machine.started == []
 
 
 def test_the_python_source_needs_no_package(machine: Machine) -> None:
