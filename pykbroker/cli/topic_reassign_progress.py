@@ -109,7 +109,7 @@ def wait_until_done(
 
         ask(bootstrap, look)
         found = looks[0]
-        if found.progress != printed:
+        if found.progress not in ("", printed):
             click.echo(found.progress, err=True)
             printed = found.progress
         if not found.progress and not found.others:

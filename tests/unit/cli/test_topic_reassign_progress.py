@@ -6,8 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
+import trio
 
-from pykbroker.cli.topic_reassign_progress import bytes_left
+from pykbroker.cli import topic_reassign_progress
+from pykbroker.cli.topic_reassign_progress import Look, bytes_left, wait_until_done
 from pykbroker.client.reassignments import Reassignment
 from pykbroker.core.topic_partition import TopicPartition
 from wire.messages.metadata import MetadataResponsePartition
@@ -45,3 +47,20 @@ async def test_the_replica_that_is_furthest_behind_counts(
     part = MetadataResponsePartition(partition_index=0, leader_id=1, replica_nodes=[1, 2, 3, 4], isr_nodes=[1, 2])
     admin: Any = None
     assert await bytes_left(admin, {ONE: MOVE}, {ONE: part}) == {ONE: expected}
+
+
+def test_the_wait_prints_each_state_once_and_no_empty_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looks = [Look("2 partitions left", []), Look("2 partitions left", []), Look("1 partition left", []), Look("", [])]
+
+    async def look_at(*_: object) -> Look:
+        return looks.pop(0)
+
+    monkeypatch.setattr(topic_reassign_progress, "ask", lambda _, work: trio.run(work, None))
+    monkeypatch.setattr(topic_reassign_progress, "look_at", look_at)
+    monkeypatch.setattr(topic_reassign_progress, "POLL_S", 0)
+    wait_until_done([], None, [])
+    assert capsys.readouterr().err == (
+        "2 partitions left\n1 partition left\nNo partition is being reassigned any more.\n"
+    )
