@@ -160,7 +160,9 @@ class PipelineCluster:
                         await trio.sleep(RETRY_S)
                     else:
                         return found[0]
-            raise PipelineError(f"{self.bootstrap}: no answer within {patience_s:g} s: {failure}")
+            raise PipelineError(
+                f"{self.bootstrap}: no answer within {patience_s:g} s: is a broker running there? ({failure})"
+            )
 
         return self._answer(main)
 
