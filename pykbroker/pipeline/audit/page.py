@@ -10,8 +10,8 @@ from pykbroker.core.version import VERSION
 from pykbroker.pipeline.audit import plots
 from pykbroker.pipeline.audit.findings import AuditFindings, OffsetStrip, PartitionProfile, SideProfile, TopicProfile
 from pykbroker.pipeline.audit.plots import Bar
-from pykbroker.pipeline.audit.quantities import counted, duration, moment, share, short, size
 from pykbroker.pipeline.audit.style import STYLE
+from pykbroker.pipeline.quantities import counted, duration, moment, share, short, size
 
 T = TypeVar("T")
 Profiles = Sequence[tuple[str, TopicProfile]]

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from pykbroker.pipeline.audit.axes import time_ticks, value_ticks
 from pykbroker.pipeline.audit.findings import KeyShare, OffsetStrip, SizeCount, TimeSlot
-from pykbroker.pipeline.audit.quantities import counted, duration, moment, share, short, size
 from pykbroker.pipeline.audit.svg import bar_path, column_path, drawing, line, number, path, rect, text
+from pykbroker.pipeline.quantities import counted, duration, moment, share, short, size
 
 WIDE, HALF = 1040, 500
 LABEL_LETTERS_MAX = 28

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pykbroker.pipeline.audit.findings import PartitionComparison, SideProfile, TopicProfile
-from pykbroker.pipeline.audit.quantities import counted, duration, share
+from pykbroker.pipeline.quantities import counted, duration, share
 
 SKEW_MIN = 2.0
 """The records of a partition, divided by the mean of its topic, from which a sentence names it."""

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from pykbroker.pipeline.audit.findings import AuditFindings, PartitionProfile, SideProfile, TopicProfile
-from pykbroker.pipeline.audit.quantities import duration, share, short, size
+from pykbroker.pipeline.quantities import duration, share, short, size
 
 COMPARED = ("partition", "in both", "missing", "not archived", "deleted in topic", "only archived")
 COLUMNS = ("partition", "records", "bytes", "offsets", "missing", "twice", "no key", "no value", "late by")

@@ -22,6 +22,7 @@ from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster, n
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.archived import read_claims, read_settled
 from pykbroker.pipeline.jobs.skipped import skipped_losses
+from pykbroker.pipeline.quantities import counted
 from pykbroker.pipeline.reading import TopicsToRead, read_records
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession
@@ -76,8 +77,8 @@ def audit(session: PipelineSession, settings: AuditSettings, say: Say) -> AuditR
     lost: list[str] = []
     if settings.source is not None:
         facts, ends = _topics(settings.source)
-        offsets = sum(ends.next[key] - ends.first[key] for key in ends.next)
-        say(f"audit: {offsets:,} offsets in {len(ends.next)} partitions of {settings.source.bootstrap}")
+        offsets = counted(sum(ends.next[key] - ends.first[key] for key in ends.next), "offset")
+        say(f"audit: {offsets} in {counted(len(ends.next), 'partition')} of {settings.source.bootstrap}")
         records = read_records(session, settings.source, endingOffsets=ending_offsets(ends))
         sides.append(AuditedSide("topic", settings.source.bootstrap, records))
     if settings.archive:

@@ -17,6 +17,7 @@ from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.archived import ArchivedSpan, archived_spans, read_settled
 from pykbroker.pipeline.jobs.commits import OWNER, ArchiveOwner, decoded
 from pykbroker.pipeline.jobs.iceberg import is_directory, table_name, table_run
+from pykbroker.pipeline.quantities import counted
 from pykbroker.pipeline.reading import require_plaintext
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession
@@ -237,7 +238,8 @@ def _progress(
     spans: Mapping[TopicPartition, ArchivedSpan], sources: Sequence[TopicPartition], before: Sequence[SourcePosition]
 ) -> str:
     records, written = sum(spans[key].records for key in sources), sum(each.records for each in before)
-    return f"{records:,} records in {len(sources)} partitions" + (f", {written:,} written before" if written else "")
+    what = f"{counted(records, 'record')} in {counted(len(sources), 'partition')}"
+    return f"{what}, {written:,} written before" if written else what
 
 
 def losses(

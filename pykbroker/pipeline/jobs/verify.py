@@ -35,6 +35,7 @@ from pykbroker.pipeline.jobs.differences import (
     within,
 )
 from pykbroker.pipeline.jobs.skipped import SkippedRange, skipped_losses
+from pykbroker.pipeline.quantities import counted
 from pykbroker.pipeline.reading import TopicsToRead, read_records
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession
@@ -96,7 +97,8 @@ def _verified(session: PipelineSession, settings: VerifySettings, say: Say) -> J
         say("verify: a batch is only half in the archive: `pykbroker pipeline archive` completes it at its next start")
     spans = archived_spans(archived)
     require_archived(settings, {*topic_ids, *(key.topic for key in (*spans, *claims.ends))})
-    say(f"verify: {sum(each.records for each in spans.values()):,} archived records in {len(spans)} partitions")
+    records = counted(sum(each.records for each in spans.values()), "archived record")
+    say(f"verify: {records} in {counted(len(spans), 'partition')}")
     ends = cluster.ends(facts)
     claimed = {key: end for key, end in claims.ends.items() if key.topic in source.topics}
     require_partitions({*spans, *claimed}, ends)

@@ -7,9 +7,9 @@ import pytest
 
 from pykbroker.pipeline.audit.axes import time_ticks, value_ticks
 from pykbroker.pipeline.audit.findings import PartitionComparison
-from pykbroker.pipeline.audit.quantities import duration, moment, share, short, size
 from pykbroker.pipeline.audit.remarks import losses, remarks
 from pykbroker.pipeline.audit.text import audit_lines, figures
+from pykbroker.pipeline.quantities import duration, moment, share, short, size
 from tests.unit.pipeline.audit.samples import findings, partition, side, topic
 
 
