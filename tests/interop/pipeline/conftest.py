@@ -53,7 +53,7 @@ def looked_up_once(look_up: Callable[[Any, str], Any]) -> Callable[[Any, str], A
 
 @pytest.fixture(scope="package")
 def quick_names() -> Iterator[None]:
-    """Let Python keep the classes and packages that it has looked up in the JVM."""
+    """Look up each class and package of the JVM once."""
     with pytest.MonkeyPatch.context() as patch:
         for view in (JVMView, JavaPackage):
             patch.setattr(view, "__getattr__", looked_up_once(view.__getattr__))
@@ -63,10 +63,7 @@ def quick_names() -> Iterator[None]:
 @pytest.fixture(scope="package")
 def spark(java: str, quick_names: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Yield a session with Spark's connector and with the format `pykbroker`."""
-    try:
-        spark_session.fetch()
-    except spark_session.NoConnector as error:
-        pytest.skip(str(error))
+    spark_session.fetch()
     session = spark_session.open_session(python=compiled_python(tmp_path_factory.mktemp("python")))
     os.environ["PYSPARK_PYTHON"] = sys.executable  # of sessions in other processes
     register(session)
