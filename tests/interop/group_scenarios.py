@@ -234,6 +234,20 @@ class GroupScenarios:
         assert (again.assigned(), other.assigned()) == (mine, others)
 
 
+def member_settings(bootstrap: str, group: str, instance: str | None, session_ms: int) -> dict[str, Any]:
+    """Return the settings of a member of a classic group, in the names that kafka-python and aiokafka share."""
+    return {
+        "bootstrap_servers": bootstrap,
+        "group_id": group,
+        "group_instance_id": instance,
+        "enable_auto_commit": False,
+        "auto_offset_reset": "earliest",
+        "session_timeout_ms": session_ms,
+        "heartbeat_interval_ms": 200,
+        "fetch_max_wait_ms": 50,
+    }
+
+
 def turns() -> Iterator[None]:
     """Yield until `TURNS_S_MAX` is over."""
     deadline = time.monotonic() + TURNS_S_MAX

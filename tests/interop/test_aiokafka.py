@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError, for_code
 
-from tests.interop.group_scenarios import POLL_S, SESSION_MS, GroupScenarios
+from tests.interop.group_scenarios import POLL_S, SESSION_MS, GroupScenarios, member_settings
 from tests.interop.scenarios import PATIENCE_S, Message, Reading, Scenarios
 
 T = TypeVar("T")
@@ -157,16 +157,7 @@ class AioKafkaMember:
         self, bootstrap: str, topic: str, group: str, instance: str | None, session_ms: int
     ) -> AIOKafkaConsumer:
         consumer = AIOKafkaConsumer(
-            topic,
-            bootstrap_servers=bootstrap,
-            group_id=group,
-            group_instance_id=instance,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            session_timeout_ms=session_ms,
-            heartbeat_interval_ms=200,
-            fetch_max_wait_ms=50,
-            retry_backoff_ms=50,
+            topic, retry_backoff_ms=50, **member_settings(bootstrap, group, instance, session_ms)
         )
         await consumer.start()
         return consumer

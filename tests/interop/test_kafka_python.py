@@ -23,7 +23,7 @@ from kafka.admin import (
 )
 from kafka.errors import KafkaError
 
-from tests.interop.group_scenarios import POLL_S, SESSION_MS, GroupScenarios
+from tests.interop.group_scenarios import POLL_S, SESSION_MS, GroupScenarios, member_settings
 from tests.interop.metadata_pause import without_pause
 from tests.interop.scenarios import PATIENCE_S, Message, Reading, Scenarios, eventually, eventually_equal
 
@@ -152,17 +152,7 @@ class KafkaPythonMember:
         self._topic = topic
         self._consumer = without_pause(
             self.consumer_type(
-                topic,
-                bootstrap_servers=bootstrap,
-                group_id=group,
-                group_instance_id=instance,
-                enable_auto_commit=False,
-                auto_offset_reset="earliest",
-                session_timeout_ms=session_ms,
-                heartbeat_interval_ms=200,
-                fetch_max_wait_ms=50,
-                **BACK_SOON,
-                **self.ways,
+                topic, **member_settings(bootstrap, group, instance, session_ms), **BACK_SOON, **self.ways
             )
         )
         # A leader that learns of new members later may lose its own next join.

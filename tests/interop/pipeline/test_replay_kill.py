@@ -7,10 +7,9 @@ import uuid
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from pykbroker.cli.main import pykbroker
 from pykbroker.pipeline.cluster import PipelineCluster
+from tests.interop.one_process import run_here
 from tests.interop.pipeline.archived_rows import archived, content, topic_content, write_archive
 from tests.interop.pipeline.both_formats import BothFormats
 from tests.interop.pipeline.job_process import JobProcess, with_jars_of
@@ -37,7 +36,7 @@ def test_a_killed_replay_writes_each_record_once(formats: BothFormats, tmp_path:
         process.kill()
     written = len(topic_content(formats.bootstrap, copy))
     assert 0 < written < len(rows)
-    continued = CliRunner().invoke(pykbroker, ["pipeline", "replay", "--json", *options])
+    continued = run_here("pipeline", "replay", "--json", *options)
     assert continued.exit_code == 0, continued.output
     report = json.loads(continued.stdout)
     assert topic_content(formats.bootstrap, copy) == content(rows)
