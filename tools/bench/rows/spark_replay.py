@@ -82,6 +82,5 @@ ROWS = (
             "ratio": Figure("replay over format kafka", more_is_better=True),
         },
         write,
-        warms_up=True,
     ),
 )
