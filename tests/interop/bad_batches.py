@@ -11,6 +11,7 @@ import struct
 import time
 from collections.abc import Mapping
 
+from cramjam import lz4
 from msgspec.structs import replace
 
 from wire.error_codes import ErrorCode
@@ -201,5 +202,18 @@ STREAMS: Mapping[str, Case] = {
         ("with turned bits", flipped(compress(codec, PAYLOAD)), (UNKNOWN, INVALID, NONE)),
     )
 }
+FRAMES: Mapping[str, Case] = {
+    name: (payload(stream, codec), (UNKNOWN, INVALID))
+    for name, codec, stream in (
+        ("lz4 with linked blocks", Codec.LZ4, bytes(lz4.compress(PAYLOAD))),
+        ("lz4 with linked blocks of 64 KiB", Codec.LZ4, bytes(lz4.compress(PAYLOAD + bytes(1 << 17)))),
+        ("lz4 of two frames", Codec.LZ4, compress(Codec.LZ4, PAYLOAD[:50]) + compress(Codec.LZ4, PAYLOAD[50:])),
+        ("lz4 after an empty frame", Codec.LZ4, compress(Codec.LZ4, b"") + compress(Codec.LZ4, PAYLOAD)),
+        ("zstd with a window of 256 MiB", Codec.ZSTD, b"\x28\xb5\x2f\xfd\0\x90\1\0\0"),
+        ("snappy with an empty block", Codec.SNAPPY, compress(Codec.SNAPPY, PAYLOAD) + bytes(4)),
+        ("gzip without a header", Codec.GZIP, compress(Codec.GZIP, PAYLOAD)[10:]),
+    )
+}
+"""Compressed records in a framing that Kafka's readers refuse. No mode of pykbroker stores them."""
 BOMBS = {Codec.GZIP: 200 * MEGABYTE, Codec.SNAPPY: 20 * MEGABYTE, Codec.LZ4: 200 * MEGABYTE, Codec.ZSTD: 200 * MEGABYTE}
 """The decompressed size of each bomb. Compressed, none exceeds `max.message.bytes`."""

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from tests.interop.bad_batches import (
     BEYOND,
     BOMBS,
+    FRAMES,
     FRAMING,
     GOOD,
     HEADER,
@@ -160,6 +161,11 @@ def test_the_largest_timestamp_is_computed_from_the_records(attacker: RawClient,
 def test_a_damaged_compressed_stream_is_refused_if_it_is_recompressed(attacker: RawClient, name: str) -> None:
     codec = "gzip" if "zstd" in name else "zstd"
     refused(attacker, attacker.create_topic({"compression.type": codec}), *STREAMS[name])
+
+
+@pytest.mark.parametrize("name", FRAMES)
+def test_compressed_records_that_kafka_cannot_read_are_refused(attacker: RawClient, name: str) -> None:
+    refused(attacker, attacker.create_topic(), *FRAMES[name])
 
 
 @only_ours

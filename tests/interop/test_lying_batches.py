@@ -7,11 +7,11 @@ from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as Partition
 
-from tests.interop.bad_batches import BEYOND, HEADERS, RECORDS, good
+from tests.interop.bad_batches import BEYOND, FRAMES, HEADERS, RECORDS, good
 from tests.interop.raw_client import RawClient
 from tools.broker_process import BrokerProcess
 
-LIARS = [*BEYOND.values(), *(data for data, _ in [*RECORDS.values(), *HEADERS.values()])]
+LIARS = [*BEYOND.values(), *(data for data, _ in [*RECORDS.values(), *HEADERS.values(), *FRAMES.values()])]
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ _LZ4_RATIO_MAX = 255  # one byte of a length field adds at most this many bytes
 _LZ4_STORED = 1 << 31
 
 _ZSTD_MAGIC = 0xFD2FB528
+_ZSTD_SKIPPABLE = 0x184D2A50  # the magic of a skippable frame, apart from its last four bits
 _ZSTD_BLOCK_MAX = 1 << 17
 _ZSTD_RAW, _ZSTD_RLE = 0, 1
 
@@ -73,7 +74,10 @@ def zstd_room(data: Buffer, enough: int) -> int:
 
 def _zstd_frame(data: Buffer, pos: int, enough: int) -> tuple[int, int]:
     """Return the end of the frame at `pos`, and an upper bound of its decompressed bytes."""
-    if _U32.unpack_from(data, pos)[0] != _ZSTD_MAGIC:
+    (magic,) = _U32.unpack_from(data, pos)
+    if magic & ~15 == _ZSTD_SKIPPABLE:
+        return pos + 8 + int(_U32.unpack_from(data, pos + 4)[0]), 0
+    if magic != _ZSTD_MAGIC:
         raise DecodeError("no zstd frame")
     descriptor = data[pos + 4]
     pos += 5 + _zstd_header_rest(descriptor)

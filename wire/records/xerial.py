@@ -32,7 +32,12 @@ def claimed_bytes(data: Buffer) -> int:
 
     Raise DecodeError if a size is impossible, or if a block is incomplete.
     """
-    return sum(_claimed(block) for block in _blocks(memoryview(data)))
+    return sum(claims(data))
+
+
+def claims(data: Buffer) -> Iterator[int]:
+    """Yield the decompressed size that each block claims, with the errors of `claimed_bytes`."""
+    return map(_claimed, _blocks(memoryview(data)))
 
 
 def decompress_into(data: Buffer, output: bytearray) -> int:

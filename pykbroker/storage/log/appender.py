@@ -10,13 +10,21 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker, WrittenBatch
 from pykbroker.core.log.verification import Verification
 from pykbroker.storage.log.flusher import Flusher
-from pykbroker.storage.log.rewrite import is_long_work, opens_records, rewrites, rewritten
+from pykbroker.storage.log.rewrite import (
+    FRAMED_AT_ONCE_BLOCKS_MAX,
+    framed_codecs,
+    is_long_work,
+    opens_records,
+    require_readable,
+    rewrites,
+    rewritten,
+)
 from pykbroker.storage.log.state import LogState
 from pykbroker.storage.log.validate import (
     COMPRESSED_RECORDS_MAX,
     RECORD_BYTES_MIN,
     REFUSED_ATTRIBUTES,
-    refusal,
+    check_header,
     single_batch,
 )
 from pykbroker.storage.recovery.replay import remember
@@ -72,6 +80,7 @@ class LogAppender:
         "_config",
         "_epochs",
         "_flusher",
+        "_framed_codecs",
         "_off_loop",
         "_rewrites",
         "_segments",
@@ -94,6 +103,7 @@ class LogAppender:
         """Apply these topic configs to every later append."""
         self._config = config
         self._rewrites = rewrites(config)
+        self._framed_codecs = framed_codecs(config)
         self._batch_bytes_max = min(config.max_message_bytes, config.segment_bytes)
         untimed = config.log_append_time or opens_records(config)
         self._ahead_ms_max = LONG_MAX if untimed else config.message_timestamp_after_max_ms
@@ -103,8 +113,8 @@ class LogAppender:
     ) -> Appended:
         """Validate a client's batch, assign its offsets and write it.
 
-        Raise ApiError if the batch is refused, and OSError if the write fails. Raise LongWork if the records must be
-        read off the event loop although `needs_off_loop` returned false. A batch of at most KEEP_BYTES_MAX bytes is
+        Raise ApiError if the batch is refused, and OSError if the write fails. Raise LongWork if the batch must be
+        validated off the event loop although `needs_off_loop` returned false. A batch of at most KEEP_BYTES_MAX bytes is
         copied. The header of a larger batch is overwritten in `data` if `data` is writable. `verification` comes from
         `Producers.begin_verification`; the first batch of a transaction in this partition needs it (KIP-890).
         """
@@ -130,7 +140,10 @@ class LogAppender:
             or count > COMPRESSED_RECORDS_MAX
             or (count * RECORD_BYTES_MIN > size and not attributes & CODEC_MASK)
         ):
-            raise refusal(data, self._config, now_ms) or AssertionError(UNEXPLAINED)
+            check_header(data, self._config, now_ms)
+            raise AssertionError(UNEXPLAINED)
+        if attributes & CODEC_MASK in self._framed_codecs:
+            require_readable(attributes & CODEC_MASK, data, FRAMED_AT_ONCE_BLOCKS_MAX)
         if self._rewrites:
             batch = rewritten(Batch.read(data), self._config, now_ms, at_once=True)
             return self.append_opened(batch, leader_epoch, verification)
@@ -311,6 +324,8 @@ def duplicate(written: WrittenBatch) -> Appended:
 def checked_and_rewritten(data: Buffer, config: LogConfig, now_ms: int) -> Batch:
     """Validate a batch and rewrite it as the topic's configs require. The function runs in a thread."""
     data = single_batch(data)
-    if fault := refusal(data, config, now_ms):
-        raise fault
-    return rewritten(Batch.read(data), config, now_ms)
+    check_header(data, config, now_ms)
+    batch = Batch.read(data)
+    if batch.codec in framed_codecs(config):
+        require_readable(batch.codec, data, LONG_MAX)
+    return rewritten(batch, config, now_ms)

@@ -55,33 +55,31 @@ def _size_at(data: Buffer, at: int) -> int | None:
     return LENGTH_OVERHEAD + length
 
 
-def refusal(data: Buffer, config: LogConfig, now_ms: int) -> ApiError | None:
-    """Return the error of `data`, which should be one whole batch, or None if the batch may be appended."""
-    try:
-        batch = Batch.read(single_batch(data))
-    except ApiError as error:
-        return error
-    return _wrong_size(batch, config) or _wrong_header(batch) or _wrong_time(batch, config, now_ms)
+def check_header(data: Buffer, config: LogConfig, now_ms: int) -> None:
+    """Raise the ApiError of `data`, which should be one whole batch, unless its header lets it be appended."""
+    batch = Batch.read(single_batch(data))
+    _check_size(batch, config)
+    _check_fields(batch)
+    _check_time(batch, config, now_ms)
 
 
-def _wrong_size(batch: Batch, config: LogConfig) -> ApiError | None:
+def _check_size(batch: Batch, config: LogConfig) -> None:
     if batch.base_offset:
-        return ApiError(ErrorCode.INVALID_RECORD, f"the base offset of a batch must be 0, not {batch.base_offset}")
+        raise ApiError(ErrorCode.INVALID_RECORD, f"the base offset of a batch must be 0, not {batch.base_offset}")
     if batch.size > config.max_message_bytes:
-        return ApiError(
+        raise ApiError(
             ErrorCode.MESSAGE_TOO_LARGE,
             f"a batch of {batch.size} bytes, max.message.bytes is {config.max_message_bytes}",
         )
     if not batch.crc_ok():
-        return ApiError(ErrorCode.CORRUPT_MESSAGE, f"the batch's checksum is not {batch.crc:08x}")
+        raise ApiError(ErrorCode.CORRUPT_MESSAGE, f"the batch's checksum is not {batch.crc:08x}")
     if batch.size > config.segment_bytes:
-        return ApiError(
+        raise ApiError(
             ErrorCode.RECORD_LIST_TOO_LARGE, f"a batch of {batch.size} bytes, segment.bytes is {config.segment_bytes}"
         )
-    return None
 
 
-def _wrong_header(batch: Batch) -> ApiError | None:
+def _check_fields(batch: Batch) -> None:
     fault = None
     if batch.count <= 0:
         fault = f"a batch of {batch.count} records"
@@ -97,18 +95,18 @@ def _wrong_header(batch: Batch) -> ApiError | None:
         fault = f"sequence {batch.base_sequence} of producer {batch.producer_id}"
     elif batch.attributes & CODEC_MASK > max(Codec):
         fault = f"unknown compression codec {batch.attributes & CODEC_MASK}"
-    return ApiError(ErrorCode.INVALID_RECORD, fault) if fault else None
+    if fault:
+        raise ApiError(ErrorCode.INVALID_RECORD, fault)
 
 
-def _wrong_time(batch: Batch, config: LogConfig, now_ms: int) -> ApiError | None:
+def _check_time(batch: Batch, config: LogConfig, now_ms: int) -> None:
     if batch.is_log_append_time:
-        return ApiError(ErrorCode.INVALID_TIMESTAMP, "a producer must not set the timestamp type LogAppendTime")
+        raise ApiError(ErrorCode.INVALID_TIMESTAMP, "a producer must not set the timestamp type LogAppendTime")
     if config.log_append_time or opens_records(config):
-        return None
+        return
     if batch.max_timestamp > now_ms + config.message_timestamp_after_max_ms:
-        return ApiError(
+        raise ApiError(
             ErrorCode.INVALID_TIMESTAMP,
             f"timestamp {batch.max_timestamp} is more than "
             f"{config.message_timestamp_after_max_ms} ms ahead of the broker's time {now_ms}",
         )
-    return None

@@ -10,11 +10,13 @@ from struct import pack_into
 from typing import Any
 
 import pytest
+from cramjam import lz4
 from msgspec.structs import replace
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.storage.log.log import Log
+from pykbroker.storage.log.rewrite import FRAMED_AT_ONCE_BLOCKS_MAX, LongWork
 from pykbroker.storage.segments.config import LogConfig
 from pykbroker.world import system_disk
 from pykbroker.world.disk import Buffer
@@ -32,6 +34,7 @@ from tests.unit.storage.logs import (
     open_log,
 )
 from wire.error_codes import ErrorCode
+from wire.records import xerial
 from wire.records.batch import Batch
 from wire.records.builder import sealed
 from wire.records.compression import Codec, compress
@@ -183,6 +186,66 @@ async def test_records_are_validated_unless_validation_is_disabled(disk: SystemD
     assert refused(log, broken) is ErrorCode.INVALID_RECORD
     log.configure(LogConfig(validate_records=False))
     assert log.append(broken, 0, NOW).last_offset == 1
+
+
+WHOLE = Batch.read(batch(b"value" * 100))
+UNREADABLE = {
+    "linked blocks": (Codec.LZ4, bytes(lz4.compress(WHOLE.payload))),
+    "two frames": (Codec.LZ4, compress(Codec.LZ4, WHOLE.payload[:100]) + compress(Codec.LZ4, WHOLE.payload[100:])),
+    "an empty frame": (Codec.LZ4, compress(Codec.LZ4, WHOLE.payload) + compress(Codec.LZ4, b"")),
+    "a window of 256 MiB": (
+        Codec.ZSTD,
+        b"\x28\xb5\x2f\xfd\0\x90" + (len(WHOLE.payload) << 3 | 1).to_bytes(3, "little") + WHOLE.payload,
+    ),
+    "an empty block": (Codec.SNAPPY, compress(Codec.SNAPPY, WHOLE.payload) + bytes(4)),
+    "no header": (Codec.GZIP, compress(Codec.GZIP, WHOLE.payload)[10:]),
+}
+"""Compressed records that Kafka's consumers cannot read. Kafka's broker refuses them."""
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+@pytest.mark.parametrize("validate_records", [True, False])
+@pytest.mark.parametrize("compression_type", ["producer", "zstd", "lz4"])
+async def test_compressed_records_that_kafka_cannot_read_are_refused_but_taken_from_a_leader(
+    disk: SystemDisk, name: str, validate_records: bool, compression_type: str
+) -> None:
+    config = LogConfig(validate_records=validate_records, compression_type=compression_type)
+    log = await open_log(disk, config)
+    codec, payload = UNREADABLE[name]
+    data = sealed(replace(WHOLE, attributes=int(codec)), payload)
+    assert refused(log, data) == ErrorCode.INVALID_RECORD
+    with pytest.raises(ApiError) as refusal:
+        await log.open_off_loop(data, NOW)
+    assert refusal.value.code == ErrorCode.INVALID_RECORD
+    log.append_stored(data)
+    assert [one.payload for one in await every_batch(log)] == [payload]
+
+
+@pytest.mark.parametrize("codec", [Codec.GZIP, Codec.SNAPPY, Codec.LZ4, Codec.ZSTD])
+@pytest.mark.parametrize("level", [None, 9])
+async def test_what_this_broker_compresses_may_be_produced(disk: SystemDisk, codec: Codec, level: int | None) -> None:
+    log = await open_log(disk, LogConfig(validate_records=False))
+    data = batch(*[b"value" * 1000] * 100, codec=codec, level=level)
+    log.append(data, 0, NOW)
+    log.append(Batch.read(data).buffer, 0, NOW)
+    assert log.log_end_offset == 200
+
+
+@pytest.mark.parametrize(("over", "is_long"), [(-1, False), (0, False), (1, True)])
+async def test_batches_of_many_blocks_are_checked_off_the_event_loop(
+    disk: SystemDisk, over: int, is_long: bool
+) -> None:
+    log = await open_log(disk, LogConfig(validate_records=False))
+    blocks = b"\0\0\0\1\0" * (FRAMED_AT_ONCE_BLOCKS_MAX + over)
+    data = sealed(replace(WHOLE, attributes=int(Codec.SNAPPY)), xerial.HEADER + blocks)
+    assert not log.needs_off_loop(data)
+    if is_long:
+        with pytest.raises(LongWork):
+            log.append(data, 0, NOW)
+        log.append_opened(await log.open_off_loop(data, NOW), 0)
+    else:
+        log.append(data, 0, NOW)
+    assert log.log_end_offset == 1
 
 
 @pytest.mark.parametrize(

@@ -103,6 +103,13 @@ def test_a_batch_with_many_headers_needs_a_thread_after_all(over: int, is_long: 
     assert rewritten(whole, LOOKING, NOW) == whole
 
 
+@pytest.mark.parametrize(("over", "is_long"), [(-1, False), (0, False), (1, True)])
+def test_the_blocks_of_a_large_batch_are_counted_in_a_thread(over: int, is_long: bool) -> None:
+    empty_blocks = (b"\x28\xb5\x2f\xfd\0\x58" + bytes(WALKED_AT_ONCE_BYTES_MAX))[: WALKED_AT_ONCE_BYTES_MAX + over]
+    data = sealed(Batch.read(batch(codec=Codec.ZSTD)), empty_blocks)
+    assert is_long_work(data, LOOKING) is is_long
+
+
 @pytest.mark.parametrize("codec", PACKED[1:])
 def test_a_batch_that_does_not_parse_needs_no_thread(codec: Codec) -> None:
     whole = batch(codec=codec)
