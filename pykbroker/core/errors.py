@@ -5,7 +5,24 @@ Any other exception is a defect of the broker.
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
 from wire.error_codes import ErrorCode
+
+E = TypeVar("E", bound=BaseException)
+
+
+def again(error: E) -> E:
+    """Return a copy of an error that is kept, without traceback and cause.
+
+    The copy is raised instead. A kept error that is raised itself keeps the frames through which it passed, with all
+    that they hold, such as a request of 100 MiB. Frames that lead back to the error are then freed by the garbage
+    collector only, which runs rarely in the broker.
+    """
+    reduced: Any = error.__reduce__()  # unlike `args`, it has the file name of an OSError
+    copied = type(error).__new__(type(error), *reduced[1])
+    copied.__dict__.update(error.__dict__)
+    return copied
 
 
 class ApiError(Exception):

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import trio
 
-from pykbroker.core.errors import ApiError
+from pykbroker.core.errors import ApiError, again
 from wire.declare import Response
 
 R = TypeVar("R")
@@ -32,7 +32,7 @@ class Call:
     def settle(self, response: Any) -> None:
         """Set the response, or the ApiError that refuses the call. Do nothing if the call is already settled."""
         if isinstance(response, ApiError):
-            self.fail(response)
+            self.fail(again(response))
         elif not self.settled:
             self._response = response
             self._end()
@@ -52,7 +52,7 @@ class Call:
         """Return the response of a settled call, or raise its error."""
         assert self.settled
         if self._error is not None:
-            raise self._error
+            raise again(self._error) if isinstance(self._error, ApiError) else self._error
         return self._response
 
     async def wait_settled(self) -> None:

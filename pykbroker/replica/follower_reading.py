@@ -7,7 +7,7 @@ from functools import partial
 
 import trio
 
-from pykbroker.core.errors import ApiError
+from pykbroker.core.errors import ApiError, again
 from pykbroker.core.fetch.session import FetchedPartition, SessionPartition
 from pykbroker.replica.follower_session import FollowerSession
 from pykbroker.replica.isr_keeper import IsrKeeper
@@ -106,7 +106,7 @@ class FollowerReading:
             partition, wanted = self._due[at]
             try:
                 if partition in self._refused:
-                    raise self._refused[partition]
+                    raise again(self._refused[partition])
                 self._found[partition] = wanted, self._data(partition, wanted)
             except NotCached as missing:
                 raise Missing(self, partition, missing) from None

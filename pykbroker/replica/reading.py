@@ -10,7 +10,7 @@ from typing import Protocol
 
 import trio
 
-from pykbroker.core.errors import ApiError
+from pykbroker.core.errors import ApiError, again
 from pykbroker.core.fetch.session import FetchedPartition, SessionPartition
 from pykbroker.core.replication.divergence import divergence
 from pykbroker.replica.partition import Partition
@@ -91,7 +91,7 @@ class Reading:
             try:
                 log = self._log(partition, asked.current_leader_epoch)
                 if partition in self._refused:
-                    raise self._refused[partition]
+                    raise again(self._refused[partition])
                 if (
                     partition.leadership.high_watermark == asked.fetch_offset == wanted.high_watermark
                     and log.state.log_start_offset == wanted.log_start_offset

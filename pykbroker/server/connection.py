@@ -310,6 +310,8 @@ class Connection:
             self._conclude(slot, outcome)
         except Exception as error:  # noqa: BLE001 - as in _turn
             self._end_with(error)
+        finally:
+            del outcome  # an error refers to this frame, and would keep it and the request until a garbage collection
         if self.ended:
             self._pump.close()
         else:

@@ -1,13 +1,15 @@
 """Work off the event loop, in threads of trio's pool. A call in a thread costs about 0.1 ms.
 
-An error of a function is passed from the thread to the event loop in a list, which is emptied when the error is raised.
-If trio passed the error, a frame of the error's own traceback would refer to the error. Only the garbage collector,
-which runs rarely in the broker, would then free it and all buffers of the failed function.
+An error of a function is passed from the thread to the event loop as a value: in a list, which is emptied when the
+error is raised, and without the local variables of the function. If trio passed the error, or if the function referred
+to it, a frame of the error's own traceback would refer to the error. Only the garbage collector, which runs rarely in
+the broker, would then free it and all buffers of the failed function.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from traceback import clear_frames
 from typing import TypeVar, cast
 
 import trio
@@ -41,5 +43,13 @@ def answered(function: Callable[..., T], args: tuple[object, ...], errors: list[
     try:
         return function(*args)
     except Exception as error:  # noqa: BLE001 - the loop raises it
+        forget_variables(error)
         errors.append(error)
         return None
+
+
+def forget_variables(error: BaseException | None) -> None:
+    """Clear the local variables of all functions through which an error and its causes have passed."""
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__cause__ or error.__context__

@@ -1,9 +1,9 @@
 """The requirements of Kafka's readers on the framing of compressed records, checked without decompressing them.
 
-The codecs of this package read more than Kafka's: lz4 with linked blocks, for example, which python-lz4 and cramjam write
-by default. Apache Kafka refuses such a batch, and a Java consumer would never get past it, so a broker checks what
-producers send. Batches that are already stored are read as they are. Sources: Kafka's Lz4BlockInputStream, zstd-jni,
-snappy-java, java.util.zip.GZIPInputStream.
+The codecs of this package read more than Kafka's: for example lz4 with linked blocks, which python-lz4 and cramjam
+write by default. Apache Kafka refuses such a batch, and a Java consumer would never get past it, so a broker checks
+what producers send. Batches that are already stored are read as they are. Sources: Kafka's Lz4BlockInputStream,
+zstd-jni, snappy-java, java.util.zip.GZIPInputStream.
 """
 
 from collections.abc import Iterator

@@ -323,8 +323,8 @@ USED = {
         "How many bytes per second are read from idle logs to detect corruption; 0 disables scrubbing.",
     "pykbroker.scrub.interval.ms": "How many ms lie between the starts of two scrubbing passes over all logs.",
     "pykbroker.validate.records":
-        "Whether every record of a produced batch is validated, not only the batch's header and checksum, and the framing "
-        "of its compression.",
+        "Whether every record of a produced batch is validated, not only the batch's header and checksum, and the "
+        "framing of its compression.",
 }
 
 UNUSED = {

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pykbroker.core.consumer.errors import UnreadableRecords
 from pykbroker.core.consumer.position import NO_EPOCH
 from pykbroker.core.consumer.records import CREATE_TIME, LOG_APPEND_TIME, FetchedColumns, ReadRecords, RecordColumns
+from pykbroker.core.errors import again
 from pykbroker.core.topic_partition import TopicPartition
 from wire.errors import DecodeError
 from wire.messages.fetch import AbortedTransaction, PartitionData
@@ -88,7 +89,7 @@ class CompletedFetch:
         call raises the same error.
         """
         if self._failure is not None:
-            raise self._failure
+            raise again(self._failure)
         while records_max > 0 and not self.is_drained:
             if self._columns is None:
                 self._next_batch()
@@ -131,7 +132,7 @@ class CompletedFetch:
                 raise DecodeError(f"{self.records_bytes} bytes without a complete batch")
         except DecodeError as error:
             self._failure = UnreadableRecords(self.partition, self.next_offset, str(error))
-            raise self._failure from None
+            raise again(self._failure) from None
         self.is_drained = True
 
     def _leave_batch(self, batch: Batch) -> None:

@@ -114,9 +114,9 @@ class LogAppender:
         """Validate a client's batch, assign its offsets and write it.
 
         Raise ApiError if the batch is refused, and OSError if the write fails. Raise LongWork if the batch must be
-        validated off the event loop although `needs_off_loop` returned false. A batch of at most KEEP_BYTES_MAX bytes is
-        copied. The header of a larger batch is overwritten in `data` if `data` is writable. `verification` comes from
-        `Producers.begin_verification`; the first batch of a transaction in this partition needs it (KIP-890).
+        validated off the event loop although `needs_off_loop` returned false. A batch of at most KEEP_BYTES_MAX bytes
+        is copied. The header of a larger batch is overwritten in `data` if `data` is writable. `verification` comes
+        from `Producers.begin_verification`; the first batch of a transaction in this partition needs it (KIP-890).
         """
         size = len(data)
         try:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 
 import trio
 
-from pykbroker.core.errors import ApiError
+from pykbroker.core.errors import ApiError, again
 from pykbroker.storage.files import lost_writes
 from pykbroker.storage.files.checkpoints import EPOCHS, encode_epochs
 from pykbroker.storage.files.errors import CorruptLog, patiently
@@ -139,7 +139,7 @@ class Flusher:
         ):
             self.require_log()
             if self.failed:
-                raise self.failed
+                raise again(self.failed)
             if self._syncing is not None:
                 await self._syncing.wait()
             else:

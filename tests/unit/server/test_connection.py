@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import struct
+import weakref
 from typing import Any, ClassVar
 
 import pytest
@@ -207,6 +209,36 @@ def test_a_client_id_that_is_not_utf_8_is_decoded_as_in_java(raw: bytes) -> None
     frame = encode_request(HeartbeatRequest(), 4, 1, "?" * len(raw)).replace(b"?" * len(raw), raw)
     rig.feed(frame + frame)
     assert seen == [raw.decode(errors="replace")] * 2
+
+
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_request_that_fails_is_freed_at_once(waits: bool) -> None:
+    class Held:
+        """An object that only the frames of the handler refer to."""
+
+    held: list[weakref.ref[Held]] = []
+
+    def fail(context: RequestContext, request: HeartbeatRequest) -> Any:
+        if waits:
+            return fail_later()
+        mine = Held()
+        held.append(weakref.ref(mine))
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+
+    async def fail_later() -> Any:
+        mine = Held()
+        held.append(weakref.ref(mine))
+        await trio.lowlevel.checkpoint()
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
+
+    gc.disable()
+    try:
+        async with trio.open_nursery() as nursery:
+            rig = Rig(nursery, Api(ApiKey.HEARTBEAT, "0-4", fail))
+            rig.feed(heartbeat(0))
+        assert held[0]() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ async def test_the_result_of_the_function_is_returned() -> None:
 
 
 @pytest.mark.usefixtures("no_collector")
-async def test_an_error_and_the_buffers_of_its_frames_are_freed_once_it_is_handled() -> None:
+async def test_the_buffers_of_a_function_that_fails_are_freed_at_once() -> None:
     held: list[weakref.ref[Buffer]] = []
 
     def fail() -> None:
@@ -36,11 +36,10 @@ async def test_an_error_and_the_buffers_of_its_frames_are_freed_once_it_is_handl
         try:
             raise KeyError("cause")
         except KeyError as cause:
-            raise ValueError("refused") from cause
+            error = ValueError("refused")  # the function's own frame refers to the error that it raises
+            raise error from cause
 
-    try:
+    with pytest.raises(ValueError, match="refused") as raised:
         await SystemOffLoop()(fail)
-    except ValueError as error:
-        assert isinstance(error.__cause__, KeyError)
-        assert held[0]() is not None
+    assert isinstance(raised.value.__cause__, KeyError)
     assert held[0]() is None
