@@ -70,6 +70,7 @@ class SimFile:
         if disk.faults.room_bytes < TEBIBYTE:
             self._append_into(disk.free_bytes(), whole)
         disk.volume.write(self._inode.number, self.size, whole)
+        self._inode.modified_ms = disk.wall_ms()
         self.size += len(whole)
         return self.size
 
@@ -89,6 +90,7 @@ class SimFile:
         if self._disk.strikes(self._disk.faults.write_fails, "write failed"):
             raise failure(errno.EIO, self.path)
         self._disk.volume.write(self._inode.number, offset, bytes(data))
+        self._inode.modified_ms = self._disk.wall_ms()
 
     def read_nowait(self, offset: int, size: int) -> Buffer:
         disk = self._disk
@@ -116,6 +118,7 @@ class SimFile:
     def truncate(self, size: int) -> None:
         self._enter()
         self._disk.volume.truncate(self._inode.number, size)
+        self._inode.modified_ms = self._disk.wall_ms()
         self.size = size
 
     async def sync(self) -> None:
@@ -139,7 +142,8 @@ def alive() -> None:
 class SimDisk:
     """A disk of one process on a volume.
 
-    It calls `enter` before every operation, which raises Killed if the process is dead.
+    It calls `enter` before every operation, which raises Killed if the process is dead. `wall_ms` is the time at which
+    files change.
     """
 
     def __init__(
@@ -150,8 +154,9 @@ class SimDisk:
         faults: DiskFaults | None = None,
         dice: Random | None = None,
         enter: Callable[[], None] = alive,
+        wall_ms: Callable[[], int] = lambda: 0,
     ) -> None:
-        self.volume, self.path, self.enter = volume, path, enter
+        self.volume, self.path, self.enter, self.wall_ms = volume, path, enter, wall_ms
         self.faults = faults or DiskFaults()
         self._dice = dice or Random(0)
         self._locks: list[str] = []
@@ -176,6 +181,7 @@ class SimDisk:
                 raise
             self._check_room(path)
             node = self.volume.files[self.volume.create(path)]
+            node.modified_ms = self.wall_ms()
         if isinstance(node, Directory):
             raise failure(errno.EISDIR, path)
         return SimFile(self, path, node)
@@ -207,6 +213,18 @@ class SimDisk:
         self.enter()
         node = self.volume.find(path)
         return len(node.content) if isinstance(node, Inode) else 0
+
+    def modified_ms(self, path: str) -> int:
+        return self._inode(path).modified_ms
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        self._inode(path).modified_ms = modified_ms
+
+    def _inode(self, path: str) -> Inode:
+        self.enter()
+        node = self.volume.find(path)
+        assert isinstance(node, Inode), f"{path} is a directory"
+        return node
 
     def names(self, path: str) -> list[str]:
         self.enter()

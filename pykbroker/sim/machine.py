@@ -66,6 +66,7 @@ class SimMachine:
                 faults=self.disk_faults,
                 dice=simulation.dice(f"disk {number} of {life}"),
                 enter=process.step,
+                wall_ms=self._wall_ms,
             )
             for number, volume in enumerate(self._volumes)
         ]
@@ -73,7 +74,7 @@ class SimMachine:
         return World(
             disks=tuple(self._disks),
             net=SimNet(self._network, process, self.name, simulation.dice(f"net of {life}")),
-            wall_ms=lambda: int((WALL_S + simulation.now + self._fast_s()) * 1000),
+            wall_ms=self._wall_ms,
             ticks_ns=lambda: int(simulation.now * 1e9),
             off_loop=off_loop,
             workers=InlineWorkers(off_loop),
@@ -100,6 +101,10 @@ class SimMachine:
         """Set how many seconds the wall clock gains in each second. It loses them if the number is negative."""
         self.skew_s = self._fast_s()
         self._drift, self._drifts_since_s = seconds_per_second, self._simulation.now
+
+    def _wall_ms(self) -> int:
+        """Return the time of the machine's wall clock."""
+        return int((WALL_S + self._simulation.now + self._fast_s()) * 1000)
 
     def _fast_s(self) -> float:
         return self.skew_s + self._drift * (self._simulation.now - self._drifts_since_s)

@@ -82,7 +82,8 @@ class _Survivors:
 
     def _file(self, before: Inode) -> Inode:
         if before.number not in self._copies:
-            self._copies[before.number] = self._after.new_inode(self._content(before))
+            self._copies[before.number] = after = self._after.new_inode(self._content(before))
+            after.modified_ms = before.modified_ms
         return self._copies[before.number]
 
     def _content(self, before: Inode) -> bytes:

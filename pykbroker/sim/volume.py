@@ -63,12 +63,15 @@ class Unsynced(Generic[C]):
 
 
 class Inode:
-    """A file. `content` is the content that processes see."""
+    """A file. `content` is the content that processes see, `modified_ms` the time of its last change.
 
-    __slots__ = ("content", "durable", "number", "unsynced")
+    The time is no change of the volume of its own: it is not recorded, and a power loss keeps it.
+    """
+
+    __slots__ = ("content", "durable", "modified_ms", "number", "unsynced")
 
     def __init__(self, number: int, content: bytes = b"") -> None:
-        self.number = number
+        self.number, self.modified_ms = number, 0
         self.content, self.durable = bytearray(content), bytearray(content)
         self.unsynced: Unsynced[Write | Truncate] = Unsynced()
 

@@ -110,6 +110,12 @@ class Disk(Protocol):
     def size(self, path: str) -> int:
         """Return the size of a file that is not open."""
 
+    def modified_ms(self, path: str) -> int:
+        """Return the time of the last change of a file's content, in ms since 1970."""
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Set the time that `modified_ms` returns until the next change."""
+
     def names(self, path: str) -> list[str]:
         """Return the names of the files and directories in `path`. "" is the log directory itself."""
 

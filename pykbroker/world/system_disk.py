@@ -17,6 +17,7 @@ from pykbroker.world.system_syncs import Syncs
 
 OPEN_FLAGS = os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
 NO_WAIT_REFUSED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
+NS_PER_MS = 1_000_000
 locked_here: set[str] = set()
 """The lock files that this process holds. They are needed because a POSIX lock does not exclude its own process."""
 
@@ -162,6 +163,12 @@ class SystemDisk:
 
     def size(self, path: str) -> int:
         return os.stat(self._at(path)).st_size
+
+    def modified_ms(self, path: str) -> int:
+        return os.stat(self._at(path)).st_mtime_ns // NS_PER_MS
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        os.utime(self._at(path), ns=(modified_ms * NS_PER_MS, modified_ms * NS_PER_MS))
 
     def names(self, path: str) -> list[str]:
         return sorted(os.listdir(self._at(path)))

@@ -51,7 +51,7 @@ class Cleanable(msgspec.Struct):
         if config.min_compaction_lag_ms > 0:
             for at, segment in enumerate(dirty):
                 await patiently(segment.require_date)
-                if segment.max_timestamp > now_ms - config.min_compaction_lag_ms:
+                if log.state.opening.largest_timestamp(segment) > now_ms - config.min_compaction_lag_ms:
                     segments = segments[: len(segments) - len(dirty) + at]
                     break
         overdue = config.max_compaction_lag_ms < LONG_MAX and await _is_older(

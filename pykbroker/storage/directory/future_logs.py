@@ -102,6 +102,7 @@ class FutureLogs:
             jitter=self._jitter,
             loaded=self._loaded,
             traffic=self._traffic,
+            wall_ms=self._wall_ms,
         )
 
     async def remove_deleted(self, key: TopicPartition) -> None:

@@ -232,6 +232,7 @@ class LogDirectory:
                 jitter=self._jitter,
                 loaded=self._loaded,
                 traffic=self._traffic,
+                wall_ms=self._wall_ms,
             )
             return log
         except OSError:
@@ -256,6 +257,7 @@ class LogDirectory:
             jitter=self._jitter,
             loaded=self._loaded,
             traffic=self._traffic,
+            wall_ms=self._wall_ms,
         )
         return log
 

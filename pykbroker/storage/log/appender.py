@@ -142,8 +142,8 @@ class LogAppender:
         ):
             check_header(data, self._config, now_ms)
             raise AssertionError(UNEXPLAINED)
-        if attributes & CODEC_MASK in self._framed_codecs:
-            require_readable(attributes & CODEC_MASK, data, FRAMED_AT_ONCE_BLOCKS_MAX)
+        if (codec := attributes & CODEC_MASK) and codec in self._framed_codecs:
+            require_readable(codec, data, FRAMED_AT_ONCE_BLOCKS_MAX)
         if self._rewrites:
             batch = rewritten(Batch.read(data), self._config, now_ms, at_once=True)
             return self.append_opened(batch, leader_epoch, verification)
@@ -171,7 +171,7 @@ class LogAppender:
         segment = self._segments.active
         if (
             segment.size + size > segment.size_max or max_timestamp > segment.timestamp_max or last > segment.offset_max
-        ) and segment.size:
+        ) and segment.refuses(size, last, max_timestamp):
             segment = state.roll()
         chunk: bytes | None = None
         if size <= KEEP_BYTES_MAX:

@@ -17,6 +17,7 @@ from pykbroker.storage.recovery.recovery import RecoveredLog, begin, needs_snaps
 from pykbroker.storage.segments.config import LogConfig
 from pykbroker.storage.segments.opening import Loaded, Opening
 from pykbroker.storage.segments.sealed import SealedSegment
+from pykbroker.storage.segments.segment import no_clock
 from pykbroker.world.disk import Disk
 from pykbroker.world.off_loop import OffLoop
 
@@ -84,6 +85,7 @@ class Log:
         jitter: Callable[[int], int] = no_jitter,
         loaded: Loaded | None = None,
         traffic: Traffic | None = None,
+        wall_ms: Callable[[], int] = no_clock,
     ) -> Log:
         """Recover the log in the existing `directory`. An empty log begins at `log_start_offset`.
 
@@ -102,6 +104,7 @@ class Log:
             log_start_offset,
             cleaned_offset,
             high_watermark,
+            wall_ms,
         )
         recovered = await recover(opening, clean=clean)
         recovered.producers.expire(now_ms, config.producer_id_expiration_ms)
@@ -118,12 +121,13 @@ class Log:
         jitter: Callable[[int], int] = no_jitter,
         loaded: Loaded | None = None,
         traffic: Traffic | None = None,
+        wall_ms: Callable[[], int] = no_clock,
     ) -> Log:
         """Create an empty log at offset 0, with one file, in a directory without segments.
 
         If OSError is raised, the file was not created.
         """
-        opening = Opening(disk, directory, config, loaded or Loaded(), jitter, traffic or Traffic())
+        opening = Opening(disk, directory, config, loaded or Loaded(), jitter, traffic or Traffic(), wall_ms=wall_ms)
         return cls(opening, off_loop, begin(opening))
 
     def configure(self, config: LogConfig) -> None:

@@ -57,8 +57,7 @@ class LogShrinker:
         """Delete the segments below `high_watermark` that retention or the log start offset allows to delete."""
         async with self.lock:
             state, segments = self._state, self._segments
-            config = state.opening.config
-            expired_count, why = await expired(segments, config, state.log_start_offset, high_watermark, now_ms)
+            expired_count, why = await expired(state.opening, segments, state.log_start_offset, high_watermark, now_ms)
             if not expired_count:
                 return
             if expired_count > len(segments.sealed):
@@ -162,6 +161,8 @@ class LogShrinker:
         sealed = await cleaned.finish()
         async with self.lock:
             require_sources(self._segments, cleaned.sources)
+            self._flusher.require_log()
+            cleaned.keep_age()
             with trio.CancelScope(shield=True):
                 await swap(self._state.opening, self._segments, self._flusher, cleaned.sources, sealed)
 

@@ -57,6 +57,11 @@ class CleanedSegment:
             await self._write(".txnindex", txn_index.encode(sealed.aborted))
         return sealed
 
+    def keep_age(self) -> None:
+        """Give the file the age of its youngest source, as Kafka does: records without timestamps are as old as it."""
+        disk = self._opening.disk
+        disk.set_modified_ms(self._path(".log"), disk.modified_ms(self.sources[-1].path(".log")))
+
     async def _write(self, suffix: str, content: bytes) -> None:
         file = self._created(suffix)
         try:

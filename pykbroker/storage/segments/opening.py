@@ -12,7 +12,7 @@ import trio
 
 from pykbroker.storage.files.traffic import Traffic
 from pykbroker.storage.segments.config import LogConfig
-from pykbroker.storage.segments.segment import ActiveSegment, file_name
+from pykbroker.storage.segments.segment import ActiveSegment, Segment, file_name, no_clock
 from pykbroker.world.disk import Disk, File
 
 LOADED_MAX = 64
@@ -88,12 +88,22 @@ class Opening(msgspec.Struct):
     log_start_offset: int = 0
     cleaned_offset: int = 0
     high_watermark: int = 0
+    wall_ms: Callable[[], int] = no_clock
 
     def active(self, base_offset: int) -> ActiveSegment:
         """Open or create the file of an active segment without reading its content."""
         file = self.disk.open(file_name(self.directory, base_offset, ".log"), create=True)
         jitter_ms = min(self.config.segment_jitter_ms, self.config.segment_ms)
-        return ActiveSegment(base_offset, file, self.config, self.jitter(jitter_ms) if jitter_ms else 0)
+        return ActiveSegment(base_offset, file, self.config, self.jitter(jitter_ms) if jitter_ms else 0, self.wall_ms)
+
+    def largest_timestamp(self, segment: Segment) -> int:
+        """Return the largest timestamp of a dated segment, or the time of its file's last change if it has none.
+
+        Source: Kafka's LogSegment.largestTimestamp. A timestamp before 1970 counts as none.
+        """
+        if segment.max_timestamp >= 0:
+            return segment.max_timestamp
+        return self.disk.modified_ms(file_name(self.directory, segment.base_offset, ".log"))
 
     def may_lack(self, end: int, base: int) -> bool:
         """Whether offsets may be missing between the end offset of one segment and the base offset of the next.

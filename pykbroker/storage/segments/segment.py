@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pykbroker.core.log.transactions import AbortedTransaction
 from pykbroker.storage.files.errors import Mismatch
 from pykbroker.storage.segments.checked import Checked
-from pykbroker.storage.segments.config import LONG_MAX, LogConfig
+from pykbroker.storage.segments.config import LogConfig
 from pykbroker.storage.segments.headers import BadHeader, Headers
 from pykbroker.storage.segments.indexes import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
 from pykbroker.storage.segments.walk import RELATIVE_OFFSET_MAX
 from pykbroker.world.disk import File
 from wire.records.batch import LENGTH_OVERHEAD, Batch
+
+BELOW_ALL = -(2**63) - 1
+"""A number below every timestamp."""
+
+
+def no_clock() -> int:
+    """Return 0, so that segments without timestamps never grow old."""
+    return 0
 
 
 def file_name(directory: str, offset: int, suffix: str) -> str:
@@ -119,18 +129,33 @@ class Segment:
 class ActiveSegment(Segment):
     """The newest segment of a log, to which batches are appended.
 
-    A batch that would exceed `size_max`, `offset_max` or `timestamp_max` begins the next segment. `indexed_bytes` is
-    the number of bytes that the index files cover: 0 without index files, -1 if unknown.
+    A batch that would exceed `size_max`, `offset_max` or `timestamp_max` begins the next segment. If the first batch
+    has no timestamp, the time since the segment was opened decides instead, as in Kafka. Then `timestamp_max` is below
+    every timestamp, so that `refuses` is asked about each batch. `indexed_bytes` is the number of bytes that the index
+    files cover: 0 without index files, -1 if unknown.
     """
 
-    __slots__ = ("_began_ms", "_jitter_ms", "_since_entry", "indexed_bytes", "offset_max", "size_max", "timestamp_max")
+    __slots__ = (
+        "_began_ms",
+        "_jitter_ms",
+        "_opened_ms",
+        "_since_entry",
+        "_wall_ms",
+        "indexed_bytes",
+        "offset_max",
+        "size_max",
+        "timestamp_max",
+    )
 
-    def __init__(self, base_offset: int, file: File, config: LogConfig, jitter_ms: int = 0) -> None:
+    def __init__(
+        self, base_offset: int, file: File, config: LogConfig, jitter_ms: int = 0, wall_ms: Callable[[], int] = no_clock
+    ) -> None:
         super().__init__(base_offset, config)
         self.file = file
         self.index, self.times = OffsetIndex(base_offset), TimeIndex(base_offset)
         self.offset_max = base_offset + RELATIVE_OFFSET_MAX
         self._began_ms, self._jitter_ms = -1, jitter_ms
+        self._wall_ms, self._opened_ms = wall_ms, wall_ms()
         self._since_entry = 0
         self.indexed_bytes = -1
         self.configure(config)
@@ -148,9 +173,15 @@ class ActiveSegment(Segment):
     def refuses(self, size: int, last_offset: int, max_timestamp: int, pending: int = 0) -> bool:
         """Whether a batch with these values must begin the next segment, once `pending` bytes are appended."""
         filled = self.size + pending
-        return (
-            filled + size > self.size_max or max_timestamp > self.timestamp_max or last_offset > self.offset_max
-        ) and filled > 0
+        return filled > 0 and (
+            filled + size > self.size_max
+            or last_offset > self.offset_max
+            or (max_timestamp > self.timestamp_max and (self._began_ms >= 0 or self._is_old()))
+        )
+
+    def _is_old(self) -> bool:
+        """Whether the segment holds a batch and was opened `roll_ms`, less the jitter, ago."""
+        return self.size > 0 and self._wall_ms() - self._opened_ms > self.config.roll_ms - self._jitter_ms
 
     def configure(self, config: LogConfig) -> None:
         """Apply the limits of these topic configs."""
@@ -179,7 +210,7 @@ class ActiveSegment(Segment):
     def begin(self, timestamp: int) -> None:
         """Set `timestamp_max`: the segment rolls `roll_ms`, less the jitter, after the timestamp of its first batch."""
         self._began_ms = timestamp
-        self.timestamp_max = LONG_MAX if timestamp < 0 else timestamp + self.config.roll_ms - self._jitter_ms
+        self.timestamp_max = BELOW_ALL if timestamp < 0 else timestamp + self.config.roll_ms - self._jitter_ms
 
     def _index(self, last_offset: int, position: int) -> None:
         self.index.add(last_offset, position)

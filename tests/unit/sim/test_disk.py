@@ -63,6 +63,27 @@ async def test_the_simulated_disk_has_the_same_results_as_the_real_one(tmp_path:
     assert simulated == real
 
 
+@pytest.mark.parametrize("kind", ["real", "simulated"])
+async def test_a_disk_knows_when_the_content_of_a_file_last_changed(tmp_path: Path, kind: str):
+    now_ms = 0
+    if kind == "real":
+        disk: Disk = SystemDisk(str(tmp_path), SystemOffLoop())
+    else:
+        disk = SimDisk(Volume(), wall_ms=lambda: now_ms)
+    file, old_ms = disk.open("f", create=True), 1_600_000_000_123
+    changes = (lambda: file.append(b"abc"), lambda: file.write_over(1, b"x"), lambda: file.truncate(1))
+    for change in changes:
+        disk.set_modified_ms("f", old_ms)
+        disk.rename("f", "g")
+        assert disk.modified_ms("g") == old_ms
+        now_ms += 1
+        change()
+        assert disk.modified_ms("g") == now_ms if kind == "simulated" else disk.modified_ms("g") > old_ms
+        disk.rename("g", "f")
+    with pytest.raises(FileNotFoundError):
+        disk.modified_ms("missing")
+
+
 async def test_a_closed_file_and_a_locked_file_are_refused():
     volume = Volume()
     disk, other = SimDisk(volume), SimDisk(volume)
