@@ -1,4 +1,6 @@
-"""Tests that a thousand refused batches of each kind that is decompressed in a thread use at most 50 MiB of memory."""
+"""Tests that refused requests use little memory: a thousand batches of each kind that is decompressed in a thread, and
+forty requests of 20 MiB.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from msgspec.structs import replace
 
 from pykbroker.storage.log.rewrite import is_long_work
@@ -18,6 +21,8 @@ from tests.interop.raw_client import RawClient
 from tools.broker_process import BrokerProcess
 from wire.error_codes import ErrorCode
 from wire.frame import decode_response, encode_request
+from wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
+from wire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from wire.records.batch import Batch
 from wire.records.builder import BatchBuilder, sealed
@@ -26,6 +31,8 @@ from wire.records.compression import Codec
 REFUSALS, AT_ONCE = 1000, 50
 CASES_AT_ONCE = 2
 GROWTH_BYTES_MAX = 50 << 20
+LARGE_BYTES, LARGE_REQUESTS = 20 << 20, 40
+KEPT_BYTES_MAX = 40 << 20
 NOISE = random.Random(1).randbytes(2048)
 OPENED_BYTES_MAX = {Codec.GZIP: 300_000, Codec.SNAPPY: 2 << 20, Codec.LZ4: 2 << 20, Codec.ZSTD: 2 << 20}
 """The decompressed size from which a batch is decompressed in a thread."""
@@ -108,3 +115,53 @@ def test_refused_batches_do_not_leak_memory(start_broker: Callable[..., BrokerPr
     before = peak_bytes(broker)
     refuse_all(broker.address, cases, REFUSALS)
     assert peak_bytes(broker) - before < GROWTH_BYTES_MAX
+
+
+def kept_bytes(broker: BrokerProcess) -> int:
+    """Return the process's present memory."""
+    lines = Path(f"/proc/{broker.pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS"))
+
+
+def too_large(client: RawClient, topic: str, data: bytes) -> ErrorCode:
+    return client.produce(topic, data)
+
+
+def corrupt(client: RawClient, topic: str, data: bytes) -> ErrorCode:
+    return client.produce(topic, data[:-1] + bytes([data[-1] ^ 1]))
+
+
+def no_session_timeout(client: RawClient, topic: str, data: bytes) -> ErrorCode:
+    request = JoinGroupRequest(
+        topic, 1, 1000, protocol_type="consumer", protocols=[JoinGroupRequestProtocol("p", data)]
+    )
+    return ErrorCode(client.call(JoinGroupResponse, request, 5).error_code)
+
+
+@pytest.mark.parametrize(
+    ("refused", "bytes_max", "code"),
+    [
+        (too_large, LARGE_BYTES, TOO_LARGE),
+        (corrupt, 2 * LARGE_BYTES, ErrorCode.CORRUPT_MESSAGE),
+        (no_session_timeout, LARGE_BYTES, ErrorCode.INVALID_SESSION_TIMEOUT),
+    ],
+)
+def test_large_refused_requests_of_one_connection_are_not_kept(
+    start_broker: Callable[..., BrokerProcess],
+    refused: Callable[[RawClient, str, bytes], ErrorCode],
+    bytes_max: int,
+    code: ErrorCode,
+) -> None:
+    broker = start_broker("--memory")
+    builder = BatchBuilder()
+    builder.append(b"key", random.Random(1).randbytes(LARGE_BYTES), (), int(time.time() * 1000))
+    data = builder.build()
+    with RawClient(broker.address) as client:
+        topic = client.create_topic({"max.message.bytes": str(bytes_max)})
+        while client.call(FindCoordinatorResponse, FindCoordinatorRequest(topic), 1).error_code:
+            time.sleep(0.01)
+        assert refused(client, topic, data) == code
+        before = kept_bytes(broker)
+        for _ in range(LARGE_REQUESTS):
+            assert refused(client, topic, data) == code
+        assert kept_bytes(broker) - before < KEPT_BYTES_MAX
