@@ -22,6 +22,9 @@ MACHINES = (
     "wipe",
     "wipe_source",
     "lose_joining",
+    "join_behind",
+    "fork_epochs",
+    "elect_uncleanly",
     "strand_leader",
     *AIMED,
 )
@@ -35,6 +38,7 @@ LINKS = (
     "cut_leader",
     "depose_twice",
     "slow_join",
+    "join_late",
     "lose_segments",
     "stall",
 )

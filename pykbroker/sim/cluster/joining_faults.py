@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from random import Random
 
 import trio
@@ -21,15 +22,30 @@ JOIN_S_MIN, JOIN_S_MAX = 0.1, 1.0
 """The duration in seconds for which a leader does not hear that a replica has joined."""
 HELD_S_MAX, RELEASE_S = 0.8, 0.3
 """The longest time in seconds for which a request of a leader is held, and the time until it has arrived after that."""
+BEHIND_S, LATE_S = 0.5, 2.0
+"""The durations in seconds of the pause of a replica that is behind, and of the stall of a request to change an ISR."""
+COMMIT_S_MAX, ELECTED_S_MAX, SEEN_S = 1.0, 3.0, 0.05
+"""The longest times in seconds to wait for a commit and for an election, and the time in which a commit is seen."""
 FILL_S_MAX, FILL_LOOK_S = 20.0, 0.1
 """The time in which an emptied broker should be filled, and the time between two looks at it, in seconds."""
 
 
 class JoiningFaults:
-    """Faults of one replica that joins the ISR of one of `places`, and of its leader, which is not the controller."""
+    """Faults of one replica that joins the ISR of one of `places`, and of its leader, which is not the controller.
 
-    def __init__(self, network: Network, cluster: SimCluster, places: list[Place], dice: Random) -> None:
+    `reassign` changes the replicas of a partition, as an operator does.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        cluster: SimCluster,
+        places: list[Place],
+        reassign: Callable[[Place, list[int]], Awaitable[None]],
+        dice: Random,
+    ) -> None:
         self._network, self._cluster, self._places, self._dice = network, cluster, places, dice
+        self._reassign = reassign
 
     async def slow_join(self) -> None:
         """Stall a leader's answers to a follower until it has left the ISR.
@@ -47,6 +63,97 @@ class JoiningFaults:
             self._stall(CONTROLLER_ID, CONTROLLER_PORT, leader, join_s)
             self._stall(leader, CLIENT_PORT, follower, join_s)
             await trio.sleep(join_s)
+
+    async def join_behind(self) -> None:
+        """Kill a leader that has committed records without a slow follower, before the other follower knows of it.
+
+        The follower that knows too small a high watermark is elected. The slow one fetches from it, and is then paused
+        before it has the committed records.
+        """
+        place, leader, slow = self._dice.choice(self._places), *self._dice.sample(self._cluster.node_ids[1:], 2)
+        if not self._is_led(place, leader):
+            return
+        self._stall(leader, CLIENT_PORT, slow, LEFT_S_MAX)
+        if not await holds(lambda: self._is_leaving(slow, leader, place), LEFT_S_MAX, LOOK_S):
+            return
+        self._stall(leader, CLIENT_PORT, CONTROLLER_ID, LEFT_S_MAX)
+        cluster, node = self._cluster, self._cluster.nodes[leader]
+        await holds(lambda: self._is_left(slow, leader, place), COMMIT_S_MAX, LOOK_S)
+        await trio.sleep(SEEN_S)
+        cluster.held.add(leader)
+        node.machine.kill()
+        if await holds(lambda: self._fetches_from(CONTROLLER_ID, slow, place), ELECTED_S_MAX, LOOK_S):
+            cluster.nodes[slow].machine.pause()
+            await trio.sleep(BEHIND_S)
+            cluster.nodes[slow].machine.resume()
+        cluster.held.discard(leader)
+        node.start()
+
+    async def join_late(self) -> None:
+        """Let a leader's request to add a follower to an ISR arrive late, after an operator's change of the partition.
+
+        The leader no longer waits for that follower, which gets no answers meanwhile.
+        """
+        place, leader, follower = self._dice.choice(self._places), *self._dice.sample(self._cluster.node_ids[1:], 2)
+        if not self._is_led(place, leader):
+            return
+        self._stall(leader, CLIENT_PORT, follower, LEFT_S_MIN + JOIN_S_MAX)
+        if not await holds(lambda: not self._is_in_sync(follower, place), JOINS_S_MAX, LOOK_S):
+            return
+        requests = [
+            end
+            for end in self._network.ends(host_of(leader), 0, host_of(CONTROLLER_ID))
+            if end.remote[1] == CONTROLLER_PORT
+        ]
+        if requests:
+            self._dice.choice(requests).stall(trio.current_time() + LATE_S)
+        if await holds(lambda: self._is_joining(follower, leader, place), JOINS_S_MAX, LOOK_S):
+            self._stall(leader, CLIENT_PORT, follower, LATE_S + JOIN_S_MAX)
+            placed = self._cluster.placed(place)
+            if placed is not None:
+                await self._reassign(place, [*placed.replicas[1:], placed.replicas[0]])
+            await trio.sleep(LATE_S)
+
+    def _is_led(self, place: Place, leader: int) -> bool:
+        """Whether a broker leads a partition, and all brokers are in its ISR."""
+        placed = self._cluster.placed(place)
+        return placed is not None and placed.leader == leader and {*placed.isr} == {*self._cluster.node_ids}
+
+    def _is_in_sync(self, node_id: int, place: Place) -> bool:
+        placed = self._cluster.placed(place)
+        return placed is None or node_id in placed.isr
+
+    def _is_leaving(self, node_id: int, leader: int, place: Place) -> bool:
+        """Whether a leader proposes to remove a follower from the ISR, and has records that only wait for that."""
+        replica = self._cluster.replica(leader, place)
+        followers = None if replica is None else replica.leadership.followers
+        return (
+            replica is not None
+            and replica.log is not None
+            and replica.log.log_end_offset > replica.high_watermark
+            and followers is not None
+            and followers.pending is not None
+            and node_id not in followers.pending.members
+        )
+
+    def _is_left(self, node_id: int, leader: int, place: Place) -> bool:
+        """Whether a leader has committed all records without a follower."""
+        replica = self._cluster.replica(leader, place)
+        followers = None if replica is None else replica.leadership.followers
+        return (
+            replica is not None
+            and replica.log is not None
+            and followers is not None
+            and node_id not in followers.isr
+            and replica.high_watermark == replica.log.log_end_offset
+        )
+
+    def _fetches_from(self, leader: int, node_id: int, place: Place) -> bool:
+        """Whether a broker leads, and knows where a follower's log ends."""
+        replica = self._cluster.replica(leader, place)
+        followers = None if replica is None else replica.leadership.followers
+        state = None if followers is None else followers.get(node_id)
+        return state is not None and state.log_end_offset >= 0
 
     def _stall(self, node_id: int, port: int, other: int, seconds: float) -> None:
         """Stall the answers of one node to another, on their current connections."""

@@ -20,6 +20,8 @@ ELECTED_S_MAX, LOOK_S = 6.0, 0.001
 ASKED_S_MAX = 0.004
 """The time in seconds in which a follower asks a new leader for records."""
 STALL_S_MIN, STALL_S_MAX = 1.0, 5.0
+BEHIND_S = 0.5
+"""The duration in seconds for which a follower gets no answer, so that it is behind but stays in the ISR."""
 STRANDED_S_MAX = 1.0
 """The longest time in seconds for which a stranded leader lives."""
 
@@ -58,6 +60,50 @@ class LeadershipFaults:
             self._network.cut(host_of(second), host_of(CONTROLLER_ID))
             await until(lambda: self._has_joined(first, second, place))
             self._network.heal()
+
+    async def fork_epochs(self) -> None:
+        """Let two followers of a dead leader lead one after the other, each without the other's records (KIP-279).
+
+        The first one has less of the dead leader's last epoch than the second one, and appends in an epoch of its own.
+        The second one is the controller's broker.
+        """
+        places = [each for each in self._places if not {CONTROLLER_ID, NO_LEADER} & self._leaders(each)]
+        if not places:
+            return
+        place = self._dice.choice(places)
+        dead = self._leader(place)
+        first = next(iter(self._leaders(place) - {dead}), NO_LEADER)
+        node = self._cluster.nodes[dead]
+        self._stall(dead, first, BEHIND_S)
+        if first == NO_LEADER or not await holds(
+            lambda: self._is_behind(first, CONTROLLER_ID, place), BEHIND_S, LOOK_S
+        ):
+            return
+        self._cluster.held.add(dead)
+        node.machine.kill()
+        self._stall(first, CONTROLLER_ID, STALL_S_MAX)
+        if await until(lambda: self._leader(place) == first and self._follows(first, first, place)):
+            self._network.cut(host_of(first), host_of(CONTROLLER_ID))
+            await until(lambda: self._leader(place) not in (first, NO_LEADER))
+            self._network.heal()
+        self._cluster.held.discard(dead)
+        node.start()
+
+    def _stall(self, node_id: int, other: int, seconds: float) -> None:
+        """Stall the answers of one broker to another, on their current connections."""
+        for end in self._network.ends(host_of(node_id), CLIENT_PORT, host_of(other)):
+            end.stall(trio.current_time() + seconds)
+
+    def _is_behind(self, node_id: int, other: int, place: Place) -> bool:
+        """Whether the replica of one broker ends before that of another."""
+        one, more = self._cluster.replica(node_id, place), self._cluster.replica(other, place)
+        return (
+            one is not None
+            and more is not None
+            and one.log is not None
+            and more.log is not None
+            and one.log.log_end_offset < more.log.log_end_offset
+        )
 
     async def strand_leader(self) -> None:
         """Stall the busiest connection from each other broker, which fetches on it, and kill the leader."""

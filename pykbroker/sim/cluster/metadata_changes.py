@@ -56,9 +56,14 @@ class MetadataChanges:
         """Reassign a partition to random brokers in random order, or cancel its reassignment."""
         dice, (topic, index) = self._dice, self._dice.choice(self._places)
         count = dice.randrange(self._replicas_min, min(3, len(self._cluster.nodes)) + 1)
-        replicas = None if dice.random() < CANCELLED else dice.sample(self._cluster.node_ids, count)
+        await self.assign(
+            (topic, index), None if dice.random() < CANCELLED else dice.sample(self._cluster.node_ids, count)
+        )
+
+    async def assign(self, place: Place, replicas: list[int] | None) -> None:
+        """Reassign a partition to these brokers, or cancel its reassignment."""
         request = AlterPartitionReassignmentsRequest(
-            topics=[ReassignableTopic(topic, [ReassignablePartition(index, replicas)])]
+            topics=[ReassignableTopic(place[0], [ReassignablePartition(place[1], replicas)])]
         )
         await self._ask(request, ApiKey.ALTER_PARTITION_REASSIGNMENTS)
 

@@ -14,6 +14,7 @@ from pykbroker.sim.cluster.machine_faults import ClusterMachineFaults
 from pykbroker.sim.cluster.metadata_changes import MetadataChanges
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.refill_faults import RefillFaults
+from pykbroker.sim.cluster.unclean_topic import UncleanTopic
 from pykbroker.sim.fault_pace import FaultPace
 from pykbroker.sim.history import Place
 from pykbroker.sim.network import Network
@@ -39,6 +40,7 @@ class ClusterNemesis:
         places: list[Place],
         kinds: Iterable[str],
         changes: MetadataChanges,
+        unclean: UncleanTopic,
     ) -> None:
         self._simulation, self._network, self._cluster = simulation, network, cluster
         self._dice = dice = simulation.dice("nemesis")
@@ -52,13 +54,17 @@ class ClusterNemesis:
             (fault_kinds.METADATA, changes.strike),
         ]
         dice = simulation.dice("faults of leaders")
-        joining = JoiningFaults(network, cluster, places, dice)
+        joining = JoiningFaults(network, cluster, places, changes.assign, dice)
         leaderships = LeadershipFaults(network, cluster, places, FaultPace(dice), dice)
         self._of_leaders: dict[str, Callable[[], Awaitable[None]]] = {
             "slow_join": joining.slow_join,
             "lose_joining": joining.lose_joining,
+            "join_behind": joining.join_behind,
+            "join_late": joining.join_late,
             "wipe_source": RefillFaults(network, cluster, places, dice).wipe_source,
+            "elect_uncleanly": unclean.elect,
             "depose_twice": leaderships.depose_twice,
+            "fork_epochs": leaderships.fork_epochs,
             "strand_leader": leaderships.strand_leader,
         }
         self.happened: dict[str, int] = {}

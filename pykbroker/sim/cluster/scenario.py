@@ -20,6 +20,7 @@ from pykbroker.sim.cluster.producer_ids import ask_for_producer_ids
 from pykbroker.sim.cluster.recovery import Recovery
 from pykbroker.sim.cluster.replica_check import check_replicas
 from pykbroker.sim.cluster.stage import ClusterStage
+from pykbroker.sim.cluster.unclean_topic import UncleanTopic
 from pykbroker.sim.cluster.watch import ClusterWatch
 from pykbroker.sim.groups.workload import GroupWorkload
 from pykbroker.sim.history import Place
@@ -102,7 +103,10 @@ class ClusterScenario:
         dice = self._simulation.dice("metadata changes")
         changes = MetadataChanges(self._stage, self.cluster, self._places, self._brief, self._plan.min_isr, dice)
         places = [*self._places, *(place for name in self._plan.workloads for place in COORDINATED[name])]
-        return ClusterNemesis(self._simulation, self.network, self.cluster, [*hosts, PROBER], places, kinds, changes)
+        unclean = UncleanTopic(self._stage, self.network, self.cluster)
+        return ClusterNemesis(
+            self._simulation, self.network, self.cluster, [*hosts, PROBER], places, kinds, changes, unclean
+        )
 
     def _report(self, nemesis: ClusterNemesis, findings: list[str]) -> Report:
         nodes = self.cluster.nodes.values()

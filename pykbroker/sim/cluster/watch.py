@@ -11,6 +11,7 @@ from pykbroker.core.metadata.image import MetadataImage, PartitionImage, TopicIm
 from pykbroker.replica.partition import Partition
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.stray_watch import StrayWatch
+from pykbroker.sim.cluster.unclean_topic import TOPIC as UNCLEAN_TOPIC
 from pykbroker.sim.history import Place
 
 LOOK_S = 0.02
@@ -52,6 +53,7 @@ class ClusterWatch:
                 self._cluster.nodes[node_id].machine.process.name, parts.quorum.images.committed, image
             )
             for partition in parts.replicas.all_online():
+                self._check_log(node_id, partition)
                 if partition.is_leader:
                     self._check_leader(node_id, partition, image)
         if image is not None:
@@ -77,6 +79,16 @@ class ClusterWatch:
         if known[1] is not image and known[1] != image:
             self._report(f"two images at offset {image.offset} of the metadata: of {known[0]} and of {life}")
 
+    # ---- replicas
+
+    def _check_log(self, node_id: int, partition: Partition) -> None:
+        """Check that the high watermark that a replica knows is not above its own log."""
+        if partition.log is not None and partition.high_watermark > partition.log.log_end_offset:
+            self._report(
+                f"high watermark above the log of {(partition.topic, partition.index)} on broker {node_id}:"
+                f" {partition.high_watermark}, but the log ends at {partition.log.log_end_offset}"
+            )
+
     # ---- leaders
 
     def _check_leader(self, node_id: int, partition: Partition, image: MetadataImage | None) -> None:
@@ -94,7 +106,8 @@ class ClusterWatch:
         placed = None if topic is None else topic.partitions.get(partition.index)
         if placed is None or placed.leader != node_id or placed.leader_epoch != epoch:
             return
-        self.committed[replica] = max(self.committed.get(replica, 0), high_watermark)
+        if partition.topic != UNCLEAN_TOPIC:
+            self.committed[replica] = max(self.committed.get(replica, 0), high_watermark)
         for member in placed.isr:
             end = self._end_offset(member, place, partition.topic_id)
             if end is not None and end < high_watermark:
@@ -142,13 +155,14 @@ class ClusterWatch:
                 self._fenced_since.pop((place, member), None)
             elif now - self._fenced_since.setdefault((place, member), now) > FENCED_S_MAX:
                 self._report(f"broker {member} is fenced, but stays in the ISR of {place}")
-        for member in placed.elr:
-            end = self._end_offset(member, place, topic.id)
-            if end is not None and not brokers[member].fenced and end < self.committed.get(partition, 0):
-                self._report(
-                    f"broker {member} is in the ELR of {place}, but its log ends at {end}, below the committed offset"
-                    f" {self.committed[partition]}"
-                )
+        for name, members in (("ISR", placed.isr), ("ELR", placed.elr)):
+            for member in members:
+                end = self._end_offset(member, place, topic.id)
+                if end is not None and not brokers[member].fenced and end < self.committed.get(partition, 0):
+                    self._report(
+                        f"broker {member} is in the {name} of {place}, but its log ends at {end}, below the committed"
+                        f" offset {self.committed[partition]}"
+                    )
         self._check_registrations(place, topic.id, placed, image)
 
     def _check_registrations(self, place: Place, topic_id: bytes, placed: PartitionImage, image: MetadataImage) -> None:

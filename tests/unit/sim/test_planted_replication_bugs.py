@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from pykbroker.apis.records.produce import Unsettled
 from pykbroker.coordinator import endings
 from pykbroker.core.metadata import alter_partition, election
 from pykbroker.core.replication import following
@@ -16,20 +17,25 @@ from pykbroker.core.replication.leadership import Leadership
 from pykbroker.core.replication.repair import Repair, RepairStep
 from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.quorum.metadata_fetches import MetadataFetches
-from pykbroker.replica import fetcher, followed
+from pykbroker.replica import fetcher, followed, follower_reading
 from pykbroker.replica.followed import Followed
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
+from pykbroker.replica.watch import Watch
+from pykbroker.sim.cluster import recovery
 from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.files.partition_directory import PartitionDirectory
 from pykbroker.storage.log import appender
 from tests.unit.sim.planted import answer_offset_fetches_at_once, found_in_cluster
+from wire.error_codes import ErrorCode
 from wire.messages.alter_partition import BrokerState
 
 pytestmark = pytest.mark.timeout(240)  # The tests need seconds of CPU time, which take longer on a busy machine.
 
 SEEDS_MAX = 300
+FILLS_S = 10.0
+"""The time in seconds after which an ISR that is not full is a finding, where the bug keeps it so for ever."""
 AIMED_SECONDS = 5
 """The length of a run with a fault that waits for the moment at which the bug does harm."""
 
@@ -170,6 +176,73 @@ async def offsets_are_fetched_before_they_are_committed(simulation: Simulation) 
     return await found_in_cluster(simulation, "cut_leader", "kill", workload="groups")
 
 
+async def a_replica_joins_the_isr_at_the_high_watermark(simulation: Simulation) -> list[str]:
+    grown = Followers.grown
+
+    def of_any_start(followers, *args):
+        start, followers.epoch_start = followers.epoch_start, 0
+        try:
+            return grown(followers, *args)
+        finally:
+            followers.epoch_start = start
+
+    Followers.grown = of_any_start
+    return await found_in_cluster(simulation, "join_behind", seconds=4, pace_s=0.1)
+
+
+async def the_high_watermark_is_kept_when_a_log_is_cut(simulation: Simulation) -> list[str]:
+    Leadership.truncate = lambda leadership, end: None
+    vars(recovery)["FILLS_S_MAX"] = FILLS_S
+    return await found_in_cluster(simulation, "elect_uncleanly", seconds=4, pace_s=0.1)
+
+
+async def the_isr_is_applied_before_the_answer(simulation: Simulation) -> list[str]:
+    propose = Followers._propose
+
+    def at_once(followers, members, epoch):
+        followers.isr = tuple(members)
+        return propose(followers, members, epoch)
+
+    Followers._propose = at_once
+    return await found_in_cluster(simulation, "cut_leader", "isolate")
+
+
+async def an_acknowledgement_comes_in_a_later_epoch(simulation: Simulation) -> list[str]:
+    def by_offset(one: Unsettled) -> None:
+        if not one.answer.error_code and one.partition.high_watermark < one.offset:
+            one.answer.error_code = ErrorCode.REQUEST_TIMED_OUT
+
+    async def committed(partition: Partition, offset: int, leader_epoch: int = -1) -> None:
+        watch = Watch((partition,))
+        while not partition.leadership.is_committed(offset):
+            await watch.wait()
+
+    Partition.wait_committed, Unsettled.check = committed, by_offset
+    return await found_in_cluster(simulation, "cut_leader", "isolate", seconds=10)
+
+
+async def a_leader_compares_no_epochs_with_its_followers(simulation: Simulation) -> list[str]:
+    vars(follower_reading)["diverges"] = lambda log, asked: None
+    return await found_in_cluster(simulation, "cut_leader", pace_s=1.0)
+
+
+async def a_follower_cuts_its_log_without_its_own_epochs(simulation: Simulation) -> list[str]:
+    vars(following)["truncation_offset"] = lambda diverging, epochs, end: min(diverging.end_offset, end)
+    vars(recovery)["FILLS_S_MAX"] = FILLS_S
+    return await found_in_cluster(simulation, "fork_epochs", seconds=6, pace_s=0.1)
+
+
+async def a_change_of_a_stale_isr_is_made(simulation: Simulation) -> list[str]:
+    epoch_fault = alter_partition.epoch_fault
+
+    def of_any_partition_epoch(*args):
+        fault = epoch_fault(*args)
+        return None if fault is ErrorCode.INVALID_UPDATE_VERSION else fault
+
+    alter_partition.epoch_fault = of_any_partition_epoch
+    return await found_in_cluster(simulation, "join_late", seconds=6, pace_s=0.1)
+
+
 FOUND = [
     (acknowledged_once_the_leader_has_it, "lost write", 0),
     (the_high_watermark_ignores_replicas_that_are_joining, "high watermark above the ISR", 0),
@@ -186,6 +259,13 @@ FOUND = [
     (a_replica_joins_the_isr_before_its_directory_is_reported, "does not serve within 10 s", 0),
     (metadata_is_applied_before_it_is_committed, "an image of uncommitted metadata", 0),
     (strays_are_judged_by_an_old_image, "is assigned to it", 0),
+    (a_replica_joins_the_isr_at_the_high_watermark, "is in the ISR of", 0),
+    (the_high_watermark_is_kept_when_a_log_is_cut, "high watermark above the log", 0),
+    (the_isr_is_applied_before_the_answer, "two values at one offset", 0),
+    (an_acknowledgement_comes_in_a_later_epoch, "lost write", 6),
+    (a_leader_compares_no_epochs_with_its_followers, "the replicas of", 5),
+    (a_follower_cuts_its_log_without_its_own_epochs, "has not filled its ISRs", 1),
+    (a_change_of_a_stale_isr_is_made, "is in the ISR of", 3),
 ]
 
 
