@@ -95,7 +95,11 @@ class OutgoingConnection:
     # ---- calls of the pump
 
     def received(self, data: bytes) -> None:
-        """Pass the responses in `data` to their requests, and keep an incomplete response."""
+        """Pass the responses in `data` to their requests, and keep an incomplete response.
+
+        Without data, no response follows, and the connection ends.
+        """
+        self.ended |= not data
         try:
             for frame in self._reader.frames(data):
                 self._respond(frame)
@@ -105,6 +109,7 @@ class OutgoingConnection:
 
     def filled(self, size: int) -> None:
         """Note that `size` bytes have been received into `room`."""
+        self.ended |= not size
         frame = self._reader.filled(size)
         self.room = self._reader.room
         try:

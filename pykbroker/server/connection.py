@@ -53,6 +53,7 @@ class Connection:
         "_client_raw",
         "_frames",
         "_is_held",
+        "_is_over",
         "_pump",
         "_shared",
         "_table",
@@ -93,6 +94,8 @@ class Connection:
         """Whether a request blocks the connection, so that no other request is started."""
         self._waits = False
         """Whether the connection waits for the budget."""
+        self._is_over = False
+        """Whether the client sends nothing more."""
 
     @property
     def unsent_bytes(self) -> int:
@@ -107,11 +110,25 @@ class Connection:
     # ---- calls of the pump
 
     def received(self, data: bytes) -> None:
-        """Handle the frames in `data`, and keep an incomplete frame."""
-        self._turn(self._frames.take(data), is_fresh=True)
+        """Handle the frames in `data`, and keep an incomplete frame.
+
+        Without data, the client sends nothing more. As in Kafka, the connection ends once all requests are answered.
+        """
+        if data:
+            self._turn(self._frames.take(data), is_fresh=True)
+            return
+        self._is_over, self.ended = True, not self.replies.slots
+        self._frames.clear()
+        self.room = self.begun_at = None
+        self._shared.budget.leave(self)
+        self._look()
+        self._weigh()
 
     def filled(self, size: int) -> None:
         """Note that `size` bytes have been received into `room`."""
+        if not size:
+            self.received(b"")
+            return
         large = self._frames.filled(size)
         self.room = None
         self.came_at = self.moved_at = self._ticks()
@@ -144,12 +161,9 @@ class Connection:
     def closed(self) -> None:
         """Drop all data for the client. Waiting requests continue, but a waiting Fetch ends."""
         self.replies.hurry()
-        self.ended = True
-        self._frames.clear()
-        self.room = self.begun_at = None
         self.replies.clear()
-        self._shared.budget.leave(self)
-        self._weigh()
+        self.received(b"")
+        self.ended = True
         self._shared.on_closed(self)
 
     def end(self, ending: ConnectionEnding) -> None:
@@ -356,8 +370,12 @@ class Connection:
     # ---- the budget
 
     def _look(self) -> None:
-        """Set whether the pump reads: only while a request may start and the budget has room for it."""
-        self.wants_input = not (self._is_held or self._waits or self.replies.is_full)
+        """Set whether the pump reads: only while a request may start and the budget has room for it.
+
+        If the client sends nothing more, the pump reads again once all requests are answered, and finds the end.
+        """
+        waits_for_replies = self._is_over and len(self.replies) > 0
+        self.wants_input = not (self._is_held or self._waits or self.replies.is_full or waits_for_replies)
 
     def _may_grow(self) -> bool:
         self._waits = not self._shared.budget.may_grow(self)

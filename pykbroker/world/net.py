@@ -61,10 +61,14 @@ class ConnectionMachine(Protocol):
         """Whether the pump should read. Otherwise received bytes stay in the kernel."""
 
     def received(self, data: bytes) -> None:
-        """Handle bytes that were read while `room` was None."""
+        """Handle bytes that were read while `room` was None. Empty bytes mean that the peer sends nothing more.
+
+        The connection then sets `ended`, or keeps `wants_input` false while replies are due. Afterwards the pump reads
+        the end again.
+        """
 
     def filled(self, size: int) -> None:
-        """Handle the `size` bytes that the pump has written into `room`."""
+        """Handle the `size` bytes that the pump has written into `room`. 0 bytes mean the same as in `received`."""
 
     def resume(self) -> None:
         """Handle bytes that were received earlier."""

@@ -85,16 +85,9 @@ class SocketPump:
 
     def _read(self, connection: ConnectionMachine) -> None:
         if connection.room is None:
-            data = self._socket.recv(RECV_BYTES)
-            if data:
-                connection.received(data)
-                return
+            connection.received(self._socket.recv(RECV_BYTES))
         else:  # a local variable for `room` would keep the buffer alive when the connection replaces it
-            size = self._socket.recv_into(connection.room)
-            if size:
-                connection.filled(size)
-                return
-        connection.ended = True
+            connection.filled(self._socket.recv_into(connection.room))
 
     def _settle(self, connection: ConnectionMachine) -> None:
         """Send ready output, then watch the socket for the next event."""

@@ -42,7 +42,8 @@ class ScriptedConnection:
     # ---- calls of the pump
 
     def received(self, data: bytes) -> None:
-        """Queue the complete requests."""
+        """Queue the complete requests. Without data, no request follows, and the connection ends."""
+        self.ended |= not data
         self._received += data
         while len(self._received) >= LENGTH_BYTES:
             end = LENGTH_BYTES + int.from_bytes(self._received[:LENGTH_BYTES], "big")

@@ -458,6 +458,27 @@ async def test_a_waiting_fetch_is_cancelled_when_its_connection_closes() -> None
     assert rig.replies() == []
 
 
+async def test_a_client_that_sends_nothing_more_gets_all_its_replies() -> None:
+    gates = Gates()
+    async with trio.open_nursery() as nursery:
+        rig = Rig(nursery, gates.api)
+        connection = rig.connection
+        rig.feed(heartbeat(1) + heartbeat(3) + padded(4, 50_000)[:-1])
+        await trio.testing.wait_all_tasks_blocked()
+        assert connection.room is not None
+        connection.filled(0)
+        assert not connection.incomplete_bytes
+        for number in (3, 1):
+            assert (connection.wants_input, connection.ended) == (False, False)
+            gates.gates[number].set()
+            await trio.testing.wait_all_tasks_blocked()
+    assert correlation_ids(rig.replies()) == [1, 3]
+    assert connection.wants_input
+    assert rig.budget.bytes == 0
+    connection.received(b"")
+    assert connection.ended
+
+
 def test_requests_are_counted_and_timed() -> None:
     rig = Rig(NoTasks(), ECHO)
     rig.feed(heartbeat(1) + heartbeat(2) + heartbeat(3, version=1))

@@ -34,7 +34,8 @@ class Echo:
         return len(self.out) < 3
 
     def received(self, data: bytes) -> None:
-        self.out.append(data)
+        self.ended = not data
+        self.out += [data] if data else []
 
     def unsent(self, size: int, kept_bytes: int) -> None:
         pass
@@ -257,6 +258,7 @@ class Caller:
         self.came = trio.Event()
 
     def received(self, data: bytes) -> None:
+        self.ended = not data
         self.data += data
         self.came.set()
 

@@ -38,16 +38,18 @@ class Line:
         self._rest = b""
 
     def received(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
-            self._on_line(self, line)
+        self.ended = not data
+        self._rest += data
+        self.resume()
 
     def filled(self, size: int) -> None:
         raise AssertionError("no room was given")
 
     def resume(self) -> None:
         self.wants_turn = False
-        self.received(b"")
+        *lines, self._rest = self._rest.split(b"\n")
+        for line in lines:
+            self._on_line(self, line)
 
     def unsent(self, size: int, kept_bytes: int) -> None:
         self.reports.append((size, kept_bytes))
@@ -277,6 +279,32 @@ async def test_a_peer_that_disconnects_closes_its_connection(abrupt: bool) -> No
             stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
         await stream.aclose()
         await network.lines[0].gone.wait()
+
+
+async def test_a_peer_that_shuts_down_its_sending_side_is_sent_all_output() -> None:
+    size = 8 << 20
+    ends: list[bool] = []
+
+    def end(data: bytes) -> None:
+        ends.append(line.wants_input)
+        assert not data
+        line.wants_input, line.ended = False, len(ends) > 1
+
+    async with served(echo) as network:
+        stream = await network.connect()
+        await network.connected.wait()
+        (line,) = network.lines
+        line.received = end  # type: ignore[method-assign]
+        await stream.send_eof()
+        while not ends:
+            await trio.lowlevel.checkpoint()
+        line.out.append(bytes(size))
+        line.wants_input = True
+        line.pump.flush()
+        assert await read_exactly(stream, size) == bytes(size)
+        assert await stream.receive_some(1) == b""
+        await line.gone.wait()
+    assert ends == [True, True]
 
 
 async def test_cancelling_run_closes_all_connections_and_listeners() -> None:
