@@ -85,7 +85,10 @@ class LogReader:
         return found if found and found.offset < upper_offset else None
 
     def max_timestamp(self) -> TimestampOffset | None:
-        """Return the first record with the largest timestamp. Raise NotCached if the search needs the disk."""
+        """Return the first record with the largest timestamp, which may be -1 (no timestamp).
+
+        Raise NotCached if the search needs the disk.
+        """
         return youngest(self._segments, self._times)
 
     def last_stable_offset(self, high_watermark: int) -> int:

@@ -45,13 +45,14 @@ def _first_in(segment: Segment, times: RecordTimes, timestamp: int, start_offset
 
 
 def youngest(segments: Segments, times: RecordTimes) -> TimestampOffset | None:
-    """Return the first record with the largest timestamp."""
+    """Return the first record with the largest timestamp, which may be -1 (no timestamp), as in Kafka.
+
+    Return None if there is no record, or none from 1970 on or without a timestamp.
+    """
     every = segments.every()
     for segment in every:
         segment.require_date()
     segment = max(every, key=lambda one: one.max_timestamp)
-    if segment.max_timestamp < 0:
-        return None
     return first_since(segments, times, segment.max_timestamp, segment.base_offset)
 
 

@@ -88,7 +88,8 @@ def first_since(batch: Batch, timestamp: int, start_offset: int, bytes_max: int)
     except DecodeError:
         pass
     else:
-        if not batch.count or (start_offset > batch.base_offset and batch.count <= RECORDS_MAX):
+        is_after_start = start_offset > batch.base_offset and batch.count <= RECORDS_MAX
+        if not batch.count or is_after_start or batch.max_timestamp < 0:  # -1 may stand for records before 1970
             return None
     return TimestampOffset(batch.max_timestamp, start_offset, batch.leader_epoch)
 

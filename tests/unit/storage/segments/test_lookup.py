@@ -81,8 +81,20 @@ async def test_an_empty_log_has_no_timestamps(disk: SystemDisk) -> None:
     log = await open_log(disk)
     assert log.max_timestamp() is None
     assert log.offset_for_timestamp(0, 0) is None
-    log.append(batch(timestamp=-1), 0, NOW)
+
+
+async def test_a_record_without_a_timestamp_is_the_youngest_of_a_log_that_has_no_later_one(disk: SystemDisk) -> None:
+    """Kafka 4.3.1 answers so."""
+    log = await open_log(disk)
+    log.append(batch(timestamp=-5000), 0, NOW)
     assert log.max_timestamp() is None
+    log.append(batch(timestamp=-1), 0, NOW)
+    log.append(batch(timestamp=-1), 0, NOW)
+    assert log.max_timestamp() == (-1, 1, 0)
+    assert log.offset_for_timestamp(0, 9) is None
+    log.append(batch(timestamp=0), 0, NOW)
+    log.append(batch(timestamp=-1), 0, NOW)
+    assert log.max_timestamp() == (0, 3, 0)
 
 
 def claiming(payload: bytes, codec: Codec, count: int) -> bytes:
