@@ -61,21 +61,25 @@ class ListOffsets(Handler, msgspec.Struct, frozen=True):
         return Later(self._steps(context, request), holds_connection=True)
 
     def _steps(self, context: RequestContext, request: ListOffsetsRequest) -> Steps[Answer]:
-        response, cold = ListOffsetsResponse(), []
+        cold: list[_LookUp] = []
         asked_for = Counter(
             (topic.name, asked.partition_index) for topic in request.topics for asked in topic.partitions
         )
+        answers: dict[str, list[ListOffsetsPartitionResponse]] = {}
         for topic in request.topics:
-            answers = []
+            of_topic = answers.setdefault(topic.name, [])
             for asked in topic.partitions:
+                times = asked_for.pop((topic.name, asked.partition_index), 0)
+                if not times:
+                    continue  # a repeated partition has one result, at its first place
                 look_up = _LookUp(self, context, request, topic.name, asked)
-                if asked_for[topic.name, asked.partition_index] > 1:
+                if times > 1 and permitted(self.authorizer, context.session, self.key, topic.name):
                     look_up.answer.error_code = ErrorCode.INVALID_REQUEST
                 elif not look_up.done():
                     cold.append(look_up)
-                answers.append(look_up.answer)
+                of_topic.append(look_up.answer)
                 yield
-            response.topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        response = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(*each) for each in answers.items()])
         return Later(self._finish(response, cold), holds_connection=False) if cold else response
 
     def refuse(self, request: ListOffsetsRequest, code: ErrorCode) -> ListOffsetsResponse:

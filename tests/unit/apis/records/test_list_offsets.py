@@ -84,6 +84,15 @@ async def test_max_timestamp_finds_the_record_with_the_largest_timestamp(client:
     assert (answer.timestamp, answer.offset) == (T + 21, 5)
 
 
+async def test_max_timestamp_of_a_log_without_timestamps_finds_its_first_record(client: Client) -> None:
+    builder = BatchBuilder()
+    for _ in range(2):
+        builder.append(b"k", b"v", timestamp=-1)
+    assert (await client.produce("a", builder.build())).error_code == 0
+    answer = await ask(client, -3)
+    assert (answer.error_code, answer.timestamp, answer.offset, answer.leader_epoch) == (0, -1, 0, 0)
+
+
 async def test_max_timestamp_in_an_open_transaction_is_not_found_under_read_committed(tmp_path: Path) -> None:
     async with serving(
         tmp_path, topics=(("a", 1),), transaction_state_log_replication_factor="1", transaction_state_log_min_isr="1"
@@ -114,8 +123,19 @@ async def test_unknown_partitions_are_refused(client: Client) -> None:
     assert (await ask(client, -1, current_leader_epoch=9)).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
-async def test_a_repeated_partition_is_refused(client: Client) -> None:
-    twice = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in (0, 1, 0)]
-    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="a", partitions=twice)])
-    answers = (await client.call(request, 7)).topics[0].partitions
-    assert [one.error_code for one in answers] == [ErrorCode.INVALID_REQUEST, 0, ErrorCode.INVALID_REQUEST]
+@pytest.mark.parametrize("version", [1, 7, 11])
+async def test_a_repeated_partition_is_refused_and_has_one_result(client: Client, version: int) -> None:
+    await client.create("b")
+    asked = [
+        ListOffsetsTopic(name, [ListOffsetsPartition(partition_index=index, timestamp=time) for index, time in those])
+        for name, those in (
+            ("a", [(0, -1), (1, -1), (0, -2), (9, -1), (9, -1)]),
+            ("b", [(0, -1)]),
+            ("a", [(1, -1), (2, -1)]),
+        )
+    ]
+    response = await client.call(ListOffsetsRequest(replica_id=-1, topics=asked), version)
+    refused = ErrorCode.INVALID_REQUEST
+    assert [
+        (one.name, [(part.partition_index, part.error_code) for part in one.partitions]) for one in response.topics
+    ] == [("a", [(0, refused), (1, refused), (9, refused), (2, 0)]), ("b", [(0, 0)])]
