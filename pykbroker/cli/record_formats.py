@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import chain, islice, repeat
 from typing import TypeAlias
 
 from pykbroker.core.consumer.records import FetchedColumns
+from wire.records.batch import NO_TIMESTAMP
 from wire.records.record import Headers
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|(.?))", re.DOTALL)
 ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 FIELD = re.compile(r"\{\{|\}\}|\{(\w*)\}|[{}]")
@@ -115,15 +117,15 @@ def sizes(column: Sequence[bytes | None]) -> Column:
 def time_text(timestamp: int) -> bytes:
     """Return a timestamp in ms as a UTC time such as 2026-01-31T12:00:00.000Z.
 
-    Return the number if it is -1 for no timestamp, or a time after the year 9999.
+    Return the number if it is -1 for no timestamp, or a time outside of the years 1 to 9999.
     """
-    if timestamp < 0:
+    if timestamp == NO_TIMESTAMP:
         return b"%d" % timestamp
     try:
-        seconds, ms = divmod(timestamp, 1000)
-        return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ms:03}Z".encode()
-    except (ValueError, OverflowError, OSError):
+        time = EPOCH + timedelta(milliseconds=timestamp)
+    except OverflowError:
         return b"%d" % timestamp
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z").encode()
 
 
 def headers_text(headers: Headers, null_marker: bytes) -> bytes:

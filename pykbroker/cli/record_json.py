@@ -14,6 +14,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from pykbroker.core.consumer.records import FetchedColumns
+from wire.records.batch import NO_TIMESTAMP
 from wire.records.record import Headers
 
 HeaderPairs = list[tuple[str, str | None]]
@@ -45,7 +46,7 @@ def json_lines(fetched: FetchedColumns) -> bytes:
         repeat(topic),
         repeat(index),
         columns.offsets,
-        [None if timestamp < 0 else timestamp for timestamp in columns.timestamps],
+        [None if timestamp == NO_TIMESTAMP else timestamp for timestamp in columns.timestamps],
         *contents(columns.keys),
         *contents(columns.values),
         *headers(columns.headers),

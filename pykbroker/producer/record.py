@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import index
 from typing import Any, NamedTuple, TypeVar
 
+from pykbroker.core.producer.batch import TIMESTAMP_MAX, TIMESTAMP_MIN
 from wire.records.record import Headers
 
 T = TypeVar("T")
-TIMESTAMP_MAX = (1 << 63) - 1
 
 
 class ProducerRecord(NamedTuple):
@@ -56,15 +56,18 @@ def to_bytes(part: str, content: Any) -> bytes | None:
 
 
 def timestamp_of(timestamp: Any) -> int:
-    """Return a timestamp in ms since 1970. Raise TypeError for no integer, and ValueError for one out of range."""
-    if type(timestamp) is int and 0 <= timestamp <= TIMESTAMP_MAX:
+    """Return a timestamp in ms since 1970. Raise TypeError for no integer, and ValueError for one out of range.
+
+    Kafka's producer refuses a time before 1970, which a broker stores like any other. Copies of records need it.
+    """
+    if type(timestamp) is int and TIMESTAMP_MIN <= timestamp <= TIMESTAMP_MAX:
         return timestamp
     try:
         found = index(timestamp)
     except TypeError:
         raise TypeError(f"the timestamp {timestamp!r} is no integer: pass ms since 1970") from None
-    if not 0 <= found <= TIMESTAMP_MAX:
-        raise ValueError(f"the timestamp {found} is not between 0 and {TIMESTAMP_MAX}: pass ms since 1970")
+    if not TIMESTAMP_MIN <= found <= TIMESTAMP_MAX:
+        raise ValueError(f"the timestamp {found} has more than 64 bits: pass ms since 1970")
     return found
 
 
@@ -84,7 +87,8 @@ def timestamps_of(timestamps: Sequence[Any]) -> list[int]:
         found = list(map(index, timestamps))
     except TypeError:
         return by_row(timestamp_of, timestamps)
-    return by_row(timestamp_of, found) if found and not 0 <= min(found) <= max(found) <= TIMESTAMP_MAX else found
+    fits = not found or TIMESTAMP_MIN <= min(found) <= max(found) <= TIMESTAMP_MAX
+    return found if fits else by_row(timestamp_of, found)
 
 
 def by_row(convert: Callable[[Any], T], column: Iterable[Any]) -> list[T]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from pykbroker.core.topic_partition import TopicPartition
 from wire.declare import Buffer
-from wire.records.batch import HEADER_BYTES, TRANSACTIONAL, Batch
+from wire.records.batch import HEADER_BYTES, NO_TIMESTAMP, TRANSACTIONAL, Batch
 from wire.records.builder import BatchBuilder, sealed
 from wire.records.columns import encode_records
 from wire.records.compression import Codec
@@ -25,7 +25,8 @@ SMALL_OVERHEAD_BYTES, OVERHEAD_BYTES = 11, 20
 """The maximum bytes of a record beside key, value, headers and timestamp, for a small and for a larger record."""
 HEADER_OVERHEAD_BYTES = 11
 """The maximum bytes of a header beside its key and value, and its share of the header count."""
-NO_TIMESTAMP = -1
+TIMESTAMP_MIN, TIMESTAMP_MAX = -(1 << 63), (1 << 63) - 1
+"""The limits of a timestamp in ms since 1970, and of its distance to the first timestamp of its batch."""
 CONTENT_BYTES_MAX = 1 << 31
 """The maximum bytes of the records of a batch, which is the limit of the format."""
 
@@ -111,7 +112,7 @@ class ProducerBatch:
         self._headers: list[Headers] | None = None
         self._runs: list[tuple[int, int]] = []
         """The timestamp and the index of the first record of each run of equal timestamps."""
-        self._timestamp, self._stamp_bytes = NO_TIMESTAMP - 1, 1
+        self._timestamp, self._stamp_bytes = TIMESTAMP_MIN - 1, 1
         """The timestamp of the last record, and the bytes of its encoded delta."""
         self._callbacks: list[Callable[[], None]] = []
         self.parent: ProducerBatch | None = None
@@ -184,8 +185,11 @@ class ProducerBatch:
             self._headers += [()] * len(values)
 
     def stamp_bytes(self, timestamp: int) -> int:
-        """Return the bytes of the encoded timestamp of a further record."""
-        return len(varint(timestamp - self._runs[0][0])) if self._runs else 1
+        """Return the bytes of the encoded timestamp of a further record, or more than a batch has."""
+        if not self._runs:
+            return 1
+        delta = timestamp - self._runs[0][0]
+        return len(varint(delta)) if TIMESTAMP_MIN <= delta <= TIMESTAMP_MAX else CONTENT_BYTES_MAX
 
     def _begin_run(self, index: int, timestamp: int) -> None:
         self._stamp_bytes, self._timestamp = self.stamp_bytes(timestamp), timestamp
@@ -234,7 +238,7 @@ class ProducerBatch:
                 producer_epoch=self.state.epoch,
                 base_sequence=self.state.base_sequence,
                 transactional=self.state.transactional,
-                max_timestamp=max(timestamp for timestamp, _ in self._runs),
+                max_timestamp=max(NO_TIMESTAMP, max(timestamp for timestamp, _ in self._runs)),
                 count=self.count,
             )
             for run in self._encoded_runs():

@@ -14,7 +14,7 @@ from pykbroker.world.disk import Buffer
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.records import frames
-from wire.records.batch import CODEC_MASK, HEADER_BYTES, Batch
+from wire.records.batch import CODEC_MASK, HEADER_BYTES, NO_TIMESTAMP, Batch
 from wire.records.builder import recompress, sealed, stamped
 from wire.records.compression import Codec, TooLarge
 from wire.records.framing import TooManyBlocks, check_framing
@@ -23,7 +23,6 @@ from wire.records.walk import TooLong
 
 CODECS = {"uncompressed": Codec.NONE, "gzip": Codec.GZIP, "snappy": Codec.SNAPPY, "lz4": Codec.LZ4, "zstd": Codec.ZSTD}
 """The codecs of `compression.type`. "producer" is missing, since it keeps the codec of the batch."""
-NO_TIMESTAMP = -1
 PACKED_AT_ONCE_BYTES_MAX = 65536
 """The size in bytes above which a batch is recompressed off the event loop.
 

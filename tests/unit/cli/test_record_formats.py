@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykbroker.cli.record_formats import FIELDS, raw_format, template_format, text_format, unescaped
+from pykbroker.cli.record_formats import FIELDS, raw_format, template_format, text_format, time_text, unescaped
 from pykbroker.core.consumer.records import FetchedColumns
 from pykbroker.core.topic_partition import TopicPartition
 from wire.records.column_reader import Columns
@@ -82,9 +82,20 @@ def test_an_unknown_escape_is_refused_with_what_to_write(text: str) -> None:
         unescaped(text)
 
 
-def test_a_timestamp_beyond_the_calendar_is_printed_in_ms() -> None:
-    far = FetchedColumns(RECORDS.partition, Columns([0], [2**63 - 1], [None], [b""]), 0, -1)
-    assert template_format("{time}")(far) == b"%d" % (2**63 - 1)
+@pytest.mark.parametrize(
+    ("timestamp", "time"),
+    [
+        (-2, b"1969-12-31T23:59:59.998Z"),
+        (-62_135_596_800_000, b"0001-01-01T00:00:00.000Z"),
+        (-62_135_596_800_001, b"-62135596800001"),
+        (253_402_300_799_999, b"9999-12-31T23:59:59.999Z"),
+        (253_402_300_800_000, b"253402300800000"),
+        (-(2**63), b"%d" % -(2**63)),
+        (2**63 - 1, b"%d" % (2**63 - 1)),
+    ],
+)
+def test_a_time_outside_of_the_calendar_is_printed_in_ms(timestamp: int, time: bytes) -> None:
+    assert time_text(timestamp) == time
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from pykbroker.cli.record_json import json_lines
 from pykbroker.cli.record_lines import json_record
 from pykbroker.core.consumer.records import FetchedColumns
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.producer.record import timestamp_of
 from wire.records.column_reader import Columns
 from wire.records.record import Headers
 
@@ -44,6 +45,12 @@ def test_a_null_key_a_null_value_and_a_missing_timestamp_are_null() -> None:
     (line,) = json_lines(fetched([None], timestamp=-1)).splitlines()
     found = json.loads(line)
     assert (found["key"], found["value"], found["timestamp"], found["headers"]) == (None, None, None, [])
+
+
+@pytest.mark.parametrize("timestamp", [-(2**63), -5000, -2, 0, 5, 2**63 - 1])
+def test_a_time_is_sent_again_as_it_was_printed(timestamp: int) -> None:
+    (line,) = json_lines(fetched([b"v"], timestamp=timestamp)).splitlines()
+    assert timestamp_of(json_record(line).timestamp) == timestamp
 
 
 def test_a_key_or_a_value_that_is_no_utf_8_is_in_base64() -> None:

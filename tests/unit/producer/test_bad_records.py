@@ -26,8 +26,8 @@ RECORD: dict[str, Any] = {"topic": "topic", "value": b"bad"}
         ({"partition": -1}, ValueError, "topic 'topic' has no partition -1: partitions begin at 0"),
         ({"timestamp": "now"}, TypeError, "the timestamp 'now' is no integer: pass ms since 1970"),
         ({"timestamp": 1.5}, TypeError, "the timestamp 1.5 is no integer"),
-        ({"timestamp": -1}, ValueError, "the timestamp -1 is not between 0 and 9223372036854775807"),
-        ({"timestamp": 1 << 63}, ValueError, "the timestamp 9223372036854775808 is not between 0 and"),
+        ({"timestamp": -(1 << 63) - 1}, ValueError, "the timestamp -9223372036854775809 has more than 64 bits"),
+        ({"timestamp": 1 << 63}, ValueError, "the timestamp 9223372036854775808 has more than 64 bits"),
         ({"headers": [("\ud800", b"")]}, ValueError, "half a surrogate pair"),
     ],
 )
@@ -50,8 +50,8 @@ async def test_an_invalid_record_is_refused_at_once(
     [
         ({"headers": [(), [("name", "text")]]}, TypeError, "the header 'name' has a value of type str"),
         ({"timestamps": [1, "2"]}, TypeError, "the timestamp '2' is no integer"),
-        ({"timestamps": [1, -2]}, ValueError, "the timestamp -2 is not between"),
-        ({"timestamps": [1 << 63, 1]}, ValueError, "the timestamp 9223372036854775808 is not between"),
+        ({"timestamps": [1, -(1 << 64)]}, ValueError, "the timestamp -18446744073709551616 has more than"),
+        ({"timestamps": [1 << 63, 1]}, ValueError, "the timestamp 9223372036854775808 has more than"),
     ],
 )
 async def test_columns_with_an_invalid_row_are_refused_at_once(

@@ -29,7 +29,9 @@ header_lists = st.just(()) | st.lists(
     st.tuples(st.text(max_size=9), st.none() | st.binary(max_size=9)), max_size=80
 ).map(tuple)
 rows = st.lists(
-    st.tuples(contents, contents, header_lists, st.integers(0, 5) | st.integers(0, 2**53)), min_size=1, max_size=60
+    st.tuples(contents, contents, header_lists, st.integers(-2, 5) | st.integers(-(2**53), 2**53)),
+    min_size=1,
+    max_size=60,
 )
 
 
@@ -59,7 +61,7 @@ def test_a_batch_decodes_to_its_records_and_never_exceeds_its_size(appended: lis
     assert rows_of(batch) == appended
     assert len(batch.encode(Codec.NONE)) <= size
     header = Batch.read(batch.encode(Codec.NONE))
-    assert header.max_timestamp == max(row[3] for row in appended)
+    assert header.max_timestamp == max(-1, *(row[3] for row in appended))
     assert header.crc_ok()
 
 
@@ -102,6 +104,24 @@ def test_a_batch_has_a_maximum_number_of_records() -> None:
     assert batch.try_append(None, b"", (), 7) == RECORDS_MAX - 1
     assert batch.is_full
     assert batch.try_append(None, b"", (), 7) is None
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "fits"),
+    [
+        (-(2**63), -1, True),
+        (-(2**63), 0, False),
+        (2**63 - 1, -1, True),
+        (2**63 - 1, -2, False),
+        (0, -(2**63), True),
+        (-2, -2, True),
+    ],
+)
+def test_the_times_of_a_batch_differ_by_no_more_than_63_bits(first: int, second: int, fits: bool) -> None:
+    batch = batch_of((None, b"a", (), first))
+    assert batch.try_append(None, b"b", (), second) == (1 if fits else None)
+    assert [each.timestamp for each in decoded(batch)] == [first, second][: batch.count]
+    assert Batch.read(batch.encode(Codec.NONE)).max_timestamp == max(-1, *[first, second][: batch.count])
 
 
 def test_a_closed_batch_accepts_no_record() -> None:
