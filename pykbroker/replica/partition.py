@@ -109,9 +109,9 @@ class Partition:
             self.keeper.refresh(self)
             self.note_isr()
 
-    def resign(self, leader_epoch: int, *, has_leader: bool = False) -> None:
+    def resign(self, leader_epoch: int, *, has_leader: bool = False, is_deleted: bool = False) -> None:
         """End the leadership of this broker, and wake all waiting requests."""
-        self.leadership.resign(leader_epoch, has_leader=has_leader)
+        self.leadership.resign(leader_epoch, has_leader=has_leader, is_deleted=is_deleted)
         self.wake()
         for fetcher in self.fetchers:
             fetcher.note_append(self)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeVar
 from pykbroker.core.errors import ApiError
 from pykbroker.storage.files.errors import patiently
 from pykbroker.world.disk import Buffer, FileSlice, NotCached
-from wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from pykbroker.replica.partition import Partition
@@ -28,12 +27,13 @@ class PartitionReader:
     def require_replica(self, leader_epoch: int) -> Log:
         """Return the log of a followed partition for a consumer, which may read up to the high watermark (KIP-392).
 
-        Raise ApiError if the log is offline, if the consumer's leader epoch is fenced or unknown, or if no broker
-        leads.
+        Raise ApiError if the log is offline, if the consumer's leader epoch is fenced or unknown, if no broker leads,
+        or if the partition was deleted.
         """
         log = self.require_log(leader_epoch)
-        if not self._partition.leadership.has_leader:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        leadership = self._partition.leadership
+        if not leadership.has_leader:
+            raise ApiError(leadership.absence)
         return log
 
     def require_log(self, leader_epoch: int) -> Log:

@@ -241,14 +241,14 @@ class Replicas:
             for place, partition in enumerate(topic.partitions.values(), 1):
                 if place % AT_ONCE_MAX == 0:
                     await trio.lowlevel.checkpoint()
-                await self._let_go(partition)
+                await self._let_go(partition, is_deleted=True)
                 deleted.setdefault(partition.directory, []).append(partition.key)
         for directory, keys in deleted.items():
             await directory.delete_logs(keys)
 
-    async def _let_go(self, partition: Partition) -> None:
-        """End every use of a partition whose log is about to be deleted."""
-        partition.resign(partition.leader_epoch)
+    async def _let_go(self, partition: Partition, *, is_deleted: bool) -> None:
+        """End every use of a partition whose log is about to be deleted, perhaps because its topic was deleted."""
+        partition.resign(partition.leader_epoch, is_deleted=is_deleted)
         fetchers, partition.fetchers = partition.fetchers, ()
         for fetcher in fetchers:
             fetcher.lose(partition)
@@ -279,7 +279,7 @@ class Replicas:
             elif index in topic.partitions:
                 partition = topic.partitions.pop(index)
                 logger.info("%s: the replica was reassigned to other brokers, and is deleted", partition.key)
-                await self._let_go(partition)
+                await self._let_go(partition, is_deleted=False)
                 await partition.directory.delete_logs([partition.key])
         self._by_id[image.id] = self._by_name[image.name] = topic
 

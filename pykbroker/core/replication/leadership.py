@@ -32,6 +32,7 @@ class Leadership:
         "_limit",
         "_min_insync_replicas",
         "_since_ms",
+        "absence",
         "epoch",
         "epoch_start",
         "followers",
@@ -49,6 +50,8 @@ class Leadership:
         self.followers: Followers | None = None
         self.has_leader = False
         """Whether another broker leads in this epoch, so that the high watermark follows that broker's."""
+        self.absence = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        """The error for clients while this broker does not lead."""
         self._min_insync_replicas, self._limit, self._since_ms = 1, STANDS, 0.0
         self._flush_messages, self._flush_before_ack = NO_FLUSH, False
         self.is_under_min_isr = False
@@ -80,8 +83,12 @@ class Leadership:
             self.followers.apply(placed)
         self.note_isr()
 
-    def resign(self, epoch: int, *, has_leader: bool = False) -> None:
-        """Stop being leader: in this epoch another broker leads if `has_leader`, or none."""
+    def resign(self, epoch: int, *, has_leader: bool = False, is_deleted: bool = False) -> None:
+        """Stop being leader: in this epoch another broker leads if `has_leader`, or none.
+
+        A partition that is deleted is unknown to clients from now on.
+        """
+        self.absence = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if is_deleted else ErrorCode.NOT_LEADER_OR_FOLLOWER
         self.is_leader, self.epoch, self.followers = False, epoch, None
         self.has_leader = has_leader
         self.partition_epoch = NO_EPOCH
@@ -90,11 +97,12 @@ class Leadership:
     def require_leader(self, current_leader_epoch: int = NO_EPOCH) -> None:
         """Check that this broker leads, in the leader epoch that the client knows (-1 if none).
 
-        Raise ApiError FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER otherwise.
+        Raise ApiError FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH or NOT_LEADER_OR_FOLLOWER otherwise, or
+        UNKNOWN_TOPIC_OR_PARTITION for a deleted partition.
         """
         self.require_epoch(current_leader_epoch)
         if not self.is_leader:
-            raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+            raise ApiError(self.absence)
 
     def require_led_in(self, epoch: int) -> None:
         """Raise ApiError NOT_LEADER_OR_FOLLOWER unless this broker still leads in the epoch of an earlier append."""

@@ -7,6 +7,8 @@ import logging
 from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
 from msgspec.structs import replace
 
 from pykbroker.core.errors import ApiError
@@ -201,3 +203,33 @@ async def test_no_segment_is_deleted_before_a_checkpoint_contains_the_log(
     monkeypatch.setattr(Log, "retain", telling)
     await Upkeep(Replicas(), (partition.directory,), None, lambda: NOW)._retain(partition.directory)  # type: ignore[arg-type]
     assert checkpointed == [0]
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+async def test_a_request_that_waits_for_a_commit_learns_whether_the_topic_was_deleted(
+    partition: Partition, is_deleted: bool
+) -> None:
+    codes = []
+
+    async def wait() -> None:
+        with pytest.raises(ApiError) as refused:
+            await partition.wait_committed(partition.high_watermark + 1)
+        codes.append(refused.value.code)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(wait)
+        await trio.testing.wait_all_tasks_blocked()
+        partition.resign(3, is_deleted=is_deleted)
+    unknown, elsewhere = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert codes == [unknown if is_deleted else elsewhere]
+
+
+async def test_a_consumer_that_reads_from_a_follower_learns_that_the_topic_was_deleted(partition: Partition) -> None:
+    partition.resign(4, has_leader=True)
+    assert partition.reader.require_replica(4) is partition.log
+    partition.resign(4)
+    for code in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
+        with pytest.raises(ApiError) as refused:
+            partition.reader.require_replica(4)
+        assert refused.value.code is code
+        partition.resign(4, is_deleted=True)

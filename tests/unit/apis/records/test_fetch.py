@@ -10,6 +10,7 @@ import trio
 from pykbroker.apis.records.fetch import AT_ONCE_MAX
 from tests.unit.apis.conftest import Client, LocalBroker, batch, fetch_request, serving
 from wire.error_codes import ErrorCode
+from wire.messages.delete_topics import DeleteTopicsRequest
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, LeaderIdAndEpoch, NodeEndpoint
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from wire.messages.metadata import MetadataRequest
@@ -160,6 +161,19 @@ async def test_a_fetch_returns_what_is_available_after_max_wait_ms(client: Clien
     data = await client.fetch("a", 0, max_wait_ms=50, min_bytes=len(one) + 1)
     assert offsets(data.records) == [0]
     assert trio.current_time() - before >= 0.05
+
+
+@pytest.mark.parametrize("version", [4, 12, 13, 17, 18])
+async def test_a_waiting_fetch_of_a_topic_that_is_deleted_is_answered(
+    client: Client, local_broker: LocalBroker, version: int
+) -> None:
+    request = fetch_request("b", 0, max_wait_ms=LONG_MS)
+    request.topics[0].topic_id = await client.create("b")
+    await client.send(request, version)
+    other = await local_broker.connect()
+    await other.call(DeleteTopicsRequest(topic_names=["b"], timeout_ms=LONG_MS), 5)
+    data = (await client.receive()).responses[0].partitions[0]
+    assert (data.error_code, data.high_watermark) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1)
 
 
 async def test_a_request_of_another_api_completes_a_waiting_fetch(client: Client) -> None:
