@@ -48,6 +48,11 @@ AT_ONCE_MAX = 256
 """The number of partitions read in one step of the event loop."""
 FOLLOWED_AT_ONCE_MAX = 64
 """The number of a follower's partitions that are read in one step of the event loop."""
+COMPLETING = frozenset((ErrorCode.INCONSISTENT_TOPIC_ID, ErrorCode.NOT_LEADER_OR_FOLLOWER))
+"""The errors of partitions that are not on this broker which are answered at once, as in Kafka.
+
+Next to other partitions, an unknown topic or partition and a missing right wait for records of the others.
+"""
 RACK_VERSION_FIRST = 11
 BY_ID_VERSION_FIRST = 13
 REPLICA_STATE_VERSION_FIRST = 15
@@ -187,7 +192,8 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
         refused: list[FetchedPartition],
     ) -> Answer:
         """Return the response if enough bytes are available, otherwise the coroutine that waits for more."""
-        if reading.is_enough or request.max_wait_ms <= 0:
+        completes = reading.is_enough or any(data.error_code in COMPLETING for _, data in refused)
+        if completes or request.max_wait_ms <= 0:
             return self._answer(context, fetching, found, refused)
         watch = Watch(partition for _, partition in reading.located)
         context.hurry = watch.hurry

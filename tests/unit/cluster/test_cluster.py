@@ -100,6 +100,21 @@ async def test_a_broker_serves_its_own_partitions_and_names_the_leader_of_all_ot
                     assert (named.node_id, named.port) == hint
 
 
+@pytest.mark.parametrize("version", [12, 17])
+async def test_a_fetch_of_a_partition_of_another_broker_is_answered_at_once(tmp_path: Path, version: int) -> None:
+    """A partition without new records, beside which the error stands, would let the fetch wait."""
+    async with cluster(tmp_path, 1, 2) as running:
+        topic_id = await running.clients[1].create("t", 2)
+        places = await leaders(running.clients[1], "t")
+        asked = [FetchPartition(partition=index, partition_max_bytes=1 << 20) for index in places]
+        topics = [FetchTopic("t", topic_id, asked)]
+        response = await running.clients[1].call(FetchRequest(topics=topics, max_wait_ms=600_000, min_bytes=1), version)
+        codes = {one.partition_index: one.error_code for topic in response.responses for one in topic.partitions}
+        elsewhere = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        assert codes == {index: 0 if leader == 1 else elsewhere for index, leader in places.items()}
+        assert set(places.values()) == {1, 2}
+
+
 @pytest.mark.parametrize("epoch", [-1, 0, 1])
 async def test_a_broker_without_a_replica_looks_up_no_offset(tmp_path: Path, epoch: int) -> None:
     async with cluster(tmp_path, 1, 2) as running:

@@ -30,7 +30,7 @@ from wire.error_codes import ErrorCode
 from wire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, ReplicaState
 
-LONG_MS = 50_000
+LONG_MS = 600_000
 HINTS = LeaderHints(MetadataImage, BrokerEndpoints(1, MetadataImage))
 BY_ID_VERSION_FIRST = 13
 
@@ -204,6 +204,18 @@ async def test_a_session_with_topic_ids_reports_a_deleted_or_recreated_topic(cli
     assert await session.fetch() == {0: gone, 1: gone}
     await client.create("b", 1)
     assert await session.fetch() == {0: (ErrorCode.INCONSISTENT_TOPIC_ID, -1, False), 1: gone}
+
+
+async def test_a_topic_that_was_recreated_under_another_id_completes_a_waiting_fetch(client: Client) -> None:
+    ids = [await client.create("a1"), await client.create("b")]
+    session = FetchingClient(client, "a1", ids[0])
+    request = session.request({0: 0})
+    request.topics += [FetchTopic("", ids[1], [FetchPartition(partition=0, partition_max_bytes=1 << 20)])]
+    session.results(await client.call(request, session.version))
+    await delete(client, "b")
+    assert await session.fetch() == {0: (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, -1, False)}
+    await client.create("b")
+    assert await session.fetch(max_wait_ms=LONG_MS) == {0: (ErrorCode.INCONSISTENT_TOPIC_ID, -1, False)}
 
 
 async def test_a_session_with_topic_names_continues_with_the_recreated_topic(client: Client) -> None:
