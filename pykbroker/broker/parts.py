@@ -34,7 +34,7 @@ from pykbroker.core.group.settings import GroupSettings
 from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.image import MetadataImage
 from pykbroker.core.names import GROUP_METADATA_TOPIC
-from pykbroker.core.security.authorizer import AllowAll, Authorizer
+from pykbroker.core.security.authorizer import AllowAll, AllowBrokersByListener, Authorizer
 from pykbroker.core.settings import Settings
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.quorum.active_controller import ActiveController
@@ -102,6 +102,14 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     transactions: TransactionCoordinator
     fetch_sessions: FetchSessionCache
     endpoints: BrokerEndpoints
+
+    @property
+    def peer_authorizer(self) -> Authorizer:
+        """Return the authorizer of requests that both brokers and clients send.
+
+        It distinguishes them if brokers have a listener to themselves.
+        """
+        return AllowAll() if len(self.bound) == 1 else AllowBrokersByListener(self.settings.inter_broker_listener)
 
     @property
     def controller(self) -> ActiveController:

@@ -14,7 +14,8 @@ from typing import ClassVar
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.security.authorizer import Authorizer
+from pykbroker.core.security.authorizer import CLUSTER_NAME, Authorizer
+from pykbroker.core.security.operation import Operation, ResourceType
 from pykbroker.core.security.permissions import permitted
 from pykbroker.core.steps import Steps
 from pykbroker.core.topic_partition import TopicPartition
@@ -173,11 +174,14 @@ class _LookUp:
         return partition.reader.upper_offset(committed_only=self._committed_only)
 
     def _sees_all(self, partition: Partition) -> bool:
-        """Whether the client is a follower, or a tool that asks any replica."""
+        """Whether the client is a follower, or a tool that asks any replica. Kafka believes any client."""
         if self._replica_id == DEBUGGING_REPLICA_ID:
             return True
         followers = partition.leadership.followers
-        return self._replica_id >= 0 and followers is not None and followers.get(self._replica_id) is not None
+        if self._replica_id < 0 or followers is None or followers.get(self._replica_id) is None:
+            return False
+        allows = self._api.authorizer.allows
+        return allows(self._context.session, Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
 
     def _require_latest(self, partition: Partition) -> None:
         """Raise an error while the high watermark of a new leader is below the begin of its epoch (KIP-207)."""

@@ -30,7 +30,7 @@ def record_handlers(parts: Parts) -> list[Handler]:
         ),
         Fetch(
             replicas=replicas,
-            authorizer=authorizer,
+            authorizer=parts.peer_authorizer,
             sessions=parts.fetch_sessions,
             ticks_ns=parts.world.ticks_ns,
             fetch_bytes_max=config.fetch_max_bytes,
@@ -38,7 +38,7 @@ def record_handlers(parts: Parts) -> list[Handler]:
             followers=FollowerFetches(replicas, parts.fetch_sessions),
             selector=RackAwareSelector(parts.image) if config.replica_selector_class == RACK_AWARE else None,
         ),
-        ListOffsets(replicas, authorizer),
+        ListOffsets(replicas, parts.peer_authorizer),
         OffsetForLeaderEpoch(replicas, authorizer),
         DeleteRecords(replicas, authorizer),
         DescribeProducers(parts.image, replicas, authorizer),

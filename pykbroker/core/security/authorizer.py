@@ -1,4 +1,4 @@
-"""The authorizer's interface, and the authorizer of a broker without ACLs."""
+"""The authorizer's interface, and the authorizers of a broker without ACLs."""
 
 from __future__ import annotations
 
@@ -26,6 +26,23 @@ class AllowAll:
 
     def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
         return True
+
+    def allows_somewhere(self, session: Session, operation: Operation, resource: ResourceType) -> bool:
+        return True
+
+
+class AllowBrokersByListener:
+    """The authorizer of a broker without ACLs where other brokers have a listener to themselves.
+
+    Nobody is authenticated, so the listener alone distinguishes a broker from a client. CLUSTER_ACTION is allowed on
+    the listener `of_brokers`, and every other operation on all listeners.
+    """
+
+    def __init__(self, of_brokers: str) -> None:
+        self._of_brokers = of_brokers
+
+    def allows(self, session: Session, operation: Operation, resource: ResourceType, name: str) -> bool:
+        return operation is not Operation.CLUSTER_ACTION or session.listener == self._of_brokers
 
     def allows_somewhere(self, session: Session, operation: Operation, resource: ResourceType) -> bool:
         return True

@@ -47,10 +47,16 @@ class Node:
 
     def settings(self) -> Settings:
         own = (ListenerSettings("CONTROLLER", Address(HOST, 0)),)
+        config = BrokerConfig.from_mapping(self._texts)
+        listeners = [ListenerSettings(address=self._address)]
+        of_brokers = self._texts.get("inter.broker.listener.name", listeners[0].name)
+        if of_brokers != listeners[0].name:
+            listeners.append(ListenerSettings(of_brokers, Address(HOST, 0)))
         return Settings(
-            BrokerConfig.from_mapping(self._texts),
+            config,
             tuple(map(str, self.directories)),
-            listeners=(ListenerSettings(address=self._address),),
+            listeners=tuple(listeners),
+            inter_broker_listener=of_brokers,
             controller_listeners=own if self._controller is None else (),
             quorum=() if self._controller is None else (self._controller,),
             memory=True,
