@@ -131,9 +131,15 @@ class Followed:
             if isinstance(change, Restart):
                 await partition.directory.truncate(partition.key, change.offset, fully=True)
                 partition.leadership.restart(change.offset)
+                partition.refused.forget()
             else:
+                before, committed = self._log().producers, partition.high_watermark
                 await partition.directory.truncate(partition.key, change.offset)
-                partition.leadership.truncate(self._log().state.log_end_offset)
+                log = self._log()
+                partition.leadership.truncate(log.state.log_end_offset)
+                if log.producers is not before and partition.high_watermark == committed:
+                    # What was committed is removed only after an unclean election. Its producers do not repeat it.
+                    partition.refused.note_truncated(before)
         await self._truncated(partition)
 
     async def flush(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.log.refused_sequences import RefusalLimit
 from pykbroker.core.metadata.image import ClusterImage, PartitionImage
 from pykbroker.core.replication.follower_state import UNKNOWN_BROKER_EPOCH, FollowerState
 from pykbroker.core.replication.isr_change import IsrAnswer, IsrChange
@@ -29,7 +30,8 @@ class IsrKeeper:
     brokers that have registered. `take` waits for the proposed
     changes that no request has taken yet. `expansions` and `shrinks` count the proposed changes that were committed,
     and `refusals` those that the controller refused. `damage` is set when a replica is found damaged, and
-    when the metadata of a replica in repair has changed.
+    when the metadata of a replica in repair has changed. `refusal_limit` bounds the refused sequences that all
+    partitions remember.
     """
 
     def __init__(self, node_id: int = NO_NODE, lag_ms_max: float = LAG_MS_MAX) -> None:
@@ -41,6 +43,7 @@ class IsrKeeper:
         self._proposed: dict[Partition, IsrChange] = {}
         self._has_proposed = trio.Event()
         self.damage = trio.Event()
+        self.refusal_limit = RefusalLimit()
 
     @property
     def now_ms(self) -> float:

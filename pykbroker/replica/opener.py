@@ -170,6 +170,7 @@ class PartitionOpener:
         self._places.moved(key, target)
         partition.log, partition.directory = log, target
         partition.leadership.restart(log.log_start_offset)
+        partition.refused.forget()
         partition.configure(config)
         partition.repair = Repair(RepairPhase.BEGUN)
         return True

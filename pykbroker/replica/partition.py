@@ -15,6 +15,7 @@ from pykbroker.replica.follower_session import FollowerSession
 from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.partition_guard import PartitionGuard
 from pykbroker.replica.partition_reader import PartitionReader
+from pykbroker.replica.refused_batches import RefusedBatches
 from pykbroker.replica.throttle import Throttle
 from pykbroker.replica.topic_traffic import TopicTraffic
 from pykbroker.replica.watch import Watch
@@ -37,7 +38,7 @@ class Partition:
     served, or that replaces such a replica and may lack committed records, and None otherwise. `fetched_epoch` is the
     last leader epoch in which this broker may have fetched the partition since its start, -1 if none. `throttle` limits
     clients' appends while the log is copied to another directory, and is None otherwise. `traffic` has the counters of
-    the topic, which all partitions of the topic share.
+    the topic, which all partitions of the topic share. `refused` has the refused batches that their producers repeat.
     """
 
     __slots__ = (
@@ -51,6 +52,7 @@ class Partition:
         "leadership",
         "log",
         "reader",
+        "refused",
         "repair",
         "throttle",
         "topic",
@@ -69,6 +71,7 @@ class Partition:
         self.leadership = Leadership()
         self.guard = PartitionGuard(self)
         self.reader = PartitionReader(self)
+        self.refused = RefusedBatches(self)
         self.repair: Repair | None = None
         self.fetched_epoch = NO_EPOCH
         self.throttle: Throttle | None = None
@@ -100,6 +103,7 @@ class Partition:
         begins = not leadership.is_leader or placed.leader_epoch != leadership.epoch
         if begins:
             log.become_leader(placed.leader_epoch)
+            self.refused.join(log)
         if not begins:
             self.keeper.count_early(leadership, placed)
         leadership.lead(self.keeper.node_id, placed, log.state.log_end_offset, now_ms)
@@ -151,25 +155,28 @@ class Partition:
         batch is invalid, if this broker cannot append to the partition, or if the write fails.
         """
         log, leadership = self.log, self.leadership
-        if (
-            log is None
-            or not leadership.is_leader
-            or self.directory.failed is not None
-            or log.flusher.failed is not None
-        ):
-            log = self.require_leader()
-        if acks_all and leadership.is_under_min_isr:
-            leadership.require_min_isr()
-        if log.appender.needs_off_loop(data) or (self.throttle is not None and not self.throttle.admits(len(data))):
-            return None
         try:
+            if (
+                log is None
+                or not leadership.is_leader
+                or self.directory.failed is not None
+                or log.flusher.failed is not None
+            ):
+                log = self.require_leader()
+            if acks_all and leadership.is_under_min_isr:
+                leadership.require_min_isr()
+            if log.appender.needs_off_loop(data) or (self.throttle is not None and not self.throttle.admits(len(data))):
+                return None
             appended = log.appender.append(data, leadership.epoch, now_ms, verification)
         except LongWork:
             return None
         except ApiError as error:
-            raise leadership.refusal(error, self.keeper.now_ms) from error
+            self.refused.note(data, error.code, now_ms)
+            raise
         except OSError as error:
-            raise self.guard.refused(error) from error
+            refusal = self.guard.refused(error)
+            self.refused.note(data, refusal.code, now_ms)
+            raise refusal from error
         traffic = self.traffic
         traffic.appends += 1
         traffic.messages_in += appended.last_offset - appended.base_offset + 1
@@ -186,14 +193,15 @@ class Partition:
         """Append a client's batch that is throttled, or whose records are too large to read on the event loop."""
         while self.throttle is not None and not self.throttle.admits(len(data)):
             await self.throttle.wait()
-        batch = await self.require_leader().open_off_loop(data, now_ms)
-        log = self.require_leader()
-        if acks_all:
-            self.leadership.require_min_isr()
         try:
+            batch = await self.require_leader().open_off_loop(data, now_ms)
+            log = self.require_leader()
+            if acks_all:
+                self.leadership.require_min_isr()
             return self._append(log, batch.size, log.appender.append_opened, batch, self.leader_epoch, verification)
         except ApiError as error:
-            raise self.leadership.refusal(error, self.keeper.now_ms) from error
+            self.refused.note(data, error.code, now_ms)
+            raise
 
     def append_own(self, data: Buffer, verification: Verification | None = None) -> Appended:
         """Append a batch that this broker created.

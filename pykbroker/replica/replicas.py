@@ -249,6 +249,7 @@ class Replicas:
     async def _let_go(self, partition: Partition, *, is_deleted: bool) -> None:
         """End every use of a partition whose log is about to be deleted, perhaps because its topic was deleted."""
         partition.resign(partition.leader_epoch, is_deleted=is_deleted)
+        partition.refused.forget()
         fetchers, partition.fetchers = partition.fetchers, ()
         for fetcher in fetchers:
             fetcher.lose(partition)

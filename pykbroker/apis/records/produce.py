@@ -332,7 +332,9 @@ def append(
             return failed(part.index, ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         if admission is not None:
             if place in admission.refused:
-                return failed(part.index, not_admitted(admission.refused[place], version))
+                refusal = not_admitted(admission.refused[place], version)
+                partition.refused.note(data, refusal.code, now_ms)
+                return failed(part.index, refusal)
             verification = admission.verifications.get(place)
     try:
         appended = partition.append(data, now_ms, verification, acks_all)

@@ -3,7 +3,8 @@
 1. The last five batches of each producer are remembered. A duplicate of one of them gets the reply of the original.
 2. Sequences count records from 0 in each epoch and wrap after 2**31 - 1. An unknown producer may start at any sequence,
    since its state may have expired or its records may be deleted. The exception is a sequence above that of an earlier
-   batch whose write failed: the retry of the earlier batch would then be out of order forever.
+   batch that was refused: the retry of the earlier batch would then be out of order forever. A batch that follows a
+   refused one gets the error of the refused one, whether its producer is known or not (`refused_sequences`).
 3. A new epoch starts with sequence 0. A batch with an older epoch is fenced, and so is a marker from an older
    coordinator epoch.
 4. A batch that begins a transaction must present a verification: see `verification`.
@@ -12,19 +13,18 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 
 import msgspec
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.log.refused_sequences import SEQUENCE_MASK, RefusedSequences
 from pykbroker.core.log.transactions import AbortedTransaction, OpenTransactions
 from pykbroker.core.log.verification import Verification, Verifications
 from wire.error_codes import ErrorCode
 
-SEQUENCE_MASK = 0x7FFFFFFF
-NO_SEQUENCE = NO_EPOCH = -1
+NO_SEQUENCE = -1
 BATCHES_REMEMBERED = 5
-UNWRITTEN_MAX = 10_000
-"""The number of producers for which a log remembers the first batch whose write failed."""
 TRANSACTION_VERSION_2 = 2
 """The first version in which every transaction has its own epoch, and its marker carries the next epoch (KIP-890)."""
 
@@ -98,10 +98,13 @@ class ProducerState:
                     return written
         return None
 
+    def expected(self, epoch: int) -> int:
+        """Return the sequence that the next batch of this epoch, which is not fenced, must have."""
+        return self.next_sequence if epoch == self.epoch else 0
+
     def check(self, epoch: int, sequence: int, transactional: bool) -> None:
-        """Raise ApiError if this batch, which is not a duplicate, may not be written next."""
-        self.check_epoch(epoch)
-        expected = self.next_sequence if epoch == self.epoch else 0
+        """Raise ApiError if this batch, which is neither fenced nor a duplicate, may not be written next."""
+        expected = self.expected(epoch)
         if sequence != expected:
             raise ApiError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -124,9 +127,12 @@ class ProducerState:
 
 
 class Producers:
-    """All producers of one log, with their transactions. Recovery passes each batch to `remember` in log order."""
+    """All producers of one log, with their transactions. Recovery passes each batch to `remember` in log order.
 
-    __slots__ = ("_producers", "_unwritten", "transactions", "verifications")
+    `refused` has the batches that the partition of the log has refused. It is None before the first one.
+    """
+
+    __slots__ = ("_producers", "refused", "transactions", "verifications")
 
     def __init__(self, producers: tuple[ProducerState, ...] = ()) -> None:
         self._producers = {producer.producer_id: producer for producer in producers}
@@ -134,7 +140,7 @@ class Producers:
             (one.producer_id, one.txn_first_offset) for one in producers if one.txn_first_offset >= 0
         )
         self.verifications = Verifications()
-        self._unwritten: dict[int, tuple[int, int]] = {}
+        self.refused: RefusedSequences | None = None
 
     def __len__(self) -> int:
         return len(self._producers)
@@ -182,32 +188,35 @@ class Producers:
             written = producer.duplicate(epoch, sequence, (sequence + last_offset_delta) & SEQUENCE_MASK)
             if written is not None:
                 return written
+            producer.check_epoch(epoch)
+        if self.refused is not None:
+            expected = None if producer is None else producer.expected(epoch)
+            if (behind := self.refused.error_behind(producer_id, epoch, sequence, expected)) is not None:
+                raise behind
         if transactional:
             self.check_verified(producer_id, epoch, verification, sequence)
         if producer is not None:
             producer.check(epoch, sequence, transactional)
-        else:
-            self._check_first(producer_id, epoch, sequence)
         return None
 
-    def _check_first(self, producer_id: int, epoch: int, sequence: int) -> None:
-        unwritten_epoch, lowest = self._unwritten.get(producer_id, (NO_EPOCH, 0))
-        if epoch == unwritten_epoch and sequence > lowest:
-            raise ApiError(
-                ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"producer {producer_id} in epoch {epoch}: sequence "
-                f"{sequence} came before {lowest}, which could not be written",
-            )
+    def expected(self, producer_id: int, epoch: int) -> int | None:
+        """Return the sequence that the next batch of this producer epoch must have, or None if any is accepted."""
+        producer = self._producers.get(producer_id)
+        return None if producer is None else producer.expected(epoch)
 
-    def note_unwritten(self, producer_id: int, epoch: int, sequence: int) -> None:
-        """Remember a batch that passed the check but could not be written.
+    def removed_since(self, earlier: Producers) -> Iterator[tuple[ProducerState, int]]:
+        """Yield each producer of which a truncation removed batches, and the lowest sequence that it removed.
 
-        If the producer is unknown, its later batches are refused until this one has been written.
+        `earlier` is the state before the truncation, and this one the state after it.
         """
-        if producer_id >= 0 and producer_id not in self._producers:
-            self._unwritten[producer_id] = epoch, sequence
-            if len(self._unwritten) > UNWRITTEN_MAX:
-                del self._unwritten[next(iter(self._unwritten))]
+        for one in earlier.entries():
+            known = self._producers.get(one.producer_id)
+            if known is not None:
+                sequence = known.expected(one.epoch)
+                if sequence != one.next_sequence:
+                    yield one, sequence
+            elif one.batches:
+                yield one, one.batches[0].first_sequence
 
     def check_verified(
         self, producer_id: int, epoch: int, verification: Verification | None, sequence: int = NO_SEQUENCE
@@ -245,7 +254,6 @@ class Producers:
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = self._producers[producer_id] = ProducerState(producer_id, epoch)
-            self._unwritten.pop(producer_id, None)
         producer.remember(
             epoch,
             WrittenBatch(
@@ -299,9 +307,12 @@ class Producers:
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Remove producers without an open transaction that have written nothing for `producer.id.expiration.ms`."""
+        before = self._producers
         self._producers = {
             producer_id: one
-            for producer_id, one in self._producers.items()
+            for producer_id, one in before.items()
             if one.txn_first_offset >= 0 or now_ms - one.last_timestamp < expiration_ms
         }
+        if self.refused is not None:
+            self.refused.expire(now_ms, expiration_ms, before.keys() - self._producers.keys())
         self.verifications.expire(now_ms, expiration_ms)

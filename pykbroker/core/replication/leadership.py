@@ -10,8 +10,6 @@ from wire.error_codes import ErrorCode
 NO_EPOCH = -1
 NO_FLUSH = (1 << 63) - 1
 """The default of `flush.messages`, which never causes a flush."""
-SETTLING_MS = 1_000
-"""The time in which a producer learns that its first requests came before this broker had begun to lead."""
 STANDS = -1
 """The limit of a high watermark that must not rise."""
 NOBODY: ActiveBrokers = {}
@@ -31,7 +29,6 @@ class Leadership:
         "_flush_messages",
         "_limit",
         "_min_insync_replicas",
-        "_since_ms",
         "absence",
         "epoch",
         "epoch_start",
@@ -52,7 +49,7 @@ class Leadership:
         """Whether another broker leads in this epoch, so that the high watermark follows that broker's."""
         self.absence = ErrorCode.NOT_LEADER_OR_FOLLOWER
         """The error for clients while this broker does not lead."""
-        self._min_insync_replicas, self._limit, self._since_ms = 1, STANDS, 0.0
+        self._min_insync_replicas, self._limit = 1, STANDS
         self._flush_messages, self._flush_before_ack = NO_FLUSH, False
         self.is_under_min_isr = False
 
@@ -71,7 +68,7 @@ class Leadership:
         """
         if not self.is_leader or placed.leader_epoch != self.epoch:
             self.is_leader, self.epoch, self.epoch_start = True, placed.leader_epoch, log_end_offset
-            self.followers, self._since_ms = None, now_ms
+            self.followers = None
         elif placed.partition_epoch <= self.partition_epoch:
             return
         self.partition_epoch = placed.partition_epoch
@@ -108,18 +105,6 @@ class Leadership:
         """Raise ApiError NOT_LEADER_OR_FOLLOWER unless this broker still leads in the epoch of an earlier append."""
         if not self.is_leader or self.epoch != epoch:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-    def refusal(self, error: ApiError, now_ms: float) -> ApiError:
-        """Return the error for a client whose batch the log refuses with `error`.
-
-        A producer sends several requests at once. If the first of them came before this broker began to lead, the next
-        one is out of order, and must be repeated like the first. librdkafka would otherwise begin a new epoch, in which
-        it sends batches again that were written already.
-        """
-        is_early = self.followers is not None and now_ms < self._since_ms + SETTLING_MS
-        if is_early and error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
-            return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message)
-        return error
 
     def require_epoch(self, current_leader_epoch: int) -> None:
         """Raise ApiError FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH if the client knows another leader epoch."""

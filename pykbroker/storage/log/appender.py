@@ -155,11 +155,7 @@ class LogAppender:
         written = producers.check(producer_id, epoch, sequence, delta, transactional, verification)
         if written is not None:
             return duplicate(written)
-        try:
-            base = self._write(data, size, length, delta, max_timestamp, leader_epoch)
-        except OSError:
-            producers.note_unwritten(producer_id, epoch, sequence)
-            raise
+        base = self._write(data, size, length, delta, max_timestamp, leader_epoch)
         producers.remember(producer_id, epoch, sequence, base, delta, max_timestamp, transactional)
         return Appended(base, base + delta)
 
@@ -208,9 +204,8 @@ class LogAppender:
 
         Raise ApiError if the batch is refused, and OSError if the write fails.
         """
-        producers = self._state.producers
         if batch.producer_id >= 0:
-            written = producers.check(
+            written = self._state.producers.check(
                 batch.producer_id,
                 batch.producer_epoch,
                 batch.base_sequence,
@@ -220,11 +215,7 @@ class LogAppender:
             )
             if written is not None:
                 return duplicate(written)
-        try:
-            return self._append_trusted(batch, leader_epoch)
-        except OSError:
-            producers.note_unwritten(batch.producer_id, batch.producer_epoch, batch.base_sequence)
-            raise
+        return self._append_trusted(batch, leader_epoch)
 
     def append_as_leader(self, data: Buffer, leader_epoch: int, verification: Verification | None = None) -> Appended:
         """Append a batch that this broker created: control, coordinator or metadata records.

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from struct import Struct, error
 
-from pykbroker.core.log.producers import SEQUENCE_MASK, Producers, ProducerState, WrittenBatch
+from pykbroker.core.log.producers import Producers, ProducerState, WrittenBatch
+from pykbroker.core.log.refused_sequences import SEQUENCE_MASK
 from wire.records.crc import crc32c
 
 HEAD = Struct(">hIi")

@@ -9,7 +9,6 @@ import trio
 import trio.testing
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.replication.leadership import SETTLING_MS
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.fetch_failures import LASTS_S
 from pykbroker.sim.volume import Volume
@@ -20,7 +19,6 @@ from tests.unit.replica.host import NOW_MS
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from wire.records.builder import BatchBuilder
 
 Clock = trio.testing.MockClock
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
@@ -129,43 +127,6 @@ async def test_a_waiting_produce_fails_when_the_leadership_ends(autojump_clock: 
             with pytest.raises(ApiError) as refused:
                 await leader.produce(b"undecided")
         assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-
-
-@pytest.mark.parametrize(
-    ("wait_ms", "code"),
-    [
-        (0, ErrorCode.NOT_LEADER_OR_FOLLOWER),
-        (SETTLING_MS - 1, ErrorCode.NOT_LEADER_OR_FOLLOWER),
-        (SETTLING_MS, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER),
-    ],
-)
-async def test_a_batch_behind_one_that_came_before_the_leadership_is_repeated(
-    autojump_clock: Clock, wait_ms: float, code: ErrorCode
-) -> None:
-    """A producer has sent sequences 1 and 2 at once, and 1 reached this broker before it led."""
-    cluster = Cluster()
-    async with cluster.up():
-        old, new = cluster.brokers[1].partition, cluster.brokers[2].partition
-        old.append(numbered(0), NOW_MS)
-        await until(lambda: new.high_watermark == 1)
-        with pytest.raises(ApiError) as refused:
-            new.append(numbered(1), NOW_MS)
-        assert refused.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
-        cluster.commit(leader=2)
-        await trio.testing.wait_all_tasks_blocked()
-        await pause(wait_ms / 1000)
-        with pytest.raises(ApiError) as refused:
-            new.append(numbered(2), NOW_MS)
-        assert refused.value.code is code
-        for sequence in (1, 2):
-            assert new.append(numbered(sequence), NOW_MS) is not None
-
-
-def numbered(sequence: int) -> bytes:
-    """Return a batch of an idempotent producer."""
-    builder = BatchBuilder(producer_id=1, producer_epoch=0, base_sequence=sequence)
-    builder.append(None, b"value", timestamp=NOW_MS)
-    return builder.build()
 
 
 async def moved_away_and_back(cluster: Cluster) -> None:

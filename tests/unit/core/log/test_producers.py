@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.log.producers import UNWRITTEN_MAX, Marker, Producers, WrittenBatch
+from pykbroker.core.log.producers import Marker, Producers, WrittenBatch
 from pykbroker.core.log.transactions import AbortedTransaction
 from wire.error_codes import ErrorCode
 
@@ -50,30 +50,6 @@ def test_an_unknown_producer_may_start_at_any_sequence() -> None:
     producers = Producers()
     assert append(producers, 41, 2, 0) is None
     assert append(producers, 43, 1, 2) is None
-
-
-def test_an_unknown_producer_may_not_start_after_a_sequence_that_failed_to_be_written() -> None:
-    producers = Producers()
-    producers.note_unwritten(ID, 0, 41)
-    assert refused(producers, 43) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert append(producers, 41, 2, 0) is None
-    assert append(producers, 43, 1, 2) is None
-
-
-def test_a_new_epoch_ignores_a_failed_batch_of_the_previous_epoch() -> None:
-    producers = Producers()
-    producers.note_unwritten(ID, 0, 0)
-    assert append(producers, 5, 1, 0, epoch=1) is None
-
-
-def test_the_number_of_remembered_failed_batches_is_limited() -> None:
-    producers = Producers()
-    for producer_id in range(ID, ID + UNWRITTEN_MAX + 1):
-        producers.note_unwritten(producer_id, 0, 0)
-    assert append(producers, 1, 1, 0) is None
-    assert producers.check(ID + UNWRITTEN_MAX, 0, 0, 0, transactional=False) is None
-    with pytest.raises(ApiError):
-        producers.check(ID + UNWRITTEN_MAX, 0, 1, 0, transactional=False)
 
 
 @pytest.mark.parametrize("sequence", [0, 9, 11, SEQUENCE_MAX])

@@ -388,26 +388,6 @@ async def test_an_append_to_a_full_disk_changes_nothing(
     assert len(await every_batch(await open_log(disk))) == 4
 
 
-@pytest.mark.parametrize("compression_type", ["producer", "gzip"])
-async def test_a_batch_refused_by_a_full_disk_is_not_overtaken_by_a_smaller_one_of_its_producer(
-    disk: SystemDisk, monkeypatch: pytest.MonkeyPatch, compression_type: str
-) -> None:
-    log = await open_log(disk, LogConfig(compression_type=compression_type))
-    first, second = (batch(b"x", producer_id=5, producer_epoch=0, base_sequence=sequence) for sequence in range(2))
-
-    def full(_fd: int, _data: Any, _offset: int) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(system_disk, "pwrite", full)
-        with pytest.raises(OSError, match="No space"):
-            log.append(first, 0, NOW)
-    with pytest.raises(ApiError) as refusal:
-        log.append(second, 0, NOW)
-    assert refusal.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
-    assert [log.append(one, 0, NOW).base_offset for one in (first, second)] == [0, 1]
-
-
 async def test_append_stored_keeps_batches_unchanged_and_refuses_a_wrong_offset(disk: SystemDisk) -> None:
     log = await open_log(disk)
     leader = batch(base_offset=10, leader_epoch=2) + batch(base_offset=15, leader_epoch=3)

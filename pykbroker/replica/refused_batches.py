@@ -1,0 +1,71 @@
+"""The batches that a partition has refused and that their producers repeat (`core/log/refused_sequences`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pykbroker.core.log.producers import Producers
+from pykbroker.core.log.refused_sequences import REPEATED, RefusedSequences
+from pykbroker.storage.log.log import Log
+from pykbroker.world.disk import Buffer
+from wire.error_codes import ErrorCode
+from wire.errors import DecodeError
+from wire.records.batch import Batch
+
+if TYPE_CHECKING:
+    from pykbroker.replica.partition import Partition
+
+
+class RefusedBatches:
+    """The memory of one partition, whether it leads, follows or is offline. It costs nothing before a refusal."""
+
+    __slots__ = ("_partition", "_sequences")
+
+    def __init__(self, partition: Partition) -> None:
+        self._partition = partition
+        self._sequences: RefusedSequences | None = None
+
+    def note(self, data: Buffer, code: ErrorCode, now_ms: int) -> None:
+        """Remember a client's batch that was refused with `code`, so that what follows it gets the same error.
+
+        Nothing is remembered of errors that are not in `REPEATED`, and of batches without a sequence.
+        """
+        if code not in REPEATED:
+            return
+        try:
+            batch = Batch.read(data)
+        except DecodeError:
+            return  # the log would refuse it, too
+        if batch.producer_id >= 0 <= batch.base_sequence:
+            self._note(batch.producer_id, batch.producer_epoch, batch.base_sequence, code, now_ms)
+
+    def note_truncated(self, before: Producers) -> None:
+        """Remember the batches that a truncation has removed. `before` is the producers' state of the longer log.
+
+        Their producers got NOT_LEADER_OR_FOLLOWER. The batches that follow them may come once this broker leads again.
+        """
+        log = self._partition.log
+        if log is not None:
+            for one, sequence in log.producers.removed_since(before):
+                code, time_ms = ErrorCode.NOT_LEADER_OR_FOLLOWER, one.last_timestamp
+                self._note(one.producer_id, one.epoch, sequence, code, time_ms)
+
+    def _note(self, producer_id: int, epoch: int, sequence: int, code: ErrorCode, now_ms: int) -> None:
+        partition = self._partition
+        if self._sequences is None:
+            self._sequences = RefusedSequences(partition.keeper.refusal_limit)
+        expected = None
+        if partition.log is not None:
+            self.join(partition.log)
+            expected = partition.log.producers.expected(producer_id, epoch)
+        self._sequences.note(producer_id, epoch, sequence, code, expected, now_ms)
+
+    def join(self, log: Log) -> None:
+        """Let the log, whose state of producers may be new, respect what was refused."""
+        if self._sequences is not None:
+            log.producers.refused = self._sequences
+
+    def forget(self) -> None:
+        """Forget all batches, because the log has lost the state of its producers or is deleted."""
+        if self._sequences is not None:
+            self._sequences.clear()
