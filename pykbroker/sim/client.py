@@ -95,6 +95,12 @@ class SimConnection:
         One broker leads all partitions. Raise an error of LOST if the connection is lost.
         """
 
+    async def refresh(self) -> None:
+        """Learn the leaders again if an error has shown that they may have changed. One broker has no others.
+
+        Raise an error of LOST if the connection is lost.
+        """
+
     def any_version(self, key: ApiKey, first: int = 0, last: int = VERSION_MAX) -> int:
         """Return a random version in this range that both sides support."""
         ours, theirs = APIS[key].accepted, self._connection.versions[key]

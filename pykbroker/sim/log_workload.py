@@ -25,6 +25,9 @@ KINDS_OF_PRODUCER = ((True, -1), (True, -1), (False, 1), (False, 0))
 REPLICATED_KINDS = ((True, -1), (True, -1), (True, -1), (False, -1))
 """The kinds of producers of replicated partitions: a new leader may lack what is acknowledged with fewer acks."""
 
+SPREAD_S = 0.03
+"""The longest pause between two batches for replicated partitions, in which a broker may begin to lead."""
+
 
 class LogWorkload:
     """The workload of logs. It matches `workload.Workload`.
@@ -48,6 +51,7 @@ class LogWorkload:
                 acks=acks,
                 keyed=compacted,
                 undecided=UNDECIDED_WHEN_REPLICATED if stage.replicated else UNDECIDED,
+                spread_s=SPREAD_S if stage.replicated else 0,
             )
             for number, (idempotent, acks) in enumerate(islice(cycle(kinds), producers))
         ]

@@ -1,4 +1,9 @@
-"""A producer without a timeout. It sends unacknowledged batches again, in order, on the next connection."""
+"""A producer without a timeout. It repeats unacknowledged batches as librdkafka does.
+
+After an error, it waits for the responses to all batches in flight, and then sends all that are not acknowledged again,
+in order. After OUT_OF_ORDER_SEQUENCE_NUMBER, which no broker should answer, it also begins a new producer id, as Kafka
+gives one to an idempotent producer for a new epoch. What was written without an acknowledgement is then written twice.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import trio
+from msgspec.structs import replace
 
 from pykbroker.client.pending_response import PendingResponse
 from pykbroker.sim.client import LOST, TEMPORARY, Again, Dialer, SimConnection
@@ -15,7 +21,8 @@ from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.init_producer_id import InitProducerIdRequest
 from wire.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
-from wire.records.builder import BatchBuilder
+from wire.records.batch import Batch
+from wire.records.builder import BatchBuilder, sealed
 from wire.records.compression import Codec
 
 IN_FLIGHT_MAX = 5
@@ -24,6 +31,8 @@ ACKS_NONE = 0
 TIMEOUT_MS = 5000
 THINK_S = 0.25
 """The average pause between two bursts of batches, in seconds."""
+RETRY_S = 0.1
+"""The pause before batches are repeated, in seconds."""
 INIT_PRODUCER_ID_VERSION = 4
 BATCHES = ((1, 0), (1, 10), (1, 20_000), (2, 100), (3, 5000), (10, 10), (10, 1000))
 """The possible batches: the number of records, and the bytes of padding in each record."""
@@ -53,7 +62,8 @@ class PendingBatch:
 class SimProducer:
     """A producer that writes to random partitions of `places` until `draining` is true.
 
-    It is `done` once every batch has an outcome. Only an idempotent producer sends a batch again.
+    It is `done` once every batch has an outcome. Only an idempotent producer sends a batch again. `spread_s` is the
+    longest pause between two batches of a burst, in seconds.
     """
 
     def __init__(
@@ -68,12 +78,14 @@ class SimProducer:
         acks: int,
         keyed: bool,
         undecided: frozenset[ErrorCode] = UNDECIDED,
+        spread_s: float = 0,
     ) -> None:
         self.name, self._dialer, self._history, self._places = name, dialer, history, places
         self._wall_ms, self._dice = wall_ms, dialer.dice
         self._idempotent, self._acks, self._keyed, self._undecided = idempotent, acks, keyed, undecided
-        self._producer_id = -1
+        self._producer_id, self._spread_s = -1, spread_s
         self._sequences = dict.fromkeys(places, 0)
+        self._needs_epoch = idempotent
         self._pending: deque[PendingBatch] = deque()
         self._values = 0
         self.draining = False
@@ -101,28 +113,50 @@ class SimProducer:
 
         Raise an error of LOST if the connection is lost.
         """
-        if self._idempotent and self._producer_id < 0:
+        await self._repeat(connection)
+        while not self._is_done():
+            if not self.draining:
+                await self._burst(connection)
+            await self._settle_all(connection)
+        return True
+
+    async def _repeat(self, connection: SimConnection) -> None:
+        """Send all batches without an outcome, in a new epoch if one is needed."""
+        if self._needs_epoch:
             await self._init(connection)
         await connection.reach(self._places)
         for pending in self._pending:
             await self._send(connection, pending)
-        while not self._is_done():
-            if not self.draining:
-                await self._burst(connection)
-            while self._pending:
-                oldest = self._pending[0]
-                assert oldest.response is not None
-                self._settle(oldest, await connection.response(oldest.response))
-                self._pending.popleft()
-                if self._dice.random() < 0.5:
-                    break
-        return True
+            await self._pause()
+
+    async def _pause(self) -> None:
+        """Wait a little between two batches, so that a broker may refuse one and take the next."""
+        if self._spread_s:
+            await trio.sleep(self._dice.uniform(0, self._spread_s))
+
+    async def _settle_all(self, connection: SimConnection) -> None:
+        """Record the responses, at random not all of them. Repeat the batches that the broker did not acknowledge."""
+        refused = 0
+        while refused < len(self._pending):
+            oldest = self._pending[refused]
+            assert oldest.response is not None
+            if not self._settle(oldest, await connection.response(oldest.response)):
+                refused += 1
+                continue
+            del self._pending[refused]
+            if not refused and self._dice.random() < 0.5:
+                return
+        if refused:
+            await trio.sleep(RETRY_S)
+            await connection.refresh()
+            await self._repeat(connection)
 
     async def _burst(self, connection: SimConnection) -> None:
         if not self._pending:
             await trio.sleep(self._dice.expovariate(1 / THINK_S))
         for _ in range(self._dice.randrange(IN_FLIGHT_MAX + 1 - len(self._pending))):
             await self._produce(connection)
+            await self._pause()
 
     def _is_done(self) -> bool:
         return self.draining and not self._pending
@@ -132,7 +166,12 @@ class SimProducer:
         answer = await connection.ask(request, INIT_PRODUCER_ID_VERSION)
         if answer.error_code:
             raise Again(ErrorCode(answer.error_code).name)
-        self._producer_id = answer.producer_id
+        self._producer_id, self._needs_epoch = answer.producer_id, False
+        self._sequences = dict.fromkeys(self._places, 0)
+        for pending in self._pending:
+            place, count = pending.send.place, len(pending.send.values)
+            pending.data = renumbered(pending.data, self._producer_id, self._sequences[place])
+            self._sequences[place] += count
 
     async def _produce(self, connection: SimConnection) -> None:
         pending = self._new()
@@ -168,17 +207,32 @@ class SimProducer:
         else:
             pending.response = connection.ask_nowait(request, version)
 
-    def _settle(self, pending: PendingBatch, response: ProduceResponse) -> None:
-        """Record the broker's response to a batch. Raise Again if the batch was not acknowledged."""
+    def _settle(self, pending: PendingBatch, response: ProduceResponse) -> bool:
+        """Record the broker's response to a batch, and return whether the batch was acknowledged.
+
+        Raise Again if a producer that is not idempotent must give it up.
+        """
         answer = response.responses[0].partition_responses[0]
         code, send = ErrorCode(answer.error_code), pending.send
         if code is ErrorCode.NONE:
             send.outcome, send.base_offset = SendOutcome.ACKNOWLEDGED, answer.base_offset
-            return
+            return True
         if code not in self._undecided and code not in TEMPORARY:
             self._history.unexpected.append(f"{self.name} got {code.name} {answer.error_message}")
-            self.draining = True
-            self._pending.clear()
-        elif not self._idempotent and code not in self._undecided:
-            send.outcome = SendOutcome.REFUSED
-        raise Again(code.name)
+            if code is not ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                self.draining = True
+                self._pending.clear()
+                raise Again(code.name)
+            self._needs_epoch = True
+        elif not self._idempotent:
+            if code not in self._undecided:
+                send.outcome = SendOutcome.REFUSED
+            raise Again(code.name)
+        return False
+
+
+def renumbered(data: bytes, producer_id: int, sequence: int) -> bytes:
+    """Return a batch as the first epoch of another producer id sends it."""
+    batch = Batch.read(data)
+    header = replace(batch, producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+    return sealed(header, batch.payload)

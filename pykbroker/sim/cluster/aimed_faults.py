@@ -16,6 +16,8 @@ SLOW_S, CUT_S_MAX = 0.2, 0.02
 """The duration of an operation of a slow disk, and the longest time between an append and a power failure, in s."""
 APPEND_S_MAX, ELIGIBLE_S_MAX, REGISTERED_S_MAX, SERVING_S_MAX, FILL_S_MAX = 3.0, 5.0, 10.0, 10.0, 20.0
 """The longest times in seconds to wait for an append, an ELR, a registration, a start, and for full ISRs."""
+SHRUNK_S_MAX = 5.0
+"""The longest time in seconds to wait until the controller has taken killed brokers out of the ISRs."""
 SOON_S, LOOK_S = 0.001, 0.05
 """The times in seconds between two looks at a log, and between two looks at an image."""
 
@@ -66,6 +68,19 @@ class AimedFaults:
         cluster.nodes[away].start()
         await holds(lambda: cluster.is_refilled(lost, broker_epoch), FILL_S_MAX, LOOK_S)
 
+    async def starve_isrs(self) -> None:
+        """Kill all brokers but the controller until its ISRs are too small for acks=all, and start them again."""
+        cluster, others = self._cluster, list(self._cluster.node_ids[1:])
+        cluster.held.update(others)
+        for node_id in others:
+            cluster.nodes[node_id].machine.kill()
+        await holds(self._has_small_isr, SHRUNK_S_MAX, LOOK_S)
+        self._dice.shuffle(others)
+        for node_id in others:
+            await self._pace.wait_during()
+            cluster.held.discard(node_id)
+            cluster.nodes[node_id].start()
+
     async def start_slowly(self) -> None:
         """Start a broker on a slow disk after its controller was restarted, too, so that it reads the metadata late.
 
@@ -84,6 +99,11 @@ class AimedFaults:
         await holds(lambda: node.serving, SERVING_S_MAX, LOOK_S)
         node.machine.set_disk_faults(healthy)
         cluster.held.discard(node_id)
+
+    def _has_small_isr(self) -> bool:
+        """Whether the controller's node leads a partition whose ISR is too small for acks=all."""
+        parts = self._cluster.controller.parts
+        return parts is not None and any(one.leadership.is_under_min_isr for one in parts.replicas.all_online())
 
     def _has_uncommitted_metadata(self) -> bool:
         """Whether the controller's log has a record after its newest committed image."""

@@ -108,6 +108,11 @@ class ClusterConnection(SimConnection):
         for place in places:
             await self._leader(self._table.leader_of(place))
 
+    async def refresh(self) -> None:
+        """Request the leaders if they are known to be stale. Raise an error of LOST."""
+        if self._table.is_stale:
+            await self.describe(self._dialer.topics)
+
     def ask_nowait(self, request: Request[R], version: int) -> PendingResponse[R]:
         """Send a request for one partition to its leader, to which a connection must be open.
 
@@ -136,8 +141,8 @@ class ClusterConnection(SimConnection):
         """
         if (key := coordinator_key(request)) is not None:
             return await self._ask_of(await self._coordinator(key), request, version)
-        if self._table.is_stale and split(request, lambda place: 0):
-            await self.describe(self._dialer.topics)
+        if split(request, lambda place: 0):
+            await self.refresh()
         if isinstance(request, FetchRequest):
             self._table.name_epochs(request)
         leaders: dict[Place, int] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-AIMED = ("lose_metadata", "lose_eligible", "start_slowly")
+AIMED = ("lose_metadata", "lose_eligible", "start_slowly", "starve_isrs")
 """The faults of machines that wait for a moment at which they could do harm."""
 MACHINES = (
     "kill",

@@ -9,6 +9,7 @@ import pytest
 
 from pykbroker.apis.records.produce import Unsettled
 from pykbroker.coordinator import endings
+from pykbroker.core.log.refused_sequences import RefusedSequences
 from pykbroker.core.metadata import alter_partition, election
 from pykbroker.core.replication import following
 from pykbroker.core.replication.fetch_plan import FollowerPlan
@@ -171,6 +172,11 @@ async def followers_do_not_take_over_producer_states(simulation: Simulation) -> 
     return await found_in_cluster(simulation, "cut_leader", "mute", "kill")
 
 
+async def refused_sequences_are_forgotten(simulation: Simulation) -> list[str]:
+    RefusedSequences.note = lambda *_: None
+    return await found_in_cluster(simulation, "starve_isrs", seconds=8, pace_s=0.3)
+
+
 async def offsets_are_fetched_before_they_are_committed(simulation: Simulation) -> list[str]:
     answer_offset_fetches_at_once()
     return await found_in_cluster(simulation, "cut_leader", "kill", workload="groups")
@@ -254,6 +260,7 @@ FOUND = [
     (a_topic_that_is_created_again_takes_over_the_old_log, "the replicas of ('brief'", 47),
     (a_marker_is_acknowledged_and_lost, "torn transaction", 0),
     (followers_do_not_take_over_producer_states, "OUT_OF_ORDER_SEQUENCE_NUMBER", 1),
+    (refused_sequences_are_forgotten, "OUT_OF_ORDER_SEQUENCE_NUMBER", 0),
     (offsets_are_fetched_before_they_are_committed, "fetched and then gone", 0),
     (an_unclean_replica_stays_eligible, "stays in the ELR", 0),
     (a_replica_joins_the_isr_before_its_directory_is_reported, "does not serve within 10 s", 0),
