@@ -27,6 +27,7 @@ from pykbroker.storage.segments.config import LogConfig
 from pykbroker.storage.segments.scrub import Paced
 from pykbroker.world.disk import Buffer
 from wire.declare import NIL
+from wire.error_codes import ErrorCode
 from wire.records.control import MARKER_BYTES
 
 
@@ -174,9 +175,8 @@ class Partition:
             self.refused.note(data, error.code, now_ms)
             raise
         except OSError as error:
-            refusal = self.guard.refused(error)
-            self.refused.note(data, refusal.code, now_ms)
-            raise refusal from error
+            self.refused.note(data, ErrorCode.KAFKA_STORAGE_ERROR, now_ms)
+            raise self.guard.refused(error) from error
         traffic = self.traffic
         traffic.appends += 1
         traffic.messages_in += appended.last_offset - appended.base_offset + 1

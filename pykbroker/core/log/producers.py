@@ -191,8 +191,7 @@ class Producers:
             producer.check_epoch(epoch)
         if self.refused is not None:
             expected = None if producer is None else producer.expected(epoch)
-            if (behind := self.refused.error_behind(producer_id, epoch, sequence, expected)) is not None:
-                raise behind
+            self.refused.check(producer_id, epoch, sequence, expected)
         if transactional:
             self.check_verified(producer_id, epoch, verification, sequence)
         if producer is not None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -164,6 +166,37 @@ async def test_a_replica_that_is_taken_away_remembers_nothing(autojump_clock: Cl
         cluster.commit(replicas=(1, 3), isr=(1, 3))
         await until(lambda: not follower.has_partition)
         assert follower.keeper.refusal_limit.count == 0
+
+
+async def test_the_records_of_a_refused_batch_are_freed_at_once(
+    autojump_clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Data(bytearray):
+        """Bytes that a weak reference can refer to."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def kept(partition: Partition, sequence: int) -> bool:
+        data = Data(numbered(sequence))
+        known = weakref.ref(data)
+        with pytest.raises(ApiError):
+            partition.append(data, NOW_MS, None, True)
+        del data
+        return known() is not None
+
+    cluster = Cluster()
+    async with cluster.up():
+        leader, follower = cluster.brokers[1].partition, cluster.brokers[2].partition
+        gc.disable()
+        try:
+            with monkeypatch.context() as patch:
+                patch.setattr(SimFile, "append", full)
+                kept(leader, 0)  # the captured log line keeps the first error, and is written once
+                refused = [kept(leader, 0), kept(follower, 0)]
+            assert [*refused, kept(leader, 1)] == [False] * 3
+        finally:
+            gc.enable()
 
 
 async def test_refused_batches_expire_with_their_producer(autojump_clock: Clock) -> None:

@@ -202,6 +202,16 @@ async def test_a_transactional_batch_needs_a_transactional_id_and_a_coordinator(
     assert (await client.fetch("a", 0)).high_watermark == 0
 
 
+async def test_a_batch_behind_one_that_no_coordinator_verified_is_repeated(client: Client) -> None:
+    first = batch(b"x", transactional=True, producer_id=1, producer_epoch=0, base_sequence=0)
+    request = produce_request("a", first)
+    request.transactional_id = "tx"
+    await client.call(request, 11)
+    later = await client.produce("a", batch(b"y", producer_id=1, producer_epoch=0, base_sequence=1))
+    assert later.error_code == ErrorCode.NOT_ENOUGH_REPLICAS
+    assert (await client.produce("a", batch(b"y", producer_id=1, producer_epoch=0, base_sequence=0))).base_offset == 0
+
+
 @pytest.mark.parametrize("claimed", [3, 1000, 2**31 - 1])
 async def test_a_batch_whose_record_count_exceeds_its_size_is_refused(client: Client, claimed: int) -> None:
     lying = bytearray(batch(b"one", b"two"))
