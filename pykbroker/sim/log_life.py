@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from pykbroker.core.log.verification import Verification
+from pykbroker.core.producer_epoch import next_epoch
 from pykbroker.sim.crash_points import PowerLoss, Recording
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.log_check import DIRECTORY, NOW_MS, Known, below, check_recovery, opened, require, stored
@@ -157,7 +158,7 @@ class LogLife:
     def _batch(self, writer: LogWriter) -> bytes:
         dice, idempotent = self._dice, writer.producer_id >= 0
         if not writer.in_transaction and dice.random() < 0.05:
-            writer.epoch, writer.sequence = writer.epoch + 1, 0
+            writer.epoch, writer.sequence = next_epoch(writer.epoch), 0
         builder = BatchBuilder(producer_id=writer.producer_id, transactional=writer.transactional)
         if idempotent:
             builder.producer_epoch, builder.base_sequence = writer.epoch, writer.sequence

@@ -21,11 +21,11 @@ from typing import NamedTuple
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.batch import BatchState, ProducerBatch
+from pykbroker.core.producer_epoch import EPOCH_MAX, NO_EPOCH, next_epoch
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode, error_code
 from wire.messages.produce import PartitionProduceResponse
 
-EPOCH_MAX = 0x7FFF
 SEQUENCE_MASK = 0x7FFF_FFFF
 UNKNOWN_OFFSET = -1
 IN_FLIGHT_BATCHES_MAX = 5
@@ -36,7 +36,7 @@ class ProducerIdentity(NamedTuple):
     """A producer id and its epoch. Both are -1 before a broker has assigned them."""
 
     producer_id: int = -1
-    epoch: int = -1
+    epoch: int = NO_EPOCH
 
     @property
     def is_valid(self) -> bool:
@@ -129,7 +129,8 @@ class Sequences:
                     self._request_bump(name)
         if self._bumping and self.identity.is_valid and not any(map(self._is_on_wire, self._bumping)):
             producer_id, epoch = self.identity
-            self.identity = ProducerIdentity(producer_id, epoch + 1) if epoch < EPOCH_MAX else ProducerIdentity()
+            exhausted = epoch == EPOCH_MAX  # an idempotent producer, which nobody fences, uses the last epoch, too
+            self.identity = ProducerIdentity() if exhausted else ProducerIdentity(producer_id, next_epoch(epoch))
             self._restart_bumping()
 
     def _request_bump(self, partition: TopicPartition) -> None:

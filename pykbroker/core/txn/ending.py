@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.producer_epoch import EPOCH_MAX, is_exhausted, next_epoch
 from pykbroker.core.txn.context import Renewal, TransactionContext, TransactionDecision
 from pykbroker.core.txn.requests import EndTransaction, MarkersWritten, TransactionAnswer
 from pykbroker.core.txn.state import AT_REST, PREPARED, TransactionState
-from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION, EPOCH_MAX, NO_PRODUCER_ID, Transaction, exhausted
+from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION, NO_PRODUCER_ID, Transaction
 from wire.error_codes import ErrorCode
 
 COMMIT, ABORT = True, False
@@ -71,7 +72,7 @@ def _end_version_2(context: TransactionContext, request: EndTransaction) -> Tran
     used_last_epoch = known is not None and _used_last_epoch(known, request)
     if known is None or (known.producer_id != request.producer_id and not used_last_epoch):
         raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
-    is_retry = used_last_epoch or known.epoch == request.epoch + 1
+    is_retry = used_last_epoch or request.epoch < known.epoch == next_epoch(request.epoch)
     if not _has_valid_epoch(known, request, is_retry, used_last_epoch):
         raise ApiError(ErrorCode.PRODUCER_FENCED)
     code = VERSION_2.get((known.state, request.commit, is_retry), ErrorCode.INVALID_TXN_STATE)
@@ -101,7 +102,7 @@ def _has_valid_epoch(known: Transaction, request: EndTransaction, is_retry: bool
 
 def _bump(context: TransactionContext, request: EndTransaction, known: Transaction) -> TransactionDecision:
     """End the transaction. Reply with the next epoch, or with a new producer id after the last epoch."""
-    next_id = context.next_producer_id() if exhausted(known.epoch) else NO_PRODUCER_ID
+    next_id = context.next_producer_id() if is_exhausted(known.epoch) else NO_PRODUCER_ID
     ended = known.ended(
         commit=request.commit, client_version=request.client_version, next_producer_id=next_id, wall_ms=context.wall_ms
     )

@@ -8,10 +8,11 @@ its previous epoch and gets the same reply. That epoch is kept in memory only, a
 from __future__ import annotations
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.producer_epoch import NO_EPOCH, is_exhausted, next_epoch
 from pykbroker.core.txn.context import Renewal, TransactionContext, TransactionDecision
 from pykbroker.core.txn.requests import InitProducer, TransactionAnswer
 from pykbroker.core.txn.state import PREPARED, TransactionState
-from pykbroker.core.txn.transaction import NO_EPOCH, Transaction, exhausted
+from pykbroker.core.txn.transaction import Transaction
 from wire.error_codes import ErrorCode
 
 
@@ -41,7 +42,7 @@ def _may_continue(known: Transaction, request: InitProducer) -> bool:
     In the second case, the producer missed the reply that had its new producer id.
     """
     return request.producer_id == known.producer_id or (
-        request.producer_id == known.previous_producer_id and exhausted(request.epoch)
+        request.producer_id == known.previous_producer_id and is_exhausted(request.epoch)
     )
 
 
@@ -51,10 +52,10 @@ def _renew(context: TransactionContext, request: InitProducer, known: Transactio
         if context.renewals.get(request.transactional_id) != renewal:
             raise ApiError(ErrorCode.PRODUCER_FENCED)
         producer_id, epoch = known.producer_id, known.epoch
-    elif exhausted(known.epoch):
+    elif is_exhausted(known.epoch):
         producer_id, epoch = context.next_producer_id(), 0
     else:
-        producer_id, epoch = known.producer_id, known.epoch + 1
+        producer_id, epoch = known.producer_id, next_epoch(known.epoch)
     if request.epoch in (NO_EPOCH, known.epoch):
         context.renewals.pop(request.transactional_id, None)
     if request.epoch == known.epoch != NO_EPOCH:

@@ -7,8 +7,9 @@ from typing import Protocol
 
 import msgspec
 
+from pykbroker.core.producer_epoch import NO_EPOCH
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.core.txn.transaction import NO_EPOCH, NO_PRODUCER_ID, Transaction
+from pykbroker.core.txn.transaction import NO_PRODUCER_ID, Transaction
 from wire.error_codes import ErrorCode
 
 

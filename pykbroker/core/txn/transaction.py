@@ -10,20 +10,15 @@ from typing import Any
 import msgspec
 
 from pykbroker.core.coordinator.record import CoordinatorRecord
+from pykbroker.core.producer_epoch import NO_EPOCH, next_epoch
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.state import PREDECESSORS, TransactionState
 from wire.errors import DecodeError
 from wire.stored.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
-NO_PRODUCER_ID = NO_EPOCH = NO_TIME = -1
-EPOCH_MAX = 2**15 - 1
+NO_PRODUCER_ID = NO_TIME = -1
 EPOCH_BUMP_VERSION = 2
 """The first transaction version in which the end of every transaction bumps the epoch (KIP-890)."""
-
-
-def exhausted(epoch: int) -> bool:
-    """Whether a producer id has no further epoch. The last epoch is reserved for fencing the producer."""
-    return epoch >= EPOCH_MAX - 1
 
 
 class Transaction(msgspec.Struct, frozen=True):
@@ -80,11 +75,11 @@ class Transaction(msgspec.Struct, frozen=True):
 
         `next_producer_id` replaces a producer id that has no epochs left.
         """
-        bump = client_version >= EPOCH_BUMP_VERSION
+        bumps = client_version >= EPOCH_BUMP_VERSION
         return self._become(
             TransactionState.PREPARE_COMMIT if commit else TransactionState.PREPARE_ABORT,
             wall_ms,
-            epoch=self.epoch + bump,
+            epoch=next_epoch(self.epoch) if bumps else self.epoch,
             client_version=client_version,
             next_producer_id=next_producer_id,
             started_ms=self.started_ms if self.state is TransactionState.ONGOING else wall_ms,
@@ -96,7 +91,7 @@ class Transaction(msgspec.Struct, frozen=True):
         return self._become(
             TransactionState.PREPARE_ABORT,
             wall_ms,
-            epoch=min(self.epoch + 1, EPOCH_MAX),
+            epoch=next_epoch(self.epoch),
             client_version=client_version,
             next_producer_id=NO_PRODUCER_ID,
         )

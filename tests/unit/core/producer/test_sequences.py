@@ -9,7 +9,8 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.batch import BatchState, ProducerBatch
-from pykbroker.core.producer.sequences import EPOCH_MAX, IN_FLIGHT_BATCHES_MAX, ProducerIdentity, Sequences
+from pykbroker.core.producer.sequences import IN_FLIGHT_BATCHES_MAX, ProducerIdentity, Sequences
+from pykbroker.core.producer_epoch import EPOCH_MAX
 from pykbroker.core.topic_partition import TopicPartition
 from tests.unit.core.producer.idempotent_setup import A, B, IdempotentSetup
 from wire.error_codes import ErrorCode

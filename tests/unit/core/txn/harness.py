@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from pykbroker.core.coordinator.record import CoordinatorRecord, LogRecord
 from pykbroker.core.now import Now
 from pykbroker.core.outcome import Entry
+from pykbroker.core.producer_epoch import EPOCH_MAX
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.core.txn.machine import TransactionsMachine
 from pykbroker.core.txn.requests import (
@@ -25,7 +26,7 @@ from pykbroker.core.txn.requests import (
     TransactionAnswer,
 )
 from pykbroker.core.txn.settings import TransactionSettings
-from pykbroker.core.txn.transaction import EPOCH_MAX, Transaction
+from pykbroker.core.txn.transaction import Transaction
 from wire.error_codes import ErrorCode
 from wire.records.batch import batches
 from wire.records.record import records

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pykbroker.core.producer_epoch import EPOCH_MAX
 from pykbroker.core.txn.requests import TransactionAnswer
 from pykbroker.core.txn.state import TransactionState
-from pykbroker.core.txn.transaction import EPOCH_MAX
 from tests.unit.core.txn.harness import LAST_EPOCH, ORDERS, TransactionsHarness, at_epoch
 from wire.error_codes import ErrorCode
 

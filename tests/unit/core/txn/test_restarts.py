@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pykbroker.core.producer_epoch import EPOCH_MAX
 from pykbroker.core.txn.requests import MarkersWritten, TransactionAnswer
 from pykbroker.core.txn.state import PREPARED
-from pykbroker.core.txn.transaction import EPOCH_MAX, Transaction
+from pykbroker.core.txn.transaction import Transaction
 from tests.unit.core.txn.harness import LAST_EPOCH, NAME, ORDERS, PAYMENTS, TransactionsHarness, at_epoch
 from wire.error_codes import ErrorCode
 

@@ -10,6 +10,7 @@ import pytest
 from pykbroker.core.coordinator.record import CoordinatorRecord
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.outcome import Entry
+from pykbroker.core.producer_epoch import EPOCH_MAX
 from pykbroker.core.txn.ending import VERSION_1, VERSION_2
 from pykbroker.core.txn.requests import (
     EndTransaction,
@@ -22,7 +23,7 @@ from pykbroker.core.txn.requests import (
     VerifyPartitions,
 )
 from pykbroker.core.txn.state import AT_REST, PREDECESSORS, PREPARED, TransactionState
-from pykbroker.core.txn.transaction import EPOCH_MAX, Transaction, from_record
+from pykbroker.core.txn.transaction import Transaction, from_record
 from tests.unit.core.txn.harness import (
     GOLDEN,
     LAST_EPOCH,
