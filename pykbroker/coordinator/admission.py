@@ -34,9 +34,9 @@ class Admission:
         """Ask the transaction coordinator about all partitions.
 
         A producer of transaction version 2 waits a little while its last transaction is still ending, then asks once
-        more. The end markers of that transaction remove verifications, so all are begun again just before each request.
-        A log drops the verification of a partition that is refused with a fatal error, so that unknown transactions
-        fill no memory.
+        more. A marker may have removed verifications meanwhile, so all are begun again just before each request. A log
+        drops the verification of a partition that is refused with a fatal error, so that unknown transactions fill no
+        memory.
         """
         for may_wait in (self._adds, False):
             for place, (log, sequence) in self._first.items():
@@ -51,4 +51,4 @@ class Admission:
         for place, code in self.refused.items():
             log, _ = self._first[place]
             if not code.retriable and log.verifications.get(self._producer_id) is self.verifications[place]:
-                log.verifications.end(self._producer_id)
+                log.verifications.end(self._producer_id, self._epoch)

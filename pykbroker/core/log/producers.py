@@ -21,6 +21,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.log.refused_sequences import SEQUENCE_MASK, RefusedSequences
 from pykbroker.core.log.transactions import AbortedTransaction, OpenTransactions
 from pykbroker.core.log.verification import Verification, Verifications
+from pykbroker.core.producer_epoch import EPOCH_MAX
 from wire.error_codes import ErrorCode
 
 NO_SEQUENCE = -1
@@ -266,7 +267,7 @@ class Producers:
         if transactional and producer.txn_first_offset < 0:
             producer.txn_first_offset = base_offset
             self.transactions.begin(producer_id, base_offset)
-            self.verifications.end(producer_id)
+            self.verifications.end(producer_id, epoch)
 
     def check_marker(self, marker: Marker) -> None:
         """Check a marker before it is written. Raise ApiError if its producer epoch or coordinator epoch is fenced."""
@@ -289,9 +290,19 @@ class Producers:
             )
 
     def remember_marker(
-        self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, timestamp: int, aborted: bool
+        self,
+        producer_id: int,
+        epoch: int,
+        coordinator_epoch: int,
+        offset: int,
+        timestamp: int,
+        aborted: bool,
+        transaction_version: int = 0,
     ) -> AbortedTransaction | None:
-        """Record a marker that has been written. Return the aborted transaction that consumers must skip, or None."""
+        """Record a marker that has been written. Return the aborted transaction that consumers must skip, or None.
+
+        A marker that was read from a log has transaction version 0, since logs do not store the version.
+        """
         producer = self._producers.get(producer_id)
         if producer is None:
             producer = self._producers[producer_id] = ProducerState(producer_id, epoch)
@@ -301,7 +312,12 @@ class Producers:
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp = timestamp
         producer.txn_first_offset = -1
-        self.verifications.end(producer_id)
+        # A verification that waits for the transaction of epoch e must not survive the end of that transaction: its
+        # batch would open a transaction that no marker ends. From version 2 on, that end has epoch e + 1 or later. A
+        # marker of epoch e ends the previous transaction, and the client has begun the next one meanwhile. Before
+        # version 2 both ends have epoch e, and so they may after the last epoch: then every marker counts.
+        is_own = transaction_version >= TRANSACTION_VERSION_2 and epoch < EPOCH_MAX
+        self.verifications.end(producer_id, epoch - 1 if is_own else EPOCH_MAX)
         return self.transactions.decide(producer_id, offset, aborted)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:

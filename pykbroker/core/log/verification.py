@@ -3,7 +3,10 @@
 Before a leader writes the first batch of a transaction, it asks the coordinator whether the partition is part of the
 transaction. The transaction may end between the request and the write; a batch that is written then would open a
 transaction that never ends. The request therefore leaves a `Verification` in the log's state, and the write must
-present the same object. A transaction marker removes it, and a later request creates another object.
+present the same object. The marker that ends the transaction removes it, and a later request creates another object.
+
+A verification may also wait while the marker of the producer's previous transaction arrives, since from transaction
+version 2 on a client begins the next transaction before that marker is written. Such a marker must not remove it.
 """
 
 from __future__ import annotations
@@ -55,9 +58,14 @@ class Verifications:
         """Return the verification that the producer's first batch must present, or None."""
         return self._by_producer.get(producer_id)
 
-    def end(self, producer_id: int) -> None:
-        """Remove the producer's verification, because its transaction has begun in this log or has ended."""
-        self._by_producer.pop(producer_id, None)
+    def end(self, producer_id: int, epoch: int) -> None:
+        """Remove the producer's verification, because its transaction of this epoch has begun in this log or has ended.
+
+        A verification that already waits for a transaction of a later epoch stays.
+        """
+        known = self._by_producer.get(producer_id)
+        if known is not None and known.epoch <= epoch:
+            del self._by_producer[producer_id]
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
         """Remove verifications that are older than `expiration_ms`."""

@@ -100,6 +100,7 @@ class ScriptedLog:
             offset,
             timestamp,
             aborted=not marker.commit,
+            transaction_version=marker.transaction_version,
         )
         if aborted is not None:
             self._aborted.append(aborted)

@@ -241,14 +241,15 @@ class LogAppender:
             coordinator_epoch=marker.coordinator_epoch,
             timestamp=now_ms,
         )
-        return self._append_trusted(Batch.read(batch), leader_epoch)
+        return self._append_trusted(Batch.read(batch), leader_epoch, marker.transaction_version)
 
-    def _append_trusted(self, batch: Batch, leader_epoch: int) -> Appended:
+    def _append_trusted(self, batch: Batch, leader_epoch: int, transaction_version: int = 0) -> Appended:
         base = self._write(
             batch.buffer, batch.size, batch.batch_length, batch.last_offset_delta, batch.max_timestamp, leader_epoch
         )
         if batch.producer_id >= 0:
-            self._remember(msgspec.structs.replace(batch, base_offset=base, leader_epoch=leader_epoch))
+            placed = msgspec.structs.replace(batch, base_offset=base, leader_epoch=leader_epoch)
+            self._remember(placed, transaction_version)
         return Appended(base, base + batch.last_offset_delta, batch.max_timestamp if batch.is_log_append_time else -1)
 
     def append_stored(self, data: Buffer) -> Appended:
@@ -302,8 +303,8 @@ class LogAppender:
                 self._flusher.begin_epoch(batch.leader_epoch, batch.base_offset)
             self._remember(batch)
 
-    def _remember(self, batch: Batch) -> None:
-        if aborted := remember(self._state.producers, batch):
+    def _remember(self, batch: Batch, transaction_version: int = 0) -> None:
+        if aborted := remember(self._state.producers, batch, transaction_version):
             self._segments.active.aborted.append(aborted)
 
 

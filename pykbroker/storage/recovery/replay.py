@@ -17,10 +17,11 @@ MARKER_BYTES_MAX = 4096
 ABORT, COMMIT = 0, 1
 
 
-def remember(producers: Producers, batch: Batch) -> AbortedTransaction | None:
+def remember(producers: Producers, batch: Batch, transaction_version: int = 0) -> AbortedTransaction | None:
     """Apply a batch of the log to `producers`. If the batch is an abort marker, return the transaction that it ends.
 
-    Raise DecodeError if the record of a control batch is invalid.
+    A leader that appends a marker knows its transaction version. Raise DecodeError if the record of a control batch is
+    invalid.
     """
     if batch.producer_id < 0:
         return None
@@ -35,7 +36,7 @@ def remember(producers: Producers, batch: Batch) -> AbortedTransaction | None:
             batch.is_transactional,
         )
         return None
-    return _end_transaction(producers, batch)
+    return _end_transaction(producers, batch, transaction_version)
 
 
 def recall(producers: Producers, batch: Batch) -> AbortedTransaction | None:
@@ -49,7 +50,7 @@ def recall(producers: Producers, batch: Batch) -> AbortedTransaction | None:
         raise CorruptLog(f"the control batch of offset {batch.base_offset}: {damage}") from None
 
 
-def _end_transaction(producers: Producers, batch: Batch) -> AbortedTransaction | None:
+def _end_transaction(producers: Producers, batch: Batch, transaction_version: int) -> AbortedTransaction | None:
     """End the transaction of a marker. Return the transaction if it was aborted.
 
     The marker's key has version i16 and type i16 (0 abort, 1 commit). Its value has version i16 and coordinator epoch
@@ -64,6 +65,12 @@ def _end_transaction(producers: Producers, batch: Batch) -> AbortedTransaction |
         except error as short:
             raise DecodeError(f"no marker: {short}") from None
         return producers.remember_marker(
-            batch.producer_id, batch.producer_epoch, coordinator_epoch, record.offset, record.timestamp, kind == ABORT
+            batch.producer_id,
+            batch.producer_epoch,
+            coordinator_epoch,
+            record.offset,
+            record.timestamp,
+            kind == ABORT,
+            transaction_version,
         )
     return None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
 import trio.testing
 
+from pykbroker.coordinator.admission import Admission
 from pykbroker.coordinator.remote_admission import RemoteAdmissions
 from pykbroker.core.errors import ApiError
+from pykbroker.core.log.producers import Marker, Producers
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode
 from wire.messages.add_partitions_to_txn import (
@@ -93,6 +95,12 @@ class Callers:
 
         self._nursery.start_soon(run)
         await trio.testing.wait_all_tasks_blocked()
+
+    async def admit(
+        self, name: str, producer_id: int, epoch: int, partitions: frozenset[TopicPartition], *, add: bool
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Let a coordinator on another broker verify the partitions, as `TransactionRequests` does."""
+        return await self.admissions.admit(PEER, name, producer_id, epoch, partitions, add=add)
 
     async def finish(self) -> None:
         """Answer as the coordinators do, and wait until all callers have their answers."""
@@ -188,3 +196,41 @@ async def test_a_cancelled_sender_leaves_the_next_request_to_a_waiting_caller() 
             {"x": [TopicPartition("t", 0)]},
             {"y": [TopicPartition("t", 1)]},
         ]
+
+
+async def test_a_transaction_may_begin_while_the_marker_of_the_last_one_is_on_its_way() -> None:
+    """A verification waits for the request before it, and meanwhile the marker of the same epoch is written."""
+    log, place = Producers(), TopicPartition("t", 1)
+    first = Admission(1, 0, adds=True, now_ms=0)
+    first.begin(place, log, 0)
+    log.check(1, 0, 0, 0, True, first.verifications[place])
+    log.remember(1, 0, 0, 0, 0, 0, True)
+    async with trio.open_nursery() as nursery:
+        callers = Callers(nursery)
+        await callers.begin("before", 0)
+        admission = Admission(1, 1, adds=True, now_ms=0)
+        admission.begin(place, log, 0)
+        nursery.start_soon(admission.ask, cast("Any", callers), "x")
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(callers.coordinators.requests) == 1, "the verification waits"
+        log.check_marker(Marker(1, 1, True, 0, 2))
+        log.remember_marker(1, 1, 0, 1, 0, aborted=False, transaction_version=2)
+        await callers.finish()
+    assert admission.refused == {}
+    assert log.check(1, 1, 0, 0, True, admission.verifications[place]) is None
+
+
+@pytest.mark.parametrize("newer_waits", [False, True])
+async def test_a_refused_verification_is_dropped_unless_a_newer_epoch_waits(newer_waits: bool) -> None:
+    log, place = Producers(), TopicPartition("t", 9)
+    async with trio.open_nursery() as nursery:
+        callers = Callers(nursery)
+        admission = Admission(1, 4, adds=True, now_ms=0)
+        admission.begin(place, log, 0)
+        nursery.start_soon(admission.ask, cast("Any", callers), "x")
+        await trio.testing.wait_all_tasks_blocked()
+        if newer_waits:
+            Admission(1, 5, adds=True, now_ms=0).begin(place, log, 0)
+        await callers.finish()
+    assert admission.refused == {place: ErrorCode.TRANSACTION_ABORTABLE}
+    assert len(log.verifications) == newer_waits

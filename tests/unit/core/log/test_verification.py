@@ -7,6 +7,7 @@ import pytest
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Producers
 from pykbroker.core.log.verification import Verification
+from pykbroker.core.producer_epoch import EPOCH_MAX
 from wire.error_codes import ErrorCode
 
 ID = 7
@@ -24,8 +25,9 @@ def refusal(producers: Producers, sequence: int, verification: Verification | No
     return refused.value.code
 
 
-def end(producers: Producers, epoch: int = 0) -> None:
-    producers.remember_marker(ID, epoch, 0, 200, 0, aborted=True)
+def end(producers: Producers, epoch: int = 0, version: int = 0) -> None:
+    """Write an abort marker, from a coordinator of this transaction version."""
+    producers.remember_marker(ID, epoch, 0, 200, 0, aborted=True, transaction_version=version)
 
 
 def test_only_the_first_batch_of_a_transaction_needs_a_verification() -> None:
@@ -58,6 +60,64 @@ def test_a_marker_between_verification_and_write_invalidates_the_verification() 
         "the old verification stays invalid after a new one has begun"
     )
     write(producers, 0, fresh)
+
+
+def test_the_marker_of_the_previous_transaction_leaves_the_verification_of_the_next_one() -> None:
+    """A client of version 2 begins the next transaction while the marker of the last one is on its way."""
+    producers = Producers()
+    write(producers, 0, producers.begin_verification(ID, 5, 0, 0, from_zero=True), epoch=5)
+    waiting = producers.begin_verification(ID, 6, 0, 0, from_zero=True)
+    assert refusal(producers, 0, None, epoch=6) is ErrorCode.INVALID_TXN_STATE
+    end(producers, epoch=6, version=2)
+    write(producers, 0, waiting, epoch=6)
+
+
+@pytest.mark.parametrize(
+    ("marker_epoch", "version", "stays"),
+    [
+        (5, 2, True),
+        (6, 2, True),
+        (7, 2, False),
+        (8, 2, False),
+        (5, 1, False),
+        (6, 1, False),
+        (6, 0, False),
+        (7, 0, False),
+    ],
+)
+def test_only_the_marker_of_a_later_epoch_ends_a_verification_in_version_2(
+    marker_epoch: int, version: int, stays: bool
+) -> None:
+    producers = Producers()
+    waiting = producers.begin_verification(ID, 6, 0, 0, from_zero=True)
+    end(producers, marker_epoch, version)
+    assert (producers.verifications.get(ID) is waiting) is stays
+
+
+def test_any_marker_ends_a_verification_in_the_last_epoch() -> None:
+    """No later epoch is left for the marker of a transaction that began in the last one."""
+    producers = Producers()
+    stale = producers.begin_verification(ID, EPOCH_MAX, 0, 0, from_zero=True)
+    end(producers, EPOCH_MAX, version=2)
+    assert refusal(producers, 0, stale, epoch=EPOCH_MAX) is ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_batch_of_an_ended_epoch_cannot_use_the_verification_of_the_next_one() -> None:
+    producers = Producers()
+    shared = producers.begin_verification(ID, 5, 0, 0, from_zero=True)
+    assert producers.begin_verification(ID, 6, 0, 0, from_zero=True) is shared
+    end(producers, epoch=6, version=2)
+    assert refusal(producers, 0, shared, epoch=5) is ErrorCode.INVALID_PRODUCER_EPOCH
+    write(producers, 0, shared, epoch=6)
+
+
+def test_a_late_batch_of_an_older_epoch_leaves_the_verification_of_a_newer_one() -> None:
+    producers = Producers()
+    shared = producers.begin_verification(ID, 5, 0, 0, from_zero=True)
+    producers.begin_verification(ID, 6, 0, 0, from_zero=True)
+    write(producers, 0, shared, epoch=5)
+    end(producers, epoch=6, version=2)
+    write(producers, 0, shared, epoch=6)
 
 
 def test_a_transaction_that_ended_between_verification_and_write_does_not_restart() -> None:

@@ -96,7 +96,7 @@ class TransactionalLog:
         if verification is not None:
             code = coordinator.verify(batch.producer_id, batch.producer_epoch, partition)
             if code:
-                self.producers.verifications.end(batch.producer_id)
+                self.producers.verifications.end(batch.producer_id, batch.producer_epoch)
                 return PartitionProduceResponse(partition.partition, code, -1)
         try:
             original = self.producers.check(*fields, batch.last_offset_delta, True, verification)
@@ -113,7 +113,13 @@ class TransactionalLog:
     def end(self, marker: Marker) -> None:
         self.producers.check_marker(marker)
         self.producers.remember_marker(
-            marker.producer_id, marker.producer_epoch, 0, self.end_offset, 0, not marker.commit
+            marker.producer_id,
+            marker.producer_epoch,
+            0,
+            self.end_offset,
+            0,
+            not marker.commit,
+            marker.transaction_version,
         )
         self.end_offset += 1
         decided = self.committed if marker.commit else self.aborted
