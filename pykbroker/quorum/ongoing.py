@@ -31,11 +31,10 @@ class OngoingWork:
         async with trio.open_nursery() as self._nursery:
             await trio.sleep_forever()
 
-    async def result(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of the work with this key, which begins now unless it is going on.
+    def begin(self, key: Hashable, work: Callable[[], Awaitable[Any]]) -> Call:
+        """Begin the work with this key unless it is going on, and return the call that it settles.
 
-        Raise ApiError REQUEST_TIMED_OUT after `WAIT_S_MAX`, while the work goes on, or at once if `ONGOING_MAX` works
-        are going on. Otherwise raise the error of the work.
+        Raise ApiError REQUEST_TIMED_OUT if `ONGOING_MAX` works are going on.
         """
         call = self._calls.get(key)
         if call is None:
@@ -44,6 +43,15 @@ class OngoingWork:
             assert self._nursery is not None
             call = self._calls[key] = Call()
             self._nursery.start_soon(self._do, key, work, call)
+        return call
+
+    async def result(self, key: Hashable, work: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of the work with this key, which begins now unless it is going on.
+
+        Raise the error of `begin` or of the work, and ApiError REQUEST_TIMED_OUT after `WAIT_S_MAX`, while the work
+        goes on.
+        """
+        call = self.begin(key, work)
         with trio.move_on_after(WAIT_S_MAX):
             return cast("T", await call.wait())
         raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "the controller did not respond in time")

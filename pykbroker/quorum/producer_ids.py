@@ -7,6 +7,7 @@ restart.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from pykbroker.core.errors import ApiError
 from pykbroker.quorum.active_controller import ActiveController
@@ -31,8 +32,13 @@ class ProducerIds:
         return bool(self._block)
 
     def next_nowait(self) -> int | None:
-        """Return the next id, or None if a new block must be allocated first."""
+        """Return the next id, or None if a new block must be allocated first. The allocation then begins.
+
+        The caller may be a timer, which has no request that could wait and ask again.
+        """
         if not self._block:
+            with suppress(ApiError):  # too much work is going on: the next call begins the allocation
+                self._ongoing.begin(ProducerIds, self._allocate)
             return None
         producer_id, self._block = self._block[0], self._block[1:]
         return producer_id

@@ -55,6 +55,14 @@ class Marker(msgspec.Struct, frozen=True, gc=False):
     transaction_version: int = 0
 
 
+def ends_earlier(epoch: int, transaction_version: int) -> bool:
+    """Whether a marker with this producer epoch ends a transaction of an earlier epoch, as from version 2 on.
+
+    A transaction in EPOCH_MAX, which no coordinator lets begin but a log may have, ends in the same epoch.
+    """
+    return transaction_version >= TRANSACTION_VERSION_2 and epoch < EPOCH_MAX
+
+
 class ProducerState:
     """A log's state of one producer id. `txn_first_offset` and `coordinator_epoch` are -1 if there is none."""
 
@@ -274,7 +282,9 @@ class Producers:
         producer = self._producers.get(marker.producer_id)
         if producer is None:
             return
-        if producer.is_open_in(marker.producer_epoch) and marker.transaction_version >= TRANSACTION_VERSION_2:
+        if ends_earlier(marker.producer_epoch, marker.transaction_version) and producer.is_open_in(
+            marker.producer_epoch
+        ):
             raise ApiError(
                 ErrorCode.INVALID_PRODUCER_EPOCH,
                 f"the marker of producer {marker.producer_id} has epoch "
@@ -313,11 +323,10 @@ class Producers:
         producer.last_timestamp = timestamp
         producer.txn_first_offset = -1
         # A verification that waits for the transaction of epoch e must not survive the end of that transaction: its
-        # batch would open a transaction that no marker ends. From version 2 on, that end has epoch e + 1 or later. A
-        # marker of epoch e ends the previous transaction, and the client has begun the next one meanwhile. Before
-        # version 2 both ends have epoch e, and so they may after the last epoch: then every marker counts.
-        is_own = transaction_version >= TRANSACTION_VERSION_2 and epoch < EPOCH_MAX
-        self.verifications.end(producer_id, epoch - 1 if is_own else EPOCH_MAX)
+        # batch would open a transaction that no marker ends. From version 2 on that end has a later epoch than e, and a
+        # marker of epoch e ends the previous transaction, whose client has begun the next one meanwhile. Up to version
+        # 1 the ends of both transactions have epoch e, so every marker ends the verification.
+        self.verifications.end(producer_id, epoch - 1 if ends_earlier(epoch, transaction_version) else EPOCH_MAX)
         return self.transactions.decide(producer_id, offset, aborted)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import msgspec
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.producer_epoch import is_exhausted
 from pykbroker.core.txn.requests import ProducerIdSource, Reply
 from pykbroker.core.txn.settings import TransactionSettings
 from pykbroker.core.txn.state import PREPARED
-from pykbroker.core.txn.transaction import Transaction
+from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION, NO_PRODUCER_ID, Transaction
 from wire.error_codes import ErrorCode
 
 TransactionDecision = tuple[Transaction | None, Reply]
@@ -39,17 +40,42 @@ class TransactionContext(msgspec.Struct, frozen=True):
             raise ApiError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         return found
 
-    def fenced(self, known: Transaction) -> Transaction:
-        """Return the transaction as aborted by the coordinator.
+    def ended(self, known: Transaction, *, commit: bool, client_version: int) -> Transaction:
+        """Return the transaction as its producer decides it.
 
-        In transaction version 2 the abort bumps the epoch. The producer can then repeat InitProducerId with its old
-        epoch.
+        Raise ApiError COORDINATOR_LOAD_IN_PROGRESS if it needs a new producer id, and none is at hand.
         """
-        fenced = known.fenced(self.settings.transaction_version(), self.wall_ms)
+        next_id = self._successor_id(known, client_version)
+        ended = known.ended(
+            commit=commit, client_version=client_version, next_producer_id=next_id, wall_ms=self.wall_ms
+        )
+        self._note_renewal(known, ended)
+        return ended
+
+    def fenced(self, known: Transaction) -> Transaction:
+        """Return the transaction as aborted by the coordinator. Raise the error of `ended`.
+
+        In transaction version 2 the producer may go on: it repeats InitProducerId with its old epoch.
+        """
+        version = self.settings.transaction_version()
+        client_version = version if version >= EPOCH_BUMP_VERSION else 0
+        next_id = self._successor_id(known, client_version)
+        fenced = known.fenced(client_version=client_version, next_producer_id=next_id, wall_ms=self.wall_ms)
         self.renewals.pop(known.transactional_id, None)
-        if fenced.bumps_epoch:
-            self.renewals[known.transactional_id] = Renewal(known.producer_id, fenced.epoch, known.epoch)
+        self._note_renewal(known, fenced)
         return fenced
+
+    def _successor_id(self, known: Transaction, client_version: int) -> int:
+        """Return the producer id that follows if the end of the transaction uses the last epoch, else -1.
+
+        Up to version 1 the end leaves the epoch as it is, and a fenced producer gets its next id from InitProducerId.
+        """
+        uses_last = client_version >= EPOCH_BUMP_VERSION and is_exhausted(known.epoch)
+        return self.next_producer_id() if uses_last else NO_PRODUCER_ID
+
+    def _note_renewal(self, known: Transaction, ended: Transaction) -> None:
+        if ended.bumps_epoch:
+            self.renewals[known.transactional_id] = Renewal(*ended.successor, known.epoch)
 
     def next_producer_id(self) -> int:
         """Return an unused producer id.

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.producer_epoch import EPOCH_MAX, is_exhausted, next_epoch
-from pykbroker.core.txn.context import Renewal, TransactionContext, TransactionDecision
+from pykbroker.core.producer_epoch import EPOCH_MAX, next_epoch
+from pykbroker.core.txn.context import TransactionContext, TransactionDecision
 from pykbroker.core.txn.requests import EndTransaction, MarkersWritten, TransactionAnswer
 from pykbroker.core.txn.state import AT_REST, PREPARED, TransactionState
-from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION, NO_PRODUCER_ID, Transaction
+from pykbroker.core.txn.transaction import EPOCH_BUMP_VERSION, Transaction
 from wire.error_codes import ErrorCode
 
 COMMIT, ABORT = True, False
@@ -58,12 +58,8 @@ def end_transaction(context: TransactionContext, request: EndTransaction) -> Tra
     code = VERSION_1.get((known.state, request.commit), ErrorCode.INVALID_TXN_STATE)
     if code is not None:
         return None, TransactionAnswer(code)
-    return known.ended(
-        commit=request.commit,
-        client_version=request.client_version,
-        next_producer_id=NO_PRODUCER_ID,
-        wall_ms=context.wall_ms,
-    ), TransactionAnswer()
+    ended = context.ended(known, commit=request.commit, client_version=request.client_version)
+    return ended, TransactionAnswer()
 
 
 def _end_version_2(context: TransactionContext, request: EndTransaction) -> TransactionDecision:
@@ -77,7 +73,9 @@ def _end_version_2(context: TransactionContext, request: EndTransaction) -> Tran
         raise ApiError(ErrorCode.PRODUCER_FENCED)
     code = VERSION_2.get((known.state, request.commit, is_retry), ErrorCode.INVALID_TXN_STATE)
     if code is None:
-        return _bump(context, request, known)
+        ended = context.ended(known, commit=request.commit, client_version=request.client_version)
+        producer_id, epoch = ended.successor
+        return ended, TransactionAnswer(producer_id=producer_id, epoch=epoch)
     return None, TransactionAnswer(
         code, known.producer_id, known.epoch
     ) if code is ErrorCode.NONE else TransactionAnswer(code)
@@ -98,17 +96,6 @@ def _has_valid_epoch(known: Transaction, request: EndTransaction, is_retry: bool
     return known.epoch == request.epoch or (
         is_retry and known.state in AT_REST and known.state is not TransactionState.EMPTY
     )
-
-
-def _bump(context: TransactionContext, request: EndTransaction, known: Transaction) -> TransactionDecision:
-    """End the transaction. Reply with the next epoch, or with a new producer id after the last epoch."""
-    next_id = context.next_producer_id() if is_exhausted(known.epoch) else NO_PRODUCER_ID
-    ended = known.ended(
-        commit=request.commit, client_version=request.client_version, next_producer_id=next_id, wall_ms=context.wall_ms
-    )
-    after = ended.completed(context.wall_ms)
-    context.renewals[request.transactional_id] = Renewal(after.producer_id, after.epoch, known.epoch)
-    return ended, TransactionAnswer(producer_id=after.producer_id, epoch=after.epoch)
 
 
 def markers_written(context: TransactionContext, request: MarkersWritten) -> TransactionDecision:

@@ -192,9 +192,16 @@ class TransactionsMachine:
         return tuple(one.record(version) for one in changed)
 
     def _timed_out(self, wall_ms: int) -> list[Transaction]:
+        """Return aborts of transactions whose time has passed."""
         ongoing = (self._transactions[name] for name in self._ongoing)
         late = (one for one in ongoing if one.started_ms + one.timeout_ms < wall_ms)
-        return [self._context(wall_ms).fenced(one) for one in islice(late, RECORDS_MAX)]
+        aborted, context = list[Transaction](), self._context(wall_ms)
+        for one in islice(late, RECORDS_MAX):
+            try:
+                aborted.append(context.fenced(one))
+            except ApiError:
+                continue  # it needs a new producer id, which the next tick finds
+        return aborted
 
     def _expired(self, wall_ms: int) -> list[Transaction]:
         before = wall_ms - self._settings.expiration_ms

@@ -114,4 +114,4 @@ class ProducerIdSource(Protocol):
     """A source of producer ids that are unique in the cluster."""
 
     def next_nowait(self) -> int | None:
-        """Return a new producer id, or None until the next block of ids has arrived."""
+        """Return a new producer id, or None until the next block of ids, which is then on its way, has arrived."""

@@ -85,16 +85,12 @@ class Transaction(msgspec.Struct, frozen=True):
             started_ms=self.started_ms if self.state is TransactionState.ONGOING else wall_ms,
         )
 
-    def fenced(self, transaction_version: int, wall_ms: int) -> Transaction:
+    def fenced(self, *, client_version: int, next_producer_id: int, wall_ms: int) -> Transaction:
         """Return the transaction as aborted by the coordinator, with an epoch that fences its producer."""
-        client_version = transaction_version if transaction_version >= EPOCH_BUMP_VERSION else 0
-        return self._become(
-            TransactionState.PREPARE_ABORT,
-            wall_ms,
-            epoch=next_epoch(self.epoch),
-            client_version=client_version,
-            next_producer_id=NO_PRODUCER_ID,
+        aborted = self.ended(
+            commit=False, client_version=client_version, next_producer_id=next_producer_id, wall_ms=wall_ms
         )
+        return msgspec.structs.replace(aborted, epoch=next_epoch(self.epoch))
 
     def completed(self, wall_ms: int) -> Transaction:
         """Return the transaction after all its markers were written."""

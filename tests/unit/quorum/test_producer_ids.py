@@ -57,6 +57,16 @@ async def test_ids_are_taken_from_one_block_after_another() -> None:
         assert [await ids.next() for _ in range(3)] == [10, 11, 30]
 
 
+async def test_a_caller_that_cannot_wait_begins_the_allocation_of_a_block() -> None:
+    block = AllocateProducerIdsResponse(producer_id_start=10, producer_id_len=2)
+    async with ids_from(ApiError(ErrorCode.NOT_CONTROLLER), block) as ids:
+        found = []
+        for _ in range(3):
+            found.append(ids.next_nowait())
+            await trio.testing.wait_all_tasks_blocked()
+    assert found == [None, None, 10], "the first allocation is refused"
+
+
 @pytest.mark.parametrize(
     "answer",
     [

@@ -55,8 +55,8 @@ fenced = Transaction.fenced
 
 
 async def a_timed_out_transaction_is_aborted_but_not_fenced(simulation: Simulation) -> list[str]:
-    def unfenced(transaction, *about):
-        return msgspec.structs.replace(fenced(transaction, *about), epoch=transaction.epoch)
+    def unfenced(transaction, **about):
+        return msgspec.structs.replace(fenced(transaction, **about), epoch=transaction.epoch)
 
     Transaction.fenced = unfenced
     return await found(simulation, "transactions", "stall")

@@ -141,20 +141,3 @@ def test_an_exhausted_epoch_leads_to_a_new_producer_id(epoch: int) -> None:
     assert harness.init(100, LAST_EPOCH - 1) == FENCED
     again = harness.init(100, epoch)
     assert again == TransactionAnswer(producer_id=300, epoch=0), "a retry after a lost response succeeds"
-
-
-def test_a_transaction_in_the_last_epoch_can_be_fenced() -> None:
-    harness = TransactionsHarness()
-    harness.ids.next = 300
-    harness.load(at_epoch(LAST_EPOCH, state=TransactionState.ONGOING))
-    assert harness.init() == BUSY
-    assert harness.known.epoch == EPOCH_MAX
-    harness.complete()
-    assert harness.init() == TransactionAnswer(producer_id=300, epoch=0)
-
-
-def test_a_transaction_beyond_the_last_epoch_is_aborted() -> None:
-    harness = TransactionsHarness()
-    harness.load(at_epoch(EPOCH_MAX, state=TransactionState.ONGOING))
-    assert harness.init() == BUSY
-    assert (harness.known.state, harness.known.epoch) == (TransactionState.PREPARE_ABORT, EPOCH_MAX)
