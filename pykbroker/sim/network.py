@@ -20,6 +20,8 @@ RETRANSMIT_S = 0.2
 LOSSES_MAX = 6
 GIVE_UP_S = 60.0
 """The time for which TCP retransmits a segment over a link that is cut."""
+DISTANCE = 10
+"""The factor by which a segment between distant hosts takes longer."""
 LATE = 50
 """The factor by which a delayed segment takes longer."""
 FIRST_PORT = 40_000
@@ -74,6 +76,8 @@ class Network:
         self._cut: dict[Link, None] = {}
         self._down: dict[str, None] = {}
         self._held: dict[Link, list[Callable[[], None]]] = {}
+        self.distant: frozenset[str] = frozenset()
+        """The hosts that are far from each other, but not from all others."""
 
     # ---- connections
 
@@ -143,7 +147,8 @@ class Network:
             self.refuse(sender)
             sender.fail(errno.ECONNRESET)
             return
-        sender.arrives_s = max(sender.arrives_s, self._clock.now + self._delay_s())
+        link = sender.local[0], sender.remote[0]
+        sender.arrives_s = max(sender.arrives_s, self._clock.now + self._delay_s(link))
         self._clock.call_at(sender.arrives_s, self._arrive, sender, sender.sent)
 
     def refuse(self, endpoint: SimEndpoint) -> None:
@@ -157,11 +162,12 @@ class Network:
         self._simulation.trace(endpoint.remote, endpoint.local, len(segment), crc32(segment))
 
     def _send_word(self, link: Link, deliver: Callable[[], None]) -> None:
-        self._clock.call_later(self._delay_s(), self._pass, link, deliver)
+        self._clock.call_later(self._delay_s(link), self._pass, link, deliver)
 
-    def _delay_s(self) -> float:
+    def _delay_s(self, link: Link) -> float:
         faults, dice = self.faults, self._dice
         delay_s = faults.delay_s * (0.5 + dice.random())
+        distance_s = delay_s * DISTANCE if self.distant.issuperset(link) else 0.0
         if dice.random() < faults.late:
             faults.count("late")
             delay_s *= LATE
@@ -170,7 +176,7 @@ class Network:
                 break
             faults.count("lost")
             delay_s += RETRANSMIT_S * 2**losses
-        return delay_s
+        return delay_s + distance_s
 
     def _arrive(self, sender: SimEndpoint, number: int) -> None:
         link = sender.local[0], sender.remote[0]

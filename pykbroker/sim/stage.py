@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from random import Random
 from typing import TypeVar
 
 from pykbroker.sim.client import LOST, Dialer, SimConnection
+from pykbroker.sim.history import Place
 from pykbroker.sim.net import SimNet
 from pykbroker.sim.network import Network
 from pykbroker.sim.poison import WALL_S
@@ -50,6 +51,10 @@ class Stage:
     def dice(self, label: str) -> Random:
         """Return a random generator for one part of a client."""
         return self._simulation.dice(label)
+
+    def leader_epochs(self, places: Iterable[Place]) -> tuple[int, ...] | None:
+        """Return the leader epochs of partitions, or None while they are unknown. One broker leads all for ever."""
+        return tuple(0 for _ in places)
 
     def wall_ms(self) -> int:
         """Return the correct time in milliseconds since 1970."""

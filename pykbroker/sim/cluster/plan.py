@@ -32,7 +32,9 @@ TIMES: Mapping[str, str] = {
 class SwarmPlan:
     """The plan of a simulated cluster: `brokers` nodes, and the kinds of faults of which a seed chooses a subset.
 
-    If `fsync` is true, `pykbroker.flush.before.ack` is set and power failures occur. If it is None, the seed decides.
+    If `fsync` is true, `pykbroker.flush.before.ack` is set and power failures occur. If `distant` is true, brokers are
+    farther from each other than from clients, so that a client is ahead of the requests between brokers. The seed
+    decides what is None. It leaves brokers near each other unless they have transactions.
     """
 
     brokers: int = 3
@@ -42,12 +44,15 @@ class SwarmPlan:
     producers: int = 4
     consumers: int = 2
     workloads: tuple[str, ...] = ("log",)
+    distant: bool | None = None
     configs: tuple[tuple[str, str], ...] = ()
     """Additional configs of all brokers."""
 
     def decided(self, dice: Random) -> SwarmPlan:
-        """Return the plan with a random decision about `fsync`, if it has none."""
-        return self if self.fsync is not None else replace(self, fsync=dice.random() < 0.5)
+        """Return the plan with a random decision about `fsync` and `distant`, if it has none."""
+        fsync = dice.random() < 0.5 if self.fsync is None else self.fsync
+        distant = "transactions" in self.workloads and dice.random() < 0.5 if self.distant is None else self.distant
+        return replace(self, fsync=fsync, distant=distant)
 
     @property
     def replicas(self) -> int:

@@ -54,11 +54,14 @@ class ClusterScenario:
         self._simulation = simulation
         self._plan = plan = plan.decided(simulation.dice("plan"))
         self.network = Network(simulation)
+        if plan.distant:
+            self.network.distant = frozenset(map(host_of, plan.node_ids))
         names: list[str] = []
         self._stage = ClusterStage(
             simulation, self.network, [(host_of(each), CLIENT_PORT) for each in plan.node_ids], names
         )
         self.cluster = SimCluster(simulation, self.network, plan, self._stage.unexpected)
+        self._stage.placed = self.cluster.placed
         self._workloads = [WORKLOADS[name](self._stage, plan) for name in plan.workloads]
         self._topics = [
             msgspec.structs.replace(topic, replication_factor=plan.replicas)

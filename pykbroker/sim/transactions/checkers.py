@@ -14,7 +14,14 @@ from pykbroker.sim.checkers import Anomaly, short
 from pykbroker.sim.groups.register import check_offsets
 from pykbroker.sim.history import Place, PollResult, SendOutcome
 from pykbroker.sim.transactions.copier import SOURCE
-from pykbroker.sim.transactions.history import Decision, Deed, SentTransaction, Takeover, TransactionHistory
+from pykbroker.sim.transactions.history import (
+    Decision,
+    Deed,
+    SentTransaction,
+    SpoiledTransaction,
+    Takeover,
+    TransactionHistory,
+)
 
 NOWHERE: Place = ("", -1)
 """The place (partition) of an anomaly that belongs to no partition."""
@@ -32,6 +39,7 @@ def check_transactions(history: TransactionHistory, final: Iterable[PollResult],
         *_check_polls(history, view),
         *_check_whole(history.transactions, view),
         *_check_fences(history.deeds, history.takeovers),
+        *_check_spoiled(history.spoiled),
     ]
     _settle_offsets(history.transactions, view, settled_s)
     commits = [*history.groups.commits, *(one for each in history.transactions for one in each.offsets)]
@@ -119,6 +127,16 @@ def _check_fences(deeds: Iterable[Deed], takeovers: Iterable[Takeover]) -> Itera
                 f"{deed.what} of {deed.transactional_id} in epoch {deed.epoch}, after"
                 f" {newest[deed.transactional_id][before - 1][1]} was given out",
             )
+
+
+def _check_spoiled(transactions: Iterable[SpoiledTransaction]) -> Iterator[Anomaly]:
+    """Find transactions that were refused although no fault explains it.
+
+    A fault that reaches a producer ends its session, and any other gives a partition another leader epoch.
+    """
+    for each in transactions:
+        if each.epochs_before is not None and each.epochs_before == each.epochs:
+            yield Anomaly("unexplained abort", NOWHERE, f"{each.name} got {each.code}, and no fault explains it")
 
 
 def check_copy(inputs: View, outputs: Iterable[bytes], committed: Mapping[Place, int]) -> list[Anomaly]:

@@ -48,6 +48,19 @@ class Deed(msgspec.Struct):
     what: str
 
 
+class SpoiledTransaction(msgspec.Struct):
+    """A transaction of a burst that a leader refused, so that its producer had to abort it. `code` is the error.
+
+    `epochs_before` are the leader epochs of its partitions and coordinators at the begin of the burst's transaction
+    before it, which was committed without an error, and `epochs` those at the refusal. None stands for unknown epochs.
+    """
+
+    name: str
+    code: str
+    epochs_before: tuple[int, ...] | None
+    epochs: tuple[int, ...] | None
+
+
 class Takeover(msgspec.Struct):
     """The time at which a producer received its epoch, which fences all older epochs."""
 
@@ -69,3 +82,4 @@ class TransactionHistory:
         self.transactions: list[SentTransaction] = []
         self.deeds: list[Deed] = []
         self.takeovers: list[Takeover] = []
+        self.spoiled: list[SpoiledTransaction] = []

@@ -51,6 +51,10 @@ class Fenced(Exception):
     """An error for a producer that is fenced by a newer producer, or whose transaction the coordinator has aborted."""
 
 
+class Spoiled(Fenced):
+    """An error for a producer whose transaction cannot be committed, although nobody has fenced the producer."""
+
+
 class TransactionalProducer:
     """A producer with a transactional id, which other producers may share.
 
@@ -296,8 +300,10 @@ class TransactionalProducer:
 
     def _refusal(self, codes: list[ErrorCode]) -> Exception:
         for code in codes:
-            if code in FENCED or code in SPOILED:
+            if code in FENCED:
                 return Fenced(code.name)
+            if code in SPOILED:
+                return Spoiled(code.name)
             if code in EVICTED:
                 return Evicted(code)
             if code not in TEMPORARY and code is not ErrorCode.OPERATION_NOT_ATTEMPTED:

@@ -1,4 +1,7 @@
-"""The workload of transactions: writers that share transactional ids, exactly-once copiers, and consumers."""
+"""The workload of transactions: writers that share transactional ids, exactly-once copiers, and consumers.
+
+In a cluster there are also writers of bursts, whose transactions meet the markers of those before them.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from pykbroker.sim.history import Place, PollResult
 from pykbroker.sim.log_workload import read_missing, unread
 from pykbroker.sim.producer import SimProducer
 from pykbroker.sim.stage import Stage
+from pykbroker.sim.transactions.burst_writer import BurstWriter
 from pykbroker.sim.transactions.checkers import check_copy, check_transactions
 from pykbroker.sim.transactions.copier import Copier
 from pykbroker.sim.transactions.history import Decision, TransactionHistory
@@ -25,15 +29,18 @@ from pykbroker.sim.transactions.writer import TransactionWriter
 from pykbroker.sim.workload import PROGRESS_S_MAX
 from wire.messages.create_topics import CreatableTopic
 
-INPUT, OUTPUT, LEDGER = "input", "output", "ledger"
-PARTITIONS = {INPUT: 2, OUTPUT: 2, LEDGER: 3}
-INPUTS, OUTPUTS, LEDGERS = (tuple((topic, index) for index in range(count)) for topic, count in PARTITIONS.items())
-WRITTEN: tuple[Place, ...] = (*OUTPUTS, *LEDGERS)
+INPUT, OUTPUT, LEDGER, BURST = "input", "output", "ledger", "burst"
+PARTITIONS = {INPUT: 2, OUTPUT: 2, LEDGER: 3, BURST: 6}
+INPUTS, OUTPUTS, LEDGERS, BURSTS = (
+    tuple((topic, index) for index in range(count)) for topic, count in PARTITIONS.items()
+)
 COPIERS, ACCOUNTS = "copiers", "accounts"
 """The group of the copiers, and a group without members."""
 RIVALS = ((2, 2), (1, 1), (1, 2))
 """The transaction versions of the two producers of each transactional id."""
 COPIER_VERSIONS = (1, 2)
+BURST_WRITERS = 4
+"""The number of writers of bursts. Their verifications wait for each other at the brokers of the coordinators."""
 CONFIGS = {
     "transaction.state.log.num.partitions": "2",
     "transaction.state.log.replication.factor": "1",
@@ -48,6 +55,7 @@ class TransactionWorkload:
 
     def __init__(self, stage: Stage) -> None:
         self._stage, self._history = stage, TransactionHistory(stage.unexpected)
+        self._written: tuple[Place, ...] = (*OUTPUTS, *LEDGERS, *(BURSTS if stage.replicated else ()))
         history = self._history
         self._feeder = SimProducer(
             "feeder",
@@ -65,17 +73,20 @@ class TransactionWorkload:
             for number, versions in enumerate(RIVALS)
             for rival, version in enumerate(versions)
         ]
+        self._burst_writers = [
+            self._burst_writer(f"burst-{n}") for n in range(BURST_WRITERS if stage.replicated else 0)
+        ]
         self._readers = [
             SimConsumer(
                 f"committed-{number}",
                 stage.dialer(f"committed-{number}"),
                 history.committed,
-                list(WRITTEN),
+                list(self._written),
                 committed=True,
             )
             for number in range(2)
         ]
-        self._readers.append(SimConsumer("reader", stage.dialer("reader"), history.logs, [*INPUTS, *WRITTEN]))
+        self._readers.append(SimConsumer("reader", stage.dialer("reader"), history.logs, [*INPUTS, *self._written]))
         self._accountant = OffsetClient(
             "accountant", ACCOUNTS, stage.dialers("accountant"), history.groups, LEDGERS, stable=True
         )
@@ -93,6 +104,11 @@ class TransactionWorkload:
         producer = TransactionalProducer(name, transactional_id, dialer, self._history, self._stage, version=version)
         return TransactionWriter(producer, dialer, LEDGERS, ACCOUNTS, self._stage.dice(f"{name} aborts"))
 
+    def _burst_writer(self, name: str) -> BurstWriter:
+        dialer = self._stage.dialer(name)
+        producer = TransactionalProducer(name, name, dialer, self._history, self._stage, version=2)
+        return BurstWriter(producer, dialer, BURSTS, self._history, self._stage.leader_epochs)
+
     @property
     def clients(self) -> list[str]:
         """Return the names of the clients' hosts."""
@@ -101,8 +117,13 @@ class TransactionWorkload:
             self._accountant.name,
             *(each.producer.name for each in self._copiers),
             *(each.producer.name for each in self._writers),
+            *(each.producer.name for each in self._burst_writers),
             *(each.name for each in self._readers),
         ]
+
+    @property
+    def _all_writers(self) -> list[TransactionWriter | BurstWriter]:
+        return [*self._writers, *self._burst_writers]
 
     @property
     def topics(self) -> list[CreatableTopic]:
@@ -110,6 +131,7 @@ class TransactionWorkload:
         return [
             CreatableTopic(name=topic, num_partitions=count, replication_factor=1)
             for topic, count in PARTITIONS.items()
+            if topic != BURST or self._burst_writers
         ]
 
     def start(self, nursery: trio.Nursery) -> None:
@@ -120,7 +142,7 @@ class TransactionWorkload:
         nursery.start_soon(self._accountant.run)
         for copier in self._copiers:
             nursery.start_soon(copier.run)
-        for writer in self._writers:
+        for writer in self._all_writers:
             nursery.start_soon(writer.run)
 
     # ---- the end
@@ -131,14 +153,14 @@ class TransactionWorkload:
         self._feeder.draining = True
         for copier in self._copiers:
             copier.calm = True
-        for writer in self._writers:
+        for writer in self._all_writers:
             writer.draining = True
         with trio.move_on_after(PROGRESS_S_MAX):
             await self._feeder.done.wait()
-            for writer in self._writers:
+            for writer in self._all_writers:
                 await writer.done.wait()
         names = [self._feeder.name] if self._feeder.waits else []
-        names += [writer.producer.name for writer in self._writers if not writer.done.is_set()]
+        names += [writer.producer.name for writer in self._all_writers if not writer.done.is_set()]
         findings += [f"{name} has no answer {PROGRESS_S_MAX:.0f} s after the last fault" for name in names]
         with trio.move_on_after(PROGRESS_S_MAX) as late:
             await self._stage.until_answered(self._copied)
@@ -164,7 +186,7 @@ class TransactionWorkload:
 
     async def _decided(self, connection: SimConnection) -> None:
         """Raise Again unless every last stable offset is the high watermark and all committed offsets are stable."""
-        for place in WRITTEN:
+        for place in self._written:
             stable = await end_offset(connection, place, committed=True)
             if stable < await end_offset(connection, place, committed=False):
                 raise Again(f"{place} is stable to {stable}")
@@ -183,8 +205,8 @@ class TransactionWorkload:
         history = self._history
         with trio.move_on_after(PROGRESS_S_MAX):
             until_answered = self._stage.until_answered
-            await until_answered(partial(read_missing, (*INPUTS, *WRITTEN), everything, history.logs))
-            await until_answered(partial(read_missing, WRITTEN, final, history.committed, committed=True))
+            await until_answered(partial(read_missing, (*INPUTS, *self._written), everything, history.logs))
+            await until_answered(partial(read_missing, self._written, final, history.committed, committed=True))
             await until_answered(partial(self._ask_all, committed))
         anomalies = [
             *check(history.logs, everything, replicated=self._stage.replicated),
@@ -197,8 +219,8 @@ class TransactionWorkload:
             ),
         ]
         return [
-            *unread((*INPUTS, *WRITTEN), everything),
-            *unread(WRITTEN, final),
+            *unread((*INPUTS, *self._written), everything),
+            *unread(self._written, final),
             *(f"{each.kind} in {each.place}: {each.what}" for each in anomalies),
         ]
 

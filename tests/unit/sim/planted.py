@@ -37,14 +37,17 @@ async def found_in_cluster(
     seconds: float = CLUSTER_SECONDS,
     fsync: bool = False,
     pace_s: float | None = None,
+    distant: bool | None = None,
 ) -> list[str]:
     """Return the findings of a run of three brokers with a random subset of the given kinds of faults.
 
-    `pace_s` is the average time between two faults, instead of the one that the seed chooses.
+    `pace_s` is the average time between two faults. The seed chooses it, and whether brokers are `distant`, if None.
     """
     if pace_s is not None:
         vars(fault_pace)["PACES_S"] = (pace_s,)
-    plan = SwarmPlan(seconds=seconds, kinds=kinds, fsync=fsync, workloads=(workload,), configs=IMPATIENT)
+    plan = SwarmPlan(
+        seconds=seconds, kinds=kinds, fsync=fsync, workloads=(workload,), distant=distant, configs=IMPATIENT
+    )
     return (await run_cluster(simulation, plan)).findings
 
 

@@ -10,6 +10,7 @@ import pytest
 from pykbroker.apis.records.produce import Unsettled
 from pykbroker.coordinator import endings
 from pykbroker.core.log.refused_sequences import RefusedSequences
+from pykbroker.core.log.verification import Verifications
 from pykbroker.core.metadata import alter_partition, election
 from pykbroker.core.replication import following
 from pykbroker.core.replication.fetch_plan import FollowerPlan
@@ -157,12 +158,17 @@ async def a_marker_is_acknowledged_and_lost(simulation: Simulation) -> list[str]
     return await found_in_cluster(simulation, "strand_leader", workload="transactions", seconds=6, pace_s=0.1)
 
 
+async def any_marker_ends_a_verification(simulation: Simulation) -> list[str]:
+    Verifications.end = lambda pending, producer_id, _: pending._by_producer.pop(producer_id, None)
+    return await found_in_cluster(simulation, workload="transactions", seconds=3, distant=True)
+
+
 async def followers_do_not_take_over_producer_states(simulation: Simulation) -> list[str]:
     append_run = appender.LogAppender._append_run
 
     def without_producers(log, data, run):
         remember = vars(appender)["remember"]
-        vars(appender)["remember"] = lambda producers, batch: None
+        vars(appender)["remember"] = lambda *about: None
         try:
             append_run(log, data, run)
         finally:
@@ -259,6 +265,7 @@ FOUND = [
     (a_new_leader_takes_its_log_end_as_high_watermark, "high watermark above the ISR", 9),
     (a_topic_that_is_created_again_takes_over_the_old_log, "the replicas of ('brief'", 47),
     (a_marker_is_acknowledged_and_lost, "torn transaction", 0),
+    (any_marker_ends_a_verification, "unexplained abort", 0),
     (followers_do_not_take_over_producer_states, "OUT_OF_ORDER_SEQUENCE_NUMBER", 1),
     (refused_sequences_are_forgotten, "OUT_OF_ORDER_SEQUENCE_NUMBER", 0),
     (offsets_are_fetched_before_they_are_committed, "fetched and then gone", 0),

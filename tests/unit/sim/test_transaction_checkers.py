@@ -8,7 +8,14 @@ from pykbroker.sim.committed import visible
 from pykbroker.sim.groups.history import Commit, FetchedOffset
 from pykbroker.sim.history import PollResult
 from pykbroker.sim.transactions.checkers import check_copy, check_transactions
-from pykbroker.sim.transactions.history import Decision, Deed, SentTransaction, Takeover, TransactionHistory
+from pykbroker.sim.transactions.history import (
+    Decision,
+    Deed,
+    SentTransaction,
+    SpoiledTransaction,
+    Takeover,
+    TransactionHistory,
+)
 from wire.messages.fetch import AbortedTransaction
 from wire.records.batch import Batch
 from wire.records.builder import BatchBuilder
@@ -87,6 +94,20 @@ def test_offsets_take_effect_only_with_their_transaction(expected, decision, off
     history.groups.fetched = [FetchedOffset("r", "g", P, offset, "m" if offset == 7 else "", began_s, began_s + 0.5)]
     final = [poll(0, "" if decision is VOID else "a", 9)]
     assert {each.kind for each in check_transactions(history, final, 9)} == expected
+
+
+@pytest.mark.parametrize(
+    ("expected", "before", "now"),
+    [
+        ({"unexplained abort"}, (4, 5), (4, 5)),
+        (set(), (4, 5), (4, 6)),
+        (set(), None, (4, 5)),
+        (set(), (4, 5), None),
+        (set(), None, None),
+    ],
+)
+def test_an_abort_needs_a_fault_that_explains_it(expected, before, now):
+    assert kinds([], [], "", spoiled=[SpoiledTransaction("x", "INVALID_TXN_STATE", before, now)]) == expected
 
 
 @pytest.mark.parametrize(
