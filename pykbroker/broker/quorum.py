@@ -91,7 +91,7 @@ async def open_quorum(
 ) -> NodeQuorum:
     """Open the metadata log in the first log directory. Raise StartError."""
     config, disk, rules = settings.config, world.disks[0], LogRules.of(settings.config)
-    journal = await open_metadata_log(disk, world.off_loop, rules)
+    journal = await open_metadata_log(disk, world.off_loop, rules, is_copy=bool(settings.quorum))
     incarnation_id = new_id(world.rng)
     of_controller = ControllerSettings.of(config, identity.node_id, identity.cluster_id, descriptors, incarnation_id)
     if not settings.quorum:

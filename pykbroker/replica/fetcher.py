@@ -10,6 +10,7 @@ from itertools import count
 from math import inf
 
 import trio
+from msgspec.structs import astuple
 
 from pykbroker.client.errors import Disconnected
 from pykbroker.core.errors import ApiError
@@ -249,11 +250,13 @@ class ReplicaFetcher:
             return
         data, state = answer.data, log.state
         decision: FollowerDecision | None = decide(
-            answer.asked, followed.position, data, state.epochs, state.log_end_offset
+            answer.asked, followed.position, data, state.epochs, state.log_start_offset, state.log_end_offset
         )
         if isinstance(decision, Store):
             if data.records and not decision.records:
                 raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the leader sent no whole batch of its leader epoch")
+            if decision.restart is not None and not await self._begin_inside(followed, decision.restart):
+                return
             if followed.store(decision):
                 self._plan.note_change(followed.key)
             self._throttled.note_answer(followed, len(decision.records), decision.high_watermark, now_ms())
@@ -270,6 +273,14 @@ class ReplicaFetcher:
             self._plan.remove(followed.key)
         elif decision is Pause.BACKOFF:
             self._pause(followed, ErrorCode(data.error_code))
+
+    async def _begin_inside(self, followed: Followed, begin: Restart) -> bool:
+        """Begin an empty log at the base offset of the leader's first batch. Return whether the batch may follow."""
+        logger.info("%s: the log begins at offset %d, with the batch of its start %d", followed, *astuple(begin))
+        await followed.cut(begin)
+        self._plan.note_change(followed.key)
+        position = followed.position
+        return position is not None and position.offset == begin.offset
 
     async def _cut(self, followed: Followed, change: CutLog | Restart) -> None:
         end = followed.partition.log.log_end_offset if followed.partition.log else 0

@@ -127,13 +127,15 @@ class Followed:
 
     async def _truncate(self, change: CutLog | Restart) -> None:
         partition = self.partition
+        committed = partition.high_watermark
         with partition.guard.errors():
+            partition.leadership.truncate(change.offset)  # first, as the next checkpoint must not have the old one
             if isinstance(change, Restart):
-                await partition.directory.truncate(partition.key, change.offset, fully=True)
-                partition.leadership.restart(change.offset)
+                await partition.directory.truncate_fully(partition.key, change.offset, change.log_start_offset)
+                partition.leadership.restart(change.log_start_offset)
                 partition.refused.forget()
             else:
-                before, committed = self._log().producers, partition.high_watermark
+                before = self._log().producers
                 await partition.directory.truncate(partition.key, change.offset)
                 log = self._log()
                 partition.leadership.truncate(log.state.log_end_offset)

@@ -64,6 +64,11 @@ class LeaderEpochs:
         above = bisect_right(self._entries, offset, key=START)
         return self._entries[above - 1][0] if above else UNDEFINED_EPOCH
 
+    def clear(self) -> None:
+        """Remove all epochs, because the log begins anew: another log wrote them."""
+        self._entries.clear()
+        self.latest = UNDEFINED_EPOCH
+
     def truncate_end(self, log_end_offset: int) -> bool:
         """Remove the epochs that start at `log_end_offset` or above."""
         before = len(self._entries)

@@ -4,7 +4,9 @@
    the epoch and offset at which the logs diverge.
 2. An answer counts only if the position of the request is still the current one. The position includes the epoch of the
    last record: a second, late answer about a divergence would otherwise cut records that were fetched since.
-3. A leader may cut the records at a size limit: an incomplete last batch is dropped. Batches of an epoch above the
+3. The leader's log may start inside a batch, after DeleteRecords. A follower that begins there gets the whole batch:
+   its log begins at the batch's base offset, and keeps the log start offset (KAFKA-6975).
+4. A leader may cut the records at a size limit: an incomplete last batch is dropped. Batches of an epoch above the
    asked leader epoch are dropped with all that follow.
 """
 
@@ -20,7 +22,7 @@ from wire.declare import Buffer
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
 from wire.messages.fetch import EpochEndOffset, PartitionData
-from wire.records.batch import batches
+from wire.records.batch import Batch, batches
 
 NO_DIVERGENCE = EpochEndOffset()
 
@@ -34,14 +36,6 @@ class Position(msgspec.Struct, frozen=True, gc=False):
     last_epoch: int
 
 
-class Store(msgspec.Struct, frozen=True, gc=False):
-    """Append these whole batches, and take over the leader's high watermark and log start offset."""
-
-    records: Buffer
-    high_watermark: int
-    log_start_offset: int
-
-
 class CutLog(msgspec.Struct, frozen=True, gc=False):
     """Truncate the log to this offset, and fetch again."""
 
@@ -49,9 +43,22 @@ class CutLog(msgspec.Struct, frozen=True, gc=False):
 
 
 class Restart(msgspec.Struct, frozen=True, gc=False):
-    """Drop the whole log, begin it anew at this offset, and fetch again."""
+    """Drop the whole log, and begin it anew at `offset`, which is at most the new log start offset."""
 
     offset: int
+    log_start_offset: int
+
+
+class Store(msgspec.Struct, frozen=True, gc=False):
+    """Append these whole batches, and take over the leader's high watermark and log start offset.
+
+    `restart` is what to do before, or None.
+    """
+
+    records: Buffer
+    high_watermark: int
+    log_start_offset: int
+    restart: Restart | None = None
 
 
 class Pause(Enum):
@@ -69,12 +76,17 @@ FollowerDecision = Store | CutLog | Pause
 
 
 def decide(
-    asked: Position, current: Position | None, answer: PartitionData, epochs: LeaderEpochs, log_end_offset: int
+    asked: Position,
+    current: Position | None,
+    answer: PartitionData,
+    epochs: LeaderEpochs,
+    log_start_offset: int,
+    log_end_offset: int,
 ) -> FollowerDecision | None:
     """Return what to do after the leader's answer to a fetch at `asked`, or None for an answer that no longer counts.
 
-    `current` is the position now, or None if the partition is no longer followed here. `log_end_offset` is the end of
-    the own log.
+    `current` is the position now, or None if the partition is no longer followed here. The own log has the offsets
+    from `log_start_offset` to below `log_end_offset`.
     """
     if asked != current:
         return None
@@ -83,7 +95,8 @@ def decide(
             if answer.diverging_epoch != NO_DIVERGENCE:
                 return CutLog(truncation_offset(answer.diverging_epoch, epochs, log_end_offset))
             records = usable(answer.records or b"", asked.leader_epoch)
-            return Store(records, answer.high_watermark, answer.log_start_offset)
+            restart = begin_inside(records, log_end_offset) if log_start_offset == log_end_offset else None
+            return Store(records, answer.high_watermark, answer.log_start_offset, restart)
         case ErrorCode.OFFSET_OUT_OF_RANGE:
             return Pause.LOOK_UP
         case ErrorCode.FENCED_LEADER_EPOCH:
@@ -97,6 +110,15 @@ def start_offset(epochs: LeaderEpochs, high_watermark: int, log_end_offset: int)
     return log_end_offset if epochs.latest != UNDEFINED_EPOCH else min(high_watermark, log_end_offset)
 
 
+def begin_inside(records: Buffer, log_start_offset: int) -> Restart | None:
+    """Return the begin of an empty log, if `log_start_offset` is inside the first of these whole batches."""
+    if not records:
+        return None
+    first = Batch.read(records)
+    is_inside = first.base_offset < log_start_offset <= first.last_offset
+    return Restart(first.base_offset, log_start_offset) if is_inside else None
+
+
 def after_range(latest: int, earliest: int, log_end_offset: int) -> CutLog | Restart | None:
     """Return what to do when the leader's log, from `earliest` to `latest`, does not have the fetched offset.
 
@@ -104,7 +126,7 @@ def after_range(latest: int, earliest: int, log_end_offset: int) -> CutLog | Res
     """
     if latest < log_end_offset:
         return CutLog(latest)
-    return Restart(earliest) if earliest > log_end_offset else None
+    return Restart(earliest, earliest) if earliest > log_end_offset else None
 
 
 def usable(records: Buffer, leader_epoch: int) -> Buffer:

@@ -45,6 +45,7 @@ class CheckpointWriter:
             RECOVERY_POINTS,
             lambda: (
                 self._unopened(RECOVERY_POINTS)
+                | self._listed_recovery_points()
                 | {key: log.recovery_point for key, log in durable.items() if self._logs.get(key) is log}
             ),
         )
@@ -53,9 +54,9 @@ class CheckpointWriter:
             lambda: (
                 self._unopened(LOG_STARTS)
                 | {
-                    key: log.log_start_offset
+                    key: start
                     for key, log in durable.items()
-                    if log.starts_inside and self._logs.get(key) is log
+                    if (start := log.flusher.listed_start) is not None and self._logs.get(key) is log
                 }
             ),
         )
@@ -84,6 +85,14 @@ class CheckpointWriter:
                 | {key: offset for key, offset in high_watermarks.items() if self._logs.get(key) is durable.get(key)}
             ),
         )
+
+    def _listed_recovery_points(self) -> CheckpointOffsets:
+        """Return recovery points of listed open logs: one whose directory cannot be synced now remains listed.
+
+        Recovery takes a log without an entry for one that was never synced.
+        """
+        listed = self._checkpoints.on_disk(RECOVERY_POINTS)
+        return {key: min(listed[key], log.recovery_point) for key, log in self._logs.items() if key in listed}
 
     def _listed(self) -> CheckpointOffsets:
         """Return the listed high watermarks of open logs and of lost ones.

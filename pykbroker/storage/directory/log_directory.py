@@ -27,6 +27,7 @@ from pykbroker.storage.directory.future_logs import FutureLogs, free_name
 from pykbroker.storage.directory.partition_directories import PartitionDirectories
 from pykbroker.storage.directory.root_checkpoints import RootCheckpoints
 from pykbroker.storage.directory.statistics import DirectoryStatistics
+from pykbroker.storage.directory.truncation import Truncation
 from pykbroker.storage.files import lost_writes
 from pykbroker.storage.files.checkpoints import CLEANED, HIGH_WATERMARKS, LOG_STARTS
 from pykbroker.storage.files.errors import CorruptLog
@@ -98,6 +99,8 @@ class LogDirectory:
         writer = CheckpointWriter(disk, checkpoints, self.logs, known, self._offline, self.lost, self.fail)
         self.checkpoint, self.checkpoint_cleaned = writer.write, writer.write_cleaned
         self.checkpoint_high_watermarks = writer.write_high_watermarks
+        truncation = Truncation(self.logs, checkpoints, writer)
+        self.truncate, self.truncate_fully = truncation.truncate, truncation.truncate_fully
         self._chores = Chores(disk, off_loop, self.logs, wall_ms)
         self.futures = FutureLogs(
             disk, off_loop, opener, wall_ms, self._jitter, self._loaded, self._traffic, self._chores
@@ -354,6 +357,7 @@ class LogDirectory:
             self.fail(refusal)
         try:
             await self.list_created([key])
+            await self.checkpoint()  # a log without a recovery point would count as one that was never synced
         except OSError as refusal:
             self.fail(refusal)
 
@@ -407,17 +411,6 @@ class LogDirectory:
     def set_offline(self, key: TopicPartition) -> None:
         """Record that this partition's log is damaged. The next start verifies the log as after a crash."""
         self._offline.add(key)
-
-    async def truncate(self, key: TopicPartition, offset: int, *, fully: bool = False) -> None:
-        """Truncate a log to `offset`, or drop all its records and continue it at `offset` if `fully`.
-
-        The recovery point checkpoint is lowered first.
-        """
-        log = self.logs[key]
-        if fully or offset < log.log_end_offset:
-            log.flusher.limit_recovery_point(log.log_start_offset if fully else offset)
-            await self.checkpoint()
-        await (log.shrinker.truncate_fully_and_start_at if fully else log.shrinker.truncate)(offset)
 
     async def close(self, *, broker_epoch: int = -1, high_watermarks: Mapping[TopicPartition, int]) -> OSError | None:
         """Close the logs, write the checkpoints, mark the shutdown as clean, and unlock the directory.

@@ -104,6 +104,13 @@ class RootCheckpoints:
                 await self.write(name, partial(self._on_disk.__getitem__, name))
         self._forgotten.difference_update(keys)
 
+    async def lower(self, name: str, key: TopicPartition, offset: int) -> None:
+        """Lower the offset of a partition in a checkpoint to `offset` at most, durably. Raise OSError."""
+        if self._on_disk[name].get(key, offset) > offset:
+            await self.write(
+                name, lambda: {one: min(was, offset) if one == key else was for one, was in self._on_disk[name].items()}
+            )
+
     async def write(self, name: str, collect: Callable[[], CheckpointOffsets]) -> None:
         """Replace a checkpoint durably.
 

@@ -23,6 +23,10 @@ class CorruptLog(Exception):
     """An error for damaged stored batches. The call changed nothing, and the partition goes offline."""
 
 
+class LacksBegin(CorruptLog):
+    """An error for a log whose first segments may be missing. The call changed nothing."""
+
+
 class Mismatch(Exception):
     """An error for an index entry that contradicts the log."""
 

@@ -48,7 +48,7 @@ class Flusher:
         "_epochs",
         "_epochs_durable",
         "_epochs_synced",
-        "_recovery_point_max",
+        "_offset_max",
         "_saving",
         "_segments",
         "_state",
@@ -68,7 +68,7 @@ class Flusher:
         self._directory_synced, self._epochs_synced, self._saving = recovered.directory_synced, False, trio.Lock()
         self._epochs_durable = recovered.epochs_durable
         self._truncations = 0
-        self._recovery_point_max = LONG_MAX
+        self._offset_max = LONG_MAX
 
     @property
     def _directory(self) -> str:
@@ -107,21 +107,31 @@ class Flusher:
         """Record that the log was truncated at `end`."""
         self._truncations += 1
         self._directory_synced = False
-        self._recovery_point_max = LONG_MAX
+        self._offset_max = LONG_MAX
         self.recovery_point = min(self.recovery_point, end)
         self.save_epochs()
 
-    def limit_recovery_point(self, end: int) -> None:
-        """Keep the recovery point at or below `end` until the log is truncated there."""
-        self._recovery_point_max = end
+    def limit_checkpoints(self, end: int) -> None:
+        """Keep the recovery point and the listed log start at or below `end` until the log is truncated there."""
+        self._offset_max = end
         self.recovery_point = min(self.recovery_point, end)
 
+    @property
+    def listed_start(self) -> int | None:
+        """Return the log start offset that a checkpoint must preserve, None if the first segment begins there."""
+        start = min(self._state.log_start_offset, self._offset_max)
+        return start if start > self._segments.every()[0].base_offset else None
+
     async def remove_epochs(self) -> None:
-        """Remove the leader epoch file durably, since it records the old start of the log, which is about to change."""
-        self._epochs_durable = None
-        if self._disk.exists(self._epochs_path):
-            self._disk.remove(self._epochs_path)
-        await self.sync_names()
+        """Remove the leader epoch file durably, since it records the old start of the log, which is about to change.
+
+        A start without the file finds the epochs in the batches.
+        """
+        async with self._saving:  # otherwise a running flush might write the old epochs afterwards
+            self._epochs_durable, self._epochs_synced = None, False
+            if self._disk.exists(self._epochs_path):
+                self._disk.remove(self._epochs_path)
+            await self.sync_names()
 
     async def sync_cut(self) -> None:
         """Make a truncation of the active segment durable.
@@ -134,9 +144,7 @@ class Flusher:
     async def flush(self) -> None:
         """Make all records appended before this call durable. Concurrent callers share one fsync."""
         state, target = self._state, self._state.log_end_offset
-        while self._segments.unsynced or self.recovery_point < min(
-            target, state.log_end_offset, self._recovery_point_max
-        ):
+        while self._segments.unsynced or self.recovery_point < min(target, state.log_end_offset, self._offset_max):
             self.require_log()
             if self.failed:
                 raise again(self.failed)
@@ -155,7 +163,7 @@ class Flusher:
                 await self.settle(sealed)
             self._traffic.flushes += 1
             if truncations == self._truncations:
-                self.recovery_point = max(self.recovery_point, min(target, self._recovery_point_max))
+                self.recovery_point = max(self.recovery_point, min(target, self._offset_max))
         except BaseException as failure:
             if isinstance(failure, CorruptLog):
                 self.failed = failure

@@ -7,7 +7,6 @@ import logging
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.storage.files.small_files import warned
 from pykbroker.storage.log.flusher import Flusher
 from pykbroker.storage.log.retention import expired
 from pykbroker.storage.log.state import LogState
@@ -71,10 +70,14 @@ class LogShrinker:
         """Drop the segments below `start`, oldest first.
 
         A power failure then leaves no gap between the remaining segments. The leader epochs, which record that the log
-        begins at `start`, are written first, unless the disk is full.
+        begins at `start`, are written first. If the disk is full, their file is removed instead: with the old start,
+        the next start of the broker would miss the dropped segments.
         """
-        with warned(f"{self._state.directory}: the leader epochs"):
+        try:
             await self._flusher.settle([])
+        except OSError as failure:
+            logger.warning("%s: the leader epochs cannot be written: %s", self._state.directory, failure)
+            await self._flusher.remove_epochs()
         await self._flusher.sync_names()
         while self._segments.every()[0].base_offset < start:
             self._segments.drop_oldest()
@@ -83,8 +86,8 @@ class LogShrinker:
     async def truncate(self, offset: int) -> None:
         """Drop the batch that holds `offset` and all later ones, durably.
 
-        The caller lowers every checkpoint to `offset` first and prevents appends during the call, as
-        `LogDirectory.truncate` does. If `offset` is the end of the log, only leader epochs without records are dropped.
+        The caller lowers every checkpoint to `offset` first, as `storage/directory/truncation` does, and prevents
+        appends during the call. If `offset` is the end of the log, only leader epochs without records are dropped.
         """
         async with self.lock:
             if offset >= self._state.log_end_offset:
@@ -93,24 +96,26 @@ class LogShrinker:
                 return
             with trio.CancelScope(shield=True):
                 if offset < self._segments.every()[0].base_offset:
-                    await self._begin_anew(offset)
+                    await self._begin_anew(offset, offset)
                 else:
                     await self._cut(offset)
 
-    async def truncate_fully_and_start_at(self, offset: int) -> None:
+    async def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Drop all records and continue the log at `offset`.
 
-        The caller prevents appends during the call.
+        The log start offset is `offset`, or `log_start_offset` if that is inside the batch to be appended next. The
+        caller prevents appends during the call.
         """
         async with self.lock:
             with trio.CancelScope(shield=True):
-                await self._begin_anew(offset)
+                await self._begin_anew(offset, offset if log_start_offset is None else log_start_offset)
 
     async def _cut(self, offset: int) -> None:
         self._state.tail.clear()
         await self._drop_above(offset)
         active = await self._segments.cut(offset)
         await self._flusher.sync_cut()
+        self._state.log_start_offset = min(self._state.log_start_offset, active.next_offset)
         await self._resume_at(active.next_offset)
 
     async def _drop_above(self, offset: int) -> None:
@@ -122,31 +127,42 @@ class LogShrinker:
             await self._segments.drop_newest()
             await self._flusher.sync_names()
 
-    async def _begin_anew(self, offset: int) -> None:
-        self._state.tail.clear()
+    async def _begin_anew(self, offset: int, log_start_offset: int) -> None:
+        """Replace all segments by an empty one at `offset`.
+
+        The new log shares no record with the old one, which may even be of another history. So nothing that is
+        remembered beside the old log holds for the new one, whether its offsets are lower or higher.
+        """
+        state = self._state
+        state.tail.clear()
+        state.epochs.clear()
         await self._flusher.remove_epochs()
         await self._drop_above(NOTHING)
         self._segments.begin_anew(offset)
+        self._drop_snapshots(NOTHING)
         await self._flusher.sync_names()
-        self._state.log_start_offset = offset
+        state.log_start_offset = log_start_offset
         await self._resume_at(offset)
 
     async def _resume_at(self, end: int) -> None:
         """Make `end` the log end offset and drop all state of higher offsets."""
         state = self._state
         state.log_end_offset = end
-        state.log_start_offset = min(state.log_start_offset, end)
         state.opening.cleaned_offset = min(state.opening.cleaned_offset, end)
-        kept = NO_SNAPSHOT
+        self._drop_snapshots(end)
+        state.epochs.truncate_end(end)
+        self._flusher.note_truncation(end)
+        state.producers = await producers_at(self._disk, state.directory, self._segments.every(), end)
+
+    def _drop_snapshots(self, end: int) -> None:
+        """Remove the producer snapshots above `end`."""
+        state, kept = self._state, NO_SNAPSHOT
         for taken in offsets_of(self._disk.names(state.directory), ".snapshot"):
             if taken > end:
                 self._disk.remove(file_name(state.directory, taken, ".snapshot"))
             else:
                 kept = taken
         state.snapshot_offset = kept
-        state.epochs.truncate_end(end)
-        self._flusher.note_truncation(end)
-        state.producers = await producers_at(self._disk, state.directory, self._segments.every(), end)
 
     def begin_cleaned(self, sources: list[SealedSegment]) -> CleanedSegment:
         """Create the segment into which compaction rewrites these adjacent segments."""

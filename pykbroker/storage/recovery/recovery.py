@@ -11,7 +11,9 @@
 4. Even after a crash, the log must reach its recovery point. If it does not, fsynced records are missing. After a clean
    shutdown the log ends exactly at its recovery point.
 5. The log begins where its leader epochs begin, since the epochs are truncated durably before segments are deleted. A
-   log that no checkpoint lists has deleted no segment.
+   log that no checkpoint lists has deleted no segment. If the first segment begins above its leader epochs, segments
+   may be missing, which raises LacksBegin: no file beside the log makes recovery drop valid batches. Only in a log
+   that no checkpoint lists, the names of the first segments may be lost by a power failure: it ends at that gap.
 6. After a power failure the log may end earlier than before, because records that were not fsynced are lost. The
    partition is served, and a warning names the file that proves the loss: the high watermark checkpoint, a producer
    snapshot, or the leader epochs. A kill of the broker process loses no record.
@@ -30,7 +32,7 @@ from pykbroker.core.log.epochs import LeaderEpochs
 from pykbroker.core.log.producers import Producers
 from pykbroker.storage.files import lost_writes
 from pykbroker.storage.files.checkpoints import EPOCHS
-from pykbroker.storage.files.errors import CorruptLog
+from pykbroker.storage.files.errors import CorruptLog, LacksBegin
 from pykbroker.storage.files.partition_directory import METADATA
 from pykbroker.storage.files.small_files import replace, warned
 from pykbroker.storage.recovery import producer_snapshot
@@ -91,7 +93,8 @@ def begin(opening: Opening) -> RecoveredLog:
 async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
     """Recover a log from its files and return its state.
 
-    Raise CorruptLog if a batch below the recovery point is damaged.
+    Raise CorruptLog if a batch below the recovery point is damaged or missing, and LacksBegin if a segment may be
+    missing before the first one.
     """
     disk, directory = opening.disk, opening.directory
     names = await tidy(disk, directory, clean=clean)
@@ -121,7 +124,7 @@ async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
     if clean:
         await _open_end(opening, state, names)
     known = [*sealed, state.active] if clean else sealed
-    if epochs is None or (epochs.entries and epochs.epoch_of(state.log_start_offset) < 0):
+    if epochs is None or epochs.epoch_of(state.log_start_offset) < 0:
         epochs = await rebuilt_epochs(known)  # the file was lost, or begins at a start offset that no checkpoint has
     state.epochs = epochs
     state.producers = await producers_at(
@@ -138,20 +141,15 @@ async def recover(opening: Opening, *, clean: bool) -> RecoveredLog:
         if not indexes_of(names, state.active.base_offset):
             state.active.indexed_bytes = 0
         _warn_of_loss(opening, state.active.next_offset, reached)
-    await _bound(opening, state)
+    _require_all(opening, max(state.active.next_offset, opening.log_start_offset))
+    if opening.log_start_offset > state.active.next_offset:
+        await _begin_anew(opening, state, snapshots)
+        snapshots = []
+    state.epochs.truncate_end(state.active.next_offset)
+    state.epochs.truncate_start(state.log_start_offset)
+    state.recovery_point = max(0, min(state.recovery_point, state.active.next_offset))
     _settle_snapshots(opening, state, snapshots, taken=clean)
     return state
-
-
-async def _bound(opening: Opening, state: RecoveredLog) -> None:
-    """Check that the log has its expected start and end. Raise CorruptLog if fsynced records are missing."""
-    end = state.active.next_offset
-    _require_all(opening, max(end, opening.log_start_offset))
-    if opening.log_start_offset > end:
-        end = await _begin_anew(opening, state)
-    state.epochs.truncate_end(end)
-    state.epochs.truncate_start(state.log_start_offset)
-    state.recovery_point = max(0, min(state.recovery_point, end))
 
 
 def _warn_of_loss(opening: Opening, end: int, reached: dict[str, int]) -> None:
@@ -174,19 +172,18 @@ def _warn_of_loss(opening: Opening, end: int, reached: dict[str, int]) -> None:
 
 
 async def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | None, *, clean: bool) -> list[int]:
-    """Return the base offsets of the segments, or an empty list if the first segment never became durable.
+    """Return the base offsets of the segments, or an empty list if a power failure lost the first one's name.
 
-    Raise CorruptLog if durable segments are missing.
+    Raise LacksBegin if segments may be missing before the first one.
     """
-    begin = bases[0]
-    if epochs is not None and epochs.entries:
-        begin = epochs.entries[0][1]
-    elif epochs is None and not clean and opening.recovery_point == UNLISTED:
-        begin = opening.log_start_offset
+    was_synced = clean or opening.recovery_point != UNLISTED
+    begin = bases[0] if was_synced else opening.log_start_offset
+    if epochs is not None:
+        begin = epochs.starts[0] if epochs.starts else bases[0]
     if bases[0] <= max(begin, opening.log_start_offset):
         return bases
-    if clean or opening.recovery_point > begin:
-        raise CorruptLog(
+    if was_synced:
+        raise LacksBegin(
             f"{opening.directory}: the log begins at offset {bases[0]}, and its leader epochs at {begin}: the "
             "records in between are missing"
         )
@@ -341,8 +338,11 @@ async def _drop(opening: Opening, bases: list[int]) -> None:
         await opening.disk.sync_directory(opening.directory)
 
 
-async def _begin_anew(opening: Opening, state: RecoveredLog) -> int:
-    """Restart the log at its start offset, if it ends below that offset since all its records were deleted."""
+async def _begin_anew(opening: Opening, state: RecoveredLog, snapshots: list[int]) -> None:
+    """Restart the log at its start offset, if it ends below that offset since all its records were deleted.
+
+    As after a truncation of the whole log, nothing that was remembered beside the old records is kept.
+    """
     start = opening.log_start_offset
     logger.warning(
         "%s: the log ends at offset %d, below its start offset %d; it is emptied and begins there",
@@ -352,8 +352,10 @@ async def _begin_anew(opening: Opening, state: RecoveredLog) -> int:
     )
     await _drop(opening, [*(segment.base_offset for segment in state.sealed), state.active.base_offset])
     state.active, state.sealed, state.unsynced, state.producers = opening.active(start), [], [], Producers()
+    state.epochs.clear()
+    for taken in snapshots:
+        opening.disk.remove(file_name(opening.directory, taken, ".snapshot"))
     state.log_start_offset = start
-    return start
 
 
 def _settle_snapshots(opening: Opening, state: RecoveredLog, found: list[int], *, taken: bool) -> None:

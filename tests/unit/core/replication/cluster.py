@@ -186,7 +186,7 @@ class Cluster:
     ) -> None:
         if follower.broker_epoch != broker_epoch:
             return
-        decision = following.decide(asked, follower.position, answer, follower.epochs, len(follower.log))
+        decision = following.decide(asked, follower.position, answer, follower.epochs, 0, len(follower.log))
         if isinstance(decision, CutLog):
             self.truncated += decision.offset < len(follower.log)
             follower.cut(decision.offset)

@@ -39,7 +39,7 @@ def batch(offset: int, epoch: int) -> bytes:
 )
 def test_an_answer_of_another_position_does_not_count(current: Position | None) -> None:
     for answer in (PartitionData(records=batch(30, 6)), PartitionData(error_code=ErrorCode.OFFSET_OUT_OF_RANGE)):
-        assert decide(HERE, current, answer, EPOCHS, 30) is None
+        assert decide(HERE, current, answer, EPOCHS, 0, 30) is None
 
 
 @pytest.mark.parametrize(
@@ -53,12 +53,14 @@ def test_an_answer_of_another_position_does_not_count(current: Position | None) 
     ],
 )
 def test_an_error_decides_when_the_follower_fetches_again(code: ErrorCode, decision: Pause) -> None:
-    assert decide(HERE, HERE, PartitionData(error_code=code), EPOCHS, 30) is decision
+    assert decide(HERE, HERE, PartitionData(error_code=code), EPOCHS, 0, 30) is decision
 
 
 def test_whole_batches_of_the_asked_epoch_are_stored() -> None:
     first, second, newer = batch(30, 5), batch(31, 6), batch(32, 7)
-    stored = decide(HERE, HERE, PartitionData(records=first + second, high_watermark=9, log_start_offset=4), EPOCHS, 30)
+    stored = decide(
+        HERE, HERE, PartitionData(records=first + second, high_watermark=9, log_start_offset=4), EPOCHS, 0, 30
+    )
     assert stored == Store(first + second, 9, 4)
     assert usable(first + second[:-1], 6) == first
     assert usable(first + newer + second, 6) == first
@@ -86,7 +88,7 @@ def test_a_damaged_header_ends_the_usable_part() -> None:
 def test_a_log_is_truncated_to_the_end_of_the_last_common_epoch(epoch: int, end: int, offset: int) -> None:
     diverging = EpochEndOffset(epoch=epoch, end_offset=end)
     assert truncation_offset(diverging, EPOCHS, 30) == offset
-    assert decide(HERE, HERE, PartitionData(diverging_epoch=diverging, records=batch(30, 6)), EPOCHS, 30) == CutLog(
+    assert decide(HERE, HERE, PartitionData(diverging_epoch=diverging, records=batch(30, 6)), EPOCHS, 0, 30) == CutLog(
         offset
     )
 
@@ -122,5 +124,34 @@ def test_a_log_without_leader_epochs_starts_at_its_high_watermark() -> None:
 
 def test_a_follower_outside_of_the_leaders_log_is_cut_or_begins_anew() -> None:
     assert after_range(latest=20, earliest=5, log_end_offset=30) == CutLog(20)
-    assert after_range(latest=90, earliest=50, log_end_offset=30) == Restart(50)
+    assert after_range(latest=90, earliest=50, log_end_offset=30) == Restart(50, 50)
     assert after_range(latest=90, earliest=30, log_end_offset=30) is None
+
+
+def long_batch(base_offset: int, count: int) -> bytes:
+    builder = BatchBuilder(base_offset=base_offset, leader_epoch=6)
+    for _ in range(count):
+        builder.append(None, b"value")
+    return builder.build()
+
+
+@pytest.mark.parametrize(
+    ("base_offset", "count", "log_start_offset", "begin"),
+    [
+        (29, 2, 30, Restart(29, 30)),
+        (20, 11, 30, Restart(20, 30)),
+        (30, 2, 30, None),
+        (31, 2, 30, None),
+        (20, 10, 30, None),
+        (29, 2, 29, None),
+    ],
+    ids=["first", "last", "at its begin", "compacted", "below", "log with records"],
+)
+def test_an_empty_log_begins_with_the_batch_that_holds_its_start(
+    base_offset: int, count: int, log_start_offset: int, begin: Restart | None
+) -> None:
+    """A log with records has whole batches, and a batch that does not follow them is an error."""
+    answer = PartitionData(records=long_batch(base_offset, count), log_start_offset=30)
+    stored = decide(HERE, HERE, answer, EPOCHS, log_start_offset, 30)
+    assert isinstance(stored, Store)
+    assert stored.restart == begin
