@@ -6,8 +6,8 @@
    never leaves two logs of the same name. A crash between the two renames leaves a complete copy in the log directory
    that the metadata names.
 3. If a crash leaves both the log and its copy, the longer of the two is valid, and the shorter one is its prefix.
-4. If retention or DeleteRecords deletes records before they are copied, the copy is emptied and begins again at the log
-   start offset.
+4. If retention or DeleteRecords deletes records before they are copied, the copy is emptied and begins again with the
+   batch that holds the log start offset.
 5. The copy is made in rounds: each round copies the records that were appended during the previous one. If a round
    copies more than half as many bytes as the previous round, clients' appends are throttled to half of the bytes
    copied. Once a round copies at most `HAND_OVER_BYTES_MAX`, appends wait for the last round and its fsync.
@@ -151,7 +151,7 @@ class Move:
             )
         first = Batch.read(data).base_offset if data else log.log_end_offset
         if first < mine.log_end_offset or mine.log_end_offset < start or not data:
-            await mine.shrinker.truncate_fully_and_start_at(first)
+            await mine.shrinker.truncate_fully_and_start_at(first, max(first, log.log_start_offset))
         mine.append_stored(data)
         self.copied_bytes += len(data)
 
@@ -220,7 +220,8 @@ class Move:
                 self.copied_bytes += len(data)
         except NotCached:
             return False
-        return mine.log_end_offset == log.log_end_offset and mine.recovery_point >= log.recovery_point
+        is_even = log.log_start_offset <= mine.log_end_offset == log.log_end_offset
+        return is_even and mine.recovery_point >= log.recovery_point
 
     def take_over(self) -> LogDirectory:
         """Replace the partition's log by the copy, and return the directory of the old log.

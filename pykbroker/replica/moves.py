@@ -73,7 +73,10 @@ class Moves:
     async def _begin(self, partition: Partition, topic_id: bytes, directory: LogDirectory) -> None:
         log = partition.log
         assert log is not None, "a partition that is offline does not move"
-        copy = await directory.create_copy(partition.key, topic_id, log.config, log.log_start_offset)
+        start = min(
+            log.log_start_offset, log.log_end_offset
+        )  # the log of a follower may have just begun inside a batch
+        copy = await directory.create_copy(partition.key, topic_id, log.config, start)
         self._go(Move(partition, topic_id, directory, copy, self._quota))
 
     def destination(self, key: TopicPartition, path: str) -> LogDirectory:
@@ -224,6 +227,7 @@ class Moves:
         await self._approach(move)
         move.pause()
         while not move.is_level():
+            await trio.lowlevel.checkpoint()
             await move.catch_up()
         await self._take_over(move)
 
