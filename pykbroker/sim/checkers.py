@@ -21,22 +21,25 @@ class Anomaly(NamedTuple):
 class Logs(NamedTuple):
     """The records of each partition as clients have seen them.
 
-    They have the response that returned each record first, and the final complete read.
+    They have the response that returned each record first, and the final complete read, which begins at `start`.
     """
 
     seen: dict[Place, dict[int, set[bytes]]]
     final: dict[Place, dict[int, bytes]]
     first: dict[Place, dict[bytes, int]]
+    start: dict[Place, int]
 
 
 def check(history: History, final: Iterable[PollResult], *, replicated: bool = False) -> list[Anomaly]:
     """Return every anomaly in a history. `final` has the complete read of each partition after the last fault.
 
     A partition without a complete read is checked only against the other responses. If partitions have several
-    replicas, a new leader may return a lower high watermark than the one before it, and that is no anomaly.
+    replicas, a new leader may return a lower high watermark than the one before it, and that is no anomaly. Records
+    below the start of the complete read may be gone if an operator has had them deleted, and no others.
     """
     logs = _logs(history, final)
     return [
+        *_check_starts(history, logs),
         *_check_offsets(logs),
         *_check_acknowledged(history, logs),
         *_check_origin(history, logs),
@@ -47,9 +50,10 @@ def check(history: History, final: Iterable[PollResult], *, replicated: bool = F
 
 
 def _logs(history: History, final: Iterable[PollResult]) -> Logs:
-    logs = Logs(defaultdict(lambda: defaultdict(set)), {}, defaultdict(dict))
+    logs = Logs(defaultdict(lambda: defaultdict(set)), {}, defaultdict(dict), {})
     for poll in final:
         logs.final[poll.place] = dict(poll.found)
+        logs.start[poll.place] = poll.offset
     for place, entries in logs.final.items():
         for offset, value in sorted(entries.items()):
             logs.seen[place][offset].add(value)
@@ -59,6 +63,17 @@ def _logs(history: History, final: Iterable[PollResult]) -> Logs:
         for offset, value in poll.found:
             logs.seen[poll.place][offset].add(value)
     return logs
+
+
+def _check_starts(history: History, logs: Logs) -> Iterator[Anomaly]:
+    """Find partitions that begin, and offsets that were out of range, above all that was deleted."""
+    for place, start in logs.start.items():
+        if start > history.deleted.get(place, 0):
+            yield Anomaly("lost begin", place, f"from {history.deleted.get(place, 0)} to the log start {start}")
+    for lapse in history.lapses:
+        if max(lapse.offset + 1, lapse.first_offset) > (deleted := history.deleted.get(lapse.place, 0)):
+            what = f"{lapse.consumer} at {lapse.offset} was out of range, and the log began at {lapse.first_offset}"
+            yield Anomaly("out of range", lapse.place, f"{what}, though nothing above {deleted} was deleted")
 
 
 def _check_offsets(logs: Logs) -> Iterator[Anomaly]:
@@ -82,6 +97,8 @@ def _check_acknowledged(history: History, logs: Logs) -> Iterator[Anomaly]:
         for delta, value in enumerate(send.values):
             found = logs.first[send.place].get(value)
             offset = send.base_offset + delta
+            if found is None and (start := logs.start[send.place]) and offset < start:
+                continue  # it was deleted, or its offset is unknown
             if found is None:
                 yield Anomaly("lost write", send.place, f"{short(value)}, acknowledged at {offset}, is nowhere")
             elif send.base_offset != UNKNOWN_OFFSET and found != offset:
@@ -93,6 +110,7 @@ def _check_origin(history: History, logs: Logs) -> Iterator[Anomaly]:
     outcomes = {(send.place, value): send.outcome for send in history.sends for value in send.values}
     for place, entries in logs.seen.items():
         final = logs.final.get(place)
+        start = logs.start.get(place, 0)
         for offset, values in sorted(entries.items()):
             for value in sorted(values):
                 outcome = outcomes.get((place, value))
@@ -100,7 +118,7 @@ def _check_origin(history: History, logs: Logs) -> Iterator[Anomaly]:
                     yield Anomaly("invented", place, f"{short(value)} at {offset} was never sent there")
                 elif outcome is SendOutcome.REFUSED:
                     yield Anomaly("refused, yet there", place, f"{short(value)} at {offset}")
-                if final is not None and final.get(offset) != value and len(values) == 1:
+                if final is not None and offset >= start and final.get(offset) != value and len(values) == 1:
                     yield Anomaly("unread", place, f"{short(value)} was read at {offset} and is gone")
 
 

@@ -8,7 +8,7 @@ import trio
 
 from pykbroker.sim.client import LOST, TEMPORARY, Again, Dialer, SimConnection
 from pykbroker.sim.committed import visible
-from pykbroker.sim.history import CONTROL, History, Place, PollResult
+from pykbroker.sim.history import CONTROL, History, Lapse, Place, PollResult
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.errors import DecodeError
@@ -18,7 +18,7 @@ from wire.records.batch import batches
 from wire.records.record import records
 
 READ_UNCOMMITTED, READ_COMMITTED = 0, 1
-LATEST = -1
+LATEST, EARLIEST = -1, -2
 LIST_OFFSETS_VERSION = 7
 RESPONSE_BYTES_MAX = 1 << 20
 BATCH_BYTES_MAX = 16 << 20
@@ -60,6 +60,7 @@ class SimConsumer:
             if dice.random() < REWIND:
                 positions[place] = max(0, positions[place] - dice.randrange(REWIND_OFFSETS_MAX))
         asked = {place: positions[place] for place in places}
+        lapsed: list[Place] = []
         polls = await fetch(
             connection,
             self.name,
@@ -68,9 +69,14 @@ class SimConsumer:
             max_wait_ms=dice.choice(MAX_WAIT_MS),
             partition_bytes_max=dice.choice(PARTITION_BYTES_MAX),
             committed=self._committed,
+            lapsed=lapsed,
         )
         for poll in polls:
             positions[poll.place] = poll.next_offset
+        for place in lapsed:
+            first = await first_offset(connection, place)
+            self._history.lapses.append(Lapse(self.name, place, positions[place], first))
+            positions[place] = first
         await trio.sleep(dice.expovariate(1 / THINK_S) if len(polls) == len(places) else BACKOFF_S)
 
 
@@ -83,10 +89,12 @@ async def fetch(
     max_wait_ms: int,
     partition_bytes_max: int,
     committed: bool = False,
+    lapsed: list[Place] | None = None,
 ) -> list[PollResult]:
     """Send one Fetch from these offsets, and return the results without partitions that have a retriable error.
 
-    Raise an error of LOST if the connection is lost.
+    Partitions whose offset is out of range are added to `lapsed`, if an operator has had records of them deleted. Raise
+    an error of LOST if the connection is lost.
     """
     version = connection.any_version(ApiKey.FETCH)
     request = FetchRequest(
@@ -94,20 +102,8 @@ async def fetch(
         min_bytes=1,
         max_bytes=RESPONSE_BYTES_MAX,
         isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED,
+        topics=_topics(connection, asked, partition_bytes_max),
     )
-    for topic, places in groupby(sorted(asked), key=lambda place: place[0]):
-        request.topics.append(
-            FetchTopic(
-                topic,
-                connection.topic_id(topic),
-                [
-                    FetchPartition(
-                        partition=place[1], fetch_offset=asked[place], partition_max_bytes=partition_bytes_max
-                    )
-                    for place in places
-                ],
-            )
-        )
     began_s = trio.current_time()
     answer = await connection.ask(request, version)
     polls = []
@@ -128,11 +124,28 @@ async def fetch(
                 )
                 _open(data, poll, history)
                 polls.append(poll)
+            elif data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE and place in history.deleted:
+                if lapsed is not None:
+                    lapsed.append(place)
             elif data.error_code not in TEMPORARY:
                 code = ErrorCode(data.error_code)
                 history.unexpected.append(f"{name} got {code.name} of {place} at {asked.get(place)}")
     history.polls += polls
     return polls
+
+
+def _topics(connection: SimConnection, asked: dict[Place, int], partition_bytes_max: int) -> list[FetchTopic]:
+    return [
+        FetchTopic(
+            topic,
+            connection.topic_id(topic),
+            [
+                FetchPartition(partition=place[1], fetch_offset=asked[place], partition_max_bytes=partition_bytes_max)
+                for place in places
+            ],
+        )
+        for topic, places in groupby(sorted(asked), key=lambda place: place[0])
+    ]
 
 
 def _open(data: PartitionData, poll: PollResult, history: History) -> None:
@@ -156,8 +169,11 @@ def _open(data: PartitionData, poll: PollResult, history: History) -> None:
 
 async def read_all(connection: SimConnection, place: Place, history: History, *, committed: bool = False) -> PollResult:
     """Read a partition from its first offset to its end. Raise NotServed or an error of LOST."""
+    first = await first_offset(connection, place) if place in history.deleted else 0
     latest = await end_offset(connection, place, committed=committed)
-    whole = PollResult("last reader", place, 0, [], latest, trio.current_time(), trio.current_time(), committed, 0)
+    whole = PollResult(
+        "last reader", place, first, [], latest, trio.current_time(), trio.current_time(), committed, first
+    )
     while whole.next_offset < latest:
         polls = await fetch(
             connection,
@@ -177,11 +193,22 @@ async def read_all(connection: SimConnection, place: Place, history: History, *,
 
 async def end_offset(connection: SimConnection, place: Place, *, committed: bool) -> int:
     """Return the high watermark, or the last stable offset. Raise NotServed or an error of LOST."""
+    return await _listed_offset(connection, place, LATEST, READ_COMMITTED if committed else READ_UNCOMMITTED)
+
+
+async def first_offset(connection: SimConnection, place: Place) -> int:
+    """Return the log start offset. Raise NotServed or an error of LOST."""
+    return await _listed_offset(connection, place, EARLIEST, READ_UNCOMMITTED)
+
+
+async def _listed_offset(connection: SimConnection, place: Place, timestamp: int, isolation_level: int) -> int:
     topic, partition = place
-    asked = ListOffsetsTopic(name=topic, partitions=[ListOffsetsPartition(partition_index=partition, timestamp=LATEST)])
-    request = ListOffsetsRequest(isolation_level=READ_COMMITTED if committed else READ_UNCOMMITTED, topics=[asked])
+    asked = ListOffsetsTopic(
+        name=topic, partitions=[ListOffsetsPartition(partition_index=partition, timestamp=timestamp)]
+    )
+    request = ListOffsetsRequest(isolation_level=isolation_level, topics=[asked])
     answer = await connection.ask(request, LIST_OFFSETS_VERSION)
-    latest = answer.topics[0].partitions[0]
-    if latest.error_code:
-        raise NotServed(f"{place}: {ErrorCode(latest.error_code).name}")
-    return latest.offset
+    found = answer.topics[0].partitions[0]
+    if found.error_code:
+        raise NotServed(f"{place}: {ErrorCode(found.error_code).name}")
+    return found.offset

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 
 import msgspec
@@ -48,12 +49,26 @@ class PollResult(msgspec.Struct):
     next_offset: int = UNKNOWN_OFFSET
 
 
-class History:
-    """The history of one simulation. `unexpected` has a description of each response that no client should ever get."""
+class Lapse(msgspec.Struct, frozen=True):
+    """A consumer's fetch at an offset that was out of range, and the first offset of the partition afterwards."""
 
-    def __init__(self, unexpected: list[str] | None = None) -> None:
+    consumer: str
+    place: Place
+    offset: int
+    first_offset: int
+
+
+class History:
+    """The history of one simulation. `unexpected` has a description of each response that no client should ever get.
+
+    An operator may have had the records below the offsets in `deleted` deleted, which other tasks raise.
+    """
+
+    def __init__(self, unexpected: list[str] | None = None, deleted: Mapping[Place, int] | None = None) -> None:
         self.sends: list[Send] = []
         self.polls: list[PollResult] = []
+        self.lapses: list[Lapse] = []
+        self.deleted: Mapping[Place, int] = {} if deleted is None else deleted
         self.unexpected = [] if unexpected is None else unexpected
         self._values: dict[bytes, bytes] = {}
 

@@ -38,7 +38,7 @@ class LogWorkload:
     """
 
     def __init__(self, stage: Stage, producers: int, consumers: int, *, compacted: bool) -> None:
-        self._stage, self._compacted, self._history = stage, compacted, History(stage.unexpected)
+        self._stage, self._compacted, self._history = stage, compacted, History(stage.unexpected, stage.deleted)
         kinds = REPLICATED_KINDS if stage.replicated else KINDS_OF_PRODUCER
         self._producers = [
             SimProducer(

@@ -21,7 +21,8 @@ OVERSEER = "overseer"
 class Stage:
     """The objects that all clients share. Clients request the ids of the topics in `topics`.
 
-    `unexpected` has a description of each response that no client should ever get.
+    `unexpected` has a description of each response that no client should ever get. An operator may have had the records
+    below the offsets in `deleted` deleted.
     """
 
     replicated = False
@@ -32,6 +33,7 @@ class Stage:
         self._process = Process("clients")
         self._nets: dict[str, SimNet] = {}
         self.unexpected: list[str] = []
+        self.deleted: dict[Place, int] = {}
 
     def dialer(self, name: str, label: str = "") -> Dialer:
         """Return a connector for the client with this name. Its random numbers depend on `name` and `label`."""

@@ -26,6 +26,7 @@ MACHINES = (
     "fork_epochs",
     "elect_uncleanly",
     "strand_leader",
+    "pass_follower",
     *AIMED,
 )
 """The faults of machines: processes, clocks, disks and power."""
@@ -43,10 +44,14 @@ LINKS = (
     "stall",
 )
 """The faults of the network between brokers, and between brokers and clients."""
-METADATA = ("reassign", "elect_leaders", "recreate_topic")
+RETENTION = ("shrink_by_size", "shrink_by_time")
+"""The changes of retention."""
+METADATA = ("reassign", "elect_leaders", "recreate_topic", "delete_records", *RETENTION)
 """The changes of an operator, which are no faults, but must not lose anything under faults."""
 POWER = ("lose_power", "lose_power_midstep", "lose_power_of_all", "fail_syncs", "lose_metadata")
 """The power losses. They are used only if every acknowledged record is synced."""
+LOSSES = (*POWER, "wipe", "wipe_source", "lose_joining", "lose_eligible")
+"""The faults that take records or files from a disk."""
 DISK = ("fill_disk", "fail_reads", "fail_syncs")
 """The disk faults, which may end a broker."""
 KINDS = (*MACHINES, *LINKS, *METADATA)

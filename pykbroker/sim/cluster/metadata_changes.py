@@ -1,7 +1,8 @@
-"""The changes that an operator makes to a cluster under load: reassignments, elections, and topics created again."""
+"""The changes that an operator makes to a cluster under load: reassignments, elections, deleted topics and records."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
 
@@ -9,6 +10,7 @@ import trio
 
 from pykbroker.sim.client import SimConnection
 from pykbroker.sim.cluster.brief_topic import ANSWER_S_MAX, BriefTopic
+from pykbroker.sim.cluster.deletions import Deletions
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.stage import ClusterStage
 from pykbroker.sim.history import Place
@@ -27,7 +29,7 @@ CANCELLED = 0.2
 
 
 class MetadataChanges:
-    """The changes of `places` and of the topic `brief`.
+    """The changes of `places` and of the topic `brief`, and the deletions of records.
 
     `replicas_min` is the smallest replication factor of a reassignment.
     """
@@ -38,15 +40,17 @@ class MetadataChanges:
         cluster: SimCluster,
         places: list[Place],
         brief: BriefTopic,
+        deletions: Deletions,
         replicas_min: int,
         dice: Random,
     ) -> None:
         self._stage, self._cluster, self._places = stage, cluster, places
-        self._brief, self._replicas_min, self._dice = brief, replicas_min, dice
+        self._brief, self._deletions, self._replicas_min, self._dice = brief, deletions, replicas_min, dice
 
     async def strike(self, kind: str) -> None:
         """Make one change, without waiting until it is complete."""
-        await getattr(self, kind)()
+        own: Callable[[], Awaitable[None]] | None = getattr(self, kind, None)
+        await (own or getattr(self._deletions, kind))()
 
     async def recreate_topic(self) -> None:
         """Delete a topic and create it again under the same name."""

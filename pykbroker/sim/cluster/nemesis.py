@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable, Iterable
 import trio
 
 from pykbroker.sim.cluster import fault_kinds
+from pykbroker.sim.cluster.deletions import Deletions
 from pykbroker.sim.cluster.joining_faults import JoiningFaults
 from pykbroker.sim.cluster.leadership_faults import LeadershipFaults
 from pykbroker.sim.cluster.link_faults import ClusterLinkFaults
+from pykbroker.sim.cluster.log_start_faults import LogStartFaults
 from pykbroker.sim.cluster.machine_faults import ClusterMachineFaults
 from pykbroker.sim.cluster.metadata_changes import MetadataChanges
 from pykbroker.sim.cluster.nodes import SimCluster
@@ -41,6 +43,7 @@ class ClusterNemesis:
         kinds: Iterable[str],
         changes: MetadataChanges,
         unclean: UncleanTopic,
+        deletions: Deletions,
     ) -> None:
         self._simulation, self._network, self._cluster = simulation, network, cluster
         self._dice = dice = simulation.dice("nemesis")
@@ -66,6 +69,7 @@ class ClusterNemesis:
             "depose_twice": leaderships.depose_twice,
             "fork_epochs": leaderships.fork_epochs,
             "strand_leader": leaderships.strand_leader,
+            "pass_follower": LogStartFaults(cluster, deletions, dice).pass_follower,
         }
         self.happened: dict[str, int] = {}
 

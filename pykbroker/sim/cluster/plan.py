@@ -10,7 +10,7 @@ from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import ListenerSettings
 from pykbroker.core.settings import Settings
-from pykbroker.sim.cluster.fault_kinds import KINDS
+from pykbroker.sim.cluster.fault_kinds import KINDS, RETENTION
 from pykbroker.sim.groups.workload import CONFIGS as GROUP_CONFIGS
 from pykbroker.sim.transactions.workload import CONFIGS as TRANSACTION_CONFIGS
 
@@ -26,6 +26,9 @@ TIMES: Mapping[str, str] = {
     "replica.socket.timeout.ms": "5000",
 }
 """Timeouts shorter than Kafka's, so that a run of 15 s has several elections and changes of each ISR."""
+
+RETAINED: Mapping[str, str] = {"log.retention.check.interval.ms": "500"}
+"""The configs with which retention deletes within a run."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ class SwarmPlan:
                 "transaction.state.log.min.isr": min_isr,
                 "min.insync.replicas": min_isr,
                 "pykbroker.flush.before.ack": str(bool(self.fsync)).lower(),
+                **(RETAINED if {*self.kinds} & {*RETENTION} else {}),
                 **dict(self.configs),
             }
         )

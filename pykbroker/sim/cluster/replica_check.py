@@ -27,14 +27,23 @@ def check_replicas(cluster: SimCluster, image: MetadataImage) -> list[str]:
             if leader is None:
                 continue
             logs = {node_id: _batches(cluster, node_id, place) for node_id in sorted({*placed.isr, placed.leader})}
-            findings += _compare(place, placed.leader, leader.high_watermark, logs)
+            starts = {node_id: _log_start(cluster, node_id, place) for node_id in logs}
+            findings += _compare(place, placed.leader, leader.high_watermark, logs, starts)
     return findings
 
 
-def _compare(place: Place, leader: int, high_watermark: int, logs: dict[int, StoredBatches]) -> Iterator[str]:
+def _log_start(cluster: SimCluster, node_id: int, place: Place) -> int:
+    replica = cluster.replica(node_id, place)
+    return 0 if replica is None or replica.log is None else replica.log.log_start_offset
+
+
+def _compare(
+    place: Place, leader: int, high_watermark: int, logs: dict[int, StoredBatches], starts: dict[int, int]
+) -> Iterator[str]:
+    """Compare the batches from the higher one of two log start offsets on. A batch that holds it is only in one log."""
     ours = logs[leader]
     for node_id, theirs in logs.items():
-        start = max(min(ours, default=0), min(theirs, default=0))
+        start = max(min(ours, default=0), min(theirs, default=0), starts[leader], starts[node_id])
         for offset in sorted({*ours, *theirs}):
             one, other = ours.get(offset), theirs.get(offset)
             same_epoch = one is not None and other is not None and one[0] == other[0]

@@ -11,6 +11,7 @@ from wire.declare import Request, Response
 from wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
 from wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from wire.messages.delete_records import DeleteRecordsRequest
 from wire.messages.end_txn import EndTxnRequest
 from wire.messages.fetch import FetchRequest, FetchResponse, FetchTopic
 from wire.messages.heartbeat import HeartbeatRequest
@@ -65,7 +66,7 @@ def split(request: Request[Any], leader_of: LeaderLookup) -> dict[int, Request[A
         return _split_produce(request, leader_of)
     if isinstance(request, FetchRequest):
         return _split_fetch(request, leader_of)
-    if isinstance(request, ListOffsetsRequest):
+    if isinstance(request, ListOffsetsRequest | DeleteRecordsRequest):
         (topic,) = request.topics
         (partition,) = topic.partitions
         return {leader_of((topic.name, partition.partition_index)): request}

@@ -12,6 +12,7 @@ from pykbroker.core.names import GROUP_METADATA_TOPIC, TRANSACTION_STATE_TOPIC
 from pykbroker.sim.broker_node import LogWatch
 from pykbroker.sim.cluster import fault_kinds
 from pykbroker.sim.cluster.brief_topic import BriefTopic
+from pykbroker.sim.cluster.deletions import Deletions
 from pykbroker.sim.cluster.metadata_changes import MetadataChanges
 from pykbroker.sim.cluster.nemesis import ClusterNemesis
 from pykbroker.sim.cluster.nodes import SimCluster
@@ -24,7 +25,7 @@ from pykbroker.sim.cluster.unclean_topic import UncleanTopic
 from pykbroker.sim.cluster.watch import ClusterWatch
 from pykbroker.sim.groups.workload import GroupWorkload
 from pykbroker.sim.history import Place
-from pykbroker.sim.log_workload import LogWorkload
+from pykbroker.sim.log_workload import PLACES, LogWorkload
 from pykbroker.sim.network import Network
 from pykbroker.sim.scenario import Report, create_topics, report, together
 from pykbroker.sim.simulation import Simulation
@@ -104,11 +105,16 @@ class ClusterScenario:
         kinds = [kind for kind in self._plan.kinds if self._plan.fsync or kind not in fault_kinds.POWER]
         hosts = [name for workload in self._workloads for name in workload.clients]
         dice = self._simulation.dice("metadata changes")
-        changes = MetadataChanges(self._stage, self.cluster, self._places, self._brief, self._plan.min_isr, dice)
+        deletable = list(PLACES) if "log" in self._plan.workloads else []
+        deletions = Deletions(self._stage, self.cluster, deletable, self._simulation.dice("deletions"))
+        changes = MetadataChanges(
+            self._stage, self.cluster, self._places, self._brief, deletions, self._plan.min_isr, dice
+        )
         places = [*self._places, *(place for name in self._plan.workloads for place in COORDINATED[name])]
         unclean = UncleanTopic(self._stage, self.network, self.cluster)
+        hosts.append(PROBER)
         return ClusterNemesis(
-            self._simulation, self.network, self.cluster, [*hosts, PROBER], places, kinds, changes, unclean
+            self._simulation, self.network, self.cluster, hosts, places, kinds, changes, unclean, deletions
         )
 
     def _report(self, nemesis: ClusterNemesis, findings: list[str]) -> Report:
@@ -116,6 +122,8 @@ class ClusterScenario:
         exits = [f"{node.machine.name}: {each}" for node in nodes for each in node.exits]
         if not set(nemesis.happened) & set(fault_kinds.DISK):
             findings += [f"a broker ended, though its disk was sound: {each}" for each in exits]
+            if not set(nemesis.happened) & set(fault_kinds.LOSSES):
+                findings += [f"{each}, though its disk has lost nothing" for each in self.watch.damaged]
         findings += self._stage.unexpected
         faults = nemesis.happened | self.network.faults.happened
         for node in nodes:

@@ -27,6 +27,8 @@ class StrayWatch:
         self._since: dict[AssignedReplica, int] = {}
         """The offset of the image in which each replica was first seen, since when it has been assigned."""
         self._seen: set[tuple[int, str]] = set()
+        self.damaged: list[str] = []
+        """A sentence for each replica that was set aside as damaged."""
 
     def look(self, image: MetadataImage) -> Iterator[str]:
         """Yield a finding for each directory that was set aside, though the controller's `image` has its replica."""
@@ -42,6 +44,7 @@ class StrayWatch:
     def _judge(self, node_id: int, name: str, image: MetadataImage) -> Iterator[str]:
         machine = self._cluster.nodes[node_id].machine
         if list(machine.contents(name, DAMAGED)):
+            self.damaged.append(f"broker {node_id} set {name} aside as damaged")
             return
         index = int(name.rpartition(".")[0].rpartition("-")[2])
         for topic_id in map(decode_metadata, machine.contents(name, METADATA)):

@@ -13,6 +13,7 @@ from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.stray_watch import StrayWatch
 from pykbroker.sim.cluster.unclean_topic import TOPIC as UNCLEAN_TOPIC
 from pykbroker.sim.history import Place
+from pykbroker.storage.log.log import Log
 
 LOOK_S = 0.02
 PartitionId = tuple[bytes, int]
@@ -37,6 +38,11 @@ class ClusterWatch:
         self.committed: dict[PartitionId, int] = {}
         """The highest high watermark of a leader that the metadata names, by partition."""
         self.looks = 0
+
+    @property
+    def damaged(self) -> list[str]:
+        """Return a sentence for each replica that was set aside as damaged."""
+        return self._strays.damaged
 
     async def run(self) -> None:
         """Look at the cluster until cancelled."""
@@ -117,6 +123,7 @@ class ClusterWatch:
                 )
             elif end is not None:
                 self._compare_epochs(place, high_watermark - 1, node_id, member)
+                self._compare_producers(place, node_id, member)
 
     def _compare_epochs(self, place: Place, offset: int, leader: int, member: int) -> None:
         """Compare the leader epochs that two brokers know for a committed record: equal ones mean equal records."""
@@ -126,6 +133,27 @@ class ClusterWatch:
                 f"two records at offset {offset} of {place}, below the high watermark: of epoch {ours} on broker"
                 f" {leader}, which leads, and of epoch {theirs} on broker {member}"
             )
+
+    def _compare_producers(self, place: Place, leader: int, member: int) -> None:
+        """Compare the last batches of the producers that two brokers know, if their logs end with the same records."""
+        ours, theirs = (self._log(each, place) for each in (leader, member))
+        if ours is None or theirs is None or ours is theirs:
+            return
+        if (ours.log_end_offset, ours.epochs.latest) != (theirs.log_end_offset, theirs.epochs.latest):
+            return
+        for one in theirs.producers.entries():
+            known = ours.producers.get(one.producer_id)
+            if known is None or not known.batches or not one.batches:
+                continue
+            if known.batches[-1].last_offset != one.batches[-1].last_offset:
+                self._report(
+                    f"two last batches of producer {one.producer_id} in {place}: at {known.batches[-1].last_offset} on"
+                    f" broker {leader}, which leads, and at {one.batches[-1].last_offset} on broker {member}"
+                )
+
+    def _log(self, node_id: int, place: Place) -> Log | None:
+        replica = self._cluster.replica(node_id, place)
+        return None if replica is None else replica.log
 
     def _epoch_of(self, node_id: int, place: Place, offset: int) -> int | None:
         """Return the leader epoch of a record, or None if the broker does not serve or no longer has the record."""

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykbroker.sim.checkers import check
-from pykbroker.sim.history import History, PollResult, Send, SendOutcome
+from pykbroker.sim.history import History, Lapse, PollResult, Send, SendOutcome
 
 T = ("t", 0)
 
@@ -82,3 +82,32 @@ def test_a_long_history_is_checked_without_findings():
             positions[number % 3] = start + len(found)
             history.polls.append(PollResult(consumer, T, start, found, len(log), number, number))
     assert check(history, [PollResult("c", T, 0, list(enumerate(log)), len(log), 60_000, 60_000)]) == []
+
+
+def judged(deleted: int, first: int, sends: list[Send], lapse: tuple[int, int] | None = None) -> set[str]:
+    """Return the kinds of anomalies if the complete read begins at `first`, and has c at 2 and d at 3."""
+    history = History(deleted={T: deleted})
+    history.sends = sends
+    history.lapses = [Lapse("c", T, *lapse)] if lapse else []
+    return {each.kind for each in check(history, [poll(first, "abcd"[first:])])}
+
+
+@pytest.mark.parametrize(
+    ("expected", "deleted", "first", "lapse"),
+    [
+        (set(), 2, 2, None),
+        (set(), 3, 2, None),
+        ({"lost begin"}, 1, 2, None),
+        ({"lost begin"}, 0, 1, None),
+        (set(), 2, 1, (1, 2)),
+        ({"out of range"}, 2, 2, (2, 2)),
+        ({"out of range"}, 2, 2, (0, 3)),
+    ],
+)
+def test_only_records_that_were_deleted_may_be_gone(expected, deleted, first, lapse):
+    assert judged(deleted, first, [send("abcd", 0)], lapse) == expected
+
+
+def test_a_record_above_the_log_start_may_not_be_gone():
+    assert judged(2, 2, [send("ab", 0), send("x", 4)]) == {"lost write", "invented"}
+    assert judged(2, 2, [send("abcd", 0), send("x", 1)]) == set()

@@ -9,6 +9,7 @@ import pytest
 
 from pykbroker.apis.records.produce import Unsettled
 from pykbroker.coordinator import endings
+from pykbroker.core.log.epochs import LeaderEpochs
 from pykbroker.core.log.refused_sequences import RefusedSequences
 from pykbroker.core.log.verification import Verifications
 from pykbroker.core.metadata import alter_partition, election
@@ -27,8 +28,14 @@ from pykbroker.replica.watch import Watch
 from pykbroker.sim.cluster import recovery
 from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.storage.files.errors import LacksBegin
 from pykbroker.storage.files.partition_directory import PartitionDirectory
-from pykbroker.storage.log import appender
+from pykbroker.storage.log import appender, shrinker
+from pykbroker.storage.recovery import producer_snapshot
+from pykbroker.storage.recovery import recovery as log_recovery
+from pykbroker.storage.recovery.rebuild import producers_at
+from pykbroker.storage.segments.leftovers import offsets_of
+from pykbroker.storage.segments.segment import file_name
 from tests.unit.sim.planted import answer_offset_fetches_at_once, found_in_cluster
 from wire.error_codes import ErrorCode
 from wire.messages.alter_partition import BrokerState
@@ -183,6 +190,44 @@ async def refused_sequences_are_forgotten(simulation: Simulation) -> list[str]:
     return await found_in_cluster(simulation, "starve_isrs", seconds=8, pace_s=0.3)
 
 
+def keep_epochs() -> None:
+    LeaderEpochs.clear = lambda epochs: None
+
+
+async def epochs_are_kept_when_a_log_begins_anew(simulation: Simulation) -> list[str]:
+    keep_epochs()
+    return await found_in_cluster(simulation, "pass_follower", seconds=AIMED_SECONDS, pace_s=0.1)
+
+
+async def recovery_drops_what_its_epochs_do_not_explain(simulation: Simulation) -> list[str]:
+    keep_epochs()
+    beginning = log_recovery._beginning
+
+    async def drop_all(opening, bases, epochs, *, clean):
+        try:
+            return await beginning(opening, bases, epochs, clean=clean)
+        except LacksBegin:
+            await log_recovery._drop(opening, bases)
+            return []
+
+    log_recovery._beginning = drop_all
+    return await found_in_cluster(simulation, "pass_follower", seconds=AIMED_SECONDS, pace_s=0.1)
+
+
+async def a_snapshot_is_kept_when_a_log_begins_anew(simulation: Simulation) -> list[str]:
+    shrinker.LogShrinker._drop_snapshots = lambda log, end: None
+
+    async def of_newest_snapshot(disk, directory, segments, offset):
+        taken = max((one for one in offsets_of(disk.names(directory), ".snapshot") if one <= offset), default=None)
+        if taken is None:
+            return await producers_at(disk, directory, segments, offset)
+        file = disk.open(file_name(directory, taken, ".snapshot"))
+        return producer_snapshot.decode(await file.read(0, file.size))
+
+    vars(shrinker)["producers_at"] = of_newest_snapshot
+    return await found_in_cluster(simulation, "pass_follower", seconds=AIMED_SECONDS, pace_s=0.1)
+
+
 async def offsets_are_fetched_before_they_are_committed(simulation: Simulation) -> list[str]:
     answer_offset_fetches_at_once()
     return await found_in_cluster(simulation, "cut_leader", "kill", workload="groups")
@@ -280,6 +325,9 @@ FOUND = [
     (a_leader_compares_no_epochs_with_its_followers, "the replicas of", 5),
     (a_follower_cuts_its_log_without_its_own_epochs, "has not filled its ISRs", 1),
     (a_change_of_a_stale_isr_is_made, "is in the ISR of", 3),
+    (epochs_are_kept_when_a_log_begins_anew, "aside as damaged, though its disk has lost nothing", 0),
+    (recovery_drops_what_its_epochs_do_not_explain, "lost write", 0),
+    (a_snapshot_is_kept_when_a_log_begins_anew, "two last batches of producer", 7),
 ]
 
 
