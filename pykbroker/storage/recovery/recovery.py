@@ -185,7 +185,7 @@ async def _beginning(opening: Opening, bases: list[int], epochs: LeaderEpochs | 
     if was_synced:
         raise LacksBegin(
             f"{opening.directory}: the log begins at offset {bases[0]}, and its leader epochs at {begin}: the "
-            "records in between are missing"
+            f"records in between are missing; if no other replica has them, restore them, or remove {EPOCHS}"
         )
     logger.warning("%s: the records below offset %d are lost; the log is emptied", opening.directory, bases[0])
     await _drop(opening, bases)

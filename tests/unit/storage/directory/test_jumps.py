@@ -7,6 +7,7 @@ order. The next start must find exactly the log that the broker had.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from pykbroker.storage.log import flusher
 from pykbroker.storage.log.log import Log
 from tests.unit.storage.logs import NOW, SMALL, append_in_transaction, batch, every_byte, marker, slowly
 from tests.unit.storage.real_directory import RealDirectory
+from wire.records.batch import batches
 
 KEY, TOPIC_ID = TopicPartition("topic", 0), bytes(range(16))
 PAIRS = 40
@@ -265,3 +267,27 @@ async def test_a_log_that_cannot_be_synced_now_stays_in_the_checkpoint(
     monkeypatch.setattr(Log, "sync_directory", refuse, raising=False)
     await directory.checkpoint()
     assert real_dir.offsets(RECOVERY_POINTS) == {KEY: point}
+
+
+async def test_a_moved_log_is_found_as_it_was(tmp_path: Path) -> None:
+    """Its copy began anew while records were deleted, and no checkpoint of its directory has listed it before."""
+    source, target = RealDirectory(tmp_path / "source"), RealDirectory(tmp_path / "target")
+    before, after = await source.open(), await target.open()
+    log = await long_log(before)
+    copy = await after.create_copy(KEY, TOPIC_ID, SMALL, 0)
+    copy.append_stored((await every_byte(log))[: next(batches(await every_byte(log))).size])
+    log.delete_records(93)
+    await copy.shrinker.truncate_fully_and_start_at(93)
+    copy.append_stored(await every_byte(log))
+    await copy.flush()
+    expected = await state_of(log)
+    before.release(KEY)
+    copy.take_over(log)
+    after.accept(KEY, TOPIC_ID)
+    await before.forget_released(KEY)
+    await after.settle(KEY)
+    assert target.offsets(RECOVERY_POINTS) == {KEY: END}
+    (target.path / "topic-0" / EPOCHS).unlink()
+    target.crash()
+    found = await (await target.open()).open_log(KEY, TOPIC_ID, SMALL)
+    assert await state_of(found) == {**expected, "cleaned": 0, "epochs": [(2, 93)]}
