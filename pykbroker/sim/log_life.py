@@ -83,7 +83,7 @@ class LogLife:
 
     async def _checkpoint(self, log: Log) -> None:
         await log.sync_directory()
-        self._know(recovery_point=log.recovery_point, log_start_offset=log.log_start_offset * log.starts_inside)
+        self._know(recovery_point=log.recovery_point, log_start_offset=log.flusher.listed_start or 0)
 
     async def _delete(self, log: Log) -> None:
         """Delete records, then the segments below the log start offset, then files.

@@ -162,11 +162,6 @@ class Log:
         return self.state.producers
 
     @property
-    def starts_inside(self) -> bool:
-        """Whether the log start offset is inside the first segment, so that only a checkpoint preserves it."""
-        return self.log_start_offset > self.segments.every()[0].base_offset
-
-    @property
     def recovery_point(self) -> int:
         """Return the offset below which all records are durable."""
         return self.flusher.recovery_point

@@ -25,10 +25,14 @@ class Known:
 
     contents: tuple[bytes, ...] = (b"",)
     durable: bytes = b""
+    starts: tuple[int, ...] = (0,)
 
 
-async def recorded_run(cut: int) -> Recording[Known]:
-    """Write and flush a log, truncate it in its directory, and write other records in the next epoch."""
+async def recorded_run(cut: int, begin: int | None = None) -> Recording[Known]:
+    """Write and flush a log, truncate it in its directory, and write other records in the next epoch.
+
+    With `begin`, the log begins anew there.
+    """
     known = Known()
     recording = Recording(known)
     directory = await opened(recording.volume)
@@ -47,7 +51,13 @@ async def recorded_run(cut: int) -> Recording[Known]:
     await directory.checkpoint()
     known = replace(known, durable=before[: cut * len(batch(b"old  0"))])
     recording.note(known)
-    await directory.truncate(KEY, cut)
+    if begin is None:
+        await directory.truncate(KEY, cut)
+    else:
+        cut, known = begin, replace(known, contents=(before, b""), starts=(0, begin))
+        recording.note(known)
+        await directory.truncate_fully(KEY, begin, begin)
+        known = replace(known, starts=(begin,))
     after = known.durable
     for number in range(cut, cut + NEW):
         stored = batch(b"new %2d" % number)
@@ -71,7 +81,8 @@ async def check(ending: PowerLoss[Known]) -> None:
         return
     log = await directory.open_log(KEY, TOPIC_ID, SMALL)
     found = await every_byte(log)
-    assert log.log_start_offset == 0, where
+    assert log.log_start_offset in ending.known.starts, where
+    assert log.log_end_offset - log.log_start_offset == len(found) // len(batch(b"old  0")), where
     assert any(content.startswith(found) for content in ending.known.contents), where
     assert found.startswith(ending.known.durable), where
 
@@ -80,6 +91,13 @@ async def check(ending: PowerLoss[Known]) -> None:
 async def test_truncated_records_do_not_reappear_among_later_ones(cut: int) -> None:
     recording = await recorded_run(cut)
     for ending in recording.endings(6, cut):
+        await check(ending)
+
+
+@pytest.mark.parametrize("begin", [5, 30, 921])
+async def test_a_log_that_begins_anew_is_the_old_one_or_the_new_one(begin: int) -> None:
+    recording = await recorded_run(0, begin)
+    for ending in recording.endings(6, begin):
         await check(ending)
 
 
