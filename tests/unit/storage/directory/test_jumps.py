@@ -270,7 +270,7 @@ async def test_a_log_that_cannot_be_synced_now_stays_in_the_checkpoint(
 
 
 async def test_a_moved_log_is_found_as_it_was(tmp_path: Path) -> None:
-    """Its copy began anew while records were deleted, and no checkpoint of its directory has listed it before."""
+    """The copy began anew while records were deleted, and no checkpoint of its directory has listed it before."""
     source, target = RealDirectory(tmp_path / "source"), RealDirectory(tmp_path / "target")
     before, after = await source.open(), await target.open()
     log = await long_log(before)
