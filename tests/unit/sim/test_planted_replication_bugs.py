@@ -325,9 +325,9 @@ FOUND = [
     (a_leader_compares_no_epochs_with_its_followers, "the replicas of", 5),
     (a_follower_cuts_its_log_without_its_own_epochs, "has not filled its ISRs", 1),
     (a_change_of_a_stale_isr_is_made, "is in the ISR of", 3),
-    (epochs_are_kept_when_a_log_begins_anew, "aside as damaged, though its disk has lost nothing", 0),
+    (epochs_are_kept_when_a_log_begins_anew, "aside as damaged, though its disk has lost nothing", 2),
     (recovery_drops_what_its_epochs_do_not_explain, "lost write", 0),
-    (a_snapshot_is_kept_when_a_log_begins_anew, "two last batches of producer", 7),
+    (a_snapshot_is_kept_when_a_log_begins_anew, "two last batches of producer", 9),
 ]
 
 
