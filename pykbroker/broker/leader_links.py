@@ -22,15 +22,17 @@ RESPONSE_BYTES_MAX = 1 << 30
 class LeaderConnection:
     """A connection to one broker, at its address in the current metadata."""
 
-    def __init__(self, connection: ReconnectingConnection, endpoint: Callable[[], Endpoint | None]) -> None:
-        self._connection, self._endpoint = connection, endpoint
+    def __init__(
+        self, connection: ReconnectingConnection, endpoint: Callable[[], Endpoint | None], response_s_max: float
+    ) -> None:
+        self._connection, self._endpoint, self._response_s_max = connection, endpoint, response_s_max
 
     async def ask(self, request: Request[Any], version: int | None = None) -> Any:
-        """Send a request on the open or a new connection, and return the response."""
+        """Send a request on the open or a new connection, and return the response. Its time limit ends both."""
         endpoint = self._endpoint()
         if endpoint is not None:
             self._connection.address = Address(endpoint.host, endpoint.port)
-        return await self._connection.ask(request, version)
+        return await self._connection.ask(request, version, self._response_s_max)
 
     def close(self) -> None:
         """Close the connection."""
@@ -47,9 +49,10 @@ class BrokerLeaderLinks:
         uniform: Callable[[float, float], float],
         endpoints: InterBrokerEndpoints,
         settings: LinkSettings,
+        response_s_max: float,
     ) -> None:
         self._node_id, self._net, self._uniform, self._endpoints = node_id, net, uniform, endpoints
-        self._settings = settings
+        self._settings, self._response_s_max = settings, response_s_max
 
     def link(self, broker_id: int) -> LeaderConnection | None:
         """Return a new connection to a broker, or None if the metadata has no address of it."""
@@ -66,4 +69,4 @@ class BrokerLeaderLinks:
             self._settings.setup_timeout(self._uniform),
             receive_buffer_bytes=self._settings.receive_buffer_bytes,
         )
-        return LeaderConnection(connection, lambda: self._endpoints.registered(broker_id))
+        return LeaderConnection(connection, lambda: self._endpoints.registered(broker_id), self._response_s_max)

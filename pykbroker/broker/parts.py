@@ -237,7 +237,8 @@ async def open_node(
 def leader_links(config: BrokerConfig, world: World, endpoints: InterBrokerEndpoints) -> BrokerLeaderLinks:
     """Return the source of connections to the leaders that this broker follows."""
     opened = LinkSettings.of(config, config.replica_socket_receive_buffer_bytes)
-    return BrokerLeaderLinks(config.node_id, world.net, world.rng.uniform, endpoints, opened)
+    response_s_max = config.replica_socket_timeout_ms / 1000
+    return BrokerLeaderLinks(config.node_id, world.net, world.rng.uniform, endpoints, opened, response_s_max)
 
 
 def log_cleaner(replicas: Replicas, world: World, current_config: CurrentConfig) -> Cleaner:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from math import inf
 from typing import Any
 
 import trio
 
-from pykbroker.client.errors import Disconnected, UnsupportedVersion
+from pykbroker.client.errors import Disconnected, Silent, UnsupportedVersion
 from pykbroker.client.outgoing import OutgoingConnection
 from pykbroker.client.pending_response import PendingResponse, R, do_nothing
 from pykbroker.core.limits import REQUEST_BYTES_MAX
@@ -25,7 +26,12 @@ SOFTWARE_NAME = "pykbroker"
 
 
 class BrokerConnection:
-    """A connection that several tasks may use at the same time. It has no timeouts: callers set their own deadlines."""
+    """A connection that several tasks may use at the same time.
+
+    A request whose response does not arrive in time ends the connection, as in Kafka's clients: its peer may be cut
+    off, and TCP would send the next requests only at its own retransmissions, minutes apart. All requests on the
+    connection fail. A caller that is cancelled leaves the connection usable, but the time limit of its request stays.
+    """
 
     def __init__(self, outgoing: OutgoingConnection) -> None:
         self.versions: dict[int, Versions] = {}
@@ -85,24 +91,34 @@ class BrokerConnection:
             raise UnsupportedVersion(f"the broker has no version of {ApiKey(key).name} that this client has")
         return min(ours.last, theirs.last)
 
-    async def ask(self, request: Request[R], version: int | None = None) -> R:
+    async def ask(self, request: Request[R], version: int | None = None, s_max: float = inf) -> R:
         """Send a request and return the response. Raise Disconnected if no response will come.
 
-        If the caller is cancelled, its response is dropped when it arrives, and the connection stays usable.
+        Close the connection and raise Silent if there is no response within `s_max` seconds.
         """
-        return await self.response(self.ask_nowait(request, version))
+        pending = self.ask_nowait(request, version)
+        pending.expires_at = trio.current_time() + s_max
+        return await self.response(pending)
 
     def ask_nowait(self, request: Request[R], version: int | None = None) -> PendingResponse[R]:
         """Send a request, and return the pending response. Raise Disconnected if the connection has ended."""
         return self._outgoing.request(request, self.newest_version(request.key) if version is None else version)
 
     async def response(self, pending: PendingResponse[R]) -> R:
-        """Wait for the response to a request of this connection. Raise Disconnected if the connection ends first."""
+        """Wait for the response to a request of this connection. Raise Disconnected if the connection ends first.
+
+        Close the connection if any of its requests is too late, also one whose caller is gone.
+        """
         if not pending.is_done:
             arrived = trio.Event()
             pending.call_when_done(arrived.set)
             try:
-                await arrived.wait()
+                while not pending.is_done:
+                    with trio.move_on_at(self._outgoing.expires_at):
+                        await arrived.wait()
+                        break
+                    if trio.current_time() >= self._outgoing.expires_at:
+                        self.close(Silent(f"{self._outgoing.peer} did not respond in time"))
             except BaseException:
                 pending.abandon()
                 raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from struct import Struct
 from typing import Any
 
@@ -64,6 +65,11 @@ class OutgoingConnection:
     def pending_count(self) -> int:
         """Return the number of requests without a response, including requests that their caller has abandoned."""
         return len(self._pending)
+
+    @property
+    def expires_at(self) -> float:
+        """Return the time of trio's clock at which a response will be late, or inf. Abandoned requests count."""
+        return min((pending.expires_at for pending in self._pending), default=inf)
 
     # ---- calls of the owner
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import trio
-
 from pykbroker.client.backoff import Backoff
 from pykbroker.client.errors import Disconnected, UnsupportedVersion
 from pykbroker.client.link_settings import LinkSettings
@@ -50,16 +48,12 @@ class Peers:
         address = self._address_of(node_id)
         if address is None:
             raise ApiError(ErrorCode.NETWORK_EXCEPTION, f"broker {node_id} is not registered or is fenced")
-        link = self._link(node_id, address)
-        with trio.move_on_after(self._request_s_max):
-            try:
-                return await link.ask(request)
-            except (OSError, Disconnected) as failure:
-                raise ApiError(ErrorCode.NETWORK_EXCEPTION, f"broker {node_id}: {failure}") from failure
-            except UnsupportedVersion as unsupported:
-                raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"broker {node_id}: {unsupported}") from unsupported
-        link.close()
-        raise ApiError(ErrorCode.NETWORK_EXCEPTION, f"broker {node_id} at {address} did not respond in time")
+        try:
+            return await self._link(node_id, address).ask(request, s_max=self._request_s_max)
+        except (OSError, Disconnected) as failure:
+            raise ApiError(ErrorCode.NETWORK_EXCEPTION, f"broker {node_id}: {failure}") from failure
+        except UnsupportedVersion as unsupported:
+            raise ApiError(ErrorCode.UNSUPPORTED_VERSION, f"broker {node_id}: {unsupported}") from unsupported
 
     def _link(self, node_id: int, address: Address) -> ReconnectingConnection:
         """Return the connection to a broker. A connection to an earlier address is closed."""

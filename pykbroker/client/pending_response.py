@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Generic, TypeVar, cast
 
 from pykbroker.client.errors import Disconnected, InvalidResponse
@@ -38,6 +39,7 @@ class PendingResponse(Generic[R]):
         "_version",
         "_wake",
         "correlation_id",
+        "expires_at",
         "is_done",
     )
 
@@ -49,6 +51,8 @@ class PendingResponse(Generic[R]):
         self._frame: ResponseFrame | None = None
         self._error: Disconnected | None = None
         self._abandoned = self.is_done = False
+        self.expires_at = inf
+        """The time of trio's clock at which the connection is closed if the response is still missing."""
         self._wake: Callable[[], None] = do_nothing
 
     def arrive(self, frame: ResponseFrame) -> None:

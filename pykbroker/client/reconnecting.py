@@ -82,14 +82,18 @@ class ReconnectingConnection:
                 self.on_opened()
             return self._connection
 
-    async def ask(self, request: Request[R], version: int | None = None) -> R:
+    async def ask(self, request: Request[R], version: int | None = None, s_max: float = inf) -> R:
         """Send a request on the open or a new connection, and return the response.
 
         Raise OSError if no connection can be opened; nothing was sent then. Raise Disconnected if the connection ends
-        before the response.
+        before the response. After `s_max` seconds, either is the case.
         """
-        connection = await self.connection()
-        return await connection.ask(request, version)
+        connection, ends_at = None, trio.current_time() + s_max
+        with trio.move_on_at(ends_at):
+            connection = await self.connection()
+        if connection is None:
+            raise TimeoutError(f"{self.address} accepted no connection within {s_max:g} s")
+        return await connection.ask(request, version, ends_at - trio.current_time())
 
     def close(self, error: Disconnected | None = None) -> None:
         """Close the connection, if one is open. A later request opens another connection after the backoff."""

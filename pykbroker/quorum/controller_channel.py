@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from math import inf
 
 import trio
 
 from pykbroker.client.backoff import Backoff
-from pykbroker.client.errors import Disconnected, Silent, UnsupportedVersion
+from pykbroker.client.errors import Disconnected, UnsupportedVersion
 from pykbroker.client.link_settings import LinkSettings
 from pykbroker.client.pending_response import R
 from pykbroker.client.reconnecting import ReconnectingConnection
@@ -31,9 +32,9 @@ logger = logging.getLogger(__name__)
 class ControllerChannel:
     """A connection for one kind of requests, so that a slow request delays none of another kind.
 
-    A controller that does not respond within `response_s_max` is looked for again. Callers set their own deadlines for
-    all attempts together. The connection is closed at a new epoch of the quorum: a controller whose machine lost power,
-    and that has started again, never responds to a request of an earlier epoch.
+    A controller that does not respond within `response_s_max` is looked for again. The connection is closed then, and
+    at a new epoch of the quorum: a controller whose machine lost power, and that has started again, never responds to a
+    request of an earlier epoch.
     """
 
     def __init__(
@@ -50,20 +51,26 @@ class ControllerChannel:
         self._link: ReconnectingConnection | None = None
         leader.call_at_new_epoch(self._leave_epoch)
 
-    async def ask(self, request: Request[R], version: int | None = None) -> R:
+    async def ask(self, request: Request[R], version: int | None = None, s_max: float = inf) -> R:
         """Return the response of the active controller.
 
         A request whose connection is lost, or that gets no response in time, is sent again. Raise ApiError
-        UNSUPPORTED_VERSION if the controller does not serve the API.
+        REQUEST_TIMED_OUT if all attempts together take `s_max` seconds, and UNSUPPORTED_VERSION if the controller does
+        not serve the API. A request that times out has closed its connection, too.
         """
-        while True:
-            address = await self._leader.wait()
+        ends_at = trio.current_time() + s_max
+        while (left_s := ends_at - trio.current_time()) > 0:
+            with trio.move_on_at(ends_at):
+                await self._leader.wait()
+            if (address := self._leader.address) is None:
+                break
             epoch = self._leader.epoch
             try:
-                response = await self._ask_once(address, request, version)
+                limit_s = min(self._response_s_max, left_s)
+                response = await self._connection(address).ask(request, version, limit_s)
             except (OSError, Disconnected) as failure:
-                logger.debug("%s: %s is sent again: %s", address, type(request).__name__, failure)
-                if self._leader.epoch == epoch:
+                logger.debug("%s: %s failed: %s", address, type(request).__name__, failure)
+                if self._leader.epoch == epoch and trio.current_time() < ends_at:
                     self._leader.lost(address)
             except UnsupportedVersion as unsupported:
                 raise ApiError(ErrorCode.UNSUPPORTED_VERSION, str(unsupported)) from unsupported
@@ -71,20 +78,8 @@ class ControllerChannel:
                 if getattr(response, "error_code", 0) != ErrorCode.NOT_CONTROLLER:
                     return response
                 self._leader.lost(address)
-            await trio.sleep(RETRY_S)
-
-    async def _ask_once(self, address: Address, request: Request[R], version: int | None) -> R:
-        """Return the response of the controller at an address.
-
-        Raise OSError or Disconnected. If the controller does not respond in time, its connection is closed, and all
-        requests on it fail.
-        """
-        connection = await self._connection(address).connection()
-        with trio.move_on_after(self._response_s_max):
-            return await connection.ask(request, version)
-        silent = Silent(f"the controller did not respond within {self._response_s_max:g} s")
-        connection.close(silent)
-        raise silent
+            await trio.sleep_until(min(trio.current_time() + RETRY_S, ends_at))
+        raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "the controller did not respond in time")
 
     def close(self) -> None:
         """Close the connection. A later request opens another one."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import inf
 
-import trio
-
 from pykbroker.core.errors import ApiError
 from pykbroker.quorum.active_controller import Rsp
 from pykbroker.quorum.controller_channel import Channels, ControllerChannel
@@ -46,12 +44,10 @@ class RemoteController:
         Raise ApiError with the top-level error of the response, or REQUEST_TIMED_OUT.
         """
         kind = OF.get(type(request), OTHERS)
-        with trio.move_on_after(self._timeouts.get(kind, TIMEOUT_S)):
-            response = await self._channels[kind].ask(request)
-            if code := getattr(response, "error_code", 0):
-                raise ApiError(ErrorCode(code), getattr(response, "error_message", None))
-            return response
-        raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "the controller did not respond in time")
+        response = await self._channels[kind].ask(request, s_max=self._timeouts.get(kind, TIMEOUT_S))
+        if code := getattr(response, "error_code", 0):
+            raise ApiError(ErrorCode(code), getattr(response, "error_message", None))
+        return response
 
     @property
     def forwarding(self) -> ControllerChannel:

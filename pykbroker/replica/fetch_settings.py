@@ -15,7 +15,6 @@ class ReplicaFetchSettings(msgspec.Struct, frozen=True):
     partition_bytes_max: int = 1 << 20
     response_bytes_max: int = 10 << 20
     backoff_ms: int = 1000
-    timeout_ms: int = 30_000
     slots: int = 1
 
     @classmethod
@@ -27,6 +26,5 @@ class ReplicaFetchSettings(msgspec.Struct, frozen=True):
             config.replica_fetch_max_bytes,
             config.replica_fetch_response_max_bytes,
             config.replica_fetch_backoff_ms,
-            config.replica_socket_timeout_ms,
             config.num_replica_fetchers,
         )

@@ -13,7 +13,8 @@ class LeaderLink(Protocol):
     async def ask(self, request: Request[Any], version: int | None = None) -> Any:
         """Send a request, and return the response.
 
-        Raise OSError if no connection can be opened, and Disconnected if it ends before the response.
+        Raise OSError if no connection can be opened, and Disconnected if it ends before the response. Either is the
+        case after `replica.socket.timeout.ms`.
         """
 
     def close(self) -> None:

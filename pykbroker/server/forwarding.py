@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-import trio
-
 from pykbroker.core.errors import ApiError
 from pykbroker.core.security.forwarded import encode_host, encode_principal
 from pykbroker.server.handler import CloseConnection, EncodedResponse, Handler, Later, RequestContext
@@ -23,8 +21,8 @@ FORWARD_S_MAX = 60.0
 class EnvelopeSender(Protocol):
     """A connection to the active controller."""
 
-    async def ask(self, request: Request[EnvelopeResponse], /) -> EnvelopeResponse:
-        """Return the response of the active controller, however long that takes."""
+    async def ask(self, request: Request[EnvelopeResponse], /, *, s_max: float) -> EnvelopeResponse:
+        """Return the response of the active controller. Raise ApiError REQUEST_TIMED_OUT after `s_max` seconds."""
 
 
 class ForwardedHandler(Handler):
@@ -51,11 +49,7 @@ class ForwardedHandler(Handler):
             request_principal=encode_principal(session.principal),
             client_host_address=encode_host(session.client_host),
         )
-        response = None
-        with trio.move_on_after(FORWARD_S_MAX):
-            response = await self._sender.ask(envelope)
-        if response is None:
-            raise ApiError(ErrorCode.REQUEST_TIMED_OUT, "no controller answered the forwarded request")
+        response = await self._sender.ask(envelope, s_max=FORWARD_S_MAX)
         return unwrapped(response, self.key, context.version)
 
 

@@ -17,7 +17,7 @@ class LoopbackPump:
         self.connection: Any = None
         self.other: LoopbackPump | None = None
         self._token = trio.lowlevel.current_trio_token()
-        self._is_closed = False
+        self.is_closed = False
         self.holds = False
         """Whether bytes stay unsent, as if the peer did not read."""
         self.is_broken = False
@@ -30,8 +30,8 @@ class LoopbackPump:
         self._token.run_sync_soon(self._move, idempotent=True)
 
     def close(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
+        if not self.is_closed:
+            self.is_closed = True
             self.connection.closed()
             self._token.run_sync_soon(self.other.close)
 
@@ -42,7 +42,7 @@ class LoopbackPump:
         self.connection.unsent(0, 0)
 
     def _move(self) -> None:
-        if self._is_closed or self.holds:
+        if self.is_closed or self.holds:
             return
         data = b"".join(self.connection.out)
         self.connection.out.clear()
@@ -52,7 +52,7 @@ class LoopbackPump:
             self.close()
 
     def take(self, data: bytes) -> None:
-        while data and not self._is_closed:
+        while data and not self.is_closed:
             room = self.connection.room
             if room is None:
                 self.connection.received(data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,19 +11,26 @@ import trio.testing
 
 from pykbroker.broker.inter_broker_endpoints import InterBrokerEndpoints
 from pykbroker.broker.leader_links import BrokerLeaderLinks
+from pykbroker.client.errors import Disconnected
 from pykbroker.client.link_settings import LinkSettings
 from pykbroker.client.peers import Peers
 from pykbroker.core.address import Address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.image import BrokerImage, ClusterImage, Endpoint, MetadataImage
+from pykbroker.sim.scripted.connection import NoAnswer
 from tests.unit.client.conftest import Client, no_jitter
+from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.metadata import MetadataRequest
 
 Clock = trio.testing.MockClock
 SETUP_S = [1.0, 2.0, 3.0, 3.0]
 """The time limits of attempts with socket.connection.setup.timeout.ms = 1000 and a maximum of 3000."""
+
+
+REQUEST_S = 7.0
+"""The time limit of a request of a follower or a coordinator."""
 
 
 def configs(**configs: int) -> BrokerConfig:
@@ -45,7 +53,7 @@ async def limits_of(ask: Any, error: type[Exception], client: Client) -> list[fl
 
 def peers(client: Client, config: BrokerConfig) -> Peers:
     opened = LinkSettings.of(config, config.socket_receive_buffer_bytes)
-    return Peers(client.net, lambda _node_id: Address("node1", 9092), "test", no_jitter, 1000, opened)
+    return Peers(client.net, lambda _node_id: Address("node1", 9092), "test", no_jitter, REQUEST_S, opened)
 
 
 def links(client: Client, config: BrokerConfig) -> BrokerLeaderLinks:
@@ -54,7 +62,8 @@ def links(client: Client, config: BrokerConfig) -> BrokerLeaderLinks:
     )
     image = MetadataImage(cluster=ClusterImage({1: broker}))
     opened = LinkSettings.of(config, config.replica_socket_receive_buffer_bytes)
-    return BrokerLeaderLinks(2, client.net, no_jitter, InterBrokerEndpoints(lambda: image, "INTERNAL"), opened)
+    endpoints = InterBrokerEndpoints(lambda: image, "INTERNAL")
+    return BrokerLeaderLinks(2, client.net, no_jitter, endpoints, opened, REQUEST_S)
 
 
 async def test_a_coordinator_stops_waiting_for_a_broker_that_accepts_no_connection(
@@ -94,3 +103,23 @@ async def test_connections_to_other_brokers_have_the_receive_buffers_of_kafka(
     await link.ask(MetadataRequest(topics=[]))
     await peers(client, config).ask(1, MetadataRequest(topics=[]))
     assert client.net.receive_buffers == [20_000, 30_000]
+
+
+async def test_a_leader_or_coordinator_that_does_not_respond_in_time_loses_its_connection(
+    autojump_clock: Clock, client: Client
+) -> None:
+    async def be_silent(node: Any, header: Any, request: Any) -> Any:
+        if header.key != ApiKey.API_VERSIONS:
+            raise NoAnswer
+
+    client.cluster.nodes[1].scripts.insert(0, be_silent)
+    link = links(client, configs()).link(1)
+    assert link is not None
+    asked = peers(client, configs())
+    for ask, error in ((link.ask, Disconnected), (partial(asked.ask, 1), ApiError)):
+        begun = trio.current_time()
+        with pytest.raises(error, match="did not respond in time"):
+            await ask(MetadataRequest())
+        assert trio.current_time() - begun == pytest.approx(REQUEST_S, abs=0.1)
+        assert client.net.pumps[-1].is_closed
+    assert len(client.net.pumps) == 2

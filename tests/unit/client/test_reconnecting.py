@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import pytest
 import trio
 import trio.testing
 
 from pykbroker.client.backoff import Backoff
-from pykbroker.client.errors import Disconnected
+from pykbroker.client.errors import Disconnected, Silent
 from pykbroker.client.outgoing import OutgoingConnection
 from pykbroker.client.reconnecting import ReconnectingConnection
 from pykbroker.world.net import Peer, Pump
 from tests.unit.client.fake_broker import PEER, FakeBroker
+from tests.unit.replica.brokers import pause
 from wire.api import ApiKey
+from wire.header import RequestHeader
 from wire.messages.api_versions import ApiVersion, ApiVersionsRequest, ApiVersionsResponse
 from wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -202,3 +205,81 @@ def test_the_backoff_has_20_percent_jitter_and_never_exceeds_its_maximum() -> No
     assert 0.16 <= min(second) < max(second) <= 0.24
     assert max(third) == 0.35
     assert Backoff(lambda low, high: 1.0, 100, 20).failed() == 0.02
+
+
+LIMIT_S = 2.0
+"""The time limit of the requests below."""
+POLL_S = 0.001
+
+
+async def serve_late(net: Net, after_s: float) -> None:
+    """Answer ApiVersions at once, and each other request so many seconds after it arrived."""
+
+    async def answer(broker: NegotiatingBroker, header: RequestHeader, request: FindCoordinatorRequest) -> None:
+        await pause(after_s)
+        if not broker.is_closed:
+            broker.answer(header, FindCoordinatorResponse(host=request.key_))
+
+    async with trio.open_nursery() as answering:
+        while True:
+            await pause(POLL_S)
+            for broker in net.brokers:
+                for header, request in broker.requests():
+                    answering.start_soon(answer, broker, header, request)
+
+
+async def outcome(connection: ReconnectingConnection, s_max: float) -> tuple[str, Any]:
+    """Return how a request ends, and after how many seconds, to be compared."""
+    begun, how = trio.current_time(), "answered"
+    try:
+        await connection.ask(FindCoordinatorRequest(key_="group"), s_max=s_max)
+    except Silent:
+        how = "silent"
+    return how, pytest.approx(trio.current_time() - begun, abs=10 * POLL_S)
+
+
+@pytest.mark.parametrize(("after_s", "how"), [(LIMIT_S - 0.1, "answered"), (LIMIT_S, "silent"), (9.0, "silent")])
+async def test_a_request_that_times_out_ends_its_connection(autojump_clock, nursery, after_s: float, how: str) -> None:
+    net = Net()
+    nursery.start_soon(serve_late, net, after_s)
+    assert await outcome(reconnecting(net), LIMIT_S) == (how, min(after_s, LIMIT_S))
+    assert net.brokers[0].is_closed is (how == "silent")
+
+
+async def test_the_other_requests_of_a_connection_end_with_the_one_that_times_out(autojump_clock, nursery) -> None:
+    net, ends = Net(), []
+    nursery.start_soon(serve_late, net, 9.0)
+    connection = reconnecting(net)
+
+    async def ask_within(s_max: float) -> None:
+        ends.append(await outcome(connection, s_max))
+
+    async with trio.open_nursery() as callers:
+        for s_max in (10 * LIMIT_S, LIMIT_S, float("inf")):
+            callers.start_soon(ask_within, s_max)
+    assert ends == [("silent", LIMIT_S)] * 3
+
+
+async def test_a_caller_that_is_cancelled_keeps_the_connection_but_its_request_times_out_all_the_same(
+    autojump_clock, nursery
+) -> None:
+    net = Net()
+    nursery.start_soon(serve_late, net, 9.0)
+    connection = reconnecting(net)
+    with trio.move_on_after(LIMIT_S / 4):
+        await outcome(connection, LIMIT_S)
+    assert not net.brokers[0].is_closed
+    assert await outcome(connection, LIMIT_S) == ("silent", LIMIT_S * 3 / 4)
+    assert net.brokers[0].is_closed
+
+
+async def test_the_time_limit_of_a_request_includes_the_opening_of_its_connection(autojump_clock) -> None:
+    class BlackHole(Net):
+        async def connect(self, *_: object) -> OutgoingConnection:
+            await trio.sleep_forever()
+            raise AssertionError
+
+    begun = trio.current_time()
+    with pytest.raises(TimeoutError, match="broker:9092 accepted no connection within 2 s"):
+        await reconnecting(BlackHole()).ask(FindCoordinatorRequest(key_="group"), s_max=LIMIT_S)
+    assert trio.current_time() - begun == LIMIT_S

@@ -11,6 +11,7 @@ import trio.testing
 
 from pykbroker.client.link_settings import LinkSettings
 from pykbroker.core.address import Address
+from pykbroker.core.errors import ApiError
 from pykbroker.quorum.controller_channel import RETRY_S, ControllerChannel
 from pykbroker.quorum.quorum_leader import QuorumLeader
 from pykbroker.sim.scripted.connection import NoAnswer
@@ -123,6 +124,41 @@ async def test_a_controller_that_accepts_no_connection_is_left_after_the_setup_t
     lasted = [after - before for before, after in pairwise(times)]
     assert lasted[:2] == [pytest.approx(1 + RETRY_S, abs=0.02), pytest.approx(2 + RETRY_S, abs=0.02)]
     assert lasted[2] == pytest.approx(2 + 0.2, abs=0.02)  # the reconnect backoff has grown
+
+
+@pytest.mark.parametrize("limit_s", [TIMEOUT_S / 2, TIMEOUT_S * 2])
+async def test_a_request_that_times_out_has_ended_its_connection(
+    autojump_clock: Clock, client: Client, controllers: Controllers, nursery: trio.Nursery, limit_s: float
+) -> None:
+    """A heartbeat has a shorter limit than its channel, and a forwarded request a longer one."""
+    controllers.after_s[1] = 1000
+    nursery.start_soon(controllers.follow, ONE)
+    begun = trio.current_time()
+    with pytest.raises(ApiError, match="the controller did not respond in time"):
+        await controllers.channel.ask(AlterPartitionRequest(), s_max=limit_s)
+    assert trio.current_time() - begun == pytest.approx(limit_s)
+    assert [pump.is_closed for pump in client.net.pumps] == [True] * len(controllers.asked)
+
+
+async def test_a_request_whose_caller_is_gone_keeps_its_connection(
+    autojump_clock: Clock, client: Client, controllers: Controllers
+) -> None:
+    controllers.after_s[1] = TIMEOUT_S / 2
+    with trio.move_on_after(TIMEOUT_S / 4):
+        await controllers.channel.ask(AlterPartitionRequest(), s_max=TIMEOUT_S)
+    await controllers.channel.ask(AlterPartitionRequest(), s_max=TIMEOUT_S)
+    assert len(client.net.pumps) == 1
+
+
+async def test_the_time_limit_of_a_request_includes_the_search_for_the_controller(
+    autojump_clock: Clock, controllers: Controllers
+) -> None:
+    controllers.leader.lost(ONE)
+    begun = trio.current_time()
+    with pytest.raises(ApiError, match="the controller did not respond in time"):
+        await controllers.channel.ask(AlterPartitionRequest(), s_max=TIMEOUT_S)
+    assert trio.current_time() - begun == TIMEOUT_S
+    assert controllers.asked == []
 
 
 async def test_a_request_of_an_earlier_epoch_is_sent_again_once_a_newer_epoch_is_known(

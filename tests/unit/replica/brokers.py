@@ -80,6 +80,8 @@ TOPIC_ID = bytes(range(16))
 VERSIONS = {FetchRequest: 17, ListOffsetsRequest: 10}
 FRAME_LENGTH_BYTES = 4
 LAG_MS_MAX = 10_000
+SILENT_S = 2.0
+"""The time after which a request that is cut off fails."""
 
 
 def batch(value: bytes) -> bytes:
@@ -115,7 +117,7 @@ async def responded(answer: Any) -> Any:
 
 
 class Link:
-    """A connection from one broker to another, in memory. A request that is cut off is never answered."""
+    """A connection from one broker to another, in memory. A request that is cut off times out."""
 
     def __init__(self, cluster: Cluster, source: int, target: int) -> None:
         self._cluster, self._source, self._target = cluster, source, target
@@ -125,7 +127,7 @@ class Link:
         cluster = self._cluster
         await pause(cluster.latency_s)
         if (self._source, self._target) in cluster.cut:
-            await trio.sleep_forever()
+            await self._time_out()
         target = cluster.running.get(self._target)
         if target is None:
             raise Disconnected(f"broker {self._target} is down")
@@ -137,11 +139,15 @@ class Link:
         response = await responded(target.handlers[type(request)](context(number), received))
         await pause(cluster.latency_s)
         if (self._target, self._source) in cluster.cut:
-            await trio.sleep_forever()
+            await self._time_out()
         if cluster.running.get(self._target) is not target:
             raise Disconnected(f"broker {self._target} has restarted")
         frame = encode_response(response, number, 1)[FRAME_LENGTH_BYTES:]
         return decode_response(type(response), number, frame)[1]
+
+    async def _time_out(self) -> None:
+        await pause(SILENT_S)
+        raise Disconnected(f"broker {self._target} did not respond in time")
 
     def close(self) -> None:
         self._closed.set()
@@ -173,7 +179,7 @@ class Broker:
         self.keeper = IsrKeeper(self.id, LAG_MS_MAX)
         self.quotas = ReplicationQuotas(self.id, config)
         self.fetchers = Fetchers(
-            self.keeper, Links(self.cluster, self.id), ReplicaFetchSettings(timeout_ms=2000), self.quotas.follower
+            self.keeper, Links(self.cluster, self.id), ReplicaFetchSettings(), self.quotas.follower
         )
         places = Places((self.directory,), (bytes([self.id]) * 16,))
         topic_configs = TopicConfigs(LiveConfig(config))
