@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 import msgspec
 
@@ -29,21 +29,29 @@ class BoundListeners(msgspec.Struct, frozen=True):
 
 def bind(net: Net, settings: Settings) -> BoundListeners:
     """Bind the address of each listener. Raise StartError if one is in use or cannot be bound."""
-    clients = bind_listeners(net, settings.listeners, settings.config)
+    of_nodes = {listener.name for listener in settings.controller_listeners}
+    if len(settings.listeners) > 1:
+        of_nodes.add(settings.inter_broker_listener)
+    clients = bind_listeners(net, settings.listeners, settings.config, of_nodes)
     try:
-        return BoundListeners(clients, bind_listeners(net, settings.controller_listeners, settings.config))
+        return BoundListeners(clients, bind_listeners(net, settings.controller_listeners, settings.config, of_nodes))
     except BaseException:
         close(clients)
         raise
 
 
-def bind_listeners(net: Net, listeners: Iterable[ListenerSettings], config: BrokerConfig) -> dict[str, Bound]:
-    """Bind the addresses of these listeners: name -> address. Raise StartError if one is in use or cannot be bound."""
+def bind_listeners(
+    net: Net, listeners: Iterable[ListenerSettings], config: BrokerConfig, of_nodes: Container[str]
+) -> dict[str, Bound]:
+    """Bind the addresses of these listeners: name -> address. Raise StartError if one is in use or cannot be bound.
+
+    `of_nodes` has the names of the listeners to which only other nodes connect.
+    """
     bound: dict[str, Bound] = {}
     for listener in listeners:
         host, port = listener.address
         try:
-            bound[listener.name] = net.bind(host, port, socket_options(config))
+            bound[listener.name] = net.bind(host, port, socket_options(config, of_nodes=listener.name in of_nodes))
         except OSError as error:
             close(bound)
             raise refused_address(host, port, error) from None
@@ -97,8 +105,14 @@ def refused_address(host: str, port: int, error: OSError) -> StartError:
     )
 
 
-def socket_options(config: BrokerConfig) -> SocketOptions:
-    """Return the socket options for client connections."""
+def socket_options(config: BrokerConfig, *, of_nodes: bool) -> SocketOptions:
+    """Return the socket options for the connections of a listener.
+
+    An idle client may be away from the network for minutes, and another node may not.
+    """
     return SocketOptions(
-        config.socket_listen_backlog_size, config.socket_send_buffer_bytes, config.socket_receive_buffer_bytes
+        config.socket_listen_backlog_size,
+        config.socket_send_buffer_bytes,
+        config.socket_receive_buffer_bytes,
+        ends_silent=of_nodes,
     )

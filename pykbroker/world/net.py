@@ -106,6 +106,8 @@ class SocketOptions(msgspec.Struct, frozen=True):
     """The maximum number of peers that wait to be accepted."""
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
+    ends_silent: bool = False
+    """Whether an accepted connection ends soon once its peer's machine acknowledges nothing, as outgoing ones do."""
 
 
 class NetStatistics(msgspec.Struct, frozen=True):
@@ -148,6 +150,7 @@ class Net(Protocol):
     ) -> C:
         """Connect to a peer and return the connection that `open_connection` creates. `run` moves its bytes.
 
+        The connection ends soon once the peer's machine acknowledges nothing, whether bytes were sent or not.
         `receive_buffer_bytes` is the size of the kernel's receive buffer; -1 keeps the kernel's own size. Raise OSError
         if the host is unknown, or no peer listens there. The caller sets the deadline.
         """

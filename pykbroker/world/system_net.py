@@ -20,8 +20,10 @@ import trio
 from pykbroker.world.loop_watch import LoopWatch
 from pykbroker.world.net import Accept, C, NetStatistics, Peer, Pump, SocketOptions
 from pykbroker.world.rate_limited_warning import RateLimitedWarning
+from pykbroker.world.system_connect import connected_socket
 from pykbroker.world.system_poll import open_poll
 from pykbroker.world.system_pump import SocketPump, end
+from pykbroker.world.system_silence import SilenceWatch, keep_alive
 
 BACKLOG_MIN = 1024
 """The minimum backlog, above Kafka's default of 50. Kafka accepts in a separate thread.
@@ -92,6 +94,8 @@ class SystemListener:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._options.send_buffer_bytes >= 0:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._options.send_buffer_bytes)
+            if self._options.ends_silent:
+                keep_alive(sock)
             local_host, local_port = sock.getsockname()[:2]
         except OSError:
             sock.close()
@@ -104,6 +108,8 @@ class SystemListener:
             sock.close()
         else:
             pump.start(connection)
+            if self._options.ends_silent:
+                self._net.silence.add(pump)
 
     def close(self) -> None:
         """Stop accepting. The kernel refuses the peers in the backlog."""
@@ -121,6 +127,7 @@ class SystemNet:
         self._paused: set[SystemListener] = set()
         self._pause_begun = trio.Event()
         self._watch = LoopWatch(perf_counter_ns)
+        self.silence = SilenceWatch(lambda pump: self._pumps.get(pump.fd) is pump)
 
     def bind(self, host: str, port: int, options: SocketOptions = SocketOptions()) -> SystemListener:  # noqa: B008
         """Bind one address. Raise OSError if it cannot be bound."""
@@ -143,10 +150,9 @@ class SystemNet:
         self, host: str, port: int, open_connection: Callable[[Peer, Pump], C], receive_buffer_bytes: int = -1
     ) -> C:
         """Connect to the first address of a host that accepts (RFC 8305), and serve the connection."""
-        stream = await trio.open_tcp_stream(host, port)  # trio sets TCP_NODELAY
-        sock = socket.socket(fileno=stream.socket.detach())
+        sock = await connected_socket(host, port)
         try:
-            sock.setblocking(False)
+            keep_alive(sock)
             if receive_buffer_bytes >= 0:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
             peer = Peer(*sock.getpeername()[:2], *sock.getsockname()[:2])
@@ -156,6 +162,7 @@ class SystemNet:
             sock.close()
             raise
         pump.start(connection)
+        self.silence.add(pump)
         return connection
 
     def forget(self, listener: SystemListener) -> None:
@@ -185,6 +192,7 @@ class SystemNet:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._resume_listeners)
+                nursery.start_soon(self.silence.run)
                 await self._serve()
         finally:
             trio.lowlevel.remove_instrument(self._watch)

@@ -26,10 +26,10 @@ logger = logging.getLogger(__name__)
 class SocketPump:
     """The pump of one socket. While the socket does not accept more bytes, it is watched for writes and not read."""
 
-    __slots__ = ("_poll", "_pumps", "_socket", "_watched", "connection", "fd")
+    __slots__ = ("_poll", "_pumps", "_watched", "connection", "fd", "socket")
 
     def __init__(self, sock: socket.socket, poll: Poll, pumps: dict[int, SocketPump]) -> None:
-        self._socket, self._poll, self._pumps = sock, poll, pumps
+        self.socket, self._poll, self._pumps = sock, poll, pumps
         self.fd = sock.fileno()
         self._watched = NOTHING
         self.connection: ConnectionMachine
@@ -61,7 +61,7 @@ class SocketPump:
         except BlockingIOError:
             return
         except OSError as error:
-            self._lost(error)
+            self.lose(error)
         except Exception as error:  # noqa: BLE001 - one broken connection must not end the others
             self._broke(error)
 
@@ -71,7 +71,7 @@ class SocketPump:
             try:
                 self._settle(self.connection)
             except OSError as error:
-                self._lost(error)
+                self.lose(error)
             except Exception as error:  # noqa: BLE001 - as in turn
                 self._broke(error)
 
@@ -80,14 +80,14 @@ class SocketPump:
         if self._pumps.get(self.fd) is self:
             del self._pumps[self.fd]
             self._poll.forget(self.fd)
-            end(self._socket)
+            end(self.socket)
             self.connection.closed()
 
     def _read(self, connection: ConnectionMachine) -> None:
         if connection.room is None:
-            connection.received(self._socket.recv(RECV_BYTES))
+            connection.received(self.socket.recv(RECV_BYTES))
         else:  # a local variable for `room` would keep the buffer alive when the connection replaces it
-            connection.filled(self._socket.recv_into(connection.room))
+            connection.filled(self.socket.recv_into(connection.room))
 
     def _settle(self, connection: ConnectionMachine) -> None:
         """Send ready output, then watch the socket for the next event."""
@@ -127,7 +127,7 @@ class SocketPump:
 
     def _send_bytes(self, data: Buffer, flags: int = 0) -> int:
         try:
-            return self._socket.send(data, flags)
+            return self.socket.send(data, flags)
         except BlockingIOError:
             return 0
 
@@ -160,7 +160,8 @@ class SocketPump:
             out[0] = FileSlice(part.file, part.offset + sent, part.size - sent)
         return True
 
-    def _lost(self, error: OSError) -> None:
+    def lose(self, error: OSError) -> None:
+        """Close the connection after an error of its socket or its network."""
         logger.debug("lost a connection: %s", error)
         self.close()
 

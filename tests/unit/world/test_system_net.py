@@ -484,7 +484,7 @@ async def test_socket_buffers_have_the_configured_sizes(size: int) -> None:
         stream = await network.connect()
         await stream.send_all(b"x\n")
         await read_exactly(stream, 2)
-        pumped = network.lines[0].pump._socket  # type: ignore[attr-defined]
+        pumped = network.lines[0].pump.socket  # type: ignore[attr-defined]
         sizes = [pumped.getsockopt(socket.SOL_SOCKET, option) for option in (socket.SO_SNDBUF, socket.SO_RCVBUF)]
     if size < 0:
         assert sizes[0] >= default
@@ -531,7 +531,7 @@ async def test_an_outgoing_connection_has_the_receive_buffer_that_was_asked_for(
     def size(line: Line) -> int:
         pump = line.pump
         assert isinstance(pump, SocketPump)
-        return int(pump._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
+        return int(pump.socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
 
     async with served(echo) as network:
 
