@@ -53,7 +53,10 @@ class SimEndpoint:
         "_peer_done",
         "_segments",
         "arrives_s",
+        "backs_off",
         "closed",
+        "due",
+        "ends_silent",
         "local",
         "notice",
         "number",
@@ -61,6 +64,8 @@ class SimEndpoint:
         "process",
         "remote",
         "sent",
+        "silent_since",
+        "unacknowledged_since",
     )
 
     def __init__(self, path: Path, number: int, process: Process, local: HostPort, remote: HostPort) -> None:
@@ -76,6 +81,16 @@ class SimEndpoint:
         """The number of segments that this endpoint has sent."""
         self.arrives_s = 0.0
         """The arrival time of the newest segment."""
+        self.due = 0
+        """The number of segments that have arrived, or have been lost."""
+        self.ends_silent = False
+        """Whether this end soon fails if its peer acknowledges nothing."""
+        self.silent_since = 0.0
+        """The time of the newest cut that this end's keep-alives may notice."""
+        self.unacknowledged_since: float | None = None
+        """The time since which acknowledgements of sent segments are missing, or None."""
+        self.backs_off = False
+        """Whether this end retransmits, and sends nothing new."""
 
     # ---- as a socket
 
@@ -159,6 +174,11 @@ class SimEndpoint:
     def failed(self) -> bool:
         """Whether the connection is broken."""
         return self._error is not None
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether a segment has not arrived at the peer."""
+        return bool(self._segments)
 
     @property
     def arrived(self) -> int:

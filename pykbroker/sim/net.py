@@ -14,6 +14,7 @@ from pykbroker.sim.disk import SimFile
 from pykbroker.sim.endpoint import SimEndpoint, broken
 from pykbroker.sim.network import Network
 from pykbroker.sim.process import Process
+from pykbroker.world import system_connect
 from pykbroker.world.disk import Buffer, FileSlice
 from pykbroker.world.net import Accept, C, NetStatistics, Peer, Pump, SocketOptions
 from pykbroker.world.system_pump import SocketPump
@@ -120,9 +121,12 @@ class SimPump(SocketPump):
 class SimListener:
     """A bound address. It matches `world.net.Bound`."""
 
-    def __init__(self, net: SimNet, network: Network, process: Process, address: tuple[str, int]) -> None:
+    def __init__(
+        self, net: SimNet, network: Network, process: Process, address: tuple[str, int], options: SocketOptions
+    ) -> None:
         self._net, self._network = net, network
         self.backlog = network.bind(process, address)
+        self.backlog.ends_silent = options.ends_silent
         self.host, self.port = self.backlog.address
         self._accept: Accept | None = None
 
@@ -166,9 +170,9 @@ class SimNet:
         self._pumps: dict[int, SocketPump] = {}
         self._listeners: dict[int, SimListener] = {}
 
-    def bind(self, host: str, port: int, _options: SocketOptions | None = None) -> SimListener:
+    def bind(self, host: str, port: int, options: SocketOptions = SocketOptions()) -> SimListener:  # noqa: B008
         """Bind an address. Raise OSError if it is already in use."""
-        return SimListener(self, self._network, self._process, (host, port))
+        return SimListener(self, self._network, self._process, (host, port), options)
 
     def watch(self, listener: SimListener) -> None:
         """Start to accept the peers of a listener."""
@@ -188,7 +192,19 @@ class SimNet:
 
         Wait for ever if the peer does not respond.
         """
-        endpoint = self._network.begin_connect(self._process, self._host, (host, port))
+        endpoint = None
+        while endpoint is None:
+            with trio.move_on_after(system_connect.SYN_S_MAX):
+                endpoint = await self._connected((host, port))
+        pump = self.pump(endpoint)
+        connection = open_connection(Peer(*endpoint.remote, *endpoint.local), pump)
+        pump.start(connection)
+        return connection
+
+    async def _connected(self, remote: tuple[str, int]) -> SimEndpoint:
+        """Return a connected endpoint. Wait for ever if the peer does not respond."""
+        endpoint = self._network.begin_connect(self._process, self._host, remote)
+        endpoint.ends_silent = True
         changed = trio.Event()
         endpoint.notice = lambda: changed.set()
         try:
@@ -199,10 +215,7 @@ class SimNet:
         except BaseException:
             endpoint.close()
             raise
-        pump = self.pump(endpoint)
-        connection = open_connection(Peer(*endpoint.remote, *endpoint.local), pump)
-        pump.start(connection)
-        return connection
+        return endpoint
 
     async def addresses(self, host: str) -> tuple[str, ...]:
         """Raise OSError, since simulated hosts have no addresses besides their names."""

@@ -14,18 +14,15 @@ from zlib import crc32
 
 from pykbroker.sim.endpoint import HostPort, SimEndpoint, broken, ignore
 from pykbroker.sim.process import Process
+from pykbroker.sim.retransmission import RETRANSMIT_S, Link, Retransmission, there_of
 from pykbroker.sim.simulation import Simulation
 
-RETRANSMIT_S = 0.2
 LOSSES_MAX = 6
-GIVE_UP_S = 60.0
-"""The time for which TCP retransmits a segment over a link that is cut."""
 DISTANCE = 10
 """The factor by which a segment between distant hosts takes longer."""
 LATE = 50
 """The factor by which a delayed segment takes longer."""
 FIRST_PORT = 40_000
-Link = tuple[str, str]
 
 
 @dataclass(slots=True)
@@ -53,7 +50,7 @@ class Backlog:
     def __init__(self, number: int, process: Process, address: HostPort) -> None:
         self.number, self.process, self.address = number, process, address
         self.notice: Callable[[], None] = ignore
-        self.listens = False
+        self.listens = self.ends_silent = False
         self.waiting: deque[SimEndpoint] = deque()
 
     @property
@@ -75,9 +72,9 @@ class Network:
         self._backlogs: dict[HostPort, Backlog] = {}
         self._cut: dict[Link, None] = {}
         self._down: dict[str, None] = {}
-        self._held: dict[Link, list[Callable[[], None]]] = {}
         self.distant: frozenset[str] = frozenset()
         """The hosts that are far from each other, but not from all others."""
+        self._kernels = Retransmission(simulation.clock, self._is_cut, lambda kind: self.faults.count(kind))
 
     # ---- connections
 
@@ -110,15 +107,23 @@ class Network:
         return ours
 
     def _syn(self, ours: SimEndpoint) -> None:
+        if ours.closed:
+            return
         backlog = self._backlogs.get(ours.remote)
         if backlog is None or not backlog.listens:
             self._send_word((ours.remote[0], ours.local[0]), lambda: ours.fail(errno.ECONNREFUSED))
             return
         theirs = self._endpoint(backlog.process, ours.remote, ours.local)
-        theirs.peer = ours
+        theirs.peer, theirs.ends_silent = ours, backlog.ends_silent
         backlog.waiting.append(theirs)
         backlog.notice()
-        self._send_word((ours.remote[0], ours.local[0]), lambda: _establish(ours, theirs))
+        self._send_word((ours.remote[0], ours.local[0]), lambda: self._establish(ours, theirs))
+
+    def _establish(self, ours: SimEndpoint, theirs: SimEndpoint) -> None:
+        ours.peer = theirs
+        if ours.closed:
+            self.refuse(ours)
+        ours.notice()
 
     def _endpoint(self, process: Process, local: HostPort, remote: HostPort) -> SimEndpoint:
         self._endpoints = {each.number: each for each in self._endpoints.values() if not each.closed}
@@ -149,20 +154,27 @@ class Network:
             return
         link = sender.local[0], sender.remote[0]
         sender.arrives_s = max(sender.arrives_s, self._clock.now + self._delay_s(link))
-        self._clock.call_at(sender.arrives_s, self._arrive, sender, sender.sent)
+        self._clock.call_at(sender.arrives_s, self._kernels.segment_due, sender, sender.sent)
 
     def refuse(self, endpoint: SimEndpoint) -> None:
-        """Reset the connection at its peer."""
-        peer = endpoint.peer
-        if peer is not None:
-            self._send_word((endpoint.local[0], endpoint.remote[0]), lambda: peer.fail(errno.ECONNRESET))
+        """Reset the connection at its peer. A reset that is lost is not sent again."""
+        if endpoint.peer is not None:
+            link = there_of(endpoint)
+            self._clock.call_later(self._delay_s(link), self._reset, link, endpoint.peer)
+
+    def _reset(self, link: Link, peer: SimEndpoint) -> None:
+        if self._is_cut(link):
+            self.faults.count("lost reset")
+            self._kernels.reset_lost(peer)
+        else:
+            peer.fail(errno.ECONNRESET)
 
     def trace(self, endpoint: SimEndpoint, segment: bytes) -> None:
         """Trace the arrival of a segment."""
         self._simulation.trace(endpoint.remote, endpoint.local, len(segment), crc32(segment))
 
     def _send_word(self, link: Link, deliver: Callable[[], None]) -> None:
-        self._clock.call_later(self._delay_s(link), self._pass, link, deliver)
+        self._clock.call_later(self._delay_s(link), self._kernels.word_due, link, deliver)
 
     def _delay_s(self, link: Link) -> float:
         faults, dice = self.faults, self._dice
@@ -178,29 +190,12 @@ class Network:
             delay_s += RETRANSMIT_S * 2**losses
         return delay_s + distance_s
 
-    def _arrive(self, sender: SimEndpoint, number: int) -> None:
-        link = sender.local[0], sender.remote[0]
-        if self._is_cut(link):
-            self._clock.call_later(GIVE_UP_S, self._give_up, sender, number)
-        self._pass(link, sender.arrive)
-
-    def _pass(self, link: Link, deliver: Callable[[], None]) -> None:
-        if self._is_cut(link):
-            self.faults.count("held")
-            self._held.setdefault(link, []).append(deliver)
-        else:
-            deliver()
-
-    def _give_up(self, sender: SimEndpoint, number: int) -> None:
-        if self._is_cut((sender.local[0], sender.remote[0])) and sender.arrived < number:
-            self.faults.count("gave up")
-            sender.fail(errno.ETIMEDOUT)
-
     # ---- faults
 
     def cut(self, source: str, target: str) -> None:
         """Drop all segments from `source` to `target`. The opposite direction is another link."""
         self._cut[source, target] = None
+        self._kernels.cut_began([*self.ends(source, peer=target), *self.ends(target, peer=source)])
 
     def ends(self, host: str, port: int = 0, peer: str = "") -> list[SimEndpoint]:
         """Return the open ends of connections on a host: all, or those of its `port` whose peer is another host."""
@@ -214,7 +209,6 @@ class Network:
         """Repair these links, or all links if none is given."""
         for link in links or list(self._cut):
             self._cut.pop(link, None)
-        self._release()
 
     def kill(self, process: Process) -> None:
         """Close the connections and listeners of a killed process whose host still runs."""
@@ -232,21 +226,11 @@ class Network:
         for endpoint in self._endpoints.values():
             if endpoint.local[0] == host:
                 endpoint.vanish()
+        self._kernels.cut_began([each for each in self._endpoints.values() if each.remote[0] == host])
 
     def host_up(self, host: str) -> None:
         """Start a host again. It responds with a reset to segments of its former connections."""
         self._down.pop(host, None)
-        self._release()
 
     def _is_cut(self, link: Link) -> bool:
         return link in self._cut or link[0] in self._down or link[1] in self._down
-
-    def _release(self) -> None:
-        for link in [link for link in self._held if not self._is_cut(link)]:
-            for deliver in self._held.pop(link):
-                self._clock.call_later(self._dice.random() * RETRANSMIT_S, self._pass, link, deliver)
-
-
-def _establish(ours: SimEndpoint, theirs: SimEndpoint) -> None:
-    ours.peer = theirs
-    ours.notice()

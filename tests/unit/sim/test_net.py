@@ -12,10 +12,12 @@ from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.net import SimNet
 from pykbroker.sim.network import Network
 from pykbroker.sim.process import Process
+from pykbroker.sim.retransmission import GIVE_UP_S
 from pykbroker.sim.simulation import Simulation
 from pykbroker.sim.volume import Volume
 from pykbroker.world.disk import FileSlice
 from pykbroker.world.net import Peer, Pump
+from pykbroker.world.system_silence import SILENT_S_MAX
 from tests.unit.sim.stream import SimStream, connect
 
 PORT = 9092
@@ -64,6 +66,11 @@ class EchoNetwork:
         return await connect(self.network, self.client, "client", "server", PORT)
 
 
+async def pause(seconds: float) -> None:
+    """Let virtual time pass."""
+    await trio.sleep_until(trio.current_time() + seconds)
+
+
 async def read(stream: SimStream, size: int) -> bytes:
     data = b""
     while len(data) < size:
@@ -84,7 +91,7 @@ async def an_unstable_link(simulation: Simulation) -> dict[str, int]:
         while True:
             await trio.sleep(dice.uniform(0.01, 0.1))
             stage.network.cut(*dice.choice((("client", "server"), ("server", "client"))))
-            await trio.sleep(dice.uniform(0.01, 0.3))
+            await trio.sleep(dice.uniform(0.01, 0.1))
             stage.network.heal()
 
     async def receive() -> None:
@@ -105,7 +112,7 @@ async def an_unstable_link(simulation: Simulation) -> dict[str, int]:
                 await stream.send_all(chunk)
         nursery.cancel_scope.cancel()
     assert got.digest() == sent.digest()
-    assert faults.happened["held"] > 5
+    assert faults.happened["held"] >= 2
     return faults.happened
 
 
@@ -205,14 +212,84 @@ async def a_response_over_a_cut_link(simulation: Simulation) -> None:
     await stream.send_all(b"hello?")
     with trio.move_on_after(1):
         await stream.receive_some()
-    assert stage.network.faults.happened["held"] == 1
+    assert stage.network.faults.happened["held"] == 2, "the acknowledgement is lost, too"
     stage.network.heal()
     assert await read(stream, 6) == b"hello?"
+    assert 1 < simulation.now < 2
     stage.network.cut("client", "server")
     await stream.send_all(b"is anybody there?")
     with pytest.raises(trio.BrokenResourceError):
         await stream.receive_some()
-    assert simulation.now > 60
+    assert GIVE_UP_S <= simulation.now < GIVE_UP_S + 5
+
+
+async def retransmissions_over_a_cut_link(simulation: Simulation) -> None:
+    """Cut a link for 14 s: its segments are sent again after 0.2, 0.6, 1.4, 3.0, 6.2, 12.6 and 25.4 s."""
+    stage = EchoNetwork(simulation)
+    stream = await stage.connect()
+    stage.network.cut("client", "server")
+    begun = simulation.now
+    await stream.send_all(b"hello?")
+    await pause(7)
+    await stream.send_all(b"anybody?")
+    await pause(7)
+    stage.network.heal()
+    assert await read(stream, 14) == b"hello?anybody?"
+    assert simulation.now - begun == pytest.approx(25.4, abs=0.1)
+
+
+async def a_connection_is_opened_over_a_cut_link(simulation: Simulation) -> None:
+    """Cut a link for 6 s: its SYN is sent again after 1, 3 and 7 s, and `Net.connect` begins anew every 2 s."""
+    stage = EchoNetwork(simulation)
+    net = SimNet(stage.network, stage.client, "client", simulation.dice("client"))
+    opened: list[float] = []
+
+    async def open_by_kernel() -> None:
+        await stage.connect()
+        opened.append(simulation.now - begun)
+
+    stage.network.cut("client", "server")
+    begun = simulation.now
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(open_by_kernel)
+        nursery.start_soon(net.connect, "server", PORT, Caller)
+        await pause(5.9)
+        stage.network.heal()
+        await pause(0.5)
+        assert len(stage.network.ends("client")) == 2
+        assert opened == []
+    assert opened == [pytest.approx(7, abs=0.1)]
+
+
+async def a_silent_peer_ends_the_connections_that_watch_for_it(simulation: Simulation) -> None:
+    stage = EchoNetwork(simulation)
+    net = SimNet(stage.network, stage.client, "client", simulation.dice("client"))
+    simulation.start(stage.client, net.run)
+    idle, busy = [await net.connect("server", PORT, Caller) for _ in range(2)]
+    await pause(10)
+    for seconds, is_gone in ((2.9, False), (SILENT_S_MAX + 0.1, True)):  # sent again after 3.0 s
+        stage.network.cut("server", "client")
+        busy.out.append(b"hello?")
+        busy.pump.flush()
+        await pause(seconds)
+        stage.network.heal()
+        await pause(1)
+        assert [idle.gone.is_set(), busy.gone.is_set()] == [is_gone] * 2
+
+
+async def a_lost_reset_is_noticed_by_keep_alives(simulation: Simulation) -> None:
+    stage = EchoNetwork(simulation)
+    net = SimNet(stage.network, stage.client, "client", simulation.dice("client"))
+    simulation.start(stage.client, net.run)
+    caller = await net.connect("server", PORT, Caller)
+    await pause(1)
+    stage.network.cut("server", "client")
+    stage.network.ends("server", PORT)[0].end(reset=True)
+    await pause(1)
+    stage.network.heal()
+    assert not caller.gone.is_set()
+    with trio.fail_after(SILENT_S_MAX):
+        await caller.gone.wait()
 
 
 async def one_direction_of_a_connection_stalls(simulation: Simulation) -> None:
@@ -240,7 +317,7 @@ async def one_of_two_cut_links_is_repaired(simulation: Simulation) -> None:
     await trio.sleep(1)
     stage.network.heal(("client", "server"))
     await trio.sleep(1)
-    assert stage.network.faults.happened["held"] == 2, "the request has arrived, and its response is held"
+    assert stage.network.faults.happened["held"] == 2, "the request has arrived, and its response is lost"
     stage.network.heal(("server", "client"))
     assert await read(stream, 6) == b"hello?"
 
@@ -328,6 +405,10 @@ async def segments_are_answered_with_a_reset(simulation: Simulation) -> None:
         the_server_is_killed,
         the_server_loses_power,
         a_response_over_a_cut_link,
+        retransmissions_over_a_cut_link,
+        a_connection_is_opened_over_a_cut_link,
+        a_silent_peer_ends_the_connections_that_watch_for_it,
+        a_lost_reset_is_noticed_by_keep_alives,
         one_direction_of_a_connection_stalls,
         one_of_two_cut_links_is_repaired,
         an_outgoing_connection,
