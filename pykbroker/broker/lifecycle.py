@@ -22,6 +22,7 @@ from pykbroker.core.settings import Ready, Serving
 from pykbroker.quorum.controller import JournalFailed
 from pykbroker.quorum.heartbeat_links import HeartbeatLinks
 from pykbroker.quorum.lifecycle import NOT_REGISTERED
+from pykbroker.quorum.quorum_leader import QuorumLeader
 from pykbroker.replica.isr_changes import IsrChanges
 from pykbroker.server.connections import Connections
 from pykbroker.server.limits import Limits
@@ -31,10 +32,13 @@ from pykbroker.storage.directory.log_directory import LOCK
 from wire.error_codes import ErrorCode
 
 CLOSING_S_MAX = 20
-"""The time that a controlled shutdown may take. Without the controller it takes all of it.
+"""The time that a controlled shutdown may take. While the controller's host does not answer it takes all of it.
 
 Supervisors such as Kubernetes kill a process 30 s after SIGTERM, and the logs must be closed before that.
 """
+
+REFUSED_S_MAX = 3.0
+"""The time that a controlled shutdown waits for a controller whose port refuses connections: it may be starting."""
 
 ADVICE = {
     ErrorCode.DUPLICATE_BROKER_REGISTRATION: "a broker with this node.id is running: give each broker a node.id of its"
@@ -143,10 +147,20 @@ class Broker:
         parts = self._parts
         if parts.lifecycle.broker_epoch == NOT_REGISTERED or not parts.settings.config.controlled_shutdown_enable:
             return
-        try:
-            await parts.lifecycle.shut_down()
-        except ApiError as error:
-            logger.error("controlled shutdown failed: %s", error)
+        async with trio.open_nursery() as nursery:
+            if parts.remote_controller is not None:
+                nursery.start_soon(self._stop_waiting, parts.remote_controller.leader, nursery.cancel_scope)
+            try:
+                await parts.lifecycle.shut_down()
+            except ApiError as error:
+                logger.error("controlled shutdown failed: %s", error)
+            nursery.cancel_scope.cancel()
+
+    async def _stop_waiting(self, leader: QuorumLeader, shutting_down: trio.CancelScope) -> None:
+        """Cancel the controlled shutdown once every controller has refused connections for `REFUSED_S_MAX`."""
+        await leader.wait_refused(REFUSED_S_MAX)
+        logger.error("controlled shutdown failed: the controller has refused connections for %g s", REFUSED_S_MAX)
+        shutting_down.cancel()
 
     async def _serve_controllers(self, nursery: trio.Nursery) -> None:
         """Serve other nodes on the listeners of the controller, until the broker has stopped."""

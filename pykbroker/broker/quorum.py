@@ -133,5 +133,5 @@ async def open_quorum(
         client_id = f"broker-{identity.node_id}-{kind}"
         return ControllerChannel(world.net, leader, client_id, world.rng.uniform, opened, response_s_max)
 
-    remote = RemoteController(channel, config.broker_heartbeat_interval_ms / 1000)
+    remote = RemoteController(channel, config.broker_heartbeat_interval_ms / 1000, leader)
     return NodeQuorum(observer, remote=remote, incarnation_id=incarnation_id)

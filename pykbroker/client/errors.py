@@ -17,3 +17,10 @@ class UnsupportedVersion(Exception):
 
 class Silent(Disconnected):
     """An error for a peer that accepts connections but never answers: it is no broker, or a broker that hangs."""
+
+
+def is_refusal(error: BaseException | None) -> bool:
+    """Whether all attempts to connect were refused, as trio reports them: in a cause or a group of causes."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(is_refusal, error.exceptions))
+    return isinstance(error, ConnectionRefusedError) or (error is not None and is_refusal(error.__cause__))

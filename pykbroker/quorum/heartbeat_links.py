@@ -12,6 +12,7 @@ from collections.abc import Callable
 import trio
 
 from pykbroker.client.connection import open_connection
+from pykbroker.client.errors import is_refusal
 from pykbroker.core.address import Address
 from pykbroker.core.metadata.image import ClusterImage
 from pykbroker.core.metadata.notices import BrokerGone
@@ -82,10 +83,3 @@ class HeartbeatLinks:
             return is_refusal(error)
         connection.close()
         return False
-
-
-def is_refusal(error: BaseException | None) -> bool:
-    """Whether all attempts to connect were refused, as trio reports them: in a cause or a group of causes."""
-    if isinstance(error, BaseExceptionGroup):
-        return all(map(is_refusal, error.exceptions))
-    return isinstance(error, ConnectionRefusedError) or (error is not None and is_refusal(error.__cause__))

@@ -108,6 +108,7 @@ class MetadataObserver:
                 await self._follow(await link.connection(), address)
             except (OSError, Disconnected, LeaderLost, UnsupportedVersion) as failure:
                 self._leader.lost(address)
+                self._leader.note_failure(address, failure)
                 self._unreachable.warn("no metadata comes from the controller at %s: %s", address, failure)
             except (ApiError, DecodeError) as damage:
                 logger.warning("the controller at %s sent damaged metadata; fetching again: %s", address, damage)

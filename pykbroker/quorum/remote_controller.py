@@ -8,6 +8,7 @@ from math import inf
 from pykbroker.core.errors import ApiError
 from pykbroker.quorum.active_controller import Rsp
 from pykbroker.quorum.controller_channel import Channels, ControllerChannel
+from pykbroker.quorum.quorum_leader import QuorumLeader
 from wire.declare import Request
 from wire.error_codes import ErrorCode
 from wire.messages.alter_partition import AlterPartitionRequest
@@ -33,9 +34,10 @@ class RemoteController:
     A heartbeat is given up after `heartbeat_s_max`, since the next one follows. AlterPartition is never given up.
     """
 
-    def __init__(self, channels: Channels, heartbeat_s_max: float) -> None:
+    def __init__(self, channels: Channels, heartbeat_s_max: float, leader: QuorumLeader) -> None:
         kinds = (HEARTBEATS, PARTITIONS, DIRECTORIES, OTHERS)
         self._channels: dict[str, ControllerChannel] = {kind: channels(kind) for kind in kinds}
+        self.leader = leader
         self._timeouts = {HEARTBEATS: heartbeat_s_max, PARTITIONS: inf}
 
     async def ask(self, request: Request[Rsp], /) -> Rsp:

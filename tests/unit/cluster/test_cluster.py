@@ -11,7 +11,7 @@ import trio.testing
 
 from pykbroker import broker
 from pykbroker.apis.groups.find_coordinator import GROUP, TRANSACTION
-from pykbroker.broker.lifecycle import Broker
+from pykbroker.broker.lifecycle import CLOSING_S_MAX, Broker
 from pykbroker.core.errors import ApiError, StopError
 from pykbroker.core.metadata.ids import UNASSIGNED
 from pykbroker.core.raft.fetch_position import OffsetAndEpoch
@@ -417,6 +417,17 @@ async def test_a_broker_that_waits_for_its_controller_can_be_stopped(tmp_path: P
                 nursery.start_soon(partial(broker.serve, node.settings(), refuse_to_be_ready, stop=stop))
                 await trio.testing.wait_all_tasks_blocked()
                 stop.set()
+
+
+async def test_a_broker_whose_controller_refuses_connections_stops_soon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("pykbroker.broker.lifecycle.REFUSED_S_MAX", 0.5)
+    async with cluster(tmp_path, 1, 2) as running:
+        running.crash(1)
+        with trio.fail_after(CLOSING_S_MAX / 2):
+            await running.stop(2)
+    assert "controlled shutdown failed: the controller has refused connections for 0.5 s" in caplog.text
 
 
 def refuse_to_be_ready(_serving: Serving) -> None:
