@@ -74,6 +74,7 @@ class Network:
         self._down: dict[str, None] = {}
         self.distant: frozenset[str] = frozenset()
         """The hosts that are far from each other, but not from all others."""
+        self._queued: dict[Link, list[tuple[SimEndpoint, int]]] = {}
         self._kernels = Retransmission(simulation.clock, self._is_cut, lambda kind: self.faults.count(kind))
 
     # ---- connections
@@ -152,9 +153,8 @@ class Network:
             self.refuse(sender)
             sender.fail(errno.ECONNRESET)
             return
-        link = sender.local[0], sender.remote[0]
-        sender.arrives_s = max(sender.arrives_s, self._clock.now + self._delay_s(link))
-        self._clock.call_at(sender.arrives_s, self._kernels.segment_due, sender, sender.sent)
+        sender.arrives_s = max(sender.arrives_s, self._clock.now + self._delay_s(there_of(sender)))
+        self._clock.call_at(sender.arrives_s, self._arrive, sender, sender.sent)
 
     def refuse(self, endpoint: SimEndpoint) -> None:
         """Reset the connection at its peer. A reset that is lost is not sent again."""
@@ -190,12 +190,24 @@ class Network:
             delay_s += RETRANSMIT_S * 2**losses
         return delay_s + distance_s
 
+    def _arrive(self, sender: SimEndpoint, number: int) -> None:
+        queue = self._queued.get(there_of(sender))
+        if queue is None:
+            self._kernels.segment_due(sender, number)
+        else:
+            self.faults.count("queued")
+            queue.append((sender, number))
+
     # ---- faults
 
     def cut(self, source: str, target: str) -> None:
         """Drop all segments from `source` to `target`. The opposite direction is another link."""
         self._cut[source, target] = None
         self._kernels.cut_began([*self.ends(source, peer=target), *self.ends(target, peer=source)])
+
+    def queue(self, source: str, target: str) -> None:
+        """Let all segments of connections from `source` to `target` wait for `heal`, without losing one."""
+        self._queued.setdefault((source, target), [])
 
     def ends(self, host: str, port: int = 0, peer: str = "") -> list[SimEndpoint]:
         """Return the open ends of connections on a host: all, or those of its `port` whose peer is another host."""
@@ -209,6 +221,9 @@ class Network:
         """Repair these links, or all links if none is given."""
         for link in links or list(self._cut):
             self._cut.pop(link, None)
+        for link in links or list(self._queued):
+            for sender, number in self._queued.pop(link, []):
+                self._clock.call_later(self._dice.random() * RETRANSMIT_S, self._arrive, sender, number)
 
     def kill(self, process: Process) -> None:
         """Close the connections and listeners of a killed process whose host still runs."""

@@ -37,7 +37,7 @@ class Retransmission:
 
     def segment_due(self, sender: SimEndpoint, number: int) -> None:
         """Deliver the segments of an end up to this number, or let them wait for a retransmission."""
-        sender.due = number
+        sender.due = max(sender.due, number)
         if not sender.backs_off:
             self._transmit(sender)
 

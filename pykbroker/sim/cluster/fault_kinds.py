@@ -30,7 +30,10 @@ MACHINES = (
     *AIMED,
 )
 """The faults of machines: processes, clocks, disks and power."""
+CUTS = ("silence", "isolate", "deafen", "mute", "flap", "split")
+"""The cuts, after which a cluster without other faults recovers within seconds."""
 LINKS = (
+    "silence",
     "isolate",
     "deafen",
     "mute",

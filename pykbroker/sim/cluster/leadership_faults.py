@@ -56,7 +56,7 @@ class LeadershipFaults:
             return
         if await until(lambda: self._follows(first, second, place)):
             await trio.sleep(self._dice.uniform(0, ASKED_S_MAX))
-            self._network.cut(host_of(second), host_of(first))
+            self._network.queue(host_of(second), host_of(first))
             self._network.cut(host_of(second), host_of(CONTROLLER_ID))
             await until(lambda: self._has_joined(first, second, place))
             self._network.heal()

@@ -17,6 +17,8 @@ from pykbroker.sim.network import Network
 
 FLAPS_MAX = 6
 """The maximum number of times that a flapping link is cut."""
+SILENCE_S = (8.0, 40.0)
+"""The shortest and the longest silence in seconds."""
 APPEND_S_MAX, LOOK_S = 1.0, 0.001
 """The time to wait for an append that is not committed yet, and the time between two looks at the log, in seconds."""
 
@@ -60,6 +62,16 @@ class ClusterLinkFaults:
             self._network.heal()
             await self._pace.wait_during()
 
+    async def silence(self) -> None:
+        """Cut a broker off from the others for so long that TCP's retransmissions are many seconds apart.
+
+        Clients still reach it.
+        """
+        node_id = self._dice.choice(sorted(self._cluster.nodes))
+        self._cut_off(node_id)
+        await trio.sleep(self._dice.uniform(*SILENCE_S))
+        self._network.heal()
+
     async def split(self) -> None:
         """Cut all traffic between two brokers, which clients and other brokers can still reach."""
         one, other = self._pair()
@@ -74,13 +86,16 @@ class ClusterLinkFaults:
         leader = await self._uncommitted(place)
         if leader is None:
             return
-        for each in self._cluster.nodes:
-            if each != leader:
-                self._network.cut(host_of(leader), host_of(each))
-                self._network.cut(host_of(each), host_of(leader))
+        self._cut_off(leader)
         await self._pace.wait_during()
         await self._pace.wait_during()
         self._network.heal()
+
+    def _cut_off(self, node_id: int) -> None:
+        for each in self._cluster.nodes:
+            if each != node_id:
+                self._network.cut(host_of(node_id), host_of(each))
+                self._network.cut(host_of(each), host_of(node_id))
 
     async def _uncommitted(self, place: Place) -> int | None:
         """Return the leader of a partition as soon as its log has a record above the high watermark."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import msgspec
 import trio
@@ -18,7 +19,7 @@ from pykbroker.sim.cluster.nemesis import ClusterNemesis
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.plan import CLIENT_PORT, SwarmPlan, host_of
 from pykbroker.sim.cluster.producer_ids import ask_for_producer_ids
-from pykbroker.sim.cluster.recovery import Recovery
+from pykbroker.sim.cluster.recovery import AFTER_CUTS, AFTER_FAULTS, Recovery
 from pykbroker.sim.cluster.replica_check import check_replicas
 from pykbroker.sim.cluster.stage import ClusterStage
 from pykbroker.sim.cluster.unclean_topic import UncleanTopic
@@ -94,7 +95,9 @@ class ClusterScenario:
                     workload.start(working)
                 await nemesis.run(self._plan.seconds)
                 settling = [workload.settle for workload in self._workloads]
-                findings = await together([self.cluster.start_all, recovery.judge, *settling])
+                limits = AFTER_CUTS if set(nemesis.happened) <= set(fault_kinds.CUTS) else AFTER_FAULTS
+                judged = partial(recovery.judge, limits)
+                findings = await together([self.cluster.start_all, judged, *settling])
                 working.cancel_scope.cancel()
             findings += await together([self._brief.judge, *(workload.judge for workload in self._workloads)])
             watching.cancel_scope.cancel()

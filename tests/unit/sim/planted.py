@@ -51,6 +51,12 @@ async def found_in_cluster(
     return (await run_cluster(simulation, plan)).findings
 
 
+async def found_after_silence(simulation: Simulation) -> list[str]:
+    """Return the findings of a run of three brokers, one of which is cut off for a long time."""
+    vars(fault_pace)["PACES_S"] = (0.1,)
+    return (await run_cluster(simulation, SwarmPlan(seconds=2, kinds=("silence",), fsync=False))).findings
+
+
 def answer_offset_fetches_at_once() -> None:
     """Plant a bug: coordinators answer OffsetFetch before the offsets that they return are committed."""
     reply = MachineShell._reply

@@ -19,6 +19,7 @@ from pykbroker.sim.cluster.plan import SwarmPlan
 from pykbroker.sim.cluster.scenario import run_cluster
 from pykbroker.sim.simulation import Simulation
 from tests.unit.sim.conftest import UNLIKE
+from tests.unit.sim.planted import found_after_silence
 
 pytestmark = pytest.mark.timeout(240)  # The tests need seconds of CPU time, which take longer on a busy machine.
 
@@ -56,6 +57,10 @@ def test_a_seed_gives_the_same_run_of_a_cluster_in_processes_that_differ(apart, 
     assert runs == [runs[0]] * len(UNLIKE)
     assert runs[0][0]["acknowledged"] > 100
     assert runs[0][0]["faults"]
+
+
+def test_a_cluster_serves_and_fills_its_isrs_within_seconds_after_a_long_silence(apart):
+    assert apart(found_after_silence, seed=1)[0] == []
 
 
 def test_a_leader_that_is_cut_off_between_append_and_commit_loses_nothing():

@@ -5,9 +5,12 @@ Each test begins with a seed that finds its bug; SEARCH_SEEDS=300 in the environ
 
 from __future__ import annotations
 
+from math import inf
+
 import pytest
 
 from pykbroker.apis.records.produce import Unsettled
+from pykbroker.client.outgoing import OutgoingConnection
 from pykbroker.coordinator import endings
 from pykbroker.core.log.epochs import LeaderEpochs
 from pykbroker.core.log.refused_sequences import RefusedSequences
@@ -25,6 +28,7 @@ from pykbroker.replica.followed import Followed
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.watch import Watch
+from pykbroker.sim import retransmission
 from pykbroker.sim.cluster import recovery
 from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.directory.log_directory import LogDirectory
@@ -36,7 +40,7 @@ from pykbroker.storage.recovery import recovery as log_recovery
 from pykbroker.storage.recovery.rebuild import producers_at
 from pykbroker.storage.segments.leftovers import offsets_of
 from pykbroker.storage.segments.segment import file_name
-from tests.unit.sim.planted import answer_offset_fetches_at_once, found_in_cluster
+from tests.unit.sim.planted import answer_offset_fetches_at_once, found_after_silence, found_in_cluster
 from wire.error_codes import ErrorCode
 from wire.messages.alter_partition import BrokerState
 
@@ -228,6 +232,12 @@ async def a_snapshot_is_kept_when_a_log_begins_anew(simulation: Simulation) -> l
     return await found_in_cluster(simulation, "pass_follower", seconds=AIMED_SECONDS, pace_s=0.1)
 
 
+async def silent_connections_and_those_of_requests_that_time_out_are_kept(simulation: Simulation) -> list[str]:
+    OutgoingConnection.expires_at = property(lambda connection: inf)
+    vars(retransmission)["SILENT_S_MAX"] = retransmission.GIVE_UP_S
+    return await found_after_silence(simulation)
+
+
 async def offsets_are_fetched_before_they_are_committed(simulation: Simulation) -> list[str]:
     answer_offset_fetches_at_once()
     return await found_in_cluster(simulation, "cut_leader", "kill", workload="groups")
@@ -314,6 +324,7 @@ FOUND = [
     (followers_do_not_take_over_producer_states, "OUT_OF_ORDER_SEQUENCE_NUMBER", 1),
     (refused_sequences_are_forgotten, "OUT_OF_ORDER_SEQUENCE_NUMBER", 0),
     (offsets_are_fetched_before_they_are_committed, "fetched and then gone", 0),
+    (silent_connections_and_those_of_requests_that_time_out_are_kept, "does not serve within 5 s", 1),
     (an_unclean_replica_stays_eligible, "stays in the ELR", 0),
     (a_replica_joins_the_isr_before_its_directory_is_reported, "does not serve within 10 s", 0),
     (metadata_is_applied_before_it_is_committed, "an image of uncommitted metadata", 0),
