@@ -318,7 +318,7 @@ FOUND = [
     (followers_truncate_to_the_high_watermark, "two values at one offset", 1),
     (a_late_answer_of_an_old_epoch_is_appended, "high watermark above the ISR", 3),
     (an_old_broker_epoch_joins_the_isr, "high watermark above the ISR", 0),
-    (a_new_leader_takes_its_log_end_as_high_watermark, "high watermark above the ISR", 9),
+    (a_new_leader_takes_its_log_end_as_high_watermark, "high watermark above the ISR", 15),
     (a_topic_that_is_created_again_takes_over_the_old_log, "the replicas of ('brief'", 47),
     (a_marker_is_acknowledged_and_lost, "torn transaction", 0),
     (any_marker_ends_a_verification, "unexplained abort", 0),
