@@ -24,6 +24,7 @@ from pykbroker.quorum.heartbeat_links import HeartbeatLinks
 from pykbroker.quorum.lifecycle import NOT_REGISTERED
 from pykbroker.quorum.quorum_leader import QuorumLeader
 from pykbroker.replica.isr_changes import IsrChanges
+from pykbroker.replica.unwritable_replicas import UnwritableReplicas
 from pykbroker.server.connections import Connections
 from pykbroker.server.limits import Limits
 from pykbroker.server.listener import Listener
@@ -228,6 +229,7 @@ class Broker:
             clients.start_soon(parts.world.net.run)
         clients.start_soon(parts.replicas.moves.run, parts.lifecycle.assign)
         clients.start_soon(parts.repairs.run, self._publisher.reports.note)
+        clients.start_soon(UnwritableReplicas(parts.replicas).run, self._publisher.reports.note)
         logger.info(
             "%s: %d of at most %d partitions are open, which leaves room for %d connections",
             parts.descriptors.limit_text(),

@@ -93,6 +93,8 @@ class Followed:
                 log.append_stored(fetched.records)
             except OSError as error:
                 raise partition.guard.refused(error) from error
+        elif refused := partition.keeper.unwritable.get(partition):
+            refused.is_level = True
         self.leader_high_watermark = fetched.high_watermark
         end = log.state.log_end_offset
         self.lag = max(0, fetched.high_watermark - end)

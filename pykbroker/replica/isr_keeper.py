@@ -13,6 +13,7 @@ from pykbroker.core.metadata.image import ClusterImage, PartitionImage
 from pykbroker.core.replication.follower_state import UNKNOWN_BROKER_EPOCH, FollowerState
 from pykbroker.core.replication.isr_change import IsrAnswer, IsrChange
 from pykbroker.core.replication.leadership import Leadership
+from pykbroker.core.replication.unwritable import Unwritable
 from wire.error_codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ class IsrKeeper:
     changes that no request has taken yet. `expansions` and `shrinks` count the proposed changes that were committed,
     and `refusals` those that the controller refused. `damage` is set when a replica is found damaged, and
     when the metadata of a replica in repair has changed. `refusal_limit` bounds the refused sequences that all
-    partitions remember.
+    partitions remember. `unwritable` has the replicas that refuse appends, and `refused` is set when there is another
+    one.
     """
 
     def __init__(self, node_id: int = NO_NODE, lag_ms_max: float = LAG_MS_MAX) -> None:
@@ -44,6 +46,8 @@ class IsrKeeper:
         self._has_proposed = trio.Event()
         self.damage = trio.Event()
         self.refusal_limit = RefusalLimit()
+        self.unwritable: dict[Partition, Unwritable] = {}
+        self.refused = trio.Event()
 
     @property
     def now_ms(self) -> float:
@@ -59,6 +63,15 @@ class IsrKeeper:
     def note_damage(self) -> None:
         """Wake the task that repairs replicas."""
         self.damage.set()
+
+    def note_refusal(self, partition: Partition) -> None:
+        """Note that a replica refused an append for lack of room, or that its log could not be opened."""
+        refused = self.unwritable.get(partition)
+        if refused is not None:
+            refused.note_refusal(self.now_ms, written_offset(partition))
+        else:
+            self.unwritable[partition] = Unwritable(self.now_ms, written_offset(partition))
+            self.refused.set()
 
     # ---- high watermarks
 
@@ -173,3 +186,11 @@ class IsrKeeper:
             }
             if pending:
                 return pending
+
+
+def written_offset(partition: Partition) -> int | None:
+    """Return the offset below which this replica could acknowledge all records, None while its log is not open."""
+    log = partition.log
+    if log is None:
+        return None
+    return log.flusher.recovery_point if partition.leadership.flushes_before_ack else log.state.log_end_offset

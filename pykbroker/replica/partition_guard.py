@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.repair import Repair
 from pykbroker.storage.files.errors import CorruptLog
+from pykbroker.storage.files.refusals import NO_ROOM
 from pykbroker.world.disk import Shortened
 from wire.error_codes import ErrorCode
 
@@ -61,6 +62,8 @@ class PartitionGuard:
         """Return the error for clients after an OSError of the disk. The error may take the log directory offline."""
         key, directory = self._partition.key, self._partition.directory
         directory.fail(error)
+        if error.errno in NO_ROOM:
+            self._partition.keeper.note_refusal(self._partition)
         if error.errno != self._reported_errno:
             logger.warning("%s: an operation on the log directory %s failed: %s", key, directory.path, error)
             self._reported_errno = error.errno

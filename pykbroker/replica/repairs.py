@@ -7,18 +7,16 @@ metadata.version 3.7-IV2, in which the controller learns of a replica that canno
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
 
 import trio
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.metadata.context import METADATA_FEATURE
 from pykbroker.core.metadata.ids import LOST
 from pykbroker.core.metadata.image import PartitionImage
-from pykbroker.core.metadata.record import DIRECTORIES_LEVEL
 from pykbroker.core.replication.repair import Repair, RepairPhase, RepairStep, ReplicaStanding
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
+from pykbroker.replica.reporting import NoteDirectories, can_report, placed_here
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.world.portions import portions
 
@@ -28,9 +26,6 @@ ROUND_S, GAP_S = 0.5, 0.02
 """The longest and the shortest time between two looks at the repairs that make progress."""
 SWEEP_S = 5.0
 """The time between two looks at all partitions, for a log whose flush has failed."""
-
-NoteDirectories = Callable[[Mapping[tuple[bytes, int], bytes]], None]
-"""A function that reports soon to the controller the log directory id of each of these partitions (topic id, index)."""
 
 
 class Repairs:
@@ -75,10 +70,10 @@ class Repairs:
         unreportable: set[Partition] = set()
         for partition in self._all():
             async with self._replicas.changing:
-                placed = self._placed(partition)
+                placed = placed_here(self._replicas, partition)
                 if placed is None or partition.repair is None:
                     continue
-                if self._can_report or not _is_damaged(partition) or len(placed.replicas) == 1:
+                if can_report(self._replicas) or not _is_damaged(partition) or len(placed.replicas) == 1:
                     step = await self._take_step(partition, partition.repair, placed, reported)
                 else:
                     step = RepairStep.STAY_OFFLINE
@@ -91,11 +86,6 @@ class Repairs:
         for partition in complete:
             await self._end(partition)
         return is_active
-
-    @property
-    def _can_report(self) -> bool:
-        """Whether the controller learns in which directories replicas are (KIP-858)."""
-        return self._replicas.metadata.features.level(METADATA_FEATURE) >= DIRECTORIES_LEVEL
 
     def _note_unreportable(self, partitions: set[Partition]) -> None:
         for partition in sorted(partitions - self._unreportable, key=lambda one: one.key):
@@ -155,12 +145,6 @@ class Repairs:
     def _all(self) -> list[Partition]:
         topics = self._replicas.topics()
         return [one for topic in topics for one in topic.partitions.values() if one.repair is not None]
-
-    def _placed(self, partition: Partition) -> PartitionImage | None:
-        """Return the metadata of a partition, or None if this broker has no replica of it any more."""
-        image = self._replicas.metadata.topics.by_id.get(partition.topic_id)
-        placed = None if image is None else image.partitions.get(partition.index)
-        return placed if placed is not None and self._node_id in placed.replicas else None
 
     async def _begin(self, partition: Partition, repair: Repair) -> Repair | None:
         """Replace the damaged log of a partition by an empty one, and return its repair.

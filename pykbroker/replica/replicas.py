@@ -255,6 +255,7 @@ class Replicas:
             fetcher.lose(partition)
         await self.fetchers.unfollow(partition)
         self.moves.forget(partition)
+        self.keeper.unwritable.pop(partition, None)
         self.opener.forget(partition.key)
 
     async def _take(self, image: TopicImage) -> None:
@@ -273,6 +274,8 @@ class Replicas:
                     partition = topic.partitions[index] = await self._open(image, index)
                     partition.traffic, partition.topic_id = topic.traffic, image.id
                     await self.moves.resume(partition, image.id)
+                    if partition.log is None and partition.repair is None:
+                        self.keeper.note_refusal(partition)
                 if not self.opener.is_created(partition):
                     await self.follow(partition, placed)
                 if partition.repair is not None:
@@ -324,7 +327,8 @@ class Replicas:
                 directory_id = self.places.id_of(partition.directory)
                 assigned = placed[index].directory(self._node_id)
                 if partition.log is not None and partition.repair is None and assigned != directory_id:
-                    found[topic_id, index] = directory_id
+                    if assigned != LOST or partition not in self.keeper.unwritable:
+                        found[topic_id, index] = directory_id
                 elif self.opener.is_lost(partition.key) and assigned in (UNASSIGNED, MIGRATING):
                     found[topic_id, index] = LOST  # LOST tells the next start that no log directory is missing
         return found

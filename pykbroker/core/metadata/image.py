@@ -154,6 +154,16 @@ class ClusterImage(msgspec.Struct, frozen=True):
         """Return the brokers that may lead partitions."""
         return (broker for broker in self.brokers.values() if broker.active)
 
+    def electable(self, partition: PartitionImage) -> set[int]:
+        """Return the members of a partition's ISR that may lead: they are active, and their directory is online."""
+        return {
+            member
+            for member in partition.isr
+            if (broker := self.brokers.get(member)) is not None
+            and broker.active
+            and broker.is_online(partition.directory(member))
+        }
+
 
 class ConfigsImage(msgspec.Struct, frozen=True):
     """The dynamic configs of all resources that have any. Default values are not included."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pykbroker.core.metadata.ids import LOST
 from pykbroker.core.metadata.image import PartitionImage
 from pykbroker.core.replication.follower_state import UNKNOWN_BROKER_EPOCH, FollowerState
 from pykbroker.core.replication.isr_change import GIVEN_UP, OUTDATED, IsrAnswer, IsrChange
@@ -23,10 +24,16 @@ class Followers:
     `isr` is the committed ISR, in the metadata of `partition_epoch`. `pending` is the change that the controller has
     not answered yet, or None. `epoch_start` is the offset at which the leader epoch began. `replication_factor` leaves
     out the replicas that a reassignment adds.
+
+    Our controller refuses an ISR with a replica whose log directory is reported as lost, and Kafka's accepts it. A
+    replica that was refused for that is not proposed again, and the high watermark does not wait for it, until there is
+    newer metadata of the partition.
     """
 
     __slots__ = (
+        "_barred",
         "_node_id",
+        "_placed",
         "_states",
         "epoch_start",
         "is_reassigning",
@@ -42,7 +49,7 @@ class Followers:
         self.leader_epoch, self.partition_epoch = placed.leader_epoch, placed.partition_epoch
         self.isr = placed.isr
         self.pending: IsrChange | None = None
-        self._note_reassignment(placed)
+        self._note_placement(placed)
         self._states = {
             broker_id: FollowerState(now_ms if broker_id in placed.isr else LONG_AGO_MS)
             for broker_id in placed.replicas
@@ -77,7 +84,7 @@ class Followers:
         if placed.partition_epoch <= self.partition_epoch:
             return False
         self.partition_epoch, self.isr, self.pending = placed.partition_epoch, placed.isr, None
-        self._note_reassignment(placed)
+        self._note_placement(placed)
         self._states = {
             broker_id: self._states.get(broker_id) or FollowerState(LONG_AGO_MS)
             for broker_id in placed.replicas
@@ -85,7 +92,9 @@ class Followers:
         }
         return True
 
-    def _note_reassignment(self, placed: PartitionImage) -> None:
+    def _note_placement(self, placed: PartitionImage) -> None:
+        self._placed = placed
+        self._barred: frozenset[int] = frozenset()
         self.replication_factor = len(placed.replicas) - len(placed.adding)
         self.is_reassigning = bool(placed.adding or placed.removing)
 
@@ -101,7 +110,8 @@ class Followers:
             if state.log_end_offset < limit and (
                 broker_id in maximal
                 or (
-                    state.is_caught_up(leader_end_offset, now_ms, lag_ms_max)
+                    broker_id not in self._barred
+                    and state.is_caught_up(leader_end_offset, now_ms, lag_ms_max)
                     and self._is_eligible(broker_id, state, active)
                 )
             ):
@@ -112,6 +122,14 @@ class Followers:
     def _is_eligible(broker_id: int, state: FollowerState, active: ActiveBrokers) -> bool:
         registered = active.get(broker_id)
         return registered is not None and state.broker_epoch in (UNKNOWN_BROKER_EPOCH, registered)
+
+    def caught_up(self, leader_end_offset: int) -> set[int]:
+        """Return the members of the committed ISR that have all records of the leader, without the leader."""
+        return {
+            broker_id
+            for broker_id, state in self._states.items()
+            if broker_id in self.isr and state.log_end_offset >= leader_end_offset
+        }
 
     # ---- changes of the ISR
 
@@ -127,6 +145,7 @@ class Followers:
             self.pending is not None
             or state is None
             or broker_id in self.isr
+            or broker_id in self._barred
             or state.log_end_offset < max(high_watermark, self.epoch_start)
             or not self._is_eligible(broker_id, state, active)
         ):
@@ -165,6 +184,8 @@ class Followers:
             return False
         if answer.error in GIVEN_UP:
             self.pending = None
+            if answer.error is ErrorCode.INELIGIBLE_REPLICA:
+                self._barred = frozenset(one for one in change.members if self._placed.directory(one) == LOST)
             return False
         if answer.error is not ErrorCode.NONE:
             return True

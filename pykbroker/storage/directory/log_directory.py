@@ -14,6 +14,7 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 
 import trio
 
@@ -40,6 +41,7 @@ from pykbroker.storage.files.partition_directory import (
     encode_metadata,
 )
 from pykbroker.storage.files.refusals import is_of_the_disk
+from pykbroker.storage.files.room import has_room
 from pykbroker.storage.files.small_files import read_disposable, replace, replace_durably
 from pykbroker.storage.files.traffic import Traffic
 from pykbroker.storage.log.log import Log
@@ -101,6 +103,7 @@ class LogDirectory:
         self.checkpoint_high_watermarks = writer.write_high_watermarks
         truncation = Truncation(self.logs, checkpoints, writer)
         self.truncate, self.truncate_fully = truncation.truncate, truncation.truncate_fully
+        self.has_room = partial(has_room, disk, self.fail)
         self._chores = Chores(disk, off_loop, self.logs, wall_ms)
         self.futures = FutureLogs(
             disk, off_loop, opener, wall_ms, self._jitter, self._loaded, self._traffic, self._chores

@@ -50,6 +50,7 @@ from pykbroker.replica.quotas import ReplicationQuotas
 from pykbroker.replica.repairs import Repairs
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.topic_configs import TopicConfigs
+from pykbroker.replica.unwritable_replicas import UnwritableReplicas
 from pykbroker.server.endpoints import BrokerEndpoints
 from pykbroker.server.handler import Later
 from pykbroker.server.leader_hints import LeaderHints
@@ -173,8 +174,8 @@ class Broker:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         self.volume.locks.clear()
         self.scope = trio.CancelScope()
-        disk = SimDisk(self.volume, f"disk{self.id}")
-        self.directory = await LogDirectory.open(disk, off_loop=inline, wall_ms=lambda: NOW_MS, jitter=lambda: 0.5)
+        self.disk = SimDisk(self.volume, f"disk{self.id}")
+        self.directory = await LogDirectory.open(self.disk, off_loop=inline, wall_ms=lambda: NOW_MS, jitter=lambda: 0.5)
         config = BrokerConfig.from_mapping(self.configs)
         self.keeper = IsrKeeper(self.id, LAG_MS_MAX)
         self.quotas = ReplicationQuotas(self.id, config)
@@ -187,6 +188,7 @@ class Broker:
             self.id, places, topic_configs, keeper=self.keeper, fetchers=self.fetchers, quotas=self.quotas
         )
         self.repairs = Repairs(self.replicas)
+        self.unwritable = UnwritableReplicas(self.replicas)
         self.sessions = FetchSessionCache(100, Random(self.id))
         endpoints = BrokerEndpoints(self.id, lambda: self.cluster.image)
         fetch = Fetch(
@@ -208,6 +210,7 @@ class Broker:
                 nursery.start_soon(self.fetchers.run)
                 nursery.start_soon(IsrChanges(self.keeper, self.cluster).run)
                 nursery.start_soon(self.repairs.run, lambda placed: self.cluster.report(self.id, placed))
+                nursery.start_soon(self.unwritable.run, lambda placed: self.cluster.report(self.id, placed))
                 nursery.start_soon(self._check_followers)
                 await nursery.start(self._apply)
                 task_status.started()
@@ -227,6 +230,7 @@ class Broker:
             if image is not applied and self.id not in self.cluster.uninformed:
                 delta = Delta.since_nothing(image)
                 await self.replicas.apply(replace(delta, previous=applied))
+                self.cluster.report(self.id, await self.replicas.misplaced(delta))
                 applied = image
                 continue
             if starts:
@@ -363,7 +367,7 @@ class Cluster:
         for (_, index), directory in placed.items():
             before = self.placed(index)
             directories = tuple(directory if one == node_id else before.directory(one) for one in before.replicas)
-            if directories == before.directories:
+            if directories == before.directories and (directory != LOST or node_id not in before.isr):
                 continue
             self.reports.append((node_id, directory))
             changes: dict[str, Any] = {"directories": directories}

@@ -237,7 +237,7 @@ async def test_a_follower_that_cannot_write_one_partition_follows_the_others(
         monkeypatch.setattr(LogAppender, "append_stored", fail)
         await cluster.brokers[1].produce(b"works")
         cluster.brokers[1].replicas.partition(TopicPartition("t", 1)).append(batch(b"value"), NOW_MS)
-        await pause(5)
+        await pause(2)
         assert await cluster.brokers[1].produce(b"still") == 1
         assert caplog.text.count("t-1: cannot fetch from its leader 1") == 1
         monkeypatch.undo()

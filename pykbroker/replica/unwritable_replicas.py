@@ -1,0 +1,104 @@
+"""The replicas of this broker that refuse appends, since their disk is full or their log could not be opened.
+
+`core/replication/unwritable` decides about each step. Below metadata.version 3.7-IV2, in which the controller learns of
+a replica that cannot be served, all replicas keep their roles.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import trio
+
+from pykbroker.core.metadata.ids import LOST
+from pykbroker.core.metadata.image import PartitionImage
+from pykbroker.core.replication.unwritable import Unwritable, UnwritableStep
+from pykbroker.replica.isr_keeper import written_offset
+from pykbroker.replica.partition import Partition
+from pykbroker.replica.replicas import Replicas
+from pykbroker.replica.reporting import NoteDirectories, can_report, placed_here
+from pykbroker.storage.directory.log_directory import LogDirectory
+from pykbroker.world.portions import portions
+
+logger = logging.getLogger(__name__)
+
+LOOK_S = 0.5
+"""The time in seconds between two looks at the replicas that refuse appends, and between two probes of a directory."""
+
+
+class UnwritableReplicas:
+    """The replicas that refuse appends. The keeper of ISRs has the refusals of each."""
+
+    def __init__(self, replicas: Replicas) -> None:
+        self._replicas, self._keeper = replicas, replicas.keeper
+        self._lost: dict[Partition, LogDirectory] = {}
+        """The replicas that the last round has reported as lost, or has found lost, with their directories."""
+
+    async def run(self, report: NoteDirectories) -> None:
+        """Look at the replicas until cancelled."""
+        while True:
+            if not self._keeper.unwritable:
+                await self._keeper.refused.wait()
+            self._keeper.refused = trio.Event()
+            await trio.sleep(LOOK_S)
+            await self.round(report)
+
+    async def round(self, report: NoteDirectories) -> None:
+        """Take the next step of each replica."""
+        reported: dict[tuple[bytes, int], bytes] = {}
+        lost: dict[Partition, LogDirectory] = {}
+        rooms: dict[LogDirectory, bool] = {}
+        for few in portions(self._keeper.unwritable.items()):
+            for partition, refused in few:
+                placed = placed_here(self._replicas, partition)
+                if placed is None or partition.repair is not None or not can_report(self._replicas):
+                    self._keeper.unwritable.pop(partition, None)
+                    continue
+                step, directory = self._step(partition, refused, placed), partition.directory
+                if step is UnwritableStep.PROBE:
+                    if directory not in rooms:
+                        rooms[directory] = directory.has_room()
+                    step = UnwritableStep.RETURN if rooms[directory] else UnwritableStep.WAIT
+                if step is UnwritableStep.LEAVE:
+                    reported[partition.topic_id, partition.index] = LOST
+                elif step is UnwritableStep.RETURN:
+                    reported[partition.topic_id, partition.index] = self._replicas.places.id_of(directory)
+                elif step is UnwritableStep.END:
+                    self._keeper.unwritable.pop(partition, None)
+                if step is UnwritableStep.LEAVE or placed.directory(self._keeper.node_id) == LOST:
+                    lost[partition] = directory
+            await trio.lowlevel.checkpoint()
+        self._log_changes(lost)
+        report(reported)
+
+    def _step(self, partition: Partition, refused: Unwritable, placed: PartitionImage) -> UnwritableStep:
+        keeper = self._keeper
+        electable = self._replicas.metadata.cluster.electable(placed) - {keeper.node_id}
+        log, followers = partition.log, partition.leadership.followers
+        if log is not None and followers is not None:
+            electable &= followers.caught_up(log.log_end_offset)
+        return refused.step(
+            placed, keeper.node_id, keeper.now_ms, written_offset(partition), has_successor=bool(electable)
+        )
+
+    def _log_changes(self, lost: dict[Partition, LogDirectory]) -> None:
+        """Log how many replicas of each directory were reported as lost, and how many have returned."""
+        before, self._lost = self._lost, lost
+        for directory in self._replicas.places.directories:
+            gone = [one.key for one in lost if lost[one] is directory and one not in before]
+            back = [one.key for one in before if before[one] is directory and one not in lost]
+            if gone:
+                logger.error(
+                    "%s takes no records of %d replicas, of which %s is the first: reporting them as lost, so that"
+                    " other replicas lead; free space on the disk",
+                    directory.path,
+                    len(gone),
+                    min(gone),
+                )
+            if back:
+                logger.info(
+                    "%s takes the records of %d replicas again, of which %s is the first",
+                    directory.path,
+                    len(back),
+                    min(back),
+                )
