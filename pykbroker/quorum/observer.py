@@ -26,6 +26,7 @@ from pykbroker.quorum.quorum_leader import NOBODY, QuorumLeader
 from pykbroker.quorum.snapshot_file import SnapshotId
 from pykbroker.quorum.snapshotter import Snapshotter
 from pykbroker.quorum.statistics import ControllerStatistics
+from pykbroker.world.disk import Buffer
 from pykbroker.world.net import Net
 from pykbroker.world.rate_limited_warning import RateLimitedWarning
 from wire.error_codes import ErrorCode
@@ -77,6 +78,7 @@ class MetadataObserver:
         self._asked_at = math.inf
         """The time of the last request whose metadata is applied, or of the last attempt that failed."""
         self._unreachable = RateLimitedWarning(logger, ticks)
+        self._unwritable = RateLimitedWarning(logger, ticks)
 
     @property
     def epoch(self) -> int:
@@ -196,9 +198,9 @@ class MetadataObserver:
             await self._fetch_snapshot(connection, SnapshotId(data.snapshot_id.end_offset, data.snapshot_id.epoch))
         elif data.diverging_epoch.end_offset >= 0:
             await self._log.truncate(OffsetAndEpoch(data.diverging_epoch.end_offset, data.diverging_epoch.epoch))
+        elif data.records and not self._store(data.records):
+            await trio.sleep(self._retry_s)
         else:
-            if data.records:
-                self._log.append(data.records)
             delta = await self._log.replay(data.high_watermark)
             if delta is not None:
                 self.images.publish(delta)
@@ -206,6 +208,18 @@ class MetadataObserver:
             if self.applies:
                 with trio.move_on_after(APPLY_S_MAX):
                     await self.images.wait_for(self.images.committed.offset)
+
+    def _store(self, records: Buffer) -> bool:
+        """Append fetched records. Return whether the disk took them.
+
+        A full disk is no failure of the controller, whose address the heartbeats of this broker need.
+        """
+        try:
+            self._log.append(records)
+        except OSError as refusal:
+            self._unwritable.warn("%s takes no metadata, which is fetched again: %s", self._log.directory, refusal)
+            return False
+        return True
 
     async def _fetch_snapshot(self, connection: BrokerConnection, snapshot: SnapshotId) -> None:
         """Fetch a snapshot in parts, and continue from it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
@@ -38,9 +39,10 @@ RECONNECT_S = RECONNECT_MS / 1000
 
 
 class EmptyLog:
-    """The log of an observer that has nothing yet, and stores nothing."""
+    """The log of an observer that has nothing yet, on a full disk."""
 
     log_end_offset = last_epoch = 0
+    directory = "/full"
 
     def __init__(self) -> None:
         part = SimpleNamespace(append=len, close=lambda: None)
@@ -49,6 +51,9 @@ class EmptyLog:
     async def note_leader(self, leader_id: int, epoch: int) -> None: ...
 
     async def replay(self, high_watermark: int) -> None: ...
+
+    def append(self, records: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
 
 
 class Observed:
@@ -153,6 +158,18 @@ async def test_metadata_that_is_not_applied_yet_does_not_end_the_silence(autojum
     images.current = images.committed
     await observed.run(6)
     assert not observer.was_silent(1)
+
+
+async def test_a_full_disk_is_no_failure_of_the_controller(
+    autojump_clock: Clock, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    observed = Observed(client, ObserverSettings(retry_ms=200))
+    observed.data = led(records=b"a batch")
+    lost: list[Address] = []
+    monkeypatch.setattr(observed.leader, "lost", lost.append)
+    between_s = await observed.run(5)
+    assert between_s[1:] == pytest.approx([0.2] * (len(between_s) - 1), abs=0.02)
+    assert lost == []
 
 
 async def test_while_the_controller_is_silent_the_observer_is_not(autojump_clock: Clock, client: Client) -> None:
