@@ -15,27 +15,31 @@ BATCH_BYTES_MAX = 8 << 20
 """The size of the largest batch that Kafka's voters accept."""
 
 
-class MetadataJournal(Protocol):
+class ReadableMetadata(Protocol):
+    """The batches of the metadata log."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """Return the offset of the next record."""
+
+    async def read_patiently(
+        self, offset: int, bytes_max: int, upper_offset: int, /, *, at_least_one: bool
+    ) -> Buffer | FileSlice:
+        """Return whole batches that end below `upper_offset`. The first is the batch that contains `offset`."""
+
+
+class MetadataJournal(ReadableMetadata, Protocol):
     """The log of `__cluster_metadata-0`. A disk error raises OSError."""
 
     @property
     def log_start_offset(self) -> int:
         """Return the first offset of the log. A snapshot contains everything before it."""
 
-    @property
-    def log_end_offset(self) -> int:
-        """Return the offset of the next record."""
-
     def append_as_leader(self, data: Buffer, leader_epoch: int, /) -> Any:
         """Append one batch at the end with this leader epoch, as a whole or not at all."""
 
     def become_leader(self, leader_epoch: int, /) -> None:
         """Record the offset at which the leader epoch begins."""
-
-    async def read_patiently(
-        self, offset: int, bytes_max: int, upper_offset: int, /, *, at_least_one: bool
-    ) -> Buffer | FileSlice:
-        """Return whole batches that end below `upper_offset`. The first is the batch that contains `offset`."""
 
     async def flush(self) -> None:
         """Make all appended records durable."""

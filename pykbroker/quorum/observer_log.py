@@ -23,18 +23,23 @@ from pykbroker.quorum.quorum_state import QuorumState, write_state
 from pykbroker.quorum.recovery import Recovered, StoredMetadata
 from pykbroker.quorum.snapshot_file import Content, SnapshotId
 from pykbroker.quorum.snapshots import Snapshots
-from pykbroker.world.disk import Buffer, Disk
+from pykbroker.storage.files.refusals import NO_ROOM
+from pykbroker.world.disk import Buffer, Disk, FileSlice
 from wire.errors import DecodeError
+from wire.records.batch import Batch, batches
 
 logger = logging.getLogger(__name__)
 
+HELD_BYTES_MAX = 8 << 20
+"""The bytes of metadata that are held in memory while the disk is full, and as many in a fetch."""
 NewMachine = Callable[[MetadataImage], ControllerMachine]
 
 
 class ObserverLog:
     """The log of an observer. Records are applied once the leader's high watermark has passed them.
 
-    Appended records are not synced one by one: the leader has them, and a lost tail is fetched again.
+    Appended records are not synced one by one: the leader has them, and a lost tail is fetched again. On a full disk,
+    the newest ones are held in memory, so that the broker learns who leads instead of it.
     """
 
     def __init__(
@@ -49,6 +54,8 @@ class ObserverLog:
         self._journal, self._disk, self.snapshots = journal, disk, snapshots
         self._state, self.found, self._new_machine = state, found, new_machine
         self._replaying = trio.Lock()
+        self._held: list[Batch] = []
+        """The batches after the end of the journal, whose disk is full."""
         self.image = found.machine.freeze(found.epoch, found.time_ms).image
 
     @property
@@ -69,11 +76,13 @@ class ObserverLog:
     @property
     def log_end_offset(self) -> int:
         """Return the offset of the next record to fetch."""
-        return self._journal.log_end_offset
+        return self._held[-1].last_offset + 1 if self._held else self._journal.log_end_offset
 
     @property
     def last_epoch(self) -> int:
         """Return the epoch of the last record, 0 if there is none."""
+        if self._held:
+            return self._held[-1].leader_epoch
         latest = self._journal.epochs.latest
         if latest != UNDEFINED_EPOCH:
             return latest
@@ -86,17 +95,50 @@ class ObserverLog:
         return self.found.machine.next_offset
 
     async def note_leader(self, leader_id: int, epoch: int) -> None:
-        """Record the leader of a new epoch in `quorum-state`."""
+        """Record the leader of a new epoch in `quorum-state`. A full disk refuses that until the next call."""
         if (leader_id, epoch) != (self._state.leader_id, self._state.leader_epoch):
-            self._state = msgspec.structs.replace(self._state, leader_id=leader_id, leader_epoch=epoch)
-            await write_state(self._disk, self._state)
+            state = msgspec.structs.replace(self._state, leader_id=leader_id, leader_epoch=epoch)
+            try:
+                await write_state(self._disk, state)
+            except OSError as refusal:
+                if refusal.errno not in NO_ROOM:
+                    raise
+            else:
+                self._state = state
 
     def append(self, records: Buffer) -> None:
-        """Append fetched batches. Raise ApiError CORRUPT_MESSAGE if they do not follow the log."""
-        self._journal.append_stored(records)
+        """Append fetched batches, after those that are held in memory.
+
+        Raise ApiError CORRUPT_MESSAGE if they do not follow the log, and OSError if the disk refuses them and more than
+        HELD_BYTES_MAX would be held.
+        """
+        unwritten = b"".join((*(batch.buffer for batch in self._held), records))
+        try:
+            self._journal.append_stored(unwritten)
+            self._held = []
+        except OSError as refusal:
+            if refusal.errno not in NO_ROOM or len(unwritten) > HELD_BYTES_MAX:
+                raise
+            if not self._held:
+                logger.warning("%s takes no metadata, which is held in memory: %s", self.directory, refusal)
+            end = self._journal.log_end_offset
+            self._held = [batch for batch in batches(unwritten) if batch.base_offset >= end]
+
+    async def read_patiently(
+        self, offset: int, bytes_max: int, upper_offset: int, /, *, at_least_one: bool
+    ) -> Buffer | FileSlice:
+        """Return whole batches that end below `upper_offset`, as a journal does, or all of them that are held."""
+        end = self._journal.log_end_offset
+        if offset < end:
+            upper_offset = min(upper_offset, end)
+            return await self._journal.read_patiently(offset, bytes_max, upper_offset, at_least_one=at_least_one)
+        return b"".join(batch.buffer for batch in self._held if offset <= batch.last_offset < upper_offset)
 
     async def truncate(self, diverging: OffsetAndEpoch) -> None:
         """Drop the records that the leader does not have. Raise DamagedMetadata if one of them was committed."""
+        if self._held:
+            self._held = [batch for batch in self._held if batch.last_offset < self.replayed]
+            return
         offset = truncation_offset(self._journal.epochs, self.log_end_offset, diverging)
         if offset < self.replayed:
             raise DamagedMetadata(
@@ -110,7 +152,7 @@ class ObserverLog:
         end, machine = min(high_watermark, self.log_end_offset), self.found.machine
         if end <= machine.next_offset:
             return None
-        await Loader(StoredMetadata(self._journal, self.found, end), self._replaying).load(machine, machine.next_offset)
+        await Loader(StoredMetadata(self, self.found, end), self._replaying).load(machine, machine.next_offset)
         delta = machine.freeze(self.found.epoch, self.found.time_ms)
         self.image = delta.image
         return delta
@@ -127,6 +169,7 @@ class ObserverLog:
         self.found.quorum.clear()
         self.found.quorum.update({type(record): record for record in content.quorum})
         await self._journal.truncate_fully_and_start_at(snapshot.end_offset)
+        self._held = []
         delta, self.image = difference(self.image, image), image
         return delta
 

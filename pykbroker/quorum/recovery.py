@@ -15,7 +15,7 @@ from pykbroker.core.metadata.replay import DamagedMetadata
 from pykbroker.core.metadata.snapshot import image_of
 from pykbroker.core.outcome import Entry
 from pykbroker.machines.loader import Loader
-from pykbroker.quorum.journal import BATCH_BYTES_MAX, MetadataJournal
+from pykbroker.quorum.journal import BATCH_BYTES_MAX, MetadataJournal, ReadableMetadata
 from pykbroker.quorum.snapshot_file import QuorumRecord, SnapshotId
 from pykbroker.quorum.snapshots import Snapshots
 from pykbroker.world.disk import Buffer, FileSlice
@@ -117,7 +117,7 @@ class StoredMetadata:
     Records from `end` on are left out.
     """
 
-    def __init__(self, journal: MetadataJournal, found: Recovered, end: int | None = None) -> None:
+    def __init__(self, journal: ReadableMetadata, found: Recovered, end: int | None = None) -> None:
         self._journal, self._found, self._end = journal, found, end
 
     @property
