@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pykbroker.core.errors import ApiError
 from pykbroker.core.replication.repair import Repair
 from pykbroker.storage.files.errors import CorruptLog
-from pykbroker.storage.files.refusals import NO_ROOM
+from pykbroker.storage.files.refusals import NO_ROOM, VANISHED
 from pykbroker.world.disk import Shortened
 from wire.error_codes import ErrorCode
 
@@ -44,8 +44,9 @@ class PartitionGuard:
             raise self._failed(error) from error
 
     def _failed(self, error: CorruptLog | OSError) -> ApiError:
-        if not isinstance(error, (CorruptLog, Shortened)):
-            return self.refused(error)
+        return self._go_offline(error) if isinstance(error, (CorruptLog, Shortened)) else self.refused(error)
+
+    def _go_offline(self, error: CorruptLog | OSError) -> ApiError:
         partition = self._partition
         logger.error("%s: going offline: %s", partition.key, error)
         partition.log, partition.repair = None, Repair()
@@ -59,9 +60,15 @@ class PartitionGuard:
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"the log of {self._partition.key} is offline")
 
     def refused(self, error: OSError) -> ApiError:
-        """Return the error for clients after an OSError of the disk. The error may take the log directory offline."""
-        key, directory = self._partition.key, self._partition.directory
+        """Return the error for clients after an OSError of the disk.
+
+        The error may take the log directory offline. The partition goes offline if its directory has vanished: its open
+        files would take records that the next start does not find.
+        """
+        key, directory, log = self._partition.key, self._partition.directory, self._partition.log
         directory.fail(error)
+        if error.errno in VANISHED and log is not None and not directory.exists(log.directory):
+            return self._go_offline(error)
         if error.errno in NO_ROOM:
             self._partition.keeper.note_refusal(self._partition)
         if error.errno != self._reported_errno:

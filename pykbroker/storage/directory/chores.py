@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
@@ -30,6 +31,8 @@ class Chores:
         self._disk, self._off_loop, self._logs, self._wall_ms = disk, off_loop, logs, wall_ms
         self._to_remove: list[tuple[int, str]] = []  # (time of removal, file or directory)
         self._dirty_since: dict[Log, int] = {}
+        self._ends: dict[Log, int] = {}
+        """The end of each log at the last round that looked whether its directory exists."""
         self._next_expiry_ms = wall_ms() + EXPIRY_INTERVAL_MS
 
     def remove_later(self, paths: Sequence[str], delay_ms: int) -> None:
@@ -48,12 +51,16 @@ class Chores:
                 self.remove_later(log.take_deleted(), log.config.file_delete_delay_ms)
             await trio.lowlevel.checkpoint()
         await self._remove(now_ms)
-        refusals = []
+        refusals, ends = [], {}
         for few in portions(self._logs.values()):
             for log in few:
+                ends[log] = log.log_end_offset
+                if self._ends.get(log) != ends[log]:
+                    self._look_for_directory(log)
                 if self._is_due(log, now_ms) and (refusal := await self._flush(log)):
                     refusals.append(refusal)
             await trio.lowlevel.checkpoint()
+        self._ends = ends
         if now_ms >= self._next_expiry_ms:
             self._next_expiry_ms = now_ms + EXPIRY_INTERVAL_MS
             for few in portions(self._logs.values()):
@@ -61,6 +68,15 @@ class Chores:
                     log.producers.expire(now_ms, log.config.producer_id_expiration_ms)
                 await trio.lowlevel.checkpoint()
         return refusals
+
+    def _look_for_directory(self, log: Log) -> None:
+        """Take a log with new records offline if its directory has vanished.
+
+        Its open file takes records until the segment rolls, and the next start would not find them.
+        """
+        if log.failed is None and not log.is_deleted and not self._disk.exists(log.directory):
+            log.flusher.failed = FileNotFoundError(errno.ENOENT, "No such file or directory", log.directory)
+            logger.error("%s/%s goes offline: the directory has vanished", self._disk.path, log.directory)
 
     def _is_due(self, log: Log, now_ms: int) -> bool:
         return log.failed is None and (bool(log.segments.unsynced) or self._waited_enough(log, now_ms))

@@ -40,7 +40,7 @@ from pykbroker.storage.files.partition_directory import (
     directory_name,
     encode_metadata,
 )
-from pykbroker.storage.files.refusals import is_of_the_disk
+from pykbroker.storage.files.refusals import VANISHED, is_of_the_disk
 from pykbroker.storage.files.room import has_room
 from pykbroker.storage.files.small_files import read_disposable, replace, replace_durably
 from pykbroker.storage.files.traffic import Traffic
@@ -103,6 +103,7 @@ class LogDirectory:
         self.checkpoint_high_watermarks = writer.write_high_watermarks
         truncation = Truncation(self.logs, checkpoints, writer)
         self.truncate, self.truncate_fully = truncation.truncate, truncation.truncate_fully
+        self.exists = disk.exists
         self.has_room = partial(has_room, disk, self.fail)
         self._chores = Chores(disk, off_loop, self.logs, wall_ms)
         self.futures = FutureLogs(
@@ -405,8 +406,13 @@ class LogDirectory:
             logged = {refusal.errno for refusal in refusals}
 
     def fail(self, failure: OSError) -> None:
-        """Record an OSError. An error of the whole disk takes the directory offline for good."""
-        if self.failed is None and is_of_the_disk(failure):
+        """Record an OSError.
+
+        An error of the whole disk takes the directory offline for good, and so does a missing file if the directory
+        itself has vanished.
+        """
+        has_vanished = failure.errno in VANISHED and not self.exists("")
+        if self.failed is None and (has_vanished or is_of_the_disk(failure)):
             logger.error("%s failed: %s; its partitions go offline", self.path, failure)
             self.failed = failure
             self.failure.set()

@@ -8,21 +8,22 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 """The errnos of a full disk."""
 NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE)
 """The errnos for too many open files in the process or on the machine. The call did nothing."""
+VANISHED = (errno.ENOENT, errno.ENOTDIR)
+"""The errnos of a missing file, or of a missing directory."""
 OF_THE_CALL = frozenset(
     (
         None,
         *NO_ROOM,
         *NO_DESCRIPTOR,
+        *VANISHED,
         errno.ENOMEM,
         errno.EINTR,
         errno.EAGAIN,
         errno.EBADF,
         errno.EACCES,
         errno.EPERM,
-        errno.ENOENT,
         errno.EEXIST,
         errno.EISDIR,
-        errno.ENOTDIR,
         errno.ENOTEMPTY,
         errno.ENAMETOOLONG,
     )
