@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import trio
@@ -11,7 +13,7 @@ from trio.testing import MockClock
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.replica.partition import Partition
-from pykbroker.replica.scrubber import FIRST_PASS_S, Scrubber, ScrubSettings, ScrubStatistics
+from pykbroker.replica.scrubber import FIRST_PASS_S, Scrubber, ScrubSettings, ScrubStatistics, scrub_rank
 from pykbroker.sim.disk import SimDisk
 from pykbroker.sim.off_loop import InlineOffLoop
 from pykbroker.sim.volume import Inode, Volume
@@ -83,6 +85,33 @@ async def test_a_scrub_finds_damage_that_no_client_reads(at: int, caplog: pytest
     assert size * 2 // 3 < found.bytes_read < size
     assert "t-1: going offline" in caplog.text
     assert "1 partitions are damaged" in caplog.text
+
+
+def test_replicas_that_were_stopped_in_order_are_read_first_and_leaders_before_followers() -> None:
+    ranked = {
+        (stopped, leads): scrub_rank(was_stopped_in_order=stopped, leads=leads)
+        for stopped in (False, True)
+        for leads in (False, True)
+    }
+    assert sorted(ranked, key=ranked.__getitem__) == [(True, True), (True, False), (False, True), (False, False)]
+
+
+async def test_a_pass_reads_the_partitions_in_the_order_of_their_ranks() -> None:
+    read: list[int] = []
+    ranks = [(False, False), (True, False), (False, True), (True, True), (True, False)]
+
+    class Ranked:
+        log = None
+
+        def __init__(self, number: int, clean: bool, is_leader: bool) -> None:
+            self.number, self.is_leader, self.directory = number, is_leader, SimpleNamespace(clean=clean)
+
+        async def scrub(self, pace: Any) -> None:
+            read.append(self.number)
+
+    partitions: Any = [Ranked(number, *rank) for number, rank in enumerate(ranks)]
+    await Scrubber(lambda: partitions, FAST).scrub()
+    assert read == [3, 1, 4, 2, 0]
 
 
 async def test_a_later_scrub_reads_the_verified_bytes_again() -> None:
