@@ -51,11 +51,13 @@ RETENTION = ("shrink_by_size", "shrink_by_time")
 """The changes of retention."""
 METADATA = ("reassign", "elect_leaders", "recreate_topic", "delete_records", *RETENTION)
 """The changes of an operator, which are no faults, but must not lose anything under faults."""
+LAST = ("fill_leader",)
+"""The faults of machines that strike once all others have ended, since writes must go on meanwhile."""
 POWER = ("lose_power", "lose_power_midstep", "lose_power_of_all", "fail_syncs", "lose_metadata")
 """The power losses. They are used only if every acknowledged record is synced."""
 LOSSES = (*POWER, "wipe", "wipe_source", "lose_joining", "lose_eligible")
 """The faults that take records or files from a disk."""
-DISK = ("fill_disk", "fail_reads", "fail_syncs")
+DISK = ("fill_disk", "fail_reads", "fail_syncs", *LAST)
 """The disk faults, which may end a broker."""
-KINDS = (*MACHINES, *LINKS, *METADATA)
+KINDS = (*MACHINES, *LINKS, *METADATA, *LAST)
 """All kinds of faults."""

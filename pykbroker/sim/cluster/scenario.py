@@ -14,6 +14,7 @@ from pykbroker.sim.broker_node import LogWatch
 from pykbroker.sim.cluster import fault_kinds
 from pykbroker.sim.cluster.brief_topic import BriefTopic
 from pykbroker.sim.cluster.deletions import Deletions
+from pykbroker.sim.cluster.full_disk import FullDisk
 from pykbroker.sim.cluster.metadata_changes import MetadataChanges
 from pykbroker.sim.cluster.nemesis import ClusterNemesis
 from pykbroker.sim.cluster.nodes import SimCluster
@@ -94,15 +95,22 @@ class ClusterScenario:
                 for workload in self._workloads:
                     workload.start(working)
                 await nemesis.run(self._plan.seconds)
+                findings = await self._judge_full_disk(nemesis)
                 settling = [workload.settle for workload in self._workloads]
                 limits = AFTER_CUTS if set(nemesis.happened) <= set(fault_kinds.CUTS) else AFTER_FAULTS
                 judged = partial(recovery.judge, limits)
-                findings = await together([self.cluster.start_all, judged, *settling])
+                findings += await together([self.cluster.start_all, judged, *settling])
                 working.cancel_scope.cancel()
             findings += await together([self._brief.judge, *(workload.judge for workload in self._workloads)])
             watching.cancel_scope.cancel()
         findings += check_replicas(self.cluster, self.cluster.image() or EMPTY)
         return self._report(nemesis, findings)
+
+    async def _judge_full_disk(self, nemesis: ClusterNemesis) -> list[str]:
+        if "fill_leader" not in nemesis.kinds or "log" not in self._plan.workloads or self.cluster.held:
+            return []
+        nemesis.happened["fill_leader"] = 1
+        return await FullDisk(self.cluster, list(PLACES), self._simulation.dice("full disk")).judge()
 
     def _nemesis(self) -> ClusterNemesis:
         kinds = [kind for kind in self._plan.kinds if self._plan.fsync or kind not in fault_kinds.POWER]

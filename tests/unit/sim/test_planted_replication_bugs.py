@@ -21,15 +21,18 @@ from pykbroker.core.replication.fetch_plan import FollowerPlan
 from pykbroker.core.replication.followers import NO_LIMIT, Followers
 from pykbroker.core.replication.leadership import Leadership
 from pykbroker.core.replication.repair import Repair, RepairStep
+from pykbroker.core.replication.unwritable import Unwritable, UnwritableStep
+from pykbroker.quorum import observer_log
 from pykbroker.quorum.lifecycle import Lifecycle
 from pykbroker.quorum.metadata_fetches import MetadataFetches
 from pykbroker.replica import fetcher, followed, follower_reading
 from pykbroker.replica.followed import Followed
+from pykbroker.replica.isr_keeper import IsrKeeper
 from pykbroker.replica.partition import Partition
 from pykbroker.replica.replicas import Replicas
 from pykbroker.replica.watch import Watch
 from pykbroker.sim import retransmission
-from pykbroker.sim.cluster import scenario
+from pykbroker.sim.cluster import full_disk, scenario
 from pykbroker.sim.cluster.recovery import AFTER_FAULTS
 from pykbroker.sim.simulation import Simulation
 from pykbroker.storage.directory.log_directory import LogDirectory
@@ -50,6 +53,8 @@ pytestmark = pytest.mark.timeout(240)  # The tests need seconds of CPU time, whi
 SEEDS_MAX = 300
 FILLS_SOON = AFTER_FAULTS._replace(fills_s_max=10.0)
 """The limits with which an ISR that is not full is soon a finding, where the bug keeps it so for ever."""
+FULL_SECONDS, FULL_WRITES_S_MAX = 1, 12
+"""The length of a run without other faults, before a disk fills up, and the time for writes to go on."""
 AIMED_SECONDS = 5
 """The length of a run with a fault that waits for the moment at which the bug does harm."""
 
@@ -311,6 +316,33 @@ async def a_change_of_a_stale_isr_is_made(simulation: Simulation) -> list[str]:
     return await found_in_cluster(simulation, "join_late", seconds=6, pace_s=0.1)
 
 
+async def found_on_a_full_disk(simulation: Simulation) -> list[str]:
+    vars(full_disk)["WRITES_S_MAX"] = FULL_WRITES_S_MAX
+    return await found_in_cluster(simulation, "fill_leader", seconds=FULL_SECONDS)
+
+
+async def a_full_disk_keeps_its_leaderships(simulation: Simulation) -> list[str]:
+    Unwritable.step = lambda *_, **__: UnwritableStep.WAIT
+    return await found_on_a_full_disk(simulation)
+
+
+async def a_full_disk_takes_no_metadata(simulation: Simulation) -> list[str]:
+    observer_log.ObserverLog.append = lambda log, records: log._journal.append_stored(records)
+    return await found_on_a_full_disk(simulation)
+
+
+async def a_replica_with_a_full_disk_is_fetched_anew(simulation: Simulation) -> list[str]:
+    note_refusal = IsrKeeper.note_refusal
+
+    def note_damage(keeper, partition):
+        note_refusal(keeper, partition)
+        partition.repair = Repair()
+        keeper.note_damage()
+
+    IsrKeeper.note_refusal = note_damage
+    return await found_on_a_full_disk(simulation)
+
+
 FOUND = [
     (acknowledged_once_the_leader_has_it, "lost write", 0),
     (the_high_watermark_ignores_replicas_that_are_joining, "high watermark above the ISR", 0),
@@ -340,6 +372,9 @@ FOUND = [
     (epochs_are_kept_when_a_log_begins_anew, "aside as damaged, though its disk has lost nothing", 2),
     (recovery_drops_what_its_epochs_do_not_explain, "lost write", 0),
     (a_snapshot_is_kept_when_a_log_begins_anew, "two last batches of producer", 9),
+    (a_full_disk_keeps_its_leaderships, "stops writes", 0),
+    (a_full_disk_takes_no_metadata, "stops writes", 0),
+    (a_replica_with_a_full_disk_is_fetched_anew, "has set its logs aside", 0),
 ]
 
 
