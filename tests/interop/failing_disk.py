@@ -1,6 +1,7 @@
 """A program that runs `pykbroker` on a disk that fails on request: `python failing_disk.py FILE start ...`.
 
-While FILE contains the name of an errno, such as ENOSPC or EIO, every write and fsync fails with it.
+While FILE contains the name of an errno, such as ENOSPC or EIO, every write and fsync fails with it. If the name of a
+function follows, only its calls fail: "ENOSPC pwrite" is a full disk.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ def refusing(function: Callable[..., Any], fault: Path) -> Callable[..., Any]:
     """Return a wrapper of `function` that raises OSError while the file `fault` contains an errno."""
 
     def call(*args: Any) -> Any:
-        name = fault.read_text().strip() if fault.exists() else ""
-        if name:
+        name, _, only = fault.read_text().partition(" ") if fault.exists() else ("", "", "")
+        if name and only in ("", function.__name__):
             number = getattr(errno, name)
             raise OSError(number, os.strerror(number))
         return function(*args)

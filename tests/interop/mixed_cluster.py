@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.interop.kafka_cluster import new_directory_id
@@ -10,7 +11,7 @@ from tests.interop.our_cluster import REPLICATED, SETTINGS
 from tests.interop.test_kafka_directories import java
 from tools.bench import peers
 from tools.bench.child import Child
-from tools.broker_process import BrokerProcess
+from tools.broker_process import PYKBROKER, BrokerProcess
 
 PROPERTIES = """process.roles=broker
 node.id={node_id}
@@ -77,13 +78,13 @@ class KafkaBroker:
         self._process.stop(30)
 
 
-def our_broker(work: Path, node_id: int, controllers: str) -> BrokerProcess:
-    """Start a broker of pykbroker in a cluster that has controllers."""
+def our_broker(work: Path, node_id: int, controllers: str, program: Sequence[str] = PYKBROKER) -> BrokerProcess:
+    """Start a broker of pykbroker, or of another program, in a cluster that has controllers."""
     options = ["--data-dir", str(work / "data"), "--set", "process.roles=broker"]
     place = (f"node.id={node_id}", f"controller.quorum.bootstrap.servers={controllers}")
     for setting in (*place, *SETTINGS, *REPLICATED, *PARTITIONS_OF_KAFKA):
         options += ["--set", setting]
-    node = BrokerProcess(work, *options)
+    node = BrokerProcess(work, *options, program=program)
     node.start()
     return node
 
