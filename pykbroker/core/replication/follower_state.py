@@ -46,7 +46,7 @@ class FollowerState:
 
         The caller calls this before the leader's log grows, so that the follower had all records then.
         """
-        if self.log_end_offset >= self.leader_end_offset:
+        if self.log_end_offset >= self.leader_end_offset != UNKNOWN_OFFSET:
             self.caught_up_ms = max(self.caught_up_ms, fetched_ms)
         self.fetched_ms = max(self.fetched_ms, fetched_ms)
 

@@ -34,3 +34,10 @@ def test_a_session_repeats_the_fetch_of_a_follower_that_has_all_records() -> Non
     state.note_fetch(5, 0, 8, -1, now_ms=160)
     state.note_session(170)
     assert state.caught_up_ms == 150
+
+
+def test_a_session_of_an_earlier_leader_epoch_does_not_catch_a_follower_up() -> None:
+    """The high watermark would otherwise wait for a replica that has left the ISR."""
+    state = FollowerState(float("-inf"))
+    state.note_session(1000.0)
+    assert not state.is_caught_up(5, 1001.0, 30_000.0)
