@@ -1,12 +1,16 @@
-"""Tests of settings of the whole process: memory allocation."""
+"""Tests of settings of the whole process: memory allocation, garbage collection."""
 
 from __future__ import annotations
 
+import gc
 import platform
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
+
+from pykbroker.cli.process import GARBAGE_THRESHOLDS, settle_garbage_collector
 
 FAULTS = """
 import resource, sys
@@ -36,3 +40,28 @@ def page_faults(how: str) -> int:
 def test_memory_of_a_freed_batch_is_reused_for_the_next_batch():
     assert page_faults("kept") < 500
     assert page_faults("given back") > 5_000
+
+
+@pytest.fixture
+def collections() -> Iterator[list[str]]:
+    """Yield the phases of the garbage collections since the test began, and restore the collector afterwards."""
+    thresholds, found = gc.get_threshold(), list[str]()
+
+    def note(phase: str, _: dict[str, int]) -> None:
+        found.append(phase)
+
+    gc.disable()
+    gc.callbacks.append(note)
+    yield found
+    gc.callbacks.remove(note)
+    gc.unfreeze()
+    gc.set_threshold(*thresholds)
+    gc.enable()
+
+
+def test_objects_of_the_start_are_exempted_without_a_collection_which_would_stop_the_event_loop(collections: list[str]):
+    settle_garbage_collector()
+    assert collections == []
+    assert gc.get_freeze_count() > 1000
+    assert gc.isenabled()
+    assert gc.get_threshold() == GARBAGE_THRESHOLDS
