@@ -69,7 +69,7 @@ class FutureLogs:
         self._disk.make_directory(name)
         try:
             replace(self._disk, f"{name}/{METADATA}", encode_metadata(topic_id))
-            log = await self._open(name, config, start_offset)
+            log = await self._open(key, name, config, start_offset)
         except OSError:
             remove_tree(self._disk, name)
             raise
@@ -81,7 +81,7 @@ class FutureLogs:
         name = self.names[key]
         if await self.topic_id(key) != topic_id:
             raise CorruptLog(f"{self._disk.path}/{name} belongs to another topic of the same name")
-        self.logs[key] = log = await self._open(name, config, 0)
+        self.logs[key] = log = await self._open(key, name, config, 0)
         return log
 
     async def topic_id(self, key: TopicPartition) -> bytes | None:
@@ -91,7 +91,7 @@ class FutureLogs:
         except FileNotFoundError:
             return None
 
-    async def _open(self, name: str, config: LogConfig, start_offset: int) -> Log:
+    async def _open(self, key: TopicPartition, name: str, config: LogConfig, start_offset: int) -> Log:
         return await Log.open(
             self._disk,
             name,
@@ -103,6 +103,8 @@ class FutureLogs:
             loaded=self._loaded,
             traffic=self._traffic,
             wall_ms=self._wall_ms,
+            key=key,
+            due=self._chores.due,
         )
 
     async def remove_deleted(self, key: TopicPartition) -> None:

@@ -240,6 +240,8 @@ class LogDirectory:
                 loaded=self._loaded,
                 traffic=self._traffic,
                 wall_ms=self._wall_ms,
+                key=key,
+                due=self._chores.due,
             )
             return log
         except OSError:
@@ -265,6 +267,8 @@ class LogDirectory:
             loaded=self._loaded,
             traffic=self._traffic,
             wall_ms=self._wall_ms,
+            key=key,
+            due=self._chores.due,
         )
         return log
 
@@ -342,6 +346,7 @@ class LogDirectory:
         """Make the future log the partition's current log. `settle` renames its directory afterwards."""
         self._topic_ids[key] = topic_id
         self.logs[key] = log = self.futures.take(key)
+        self._chores.due[key] = None  # no background work has visited it yet
         return log
 
     async def settle(self, key: TopicPartition) -> None:

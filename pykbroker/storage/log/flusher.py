@@ -155,8 +155,7 @@ class Flusher:
 
     async def _sync(self, target: int) -> None:
         self._syncing = trio.Event()
-        active, sealed, truncations = self._segments.active, self._segments.unsynced, self._truncations
-        self._segments.unsynced = []
+        active, sealed, truncations = self._segments.active, self._segments.take_unsynced(), self._truncations
         try:
             with self._unless_deleted():
                 await self._make_durable(sealed, active)
@@ -167,8 +166,7 @@ class Flusher:
         except BaseException as failure:
             if isinstance(failure, CorruptLog):
                 self.failed = failure
-            kept = [segment for segment in sealed if not segment.is_dropped]
-            self._segments.unsynced = [*kept, *self._segments.unsynced]
+            self._segments.keep_unsynced(sealed)
             raise
         finally:
             self._syncing.set()

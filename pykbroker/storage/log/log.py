@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykbroker.core.log.producers import Producers
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.files.errors import CorruptLog
 from pykbroker.storage.files.traffic import Traffic
 from pykbroker.storage.log.appender import LogAppender
@@ -14,8 +15,8 @@ from pykbroker.storage.log.reader import LogReader
 from pykbroker.storage.log.shrinker import LogShrinker
 from pykbroker.storage.log.state import LogState
 from pykbroker.storage.recovery.recovery import RecoveredLog, begin, needs_snapshot, recover
-from pykbroker.storage.segments.config import LogConfig
-from pykbroker.storage.segments.opening import Loaded, Opening
+from pykbroker.storage.segments.config import LONG_MAX, LogConfig
+from pykbroker.storage.segments.opening import NO_PARTITION, DueLogs, Loaded, Opening
 from pykbroker.storage.segments.sealed import SealedSegment
 from pykbroker.storage.segments.segment import no_clock
 from pykbroker.world.disk import Disk
@@ -67,6 +68,8 @@ class Log:
         self.appender = LogAppender(state, self.flusher, off_loop)
         self.reader = LogReader(state, off_loop)
         self.shrinker = LogShrinker(state, self.flusher)
+        if recovered.unsynced or opening.config.flush_ms < LONG_MAX:
+            opening.note_work()
 
     @classmethod
     async def open(
@@ -86,12 +89,15 @@ class Log:
         loaded: Loaded | None = None,
         traffic: Traffic | None = None,
         wall_ms: Callable[[], int] = no_clock,
+        key: TopicPartition = NO_PARTITION,
+        due: DueLogs | None = None,
     ) -> Log:
         """Recover the log in the existing `directory`. An empty log begins at `log_start_offset`.
 
         All records below `recovery_point` are durable, and all records below `high_watermark` have existed. `clean` is
         true if the previous broker closed the log. `jitter` returns a random number below its argument. The logs of a
-        log directory share `loaded` and `traffic`. Raise CorruptLog if a batch below the recovery point is damaged.
+        log directory share `loaded`, `traffic` and `due`. Raise CorruptLog if a batch below the recovery point is
+        damaged.
         """
         opening = Opening(
             disk,
@@ -105,6 +111,8 @@ class Log:
             cleaned_offset,
             high_watermark,
             wall_ms,
+            key,
+            {} if due is None else due,
         )
         recovered = await recover(opening, clean=clean)
         recovered.producers.expire(now_ms, config.producer_id_expiration_ms)
@@ -122,12 +130,24 @@ class Log:
         loaded: Loaded | None = None,
         traffic: Traffic | None = None,
         wall_ms: Callable[[], int] = no_clock,
+        key: TopicPartition = NO_PARTITION,
+        due: DueLogs | None = None,
     ) -> Log:
         """Create an empty log at offset 0, with one file, in a directory without segments.
 
         If OSError is raised, the file was not created.
         """
-        opening = Opening(disk, directory, config, loaded or Loaded(), jitter, traffic or Traffic(), wall_ms=wall_ms)
+        opening = Opening(
+            disk,
+            directory,
+            config,
+            loaded or Loaded(),
+            jitter,
+            traffic or Traffic(),
+            wall_ms=wall_ms,
+            key=key,
+            due={} if due is None else due,
+        )
         return cls(opening, off_loop, begin(opening))
 
     def configure(self, config: LogConfig) -> None:
@@ -135,6 +155,8 @@ class Log:
         self.config = self.state.opening.config = config
         self.segments.active.configure(config)
         self.appender.configure(config)
+        if config.flush_ms < LONG_MAX:
+            self.state.opening.note_work()
 
     @property
     def directory(self) -> str:

@@ -10,6 +10,7 @@ from weakref import WeakSet
 import msgspec
 import trio
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.files.traffic import Traffic
 from pykbroker.storage.segments.config import LogConfig
 from pykbroker.storage.segments.segment import ActiveSegment, Segment, file_name, no_clock
@@ -27,6 +28,10 @@ UNLISTED = -1
 
 Not even the names of the files in its directory are known to be durable.
 """
+DueLogs = dict[TopicPartition, None]
+"""The partitions of a log directory whose logs its background work visits next, in the order of their notes."""
+NO_PARTITION = TopicPartition("", -1)
+"""The partition of a log that no log directory works on in the background."""
 
 
 class Unloadable(Hashable, Protocol):
@@ -75,7 +80,8 @@ class Opening(msgspec.Struct):
     """The values that are needed to open a log's files. `config` and `directory` are updated when they change.
 
     `jitter` returns a random number below its argument. Records below `recovery_point` are durable. If the topic is no
-    longer compacted, compaction left gaps only below `cleaned_offset`. `high_watermark` comes from the checkpoint.
+    longer compacted, compaction left gaps only below `cleaned_offset`. `high_watermark` comes from the checkpoint. The
+    logs of a log directory share `due`.
     """
 
     disk: Disk
@@ -89,6 +95,12 @@ class Opening(msgspec.Struct):
     cleaned_offset: int = 0
     high_watermark: int = 0
     wall_ms: Callable[[], int] = no_clock
+    key: TopicPartition = NO_PARTITION
+    due: DueLogs = msgspec.field(default_factory=dict)
+
+    def note_work(self) -> None:
+        """Have the background work visit the log: a segment must be flushed, `flush.ms` runs, or files must go."""
+        self.due[self.key] = None
 
     def active(self, base_offset: int) -> ActiveSegment:
         """Open or create the file of an active segment without reading its content."""

@@ -89,8 +89,19 @@ class Segments:
         sealed = SealedSegment.of(self.active, self._opening)
         self.sealed.append(sealed)
         self.unsynced.append(sealed)
+        self._opening.note_work()
         self.active = following
         return following
+
+    def take_unsynced(self) -> list[SealedSegment]:
+        """Remove and return the sealed segments that are not durable yet. The caller makes them durable."""
+        unsynced, self.unsynced = self.unsynced, []
+        return unsynced
+
+    def keep_unsynced(self, segments: list[SealedSegment]) -> None:
+        """Return segments of `take_unsynced` that could not be made durable, unless they were dropped meanwhile."""
+        self.unsynced = [*(one for one in segments if not one.is_dropped), *self.unsynced]
+        self._opening.note_work()
 
     def drop_oldest(self) -> None:
         """Drop the oldest segment: its files get the suffix `.deleted`."""
@@ -154,6 +165,7 @@ class Segments:
             if disk.exists(path):
                 disk.rename(path, path + DELETED)
                 self.deleted_files.append(path + DELETED)
+                self._opening.note_work()
 
     def close(self) -> None:
         """Close all files. File slices that are still being sent fail afterwards."""
