@@ -11,6 +11,7 @@ from tools.bench.rows import (
     flush,
     groups,
     idle,
+    idle_partitions,
     loading,
     many_partitions,
     members,
@@ -51,5 +52,5 @@ ROWS = (
     *many_partitions.ROWS,
 )
 
-CLUSTER_ROWS = (*cluster_idle.ROWS, *cluster.ROWS, *refill.ROWS, *failover.ROWS)
+CLUSTER_ROWS = (*cluster_idle.ROWS, *idle_partitions.ROWS, *cluster.ROWS, *refill.ROWS, *failover.ROWS)
 """The rows that are measured on clusters of three nodes."""

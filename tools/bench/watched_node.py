@@ -15,7 +15,7 @@ from typing import Any
 import trio
 
 from pykbroker import broker
-from pykbroker.cli.process import settle_garbage_collector
+from pykbroker.cli.process import garbage_collector_off, settle_garbage_collector
 from pykbroker.core.address import Address, parse_address
 from pykbroker.core.config.config import BrokerConfig
 from pykbroker.core.config.listeners import ListenerSettings
@@ -64,7 +64,7 @@ async def run(settings: Settings) -> None:
     ready, watch = trio.Event(), StepWatch()
 
     def note(serving: Serving) -> None:
-        settle_garbage_collector()  # as `pykbroker start` does
+        settle_garbage_collector()
         served.append(serving)
         ready.set()
 
@@ -81,4 +81,5 @@ async def run(settings: Settings) -> None:
 
 if __name__ == "__main__":
     directory, port, controller, configs = sys.argv[1:]
-    trio.run(run, settings_of(directory, int(port), controller, json.loads(configs)))
+    with garbage_collector_off():  # as `pykbroker start` does
+        trio.run(run, settings_of(directory, int(port), controller, json.loads(configs)))
