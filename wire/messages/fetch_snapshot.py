@@ -50,7 +50,7 @@ class FetchSnapshotResponsePartitionSnapshot(Struct):
     current_leader: Annotated[LeaderIdAndEpoch, V(tag=0)] = LeaderIdAndEpoch()
     size: Int64 = 0
     position: Int64 = 0
-    unaligned_records: AnyRecords = b""
+    unaligned_records: AnyRecords = None
 
 
 class FetchSnapshotResponseTopicSnapshot(Struct):

@@ -51,7 +51,7 @@ class FetchSnapshot(Handler, msgspec.Struct, frozen=True):
                 context,
                 topic.name,
                 FetchSnapshotResponsePartitionSnapshot(
-                    index=asked.partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                    index=asked.partition, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, unaligned_records=b""
                 ),
             )
         return Later(self._read(context, asked, request.max_bytes), holds_connection=False)
@@ -65,7 +65,7 @@ class FetchSnapshot(Handler, msgspec.Struct, frozen=True):
             self.fetches.check_epoch(asked.current_leader_epoch)
             part.size, part.unaligned_records = await self.fetches.read_snapshot(wanted, asked.position, bytes_max)
         except ApiError as error:
-            part.error_code = error.code
+            part.error_code, part.unaligned_records = error.code, b""
         return self._response(context, CLUSTER_METADATA_TOPIC, part)
 
     def _response(
