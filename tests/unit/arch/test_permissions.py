@@ -17,6 +17,7 @@ FOR_PARTS: dict[str, set[tuple[str, str]]] = {
     "consumer_group_heartbeat": {("DESCRIBE", "TOPIC")},
     "describe_transactions": {("DESCRIBE", "TOPIC")},
     "fetch": {("CLUSTER_ACTION", "CLUSTER")},
+    "list_offsets": {("CLUSTER_ACTION", "CLUSTER")},
     "offset_commit": {("READ", "TOPIC")},
     "offset_delete": {("READ", "TOPIC")},
     "offset_fetch": {("DESCRIBE", "TOPIC")},
