@@ -61,7 +61,7 @@ class Retransmission:
         if end.closed or end.failed or end.peer is None or end.silent_since != since_s:
             return
         if self._loses(end):
-            if self._clock.now - since_s >= SILENT_S_MAX:
+            if self._clock.now >= since_s + SILENT_S_MAX:
                 self._fail(end)
         elif end.peer.closed and not end.peer.has_unsent:
             end.fail(errno.ECONNRESET)
