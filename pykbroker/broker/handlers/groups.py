@@ -31,8 +31,12 @@ def group_handlers(parts: Parts) -> list[Handler]:
         return image().features.level(GROUP_FEATURE) > 0 and "consumer" in config.group_coordinator_rebalance_protocols
 
     def was_stopped() -> bool:
-        """Whether the session of this broker may have ended without its knowledge."""
-        return parts.quorum.was_silent(config.broker_session_timeout_ms / 2000)
+        """Whether the session of this broker may have ended without its knowledge.
+
+        The last heartbeat is at most an interval older than the last request for metadata. Half a session would be
+        too short: a quiet fetch waits for 500 ms, and a session of 1 s would then refuse every OffsetFetch.
+        """
+        return parts.quorum.was_silent((config.broker_session_timeout_ms - config.broker_heartbeat_interval_ms) / 1000)
 
     return [
         FindCoordinator(
