@@ -73,9 +73,8 @@ class Moves:
     async def _begin(self, partition: Partition, topic_id: bytes, directory: LogDirectory) -> None:
         log = partition.log
         assert log is not None, "a partition that is offline does not move"
-        start = min(
-            log.log_start_offset, log.log_end_offset
-        )  # the log of a follower may have just begun inside a batch
+        # The log of a follower may have just begun inside a batch that is appended next.
+        start = min(log.log_start_offset, log.log_end_offset)
         copy = await directory.create_copy(partition.key, topic_id, log.config, start)
         self._go(Move(partition, topic_id, directory, copy, self._quota))
 
@@ -226,10 +225,12 @@ class Moves:
         await assign({(move.topic_id, move.partition.index): self._places.id_of(move.directory)})
         await self._approach(move)
         move.pause()
-        while not move.is_level():
+        while self._is_under_way(move):  # a truncation of the log begins another copy, as another move
+            if move.is_level():
+                await self._take_over(move)
+                return
             await trio.lowlevel.checkpoint()
             await move.catch_up()
-        await self._take_over(move)
 
     async def _take_over(self, move: Move) -> None:
         before = move.take_over()

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import pytest
+import trio
+
 from pykbroker.core.replication.following import CutLog
 from pykbroker.replica.followed import Followed
+from pykbroker.replica.move import Move
 from pykbroker.replica.partition import Partition
 from pykbroker.sim.volume import Volume
 from pykbroker.world.disk import FileSlice
@@ -36,24 +42,66 @@ async def values(partition: Partition) -> list[bytes]:
     return found
 
 
-async def test_the_copy_of_a_truncated_log_is_begun_anew() -> None:
-    host = Host((Volume(), Volume()), IDS[0])
-    partition = await host.open()
-    partition.resign(1)
-    assert partition.log is not None
-    moves = host.replicas.moves
-    followed = Followed(partition, (TOPIC_ID, 0), 2, 1, moves.restart)
-    partition.log.append_stored(b"".join(batch(offset, 1) for offset in range(COUNT)))
-    await host.replicas.move(partition.key, PATHS[1])
-    (move,) = moves.into(host.directories[1])
-    await move.catch_up()
-    assert move.log.log_end_offset == COUNT
-    await followed.cut(CutLog(10))
-    (move,) = moves.into(host.directories[1])
-    assert move.log.log_end_offset == 0
-    partition.log.append_stored(b"".join(batch(offset, 2) for offset in range(10, COUNT + 10)))
-    expected = await values(partition)
-    await host.finish_moves(partition)
-    assert partition.directory is host.directories[1]
-    assert await values(partition) == expected
+class MovedFollower:
+    """A followed partition with COUNT records that is about to be moved to the second log directory."""
+
+    def __init__(self) -> None:
+        self.host = Host((Volume(), Volume()), IDS[0])
+
+    async def open(self) -> None:
+        self.partition = await self.host.open()
+        self.partition.resign(1)
+        self.moves = self.host.replicas.moves
+        self.followed = Followed(self.partition, (TOPIC_ID, 0), 2, 1, self.moves.restart)
+        self.append(0, COUNT, epoch=1)
+        await self.host.replicas.move(self.partition.key, PATHS[1])
+
+    def append(self, first: int, end: int, *, epoch: int) -> None:
+        assert self.partition.log is not None
+        self.partition.log.append_stored(b"".join(batch(offset, epoch) for offset in range(first, end)))
+
+    def copy(self) -> Move:
+        (move,) = self.moves.into(self.host.directories[1])
+        return move
+
+
+@pytest.fixture
+async def moved() -> MovedFollower:
+    moved = MovedFollower()
+    await moved.open()
+    return moved
+
+
+async def test_the_copy_of_a_truncated_log_is_begun_anew(moved: MovedFollower) -> None:
+    await moved.copy().catch_up()
+    assert moved.copy().log.log_end_offset == COUNT
+    await moved.followed.cut(CutLog(10))
+    assert moved.copy().log.log_end_offset == 0
+    moved.append(10, COUNT + 10, epoch=2)
+    expected = await values(moved.partition)
+    await moved.host.finish_moves(moved.partition)
+    assert moved.partition.directory is moved.host.directories[1]
+    assert await values(moved.partition) == expected
     assert expected[9:11] == [b"9 of epoch 1", b"10 of epoch 2"]
+
+
+@pytest.mark.parametrize("end", [10, COUNT])
+async def test_a_log_that_is_truncated_during_the_hand_over_is_copied_anew(moved: MovedFollower, end: int) -> None:
+    expected: list[bytes] = []
+
+    async def assign(placed: Mapping[tuple[bytes, int], bytes]) -> None:
+        if not expected:
+            await moved.followed.cut(CutLog(10))
+            moved.append(10, end, epoch=2)
+            expected.extend(await values(moved.partition))
+        await moved.host.assign(placed)
+
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(moved.moves.run, assign)
+            while moved.partition.directory is moved.host.directories[0]:
+                await trio.lowlevel.checkpoint()
+            async with moved.host.replicas.changing:
+                nursery.cancel_scope.cancel()
+    assert await values(moved.partition) == expected
+    assert len(expected) == end
