@@ -220,8 +220,7 @@ class Move:
                 self.copied_bytes += len(data)
         except NotCached:
             return False
-        is_even = log.log_start_offset <= mine.log_end_offset == log.log_end_offset
-        return is_even and mine.recovery_point >= log.recovery_point
+        return mine.log_end_offset == log.log_end_offset and mine.recovery_point >= log.recovery_point
 
     def take_over(self) -> LogDirectory:
         """Replace the partition's log by the copy, and return the directory of the old log.

@@ -247,7 +247,8 @@ class Log:
 
         The cleaned offset is not copied, since this log may hold records that compaction has removed from `log`.
         """
-        self.delete_records(log.log_start_offset)
+        self.delete_records(min(log.log_start_offset, self.log_end_offset))
+        self.state.log_start_offset = log.log_start_offset  # which may be inside the batch to be appended next
         self.state.producers = log.producers
         self.state.take_snapshot()
         for epoch, start_offset in log.epochs.entries[-1:]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 import trio
 
-from pykbroker.core.replication.following import CutLog
+from pykbroker.core.replication.following import CutLog, Restart
 from pykbroker.replica.followed import Followed
 from pykbroker.replica.move import Move
 from pykbroker.replica.partition import Partition
@@ -32,7 +32,7 @@ async def values(partition: Partition) -> list[bytes]:
     log = partition.log
     assert log is not None
     found: list[bytes] = []
-    offset = 0
+    offset = log.log_start_offset
     while offset < log.log_end_offset:
         data = await log.read_patiently(offset, 1 << 20, log.log_end_offset, at_least_one=True)
         stored = await data.file.read(data.offset, data.size) if isinstance(data, FileSlice) else data
@@ -105,3 +105,13 @@ async def test_a_log_that_is_truncated_during_the_hand_over_is_copied_anew(moved
                 nursery.cancel_scope.cancel()
     assert await values(moved.partition) == expected
     assert len(expected) == end
+
+
+async def test_a_log_that_begins_inside_the_batch_to_be_appended_next_is_moved(moved: MovedFollower) -> None:
+    await moved.followed.cut(Restart(COUNT, COUNT + 2))
+    with trio.fail_after(5):
+        await moved.host.finish_moves(moved.partition)
+    assert moved.partition.log is not None
+    assert (moved.partition.log.log_start_offset, moved.partition.log.log_end_offset) == (COUNT + 2, COUNT)
+    moved.append(COUNT, COUNT + 4, epoch=2)
+    assert (await values(moved.partition))[-1] == b"%d of epoch 2" % (COUNT + 3)
