@@ -41,7 +41,11 @@ class Truncation:
 
     async def _lower(self, key: TopicPartition, log: Log, end: int) -> None:
         log.flusher.limit_checkpoints(end)
-        await self._writer.write()
-        log.cleaned_offset = min(log.cleaned_offset, end)
-        for name in (CLEANED, HIGH_WATERMARKS):
-            await self._checkpoints.lower(name, key, end)
+        try:
+            await self._writer.write()
+            log.cleaned_offset = min(log.cleaned_offset, end)
+            for name in (CLEANED, HIGH_WATERMARKS):
+                await self._checkpoints.lower(name, key, end)
+        except BaseException:
+            log.flusher.lift_limit()
+            raise

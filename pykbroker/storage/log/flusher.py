@@ -112,9 +112,16 @@ class Flusher:
         self.save_epochs()
 
     def limit_checkpoints(self, end: int) -> None:
-        """Keep the recovery point and the listed log start at or below `end` until the log is truncated there."""
+        """Keep the recovery point and the listed log start at or below `end` until the log is truncated there.
+
+        A caller that gives the truncation up calls `lift_limit`.
+        """
         self._offset_max = end
         self.recovery_point = min(self.recovery_point, end)
+
+    def lift_limit(self) -> None:
+        """Let the recovery point and the listed log start rise again, since the log is not truncated after all."""
+        self._offset_max = LONG_MAX
 
     @property
     def listed_start(self) -> int | None:
