@@ -33,7 +33,8 @@ class PartitionGuard:
     def errors(self) -> Iterator[None]:
         """Convert an OSError of the block into an ApiError, and take the partition offline if its log is damaged.
 
-        After a move to another log directory, errors of the old log have no effect on the partition.
+        After a move to another log directory, and after the deletion of the partition, errors of the old log have no
+        effect on the partition.
         """
         log = self._partition.log
         try:
@@ -41,6 +42,8 @@ class PartitionGuard:
         except (CorruptLog, OSError) as error:
             if log is not self._partition.log:
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from error
+            if log is not None and log.state.is_deleted:  # with its files, while the block waited for the disk
+                raise ApiError(self._partition.leadership.absence) from error
             raise self._failed(error) from error
 
     def _failed(self, error: CorruptLog | OSError) -> ApiError:

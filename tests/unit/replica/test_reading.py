@@ -52,6 +52,7 @@ class FakeLog:
     """
 
     failed: Exception | None = None
+    is_deleted = False
 
     def __init__(self, end: int, trouble: Exception | None = None) -> None:
         self.log_start_offset, self.log_end_offset, self.trouble = 0, end, trouble
