@@ -341,7 +341,8 @@ async def _drop(opening: Opening, bases: list[int]) -> None:
 async def _begin_anew(opening: Opening, state: RecoveredLog, snapshots: list[int]) -> None:
     """Restart the log at its start offset, if it ends below that offset since all its records were deleted.
 
-    As after a truncation of the whole log, nothing that was remembered beside the old records is kept.
+    As after a truncation of the whole log, nothing that was remembered beside the old records is kept. The leader epoch
+    file is removed first, since a later start would miss the segments from the old start of the log on.
     """
     start = opening.log_start_offset
     logger.warning(
@@ -350,9 +351,13 @@ async def _begin_anew(opening: Opening, state: RecoveredLog, snapshots: list[int
         state.active.next_offset,
         start,
     )
+    if opening.disk.exists(path := f"{opening.directory}/{EPOCHS}"):
+        opening.disk.remove(path)
+        await opening.disk.sync_directory(opening.directory)
+    state.epochs.clear()
+    state.epochs_durable = ()
     await _drop(opening, [*(segment.base_offset for segment in state.sealed), state.active.base_offset])
     state.active, state.sealed, state.unsynced, state.producers = opening.active(start), [], [], Producers()
-    state.epochs.clear()
     for taken in snapshots:
         opening.disk.remove(file_name(opening.directory, taken, ".snapshot"))
     state.log_start_offset = start

@@ -232,6 +232,31 @@ async def test_retention_on_a_full_disk_leaves_a_log_that_can_be_opened(
     assert again.epochs.latest == 2
 
 
+async def test_a_log_that_lost_all_its_records_below_its_start_begins_anew_for_every_later_start(
+    real_dir: RealDirectory,
+) -> None:
+    """A power failure loses the records and the new leader epochs, but not the start offset in the checkpoint."""
+    directory = await real_dir.open()
+    log = await long_log(directory)
+    epochs = (real_dir.path / "topic-0" / EPOCHS).read_text()
+    log.delete_records(END)
+    await directory.checkpoint()
+    assert real_dir.offsets(LOG_STARTS) == {KEY: END}
+    real_dir.crash()
+    lost = [one for one in log.segments.every() if one.base_offset >= log.recovery_point]
+    for path in (real_dir.path / "topic-0").glob("*"):
+        if path.name[:20] in [f"{one.base_offset:020d}" for one in lost]:
+            path.unlink()
+    assert lost
+    (real_dir.path / "topic-0" / EPOCHS).write_text(epochs)
+    for _ in range(2):
+        directory = await real_dir.open()
+        log = await directory.open_log(KEY, TOPIC_ID, SMALL)
+        assert (log.log_start_offset, log.log_end_offset, log.epochs.entries) == (END, END, ())
+        await directory.checkpoint()
+        real_dir.crash()
+
+
 @pytest.mark.parametrize("clean", [True, False])
 async def test_valid_batches_are_never_dropped_because_of_leader_epochs(real_dir: RealDirectory, clean: bool) -> None:
     """The log is refused, so that it is set aside and fetched from another replica."""
