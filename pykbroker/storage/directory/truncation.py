@@ -24,10 +24,14 @@ class Truncation:
         self._logs, self._checkpoints, self._writer = logs, checkpoints, writer
 
     async def truncate(self, key: TopicPartition, offset: int) -> None:
-        """Drop the batch that holds `offset` and all later ones, durably."""
+        """Drop the batch that holds `offset` and all later ones, durably.
+
+        The batch may begin below `offset`, but not below its segment, to whose base offset the checkpoints are lowered.
+        """
         log = self._logs[key]
         if offset < log.log_end_offset:
-            await self._lower(key, log, offset)
+            bases = [segment.base_offset for segment in log.segments.every()]
+            await self._lower(key, log, max((base for base in bases if base <= offset), default=offset))
         await log.shrinker.truncate(offset)
 
     async def truncate_fully(self, key: TopicPartition, offset: int, log_start_offset: int) -> None:

@@ -51,3 +51,16 @@ async def test_a_truncation_that_cannot_lower_a_checkpoint_leaves_the_log_as_it_
     await directory.close(high_watermarks={KEY: END + 1})
     again = await (await real_dir.open()).open_log(KEY, TOPIC_ID, SMALL)
     assert again.log_end_offset == END + 1
+
+
+@pytest.mark.parametrize("offset", [60, 61, 62])
+async def test_a_start_after_a_kill_finds_a_log_that_was_truncated_inside_a_batch(
+    real_dir: RealDirectory, offset: int
+) -> None:
+    directory = await real_dir.open()
+    log = await flushed_log(directory, b"a", b"b", b"c")
+    await directory.truncate(KEY, offset)
+    assert log.log_end_offset == 60
+    real_dir.crash()
+    again = await (await real_dir.open()).open_log(KEY, TOPIC_ID, SMALL)
+    assert again.log_end_offset == 60
