@@ -131,12 +131,13 @@ class LogShrinker:
         """Replace all segments by an empty one at `offset`.
 
         The new log shares no record with the old one, which may even be of another history. So nothing that is
-        remembered beside the old log holds for the new one, whether its offsets are lower or higher.
+        remembered beside the old log holds for the new one, whether its offsets are lower or higher. If the leader
+        epoch file cannot be removed, the log is as before.
         """
         state = self._state
-        state.tail.clear()
-        state.epochs.clear()
         await self._flusher.remove_epochs()
+        state.epochs.clear()  # before another task runs, which might write the old epochs into their file again
+        state.tail.clear()
         await self._drop_above(NOTHING)
         self._segments.begin_anew(offset)
         self._drop_snapshots(NOTHING)

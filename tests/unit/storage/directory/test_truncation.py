@@ -9,6 +9,7 @@ import pytest
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.storage.directory.log_directory import LogDirectory
 from pykbroker.storage.directory.root_checkpoints import RootCheckpoints
+from pykbroker.storage.log.flusher import Flusher
 from pykbroker.storage.log.log import Log
 from tests.unit.storage.logs import NOW, SMALL, batch
 from tests.unit.storage.real_directory import RealDirectory
@@ -64,3 +65,24 @@ async def test_a_start_after_a_kill_finds_a_log_that_was_truncated_inside_a_batc
     real_dir.crash()
     again = await (await real_dir.open()).open_log(KEY, TOPIC_ID, SMALL)
     assert again.log_end_offset == 60
+
+
+async def test_a_log_that_cannot_be_begun_anew_keeps_its_leader_epochs(
+    real_dir: RealDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The follower asks with its latest epoch where its log diverges. Without epochs, it is truncated further."""
+
+    async def refuse(*_: object) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    directory = await real_dir.open()
+    log = await flushed_log(directory, b"old")
+    before = log.epochs.entries
+    with monkeypatch.context() as crowded:
+        crowded.setattr(Flusher, "sync_names", refuse)
+        with pytest.raises(OSError, match="Too many open files"):
+            await directory.truncate_fully(KEY, 50, 50)
+    assert log.epochs.entries == before != ()
+    assert log.epochs.latest == 1
+    await directory.truncate_fully(KEY, 50, 50)
+    assert (log.epochs.entries, log.log_end_offset) == ((), 50)
