@@ -28,3 +28,10 @@ class ReplicaFetchSettings(msgspec.Struct, frozen=True):
             config.replica_fetch_backoff_ms,
             config.num_replica_fetchers,
         )
+
+    def had_room(self, records_bytes: int) -> bool:
+        """Whether a response with this many bytes of records had room for those of another partition.
+
+        A partition without records may otherwise be one whose records found no room.
+        """
+        return not records_bytes or records_bytes + self.partition_bytes_max <= self.response_bytes_max

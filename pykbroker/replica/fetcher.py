@@ -222,12 +222,13 @@ class ReplicaFetcher:
     async def _take(self, answers: list[tuple[FollowedKey, FollowedAnswer[Followed]]]) -> None:
         """Act on the answers, then flush the logs whose records must be durable before the next fetch."""
         size, unflushed = 0, []
+        had_room = self._settings.had_room(sum(len(answer.data.records or b"") for _, answer in answers))
         for place, (_, answer) in enumerate(answers, 1):
             if place % AT_ONCE_MAX == 0:
                 await trio.lowlevel.checkpoint()
             followed = answer.partition
             try:
-                await self._act(answer)
+                await self._act(answer, had_room=had_room)
             except (ApiError, OSError, Disconnected) as error:
                 self._pause(followed, error)
                 continue
@@ -243,7 +244,7 @@ class ReplicaFetcher:
                     nursery.start_soon(self._flush, followed)
         self._failures.log()
 
-    async def _act(self, answer: FollowedAnswer[Followed]) -> None:
+    async def _act(self, answer: FollowedAnswer[Followed], *, had_room: bool) -> None:
         followed, log = answer.partition, answer.partition.partition.log
         if log is None:
             return
@@ -256,7 +257,7 @@ class ReplicaFetcher:
                 raise ApiError(ErrorCode.CORRUPT_MESSAGE, "the leader sent no whole batch of its leader epoch")
             if decision.restart is not None and not await self._begin_inside(followed, decision.restart):
                 return
-            if followed.store(decision):
+            if followed.store(decision, had_room=had_room):
                 self._plan.note_change(followed.key)
             self._throttled.note_answer(followed, len(decision.records), decision.high_watermark, now_ms())
             self._failures.forget(followed.key)

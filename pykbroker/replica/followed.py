@@ -82,10 +82,11 @@ class Followed:
 
     # ---- changes of the log
 
-    def store(self, fetched: Store) -> bool:
+    def store(self, fetched: Store, *, had_room: bool) -> bool:
         """Append fetched batches, and take over the leader's high watermark and log start offset.
 
-        Return whether the position changed. Raise ApiError if a batch is damaged or the write fails.
+        `had_room` says whether the response could have had batches of this partition, if there were any. Return
+        whether the position changed. Raise ApiError if a batch is damaged or the write fails.
         """
         partition, log = self.partition, self._log()
         if fetched.records:
@@ -93,10 +94,12 @@ class Followed:
                 log.append_stored(fetched.records)
             except OSError as error:
                 raise partition.guard.refused(error) from error
-        elif refused := partition.keeper.unwritable.get(partition):
-            refused.is_level = True
-        self.leader_high_watermark = fetched.high_watermark
         end = log.state.log_end_offset
+        if not fetched.records and had_room and end >= fetched.high_watermark:
+            unwritable = partition.keeper.unwritable.get(partition)
+            if unwritable is not None:
+                unwritable.is_level = True
+        self.leader_high_watermark = fetched.high_watermark
         self.lag = max(0, fetched.high_watermark - end)
         if partition.leadership.follow(fetched.high_watermark, end):
             partition.wake()

@@ -7,6 +7,8 @@
 3. The log is intact. The replica follows its new leader from its log end offset on, and is not fetched anew.
 4. Its real directory is reported once it has written again. A follower that lacks nothing has nothing to write, though
    the leader may need it in the ISR before it takes records (`min.insync.replicas`). Its log directory is probed.
+   A response without records of the replica says so only if it had room for them, and if the log of the replica reaches
+   the high watermark: the records of other partitions, or a quota of the leader, may have left them out.
 5. The directory of a replica is also reported if nobody leads: its records can be read at least.
 """
 

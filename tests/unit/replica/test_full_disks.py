@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from itertools import count
+from typing import Any
 
+import msgspec
 import pytest
 import trio
 import trio.testing
@@ -11,17 +14,27 @@ import trio.testing
 from pykbroker.core.errors import ApiError
 from pykbroker.core.metadata.ids import LOST
 from pykbroker.core.metadata.image import NO_LEADER
+from pykbroker.core.replication.fetch_plan import FollowedAnswer
+from pykbroker.core.replication.quota import ReplicationQuota
 from pykbroker.core.replication.unwritable import UNWRITABLE_MS_MAX
+from pykbroker.replica.fetch_settings import ReplicaFetchSettings
+from pykbroker.replica.fetcher import ReplicaFetcher
+from pykbroker.replica.followed import Followed
 from pykbroker.sim.disk import TEBIBYTE
+from pykbroker.sim.volume import Volume
 from pykbroker.storage.files.room import ROOM_BYTES_MIN
 from tests.unit.replica.brokers import Broker, Cluster, pause
+from tests.unit.replica.host import IDS, TOPIC_ID, Host
 from tests.unit.replica.test_repairs import fill, names, own
 from tests.unit.replica.test_replication import equal, until
 from wire.error_codes import ErrorCode
+from wire.messages.fetch import PartitionData
 
 Clock = trio.testing.MockClock
 COUNT = 5
 LATE_S = UNWRITABLE_MS_MAX / 1000
+SETTINGS = ReplicaFetchSettings()
+LEFT_BYTES = SETTINGS.response_bytes_max - SETTINGS.partition_bytes_max
 SOON_S = 1.0
 """A time in which a report reaches the controller, and its metadata the brokers."""
 
@@ -111,6 +124,31 @@ async def test_a_full_follower_does_not_stop_writes_of_all_replicas(autojump_clo
         await until(lambda: set(cluster.placed().isr) == {1, 2, 3})
         await until(equal(cluster, end_offset(cluster), 1, 2, 3))
         assert cluster.reports == [(3, LOST), (3, own(3))]
+
+
+@pytest.mark.parametrize(
+    ("others_bytes", "high_watermark", "is_level"),
+    [(0, 0, True), (0, 1, False), (LEFT_BYTES - 1, 0, True), (LEFT_BYTES, 0, True), (LEFT_BYTES + 1, 0, False)],
+)
+async def test_a_follower_lacks_nothing_if_the_response_had_room_for_its_records(
+    others_bytes: int, high_watermark: int, is_level: bool
+) -> None:
+    host = Host((Volume(), Volume()), IDS[0])
+    partition = await host.open()
+    partition.resign(1)
+    followed = Followed(partition, (TOPIC_ID, 0), 2, 1, host.replicas.moves.restart)
+    link: Any = None
+    fetcher = ReplicaFetcher(1, 2, link, SETTINGS, ReplicationQuota(), count(1))
+    partition.keeper.note_refusal(partition)
+    position = followed.position
+    assert position is not None
+    outdated = msgspec.structs.replace(position, offset=99)
+    answers = (
+        FollowedAnswer(followed, outdated, PartitionData(records=bytes(others_bytes))),
+        FollowedAnswer(followed, position, PartitionData(high_watermark=high_watermark)),
+    )
+    await fetcher._take([(followed.key, answer) for answer in answers])
+    assert partition.keeper.unwritable[partition].is_level is is_level
 
 
 async def test_a_follower_that_lacks_nothing_returns_once_its_disk_has_room(autojump_clock: Clock) -> None:
