@@ -45,7 +45,7 @@ class CheckpointWriter:
             RECOVERY_POINTS,
             lambda: (
                 self._unopened(RECOVERY_POINTS)
-                | self._listed_recovery_points()
+                | self._listed_undurable(RECOVERY_POINTS, durable, lambda log: log.recovery_point)
                 | {key: log.recovery_point for key, log in durable.items() if self._logs.get(key) is log}
             ),
         )
@@ -53,6 +53,7 @@ class CheckpointWriter:
             LOG_STARTS,
             lambda: (
                 self._unopened(LOG_STARTS)
+                | self._listed_undurable(LOG_STARTS, durable, lambda log: log.flusher.start_max)
                 | {
                     key: start
                     for key, log in durable.items()
@@ -86,13 +87,19 @@ class CheckpointWriter:
             ),
         )
 
-    def _listed_recovery_points(self) -> CheckpointOffsets:
-        """Return recovery points of listed open logs: one whose directory cannot be synced now remains listed.
+    def _listed_undurable(
+        self, name: str, durable: Mapping[TopicPartition, Log], offset_max: Callable[[Log], int]
+    ) -> CheckpointOffsets:
+        """Return the listed offsets of open logs whose directories cannot be synced now, up to `offset_max` of each.
 
-        Recovery takes a log without an entry for one that was never synced.
+        Recovery takes a log without a recovery point for one that was never synced, and a log without a start offset
+        for one that begins with its first segment.
         """
-        listed = self._checkpoints.on_disk(RECOVERY_POINTS)
-        return {key: min(listed[key], log.recovery_point) for key, log in self._logs.items() if key in listed}
+        return {
+            key: min(listed, offset_max(log))
+            for key, listed in self._checkpoints.on_disk(name).items()
+            if (log := self._logs.get(key)) is not None and durable.get(key) is not log
+        }
 
     def _listed(self) -> CheckpointOffsets:
         """Return the listed high watermarks of open logs and of lost ones.

@@ -124,9 +124,14 @@ class Flusher:
         self._offset_max = LONG_MAX
 
     @property
+    def start_max(self) -> int:
+        """Return the highest log start offset that a checkpoint may have."""
+        return min(self._state.log_start_offset, self._offset_max)
+
+    @property
     def listed_start(self) -> int | None:
         """Return the log start offset that a checkpoint must preserve, None if the first segment begins there."""
-        start = min(self._state.log_start_offset, self._offset_max)
+        start = self.start_max
         return start if start > self._segments.every()[0].base_offset else None
 
     async def remove_epochs(self) -> None:

@@ -280,18 +280,26 @@ async def test_valid_batches_are_never_dropped_because_of_leader_epochs(real_dir
 async def test_a_log_that_cannot_be_synced_now_stays_in_the_checkpoint(
     real_dir: RealDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without an entry, a start would take the log for one that was never synced, and that has deleted no segment."""
+    """Without a recovery point, a start would take the log for one that was never synced, and that has deleted no
+    segment. Without a log start offset, deleted records would be read again."""
     directory = await real_dir.open()
     log = await long_log(directory)
     point = log.recovery_point
     assert point > 0
+    assert real_dir.offsets(LOG_STARTS) == {KEY: 1}
 
     async def refuse(_: Log) -> None:
         raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr(Log, "sync_directory", refuse, raising=False)
+    with monkeypatch.context() as crowded:
+        crowded.setattr(Log, "sync_directory", refuse, raising=False)
+        await directory.checkpoint()
+        assert real_dir.offsets(RECOVERY_POINTS) == {KEY: point}
+        assert real_dir.offsets(LOG_STARTS) == {KEY: 1}
+        await directory.truncate(KEY, 0)
+        assert real_dir.offsets(LOG_STARTS) == {KEY: 0}
     await directory.checkpoint()
-    assert real_dir.offsets(RECOVERY_POINTS) == {KEY: point}
+    assert real_dir.offsets(LOG_STARTS) == {}
 
 
 async def test_a_moved_log_is_found_as_it_was(tmp_path: Path) -> None:
