@@ -56,9 +56,7 @@ class UnwritableReplicas:
                     continue
                 step, directory = self._step(partition, refused, placed), partition.directory
                 if step is UnwritableStep.PROBE:
-                    if directory not in rooms:
-                        rooms[directory] = directory.has_room()
-                    step = UnwritableStep.RETURN if rooms[directory] else UnwritableStep.WAIT
+                    step = await self._probed(partition, refused, rooms)
                 if step is UnwritableStep.LEAVE:
                     reported[partition.topic_id, partition.index] = LOST
                 elif step is UnwritableStep.RETURN:
@@ -70,6 +68,19 @@ class UnwritableReplicas:
             await trio.lowlevel.checkpoint()
         self._log_changes(lost)
         report(reported)
+
+    async def _probed(
+        self, partition: Partition, refused: Unwritable, rooms: dict[LogDirectory, bool]
+    ) -> UnwritableStep:
+        """Return the step of a replica that lacks nothing: to return if its log directory has room.
+
+        A replica that was deleted or moved during the probe waits.
+        """
+        directory = partition.directory
+        if directory not in rooms:
+            rooms[directory] = await directory.has_room()
+        is_current = self._keeper.unwritable.get(partition) is refused and partition.directory is directory
+        return UnwritableStep.RETURN if rooms[directory] and is_current else UnwritableStep.WAIT
 
     def _step(self, partition: Partition, refused: Unwritable, placed: PartitionImage) -> UnwritableStep:
         keeper = self._keeper

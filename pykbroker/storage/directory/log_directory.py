@@ -14,7 +14,6 @@ import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from functools import partial
 
 import trio
 
@@ -41,7 +40,7 @@ from pykbroker.storage.files.partition_directory import (
     encode_metadata,
 )
 from pykbroker.storage.files.refusals import VANISHED, is_of_the_disk
-from pykbroker.storage.files.room import has_room
+from pykbroker.storage.files.room import require_room
 from pykbroker.storage.files.small_files import read_disposable, replace, replace_durably
 from pykbroker.storage.files.traffic import Traffic
 from pykbroker.storage.log.log import Log
@@ -86,7 +85,7 @@ class LogDirectory:
         self.failed: OSError | None = None
         self.failure = trio.Event()
         """Set once the directory has failed."""
-        self._disk, self._opener, self._wall_ms = disk, opener, wall_ms
+        self._disk, self._off_loop, self._opener, self._wall_ms = disk, off_loop, opener, wall_ms
         self._jitter = lambda below: int(jitter() * below)
         self._loaded, self._traffic = Loaded(loaded_max), Traffic()
         self._checkpoints, self._marker = checkpoints, marker
@@ -104,7 +103,6 @@ class LogDirectory:
         truncation = Truncation(self.logs, checkpoints, writer)
         self.truncate, self.truncate_fully = truncation.truncate, truncation.truncate_fully
         self.exists = disk.exists
-        self.has_room = partial(has_room, disk, self.fail)
         self._chores = Chores(disk, off_loop, self.logs, wall_ms)
         self.futures = FutureLogs(
             disk, off_loop, opener, wall_ms, self._jitter, self._loaded, self._traffic, self._chores
@@ -421,6 +419,15 @@ class LogDirectory:
             logger.error("%s failed: %s; its partitions go offline", self.path, failure)
             self.failed = failure
             self.failure.set()
+
+    async def has_room(self) -> bool:
+        """Whether the disk takes another ROOM_BYTES_MIN."""
+        try:
+            await self._off_loop(require_room, self._disk)
+        except OSError as refusal:
+            self.fail(refusal)
+            return False
+        return True
 
     def set_offline(self, key: TopicPartition) -> None:
         """Record that this partition's log is damaged. The next start verifies the log as after a crash."""

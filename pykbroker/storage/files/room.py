@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pykbroker.world.disk import Disk
 
 NAME = "pykbroker.room"
@@ -11,19 +9,15 @@ ROOM_BYTES_MIN = 1 << 20
 """The size in bytes of the file: that of a batch of the default `max.message.bytes`."""
 
 
-def has_room(disk: Disk, fail: Callable[[OSError], None]) -> bool:
-    """Whether the disk takes another ROOM_BYTES_MIN. `fail` is called with the OSError otherwise.
+def require_room(disk: Disk) -> None:
+    """Raise OSError if the disk does not take another ROOM_BYTES_MIN.
 
-    The free space that the kernel reports would not tell: a quota may be exhausted.
+    The free space that the kernel reports would not tell: a quota may be exhausted. The call blocks while the disk is
+    slow, so it runs off the event loop.
     """
+    file = disk.open(NAME, create=True)
     try:
-        file = disk.open(NAME, create=True)
-        try:
-            file.append(bytes(ROOM_BYTES_MIN))
-        finally:
-            file.close()
-            disk.remove(NAME)
-    except OSError as refusal:
-        fail(refusal)
-        return False
-    return True
+        file.append(bytes(ROOM_BYTES_MIN))
+    finally:
+        file.close()
+        disk.remove(NAME)
