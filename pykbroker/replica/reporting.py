@@ -1,4 +1,4 @@
-"""The reports of log directories to the controller, with which replicas leave the ISR and return (KIP-858)."""
+"""Questions to the metadata about a replica whose log directory may be reported to the controller (KIP-858)."""
 
 from __future__ import annotations
 

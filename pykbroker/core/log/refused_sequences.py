@@ -7,7 +7,8 @@ partitions again whose responses it has not seen. Those that are in the log alre
 follows a refused one therefore gets the error of the refused one, and the producer repeats both in their order.
 
 1. The lowest refused sequence of each producer is remembered, until a batch of a newer epoch is refused or the producer
-   expires. A restart loses it, and with it the connections on which the following batches could come.
+   expires. It has no effect on batches of another epoch. A restart loses it, and with it the connections on which the
+   following batches could come.
 2. A write does not touch this memory. Whether the refused sequence has been written since then is decided by the
    sequence that the log expects, when a batch is out of order or its producer is unknown.
 3. The number of producers is limited for each partition and for all partitions of a broker. The oldest is forgotten
