@@ -28,12 +28,11 @@ class IsrKeeper:
     """The keeper of broker `node_id`, which all its partitions share: other brokers, and changes of ISRs to propose.
 
     `active` has the broker epochs of the brokers that are neither fenced nor stopping, and `registered` those of all
-    brokers that have registered. `take` waits for the proposed
-    changes that no request has taken yet. `expansions` and `shrinks` count the proposed changes that were committed,
-    and `refusals` those that the controller refused. `damage` is set when a replica is found damaged, and
-    when the metadata of a replica in repair has changed. `refusal_limit` bounds the refused sequences that all
-    partitions remember. `unwritable` has the replicas that refuse appends, and `refused` is set when there is another
-    one.
+    brokers that have registered. `take` waits for the proposed changes that no request has taken yet. `expansions` and
+    `shrinks` count the proposed changes that were committed, and `refusals` those that the controller refused. `damage`
+    is set when a replica is found damaged, and when the metadata of a replica in repair has changed.
+    `refused_sequences_limit` bounds the refused sequences that all partitions remember. `unwritable` has the replicas
+    that refuse appends, and `has_unwritable` is set when there is another one.
     """
 
     def __init__(self, node_id: int = NO_NODE, lag_ms_max: float = LAG_MS_MAX) -> None:
@@ -45,9 +44,9 @@ class IsrKeeper:
         self._proposed: dict[Partition, IsrChange] = {}
         self._has_proposed = trio.Event()
         self.damage = trio.Event()
-        self.refusal_limit = RefusalLimit()
+        self.refused_sequences_limit = RefusalLimit()
         self.unwritable: dict[Partition, Unwritable] = {}
-        self.refused = trio.Event()
+        self.has_unwritable = trio.Event()
 
     @property
     def now_ms(self) -> float:
@@ -64,14 +63,14 @@ class IsrKeeper:
         """Wake the task that repairs replicas."""
         self.damage.set()
 
-    def note_refusal(self, partition: Partition) -> None:
+    def note_refused_append(self, partition: Partition) -> None:
         """Note that a replica refused an append for lack of room, or that its log could not be opened."""
-        refused = self.unwritable.get(partition)
-        if refused is not None:
-            refused.note_refusal(self.now_ms, written_offset(partition))
+        unwritable = self.unwritable.get(partition)
+        if unwritable is not None:
+            unwritable.note_refused_append(self.now_ms, written_offset(partition))
         else:
             self.unwritable[partition] = Unwritable(self.now_ms, written_offset(partition))
-            self.refused.set()
+            self.has_unwritable.set()
 
     # ---- high watermarks
 

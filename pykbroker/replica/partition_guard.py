@@ -73,7 +73,7 @@ class PartitionGuard:
         if error.errno in VANISHED and log is not None and not directory.exists(log.directory):
             return self._go_offline(error)
         if error.errno in NO_ROOM:
-            self._partition.keeper.note_refusal(self._partition)
+            self._partition.keeper.note_refused_append(self._partition)
         if error.errno != self._reported_errno:
             logger.warning("%s: an operation on the log directory %s failed: %s", key, directory.path, error)
             self._reported_errno = error.errno

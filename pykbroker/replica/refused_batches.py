@@ -53,7 +53,7 @@ class RefusedBatches:
     def _note(self, producer_id: int, epoch: int, sequence: int, code: ErrorCode, now_ms: int) -> None:
         partition = self._partition
         if self._sequences is None:
-            self._sequences = RefusedSequences(partition.keeper.refusal_limit)
+            self._sequences = RefusedSequences(partition.keeper.refused_sequences_limit)
         expected = None
         if partition.log is not None:
             self.join(partition.log)

@@ -275,7 +275,7 @@ class Replicas:
                     partition.traffic, partition.topic_id = topic.traffic, image.id
                     await self.moves.resume(partition, image.id)
                     if partition.log is None and partition.repair is None:
-                        self.keeper.note_refusal(partition)
+                        self.keeper.note_refused_append(partition)
                 if not self.opener.is_created(partition):
                     await self.follow(partition, placed)
                 if partition.repair is not None:

@@ -38,8 +38,8 @@ class UnwritableReplicas:
         """Look at the replicas until cancelled."""
         while True:
             if not self._keeper.unwritable:
-                await self._keeper.refused.wait()
-            self._keeper.refused = trio.Event()
+                await self._keeper.has_unwritable.wait()
+            self._keeper.has_unwritable = trio.Event()
             await trio.sleep(LOOK_S)
             await self.round(report)
 
@@ -49,14 +49,14 @@ class UnwritableReplicas:
         lost: dict[Partition, LogDirectory] = {}
         rooms: dict[LogDirectory, bool] = {}
         for few in portions(self._keeper.unwritable.items()):
-            for partition, refused in few:
+            for partition, unwritable in few:
                 placed = placed_here(self._replicas, partition)
                 if placed is None or partition.repair is not None or not can_report(self._replicas):
                     self._keeper.unwritable.pop(partition, None)
                     continue
-                step, directory = self._step(partition, refused, placed), partition.directory
+                step, directory = self._step(partition, unwritable, placed), partition.directory
                 if step is UnwritableStep.PROBE:
-                    step = await self._probed(partition, refused, rooms)
+                    step = await self._probed(partition, unwritable, rooms)
                 if step is UnwritableStep.LEAVE:
                     reported[partition.topic_id, partition.index] = LOST
                 elif step is UnwritableStep.RETURN:
@@ -70,7 +70,7 @@ class UnwritableReplicas:
         report(reported)
 
     async def _probed(
-        self, partition: Partition, refused: Unwritable, rooms: dict[LogDirectory, bool]
+        self, partition: Partition, unwritable: Unwritable, rooms: dict[LogDirectory, bool]
     ) -> UnwritableStep:
         """Return the step of a replica that lacks nothing: to return if its log directory has room.
 
@@ -79,16 +79,16 @@ class UnwritableReplicas:
         directory = partition.directory
         if directory not in rooms:
             rooms[directory] = await directory.has_room()
-        is_current = self._keeper.unwritable.get(partition) is refused and partition.directory is directory
+        is_current = self._keeper.unwritable.get(partition) is unwritable and partition.directory is directory
         return UnwritableStep.RETURN if rooms[directory] and is_current else UnwritableStep.WAIT
 
-    def _step(self, partition: Partition, refused: Unwritable, placed: PartitionImage) -> UnwritableStep:
+    def _step(self, partition: Partition, unwritable: Unwritable, placed: PartitionImage) -> UnwritableStep:
         keeper = self._keeper
         electable = self._replicas.metadata.cluster.electable(placed) - {keeper.node_id}
         log, followers = partition.log, partition.leadership.followers
         if log is not None and followers is not None:
             electable &= followers.caught_up(log.log_end_offset)
-        return refused.step(
+        return unwritable.step(
             placed, keeper.node_id, keeper.now_ms, written_offset(partition), has_successor=bool(electable)
         )
 

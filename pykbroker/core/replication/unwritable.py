@@ -50,7 +50,7 @@ class Unwritable:
     def __init__(self, now_ms: float, written_offset: int | None) -> None:
         self._since_ms, self._offset, self.is_level = now_ms, written_offset, False
 
-    def note_refusal(self, now_ms: float, written_offset: int | None) -> None:
+    def note_refused_append(self, now_ms: float, written_offset: int | None) -> None:
         """Note another refused append. After a successful append, the time begins anew."""
         if self.is_level or self._has_written(written_offset):
             self._since_ms = now_ms

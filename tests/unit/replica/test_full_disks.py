@@ -139,7 +139,7 @@ async def test_a_follower_lacks_nothing_if_the_response_had_room_for_its_records
     followed = Followed(partition, (TOPIC_ID, 0), 2, 1, host.replicas.moves.restart)
     link: Any = None
     fetcher = ReplicaFetcher(1, 2, link, SETTINGS, ReplicationQuota(), count(1))
-    partition.keeper.note_refusal(partition)
+    partition.keeper.note_refused_append(partition)
     position = followed.position
     assert position is not None
     outdated = msgspec.structs.replace(position, offset=99)
@@ -251,7 +251,7 @@ async def test_replicas_that_were_reported_lost_at_the_same_time_return_at_once(
         cluster.commit(isr=(1, 3))
         await is_refused(cluster.brokers[1])
         for node_id in (1, 3):  # as if both had decided before either report was recorded
-            cluster.brokers[node_id].keeper.note_refusal(cluster.brokers[node_id].partition)
+            cluster.brokers[node_id].keeper.note_refused_append(cluster.brokers[node_id].partition)
             cluster.report(node_id, {(cluster.brokers[1].partition.topic_id, 0): LOST})
         await until(lambda: cluster.placed().directory(1) == own(1) and cluster.placed().directory(3) == own(3))
 

@@ -332,14 +332,14 @@ async def a_full_disk_takes_no_metadata(simulation: Simulation) -> list[str]:
 
 
 async def a_replica_with_a_full_disk_is_fetched_anew(simulation: Simulation) -> list[str]:
-    note_refusal = IsrKeeper.note_refusal
+    note_refused_append = IsrKeeper.note_refused_append
 
     def note_damage(keeper, partition):
-        note_refusal(keeper, partition)
+        note_refused_append(keeper, partition)
         partition.repair = Repair()
         keeper.note_damage()
 
-    IsrKeeper.note_refusal = note_damage
+    IsrKeeper.note_refused_append = note_damage
     return await found_on_a_full_disk(simulation)
 
 

@@ -20,24 +20,24 @@ LATE_MS = UNWRITABLE_MS_MAX
 
 
 def step(
-    refused: Unwritable, placed: PartitionImage, now_ms: float, end: int | None = END, *, has_successor: bool = True
+    unwritable: Unwritable, placed: PartitionImage, now_ms: float, end: int | None = END, *, has_successor: bool = True
 ) -> UnwritableStep:
-    return refused.step(placed, NODE, now_ms, end, has_successor=has_successor)
+    return unwritable.step(placed, NODE, now_ms, end, has_successor=has_successor)
 
 
 @pytest.mark.parametrize("placed", [LEADS, FOLLOWS])
 def test_a_replica_leaves_the_isr_after_it_has_refused_all_appends_for_3_s(placed: PartitionImage) -> None:
-    refused = Unwritable(0, END)
-    refused.note_refusal(LATE_MS - 1, END)
-    assert step(refused, placed, LATE_MS - 1) is UnwritableStep.WAIT
-    assert step(refused, placed, LATE_MS) is UnwritableStep.LEAVE
-    assert step(refused, placed, LATE_MS + 1) is UnwritableStep.LEAVE
+    unwritable = Unwritable(0, END)
+    unwritable.note_refused_append(LATE_MS - 1, END)
+    assert step(unwritable, placed, LATE_MS - 1) is UnwritableStep.WAIT
+    assert step(unwritable, placed, LATE_MS) is UnwritableStep.LEAVE
+    assert step(unwritable, placed, LATE_MS + 1) is UnwritableStep.LEAVE
 
 
 def test_a_replica_stays_without_a_successor_or_outside_of_the_isr() -> None:
-    refused = Unwritable(0, END)
-    assert step(refused, LEADS, LATE_MS, has_successor=False) is UnwritableStep.WAIT
-    assert step(refused, replace(FOLLOWS, isr=(1, 3)), LATE_MS) is UnwritableStep.WAIT
+    unwritable = Unwritable(0, END)
+    assert step(unwritable, LEADS, LATE_MS, has_successor=False) is UnwritableStep.WAIT
+    assert step(unwritable, replace(FOLLOWS, isr=(1, 3)), LATE_MS) is UnwritableStep.WAIT
 
 
 def test_an_only_replica_has_nobody_to_wait_for() -> None:
@@ -46,41 +46,41 @@ def test_an_only_replica_has_nobody_to_wait_for() -> None:
 
 
 def test_a_successful_append_ends_the_refusals_and_the_next_one_begins_their_time_anew() -> None:
-    refused = Unwritable(0, END)
-    assert step(refused, LEADS, LATE_MS, END + 1) is UnwritableStep.END
-    refused.note_refusal(LATE_MS, END + 1)
-    assert step(refused, LEADS, 2 * LATE_MS - 1, END + 1) is UnwritableStep.WAIT
-    assert step(refused, LEADS, 2 * LATE_MS, END + 1) is UnwritableStep.LEAVE
+    unwritable = Unwritable(0, END)
+    assert step(unwritable, LEADS, LATE_MS, END + 1) is UnwritableStep.END
+    unwritable.note_refused_append(LATE_MS, END + 1)
+    assert step(unwritable, LEADS, 2 * LATE_MS - 1, END + 1) is UnwritableStep.WAIT
+    assert step(unwritable, LEADS, 2 * LATE_MS, END + 1) is UnwritableStep.LEAVE
 
 
 def test_a_lost_replica_returns_once_it_has_written() -> None:
-    refused = Unwritable(0, END)
-    assert step(refused, OUT, LATE_MS) is UnwritableStep.WAIT
-    assert step(refused, OUT, LATE_MS, END + 1) is UnwritableStep.RETURN
-    assert step(refused, OUT, LATE_MS, END + 1) is UnwritableStep.RETURN
-    assert step(refused, replace(FOLLOWS, isr=(1, 3)), LATE_MS, END + 1) is UnwritableStep.END
+    unwritable = Unwritable(0, END)
+    assert step(unwritable, OUT, LATE_MS) is UnwritableStep.WAIT
+    assert step(unwritable, OUT, LATE_MS, END + 1) is UnwritableStep.RETURN
+    assert step(unwritable, OUT, LATE_MS, END + 1) is UnwritableStep.RETURN
+    assert step(unwritable, replace(FOLLOWS, isr=(1, 3)), LATE_MS, END + 1) is UnwritableStep.END
 
 
 def test_a_lost_replica_whose_log_was_truncated_returns_once_it_has_written_after_that() -> None:
-    refused = Unwritable(0, END)
-    assert step(refused, OUT, LATE_MS, END - 10) is UnwritableStep.WAIT
-    assert step(refused, OUT, LATE_MS, END - 9) is UnwritableStep.RETURN
+    unwritable = Unwritable(0, END)
+    assert step(unwritable, OUT, LATE_MS, END - 10) is UnwritableStep.WAIT
+    assert step(unwritable, OUT, LATE_MS, END - 9) is UnwritableStep.RETURN
 
 
 def test_a_lost_replica_that_lacks_nothing_returns_if_its_directory_has_room() -> None:
-    refused = Unwritable(0, END)
-    refused.is_level = True
-    assert step(refused, OUT, LATE_MS) is UnwritableStep.PROBE
-    refused.note_refusal(LATE_MS, END)
-    assert step(refused, OUT, LATE_MS) is UnwritableStep.WAIT
+    unwritable = Unwritable(0, END)
+    unwritable.is_level = True
+    assert step(unwritable, OUT, LATE_MS) is UnwritableStep.PROBE
+    unwritable.note_refused_append(LATE_MS, END)
+    assert step(unwritable, OUT, LATE_MS) is UnwritableStep.WAIT
 
 
 def test_a_follower_that_lacks_nothing_has_no_refusals_and_its_time_begins_anew() -> None:
-    refused = Unwritable(0, END)
-    refused.is_level = True
-    assert step(refused, FOLLOWS, LATE_MS) is UnwritableStep.END
-    refused.note_refusal(LATE_MS, END)
-    assert step(refused, FOLLOWS, 2 * LATE_MS - 1) is UnwritableStep.WAIT
+    unwritable = Unwritable(0, END)
+    unwritable.is_level = True
+    assert step(unwritable, FOLLOWS, LATE_MS) is UnwritableStep.END
+    unwritable.note_refused_append(LATE_MS, END)
+    assert step(unwritable, FOLLOWS, 2 * LATE_MS - 1) is UnwritableStep.WAIT
 
 
 def test_a_lost_replica_returns_at_once_if_nobody_leads() -> None:
@@ -89,15 +89,15 @@ def test_a_lost_replica_returns_at_once_if_nobody_leads() -> None:
 
 
 def test_a_lost_replica_that_joined_the_isr_under_kafkas_controller_leaves_again() -> None:
-    refused, joined = Unwritable(0, END), replace(OUT, isr=(1, 2, 3))
-    refused.is_level = True
-    refused.note_refusal(LATE_MS, END)
-    assert step(refused, joined, 2 * LATE_MS - 1) is UnwritableStep.WAIT
-    assert step(refused, joined, 2 * LATE_MS) is UnwritableStep.LEAVE
+    unwritable, joined = Unwritable(0, END), replace(OUT, isr=(1, 2, 3))
+    unwritable.is_level = True
+    unwritable.note_refused_append(LATE_MS, END)
+    assert step(unwritable, joined, 2 * LATE_MS - 1) is UnwritableStep.WAIT
+    assert step(unwritable, joined, 2 * LATE_MS) is UnwritableStep.LEAVE
 
 
 def test_a_log_that_could_not_be_opened_is_written_once_it_is_open() -> None:
-    refused = Unwritable(0, None)
-    assert step(refused, FOLLOWS, LATE_MS, None) is UnwritableStep.LEAVE
-    assert step(refused, OUT, LATE_MS, 0) is UnwritableStep.RETURN
-    assert step(refused, FOLLOWS, LATE_MS, 0) is UnwritableStep.END
+    unwritable = Unwritable(0, None)
+    assert step(unwritable, FOLLOWS, LATE_MS, None) is UnwritableStep.LEAVE
+    assert step(unwritable, OUT, LATE_MS, 0) is UnwritableStep.RETURN
+    assert step(unwritable, FOLLOWS, LATE_MS, 0) is UnwritableStep.END
