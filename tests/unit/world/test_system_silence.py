@@ -19,6 +19,7 @@ from pykbroker.world.system_silence import (
     KEEP_ALIVES_MAX,
     LOOK_S,
     SILENT_S_MAX,
+    TCP_INFO,
     Acknowledgements,
     SilenceWatch,
     acknowledgements,
@@ -34,7 +35,7 @@ SYNS = 3
 class FakePump:
     """A pump whose peer acknowledges what was sent at `acked_at`, and owes an acknowledgement since `owed_at`."""
 
-    socket = None
+    socket: object = None
 
     def __init__(self) -> None:
         self.acked_at, self.owed_at, self.lost_at = -60.0, float("inf"), 0.0
@@ -93,6 +94,32 @@ async def test_a_slow_peer_that_acknowledges_from_time_to_time_keeps_its_connect
 
     pump.owed_at = 0.0
     nursery.start_soon(acknowledge)
+    await watched(pump, 60)
+    assert pump.error is None
+
+
+class PoorSocket:
+    """A socket whose kernel answers TCP_INFO with these bytes, or not at all."""
+
+    def __init__(self, info: bytes | None) -> None:
+        self.info = info
+
+    def getsockopt(self, *_: int) -> bytes:
+        if self.info is None:
+            raise OSError(errno.ENOPROTOOPT, "Protocol not available")
+        return self.info
+
+
+FULL = bytes(TCP_INFO.size - 4) + (60_000).to_bytes(4, sys.byteorder)
+
+
+@pytest.mark.parametrize("info", [None, bytes(4), FULL[:-1], FULL], ids=["WSL 1", "qemu", "short", "full"])
+async def test_a_kernel_that_does_not_describe_acknowledgements_ends_no_connection(
+    autojump_clock: Clock, info: bytes | None
+) -> None:
+    pump = FakePump()
+    pump.socket = PoorSocket(info)
+    assert acknowledgements(pump.socket) == (False, 60_000 if info == FULL else 0)  # type: ignore[arg-type]
     await watched(pump, 60)
     assert pump.error is None
 
