@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from math import inf
@@ -24,6 +25,8 @@ from wire.versions import Versions
 RESPONSE_BYTES_MAX = REQUEST_BYTES_MAX
 SOFTWARE_NAME = "pykbroker"
 
+logger = logging.getLogger(__name__)
+
 
 class BrokerConnection:
     """A connection that several tasks may use at the same time.
@@ -39,6 +42,8 @@ class BrokerConnection:
         """The cluster's finalized features with their levels, such as `transaction.version` (KIP-584)."""
         self.features_epoch = -1
         """The epoch of `features`, or -1 if the broker does not report features."""
+        self.name = str(outgoing.peer)
+        """The name of the broker in errors."""
         self._outgoing = outgoing
         self._senders = trio.lowlevel.ParkingLot()
         self._on_sent: Callable[[], None] = do_nothing
@@ -63,21 +68,28 @@ class BrokerConnection:
         return self._outgoing.pending_count
 
     @property
+    def expires_at(self) -> float:
+        """Return the time of trio's clock at which a response will be late, or inf."""
+        return self._outgoing.expires_at
+
+    @property
     def has_unsent(self) -> bool:
         """Whether the kernel has not taken all requests yet."""
         return bool(self._outgoing.out)
 
-    async def negotiate(self) -> None:
-        """Request the broker's API versions and finalized features.
+    async def negotiate(self, s_max: float = inf) -> None:
+        """Request the broker's API versions and finalized features. Raise Silent as `ask` does.
 
         A broker that does not support the newest version of ApiVersions returns its own versions (KIP-511), and gets
         another request in a version that it supports.
         """
         request, newest = ApiVersionsRequest(SOFTWARE_NAME, VERSION), APIS[ApiKey.API_VERSIONS].accepted.last
-        answer = await self.ask(request, newest)
+        ends_at = trio.current_time() + s_max
+        answer = await self.ask(request, newest, s_max)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
             theirs = [api.max_version for api in answer.api_keys if api.api_key == ApiKey.API_VERSIONS]
-            answer = await self.ask(request, min([*theirs, newest] if theirs else [0]))
+            older = min([*theirs, newest] if theirs else [0])
+            answer = await self.ask(request, older, ends_at - trio.current_time())
         if answer.error_code:
             raise Disconnected(f"ApiVersions was answered with error {answer.error_code}")
         self.versions = {api.api_key: Versions(api.min_version, api.max_version) for api in answer.api_keys}
@@ -117,12 +129,17 @@ class BrokerConnection:
                     with trio.move_on_at(self._outgoing.expires_at):
                         await arrived.wait()
                         break
-                    if trio.current_time() >= self._outgoing.expires_at:
-                        self.close(Silent(f"{self._outgoing.peer} did not respond in time"))
+                    self.expire(await late_at())
             except BaseException:
                 pending.abandon()
                 raise
         return pending.result()
+
+    def expire(self, now: float) -> None:
+        """Close the connection if a response that was due by `now` is missing. Pending requests then raise Silent."""
+        if self.expires_at <= now:
+            logger.info("disconnecting from %s: a request timed out", self.name)
+            self.close(Silent(f"{self.name} did not respond in time"))
 
     async def send(self, request: Request[Any], version: int | None = None) -> None:
         """Send a request that the broker does not answer (Produce with acks=0), and wait until the kernel takes it."""
@@ -141,6 +158,16 @@ class BrokerConnection:
     def _wake_senders(self) -> None:
         self._senders.unpark_all()
         self._on_sent()
+
+
+async def late_at() -> float:
+    """Return the time of trio's clock, after the pumps have read the responses that arrived until then.
+
+    A process that was stopped, or whose event loop stood still, finds responses in its sockets.
+    """
+    now = trio.current_time()
+    await trio.lowlevel.checkpoint()
+    return now
 
 
 async def open_connection(

@@ -1,9 +1,7 @@
-"""A broker as its clients see it: its connection, and the deadlines of the requests in flight."""
+"""A broker as its clients see it: its connection, and when a request may be sent."""
 
 from __future__ import annotations
 
-import logging
-from collections import deque
 from math import inf
 from typing import Any
 
@@ -11,12 +9,10 @@ import msgspec
 import trio
 
 from pykbroker.client.connection import RESPONSE_BYTES_MAX, BrokerConnection
-from pykbroker.client.errors import Disconnected, Silent
+from pykbroker.client.errors import Disconnected
 from pykbroker.client.pending_response import PendingResponse, R
 from pykbroker.client.reconnecting import ReconnectingConnection
 from wire.declare import Request
-
-logger = logging.getLogger(__name__)
 
 
 class NodeSettings(msgspec.Struct, frozen=True):
@@ -44,7 +40,6 @@ class ClusterNode:
     """A broker with one connection. Times are those of trio's clock, in seconds."""
 
     __slots__ = (
-        "_deadlines",
         "_idle_s_max",
         "_in_flight_max",
         "connection_requested",
@@ -57,8 +52,6 @@ class ClusterNode:
     def __init__(self, node_id: int, link: ReconnectingConnection, settings: NodeSettings) -> None:
         self.node_id, self.link = node_id, link
         self._in_flight_max, self._idle_s_max = settings.in_flight_max, settings.idle_ms_max / 1000
-        self._deadlines: deque[tuple[float, PendingResponse[Any]]] = deque()
-        """The requests in flight with their deadlines, in the order in which they were sent."""
         self.connection_requested = False
         """Whether a task was started that opens a connection."""
         self.throttled_until = 0.0
@@ -112,12 +105,8 @@ class ClusterNode:
 
     def ask_nowait(self, request: Request[R], version: int | None, deadline: float) -> PendingResponse[R]:
         """Send a request on the open connection. Raise Disconnected without one, or if it has ended."""
-        connection = self.connection()
-        pending = connection.ask_nowait(request, version)
-        deadlines = self._deadlines
-        while deadlines and deadlines[0][1].is_done:
-            deadlines.popleft()
-        deadlines.append((deadline, pending))
+        pending = self.connection().ask_nowait(request, version)
+        pending.expires_at = deadline
         self.used_at = trio.current_time()
         return pending
 
@@ -133,23 +122,20 @@ class ClusterNode:
         await connection.send(request, version)
 
     def expire(self, now: float) -> float:
-        """Close the connection if a request has no response by its deadline, or if the connection is idle.
+        """Close the connection if a response that was due by `now` is missing, or if the connection is idle.
 
         Return the time at which to check again.
         """
         connection = self.link.current
-        waiting = [deadline for deadline, pending in self._deadlines if not pending.is_done]
         if connection is None:
             return inf
-        if waiting and min(waiting) <= now:
-            logger.info("disconnecting from node %s (%s): a request timed out", self.node_id, self.link.address)
-            self.link.close(Silent(f"node {self.node_id} ({self.link.address}) did not respond in time"))
-            return inf
+        connection.expire(now)
         idle_at = self.used_at + self._idle_s_max
         if not connection.pending_count and idle_at <= now:
             self.link.close(Disconnected(f"the connection to node {self.node_id} was idle"))
+        if not connection.is_open:
             return inf
-        return min([*waiting, idle_at if idle_at > now else inf])
+        return min(connection.expires_at, idle_at if idle_at > now else inf)
 
     def connection(self) -> BrokerConnection:
         """Return the open connection. Raise Disconnected without one."""

@@ -19,7 +19,7 @@ import trio
 
 from pykbroker.client.backoff import Backoff
 from pykbroker.client.cluster import ClusterBroker
-from pykbroker.client.connection import BrokerConnection
+from pykbroker.client.connection import BrokerConnection, late_at
 from pykbroker.client.errors import Disconnected
 from pykbroker.client.node import ClusterNode, NodeSettings
 from pykbroker.client.pending_response import PendingResponse, R
@@ -202,7 +202,8 @@ class Nodes:
 
     async def _expire(self) -> None:
         while True:
-            now, self._earlier = trio.current_time(), trio.Event()
+            self._earlier = trio.Event()
+            now = await late_at()
             self._alarm_at = min((node.expire(now) for node in list(self._nodes.values())), default=inf)
             with trio.move_on_at(self._alarm_at):
                 await self._earlier.wait()
@@ -234,6 +235,7 @@ class Nodes:
 
     def _opened(self, node: ClusterNode) -> None:
         connection = node.connection()
+        connection.name = f"node {node.node_id} ({node.link.address})"
         connection.call_when_sent(partial(self._call, self._on_ready, node.node_id))
         if connection.features_epoch > self._features_epoch:
             self.features, self._features_epoch = connection.features, connection.features_epoch

@@ -137,10 +137,10 @@ class ReconnectingConnection:
         return connection
 
     async def _negotiate(self, connection: BrokerConnection) -> None:
-        with trio.move_on_after(self._answer_s_max) as limit:
-            await connection.negotiate()
-        if limit.cancelled_caught:
-            raise Silent(f"{self.address} sent no API versions within {self._answer_s_max:g} s")
+        try:
+            await connection.negotiate(self._answer_s_max)
+        except Silent as silent:
+            raise Silent(f"{self.address} sent no API versions within {self._answer_s_max:g} s") from silent
 
     def _lost(self) -> None:
         self._connection = None

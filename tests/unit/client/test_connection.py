@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
+from typing import NamedTuple
 
 import pytest
 import trio
+import trio.testing
 
+from pykbroker.client.cluster import ClusterBroker
 from pykbroker.client.connection import BrokerConnection, connect
 from pykbroker.client.errors import Disconnected, InvalidResponse, UnsupportedVersion
+from pykbroker.client.node import NodeSettings
+from pykbroker.client.nodes import Nodes
 from pykbroker.client.outgoing import OutgoingConnection
 from pykbroker.core.limits import REQUEST_BYTES_MAX
 from pykbroker.world.net import Peer, Pump
@@ -22,6 +28,7 @@ from wire.messages.produce import PartitionProduceData, ProduceRequest, TopicPro
 from wire.versions import Versions
 
 RESPONSE_BYTES_MAX = 50_000_000
+LIMIT_S = 5
 
 
 class Broker:
@@ -210,6 +217,48 @@ async def test_a_request_without_response_waits_until_its_bytes_are_in_the_socke
         _, _, request = await broker.next()
         assert isinstance(request, ProduceRequest)
         await sent.wait()
+
+
+class Stall(NamedTuple):
+    """A broker, and a clock that jumps past the time limit of a request once its response is in the socket."""
+
+    broker: Broker
+    clock: trio.testing.MockClock
+
+    async def answer(self, response: Response) -> None:
+        correlation_id, version, _ = await self.broker.next()
+        frame = encode_response(response, version, correlation_id)
+        assert os.write(self.broker.stream.socket.fileno(), frame) == len(frame)  # type: ignore[attr-defined]
+        self.clock.jump(2 * LIMIT_S)
+
+
+@pytest.mark.parametrize("attempt", range(8))  # trio runs ready tasks in a random order
+async def test_a_response_that_arrives_while_the_process_is_stopped_is_in_time(
+    mock_clock: trio.testing.MockClock, nursery: trio.Nursery, network: Network, attempt: int
+) -> None:
+    nodes = Nodes(network.net, lambda low, high: low, NodeSettings(request_timeout_ms=1000 * LIMIT_S))
+    await nursery.start(nodes.run)
+    nodes.set_brokers({1: ClusterBroker(1, "127.0.0.1", network.port)})
+    nursery.start_soon(nodes.connection, 1)
+    stall = Stall(await network.accept(), mock_clock)
+    offered = [ApiVersion(api_key=ApiKey.FIND_COORDINATOR, min_version=0, max_version=2)]
+    await stall.answer(ApiVersionsResponse(api_keys=offered))
+    connection = await nodes.connection(1)
+
+    waiting = nodes.ask_nowait(1, FindCoordinatorRequest(key_="of Nodes"))
+    await stall.answer(FindCoordinatorResponse(host="a"))
+    while not waiting.is_done:
+        await trio.lowlevel.checkpoint()
+    assert waiting.result().host == "a"
+
+    async def ask() -> None:
+        answer = await connection.ask(FindCoordinatorRequest(key_="of a connection"), s_max=LIMIT_S)
+        assert answer.host == "b"
+
+    async with trio.open_nursery() as asking:
+        asking.start_soon(ask)
+        await stall.answer(FindCoordinatorResponse(host="b"))
+    await stall.broker.stream.aclose()
 
 
 async def test_connect_negotiates_api_versions_once(network: Network) -> None:
