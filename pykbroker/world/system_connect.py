@@ -8,7 +8,7 @@ from typing import Any
 import trio
 
 SYN_S_MAX = 2.0
-"""The time after which an address gets another SYN, on a new socket.
+"""The time after which an address gets another SYN, on a new socket. Earlier ones still wait for a slow peer.
 
 The kernel repeats a lost SYN at intervals that double, and would find a network that has healed only seconds later.
 """
@@ -24,19 +24,27 @@ async def connected_socket(host: str, port: int) -> socket.socket:
     failures: list[OSError] = []
     won: list[trio.socket.SocketType] = []
 
-    async def attempt(target: Target, ended: trio.Event) -> None:
+    async def attempt(target: Target, of_address: trio.Nursery) -> None:
         try:
             won.append(await _connected(target))
             nursery.cancel_scope.cancel()
         except OSError as failure:
             failures.append(failure)
-            ended.set()
+            of_address.cancel_scope.cancel()
+
+    async def attempts(target: Target, ended: trio.Event) -> None:
+        """Send SYNs to an address until it accepts or refuses one."""
+        async with trio.open_nursery() as of_address:
+            while True:
+                of_address.start_soon(attempt, target, of_address)
+                await trio.sleep(SYN_S_MAX)
+        ended.set()
 
     try:
         async with trio.open_nursery() as nursery:
             for family, kind, protocol, _, address in found:
                 ended = trio.Event()
-                nursery.start_soon(attempt, (family, kind, protocol, address), ended)
+                nursery.start_soon(attempts, (family, kind, protocol, address), ended)
                 with trio.move_on_after(NEXT_ADDRESS_S):
                     await ended.wait()
     except BaseException:
@@ -52,18 +60,13 @@ async def connected_socket(host: str, port: int) -> socket.socket:
 
 
 async def _connected(target: Target) -> trio.socket.SocketType:
-    """Connect to one address, with a new socket for each SYN. Raise OSError if it refuses."""
+    """Connect to one address. Raise OSError if it refuses."""
     family, kind, protocol, address = target
-    while True:
-        sock = trio.socket.socket(family, kind, protocol)
-        connected = False
-        try:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            with trio.move_on_after(SYN_S_MAX):
-                await sock.connect(address)
-                connected = True
-        finally:
-            if not connected:
-                sock.close()
-        if connected:
-            return sock
+    sock = trio.socket.socket(family, kind, protocol)
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        await sock.connect(address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock

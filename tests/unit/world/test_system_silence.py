@@ -12,7 +12,7 @@ import trio.testing
 
 from pykbroker.world import system_silence
 from pykbroker.world.net import SocketOptions
-from pykbroker.world.system_connect import connected_socket
+from pykbroker.world.system_connect import SYN_S_MAX, connected_socket
 from pykbroker.world.system_silence import (
     KEEP_ALIVE_IDLE_S,
     KEEP_ALIVE_INTERVAL_S,
@@ -201,3 +201,24 @@ async def test_an_address_that_does_not_answer_gets_another_syn_from_a_new_socke
             assert connected.getpeername() == full.getsockname()
             connected.close()
     assert len(made) >= SYNS
+
+
+async def test_a_peer_whose_syn_ack_is_slow_is_reached(autojump_clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first socket connects once the second one has begun to."""
+    with trio.socket.socket() as any_socket:
+        of_sockets = type(any_socket)
+    connect = of_sockets.connect
+    begun: list[float] = []
+
+    async def slow(sock: trio.socket.SocketType, address: tuple[str, int]) -> None:
+        begun.append(trio.current_time())
+        await trio.sleep(1.5 * SYN_S_MAX)
+        await connect(sock, address)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        monkeypatch.setattr(of_sockets, "connect", slow)
+        with trio.fail_after(10):
+            connected = await connected_socket(*listener.getsockname())
+        assert connected.getpeername() == listener.getsockname()
+        connected.close()
+    assert [time - begun[0] for time in begun] == [0, SYN_S_MAX]
