@@ -59,10 +59,11 @@ class ControllerChannel:
         not serve the API. A request that times out has closed its connection, too.
         """
         ends_at = trio.current_time() + s_max
-        while (left_s := ends_at - trio.current_time()) > 0:
+        while trio.current_time() < ends_at:
             with trio.move_on_at(ends_at):
                 await self._leader.wait()
-            if (address := self._leader.address) is None:
+            left_s = ends_at - trio.current_time()
+            if (address := self._leader.address) is None or left_s <= 0:
                 break
             epoch = self._leader.epoch
             try:

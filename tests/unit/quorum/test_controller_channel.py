@@ -140,6 +140,24 @@ async def test_a_request_that_times_out_has_ended_its_connection(
     assert [pump.is_closed for pump in client.net.pumps] == [True] * len(controllers.asked)
 
 
+async def test_the_limit_of_a_request_includes_the_wait_for_the_leader(
+    autojump_clock: Clock, controllers: Controllers, nursery: trio.Nursery
+) -> None:
+    controllers.after_s[1] = 1000
+    controllers.leader.lost(ONE)
+
+    async def find() -> None:
+        await trio.sleep(TIMEOUT_S / 2)
+        controllers.leader.found(1, 1, ONE)
+
+    nursery.start_soon(find)
+    begun = trio.current_time()
+    with pytest.raises(ApiError, match="the controller did not respond in time"):
+        await controllers.channel.ask(AlterPartitionRequest(), s_max=TIMEOUT_S)
+    assert trio.current_time() - begun == pytest.approx(TIMEOUT_S)
+    assert len(controllers.asked) == 1
+
+
 async def test_a_request_whose_caller_is_gone_keeps_its_connection(
     autojump_clock: Clock, client: Client, controllers: Controllers
 ) -> None:
