@@ -8,7 +8,7 @@ from collections.abc import Callable
 import msgspec
 import trio
 
-from pykbroker.core.log.epochs import UNDEFINED_EPOCH
+from pykbroker.core.log.epochs import UNDEFINED_EPOCH, LeaderEpochs
 from pykbroker.core.metadata.difference import difference
 from pykbroker.core.metadata.image import EMPTY, Delta, MetadataImage
 from pykbroker.core.metadata.machine import ControllerMachine
@@ -136,16 +136,18 @@ class ObserverLog:
 
     async def truncate(self, diverging: OffsetAndEpoch) -> None:
         """Drop the records that the leader does not have. Raise DamagedMetadata if one of them was committed."""
-        if self._held:
-            self._held = [batch for batch in self._held if batch.last_offset < self.replayed]
-            return
-        offset = truncation_offset(self._journal.epochs, self.log_end_offset, diverging)
+        epochs = LeaderEpochs(self._journal.epochs.entries)
+        for batch in self._held:
+            epochs.assign(batch.leader_epoch, batch.base_offset)
+        offset = truncation_offset(epochs, self.log_end_offset, diverging)
         if offset < self.replayed:
             raise DamagedMetadata(
                 f"the leader's log diverges at offset {offset}, and all records below {self.replayed} were committed"
             )
         logger.info("the metadata log is truncated from offset %d to %d", self.log_end_offset, offset)
-        await self._journal.truncate(offset)
+        self._held = [batch for batch in self._held if batch.last_offset < offset]
+        if offset < self._journal.log_end_offset:
+            await self._journal.truncate(offset)
 
     async def replay(self, high_watermark: int) -> Delta | None:
         """Replay the records below the high watermark, and return the change, or None if there are none."""
@@ -175,6 +177,7 @@ class ObserverLog:
 
     async def begin_at(self, offset: int, now_ms: int) -> None:
         """Delete the segments whose records are all below `offset`. A snapshot contains these records."""
+        offset = min(offset, self._journal.log_end_offset)  # the snapshot may contain records that are held
         await self._journal.flush()
         self._journal.delete_records(offset)
         await self._journal.retain(now_ms, offset)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pykbroker.core.metadata.replay import DamagedMetadata
 from pykbroker.core.raft.fetch_position import OffsetAndEpoch
 from pykbroker.quorum import observer_log
 from pykbroker.quorum.journal import METADATA_DIRECTORY
@@ -77,13 +78,43 @@ async def test_metadata_is_read_from_memory_until_the_disk_has_room() -> None:
     assert await held.offsets(0, 8) == [0, 2, 4, 6]
 
 
-async def test_held_records_that_the_leader_does_not_have_are_dropped_unless_they_are_committed() -> None:
+@pytest.mark.parametrize(
+    ("epoch", "offset", "end_offset"),
+    [
+        (EPOCH, 8, 8),
+        (EPOCH, 7, 6),
+        (EPOCH, 4, 4),
+        (EPOCH, 3, None),
+        (EPOCH, 1, None),
+        (EPOCH + 1, 9, 8),
+        (EPOCH - 1, 20, None),
+    ],
+)
+async def test_held_records_that_the_leader_does_not_have_are_dropped_unless_they_are_committed(
+    epoch: int, offset: int, end_offset: int | None
+) -> None:
+    held = Held()
+    held.fill()
+    for base_offset in (2, 4, 6):
+        held.log.append(batch(base_offset))
+    held.log.append(batch(8, EPOCH + 2))
+    held.log.append(batch(10, EPOCH + 3))
+    if end_offset is None:
+        with pytest.raises(DamagedMetadata):
+            await held.log.truncate(OffsetAndEpoch(offset, epoch))
+        assert held.log.log_end_offset == 12
+    else:
+        await held.log.truncate(OffsetAndEpoch(offset, epoch))
+        assert held.log.log_end_offset == end_offset
+
+
+async def test_a_snapshot_of_held_records_begins_the_log_at_its_end() -> None:
     held = Held()
     held.fill()
     held.log.append(batch(2))
-    held.log.append(batch(4))
-    await held.log.truncate(OffsetAndEpoch(4, EPOCH))
-    assert held.log.log_end_offset == 4
+    held.empty()
+    await held.log.begin_at(4, 0)
+    assert (held.journal.log_start_offset, held.log.log_end_offset) == (2, 4)
 
 
 async def test_the_records_that_are_held_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
