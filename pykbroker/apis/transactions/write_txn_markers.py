@@ -6,6 +6,7 @@ Transaction coordinators send this request, and so do admins to abort hanging tr
 
 from __future__ import annotations
 
+from collections import deque
 from typing import ClassVar
 
 import msgspec
@@ -16,7 +17,6 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.core.steps import Steps
 from pykbroker.server.handler import Answer, Handler, RequestContext, now_or_later
-from pykbroker.world.portions import portions
 from wire.api import ApiKey
 from wire.error_codes import ErrorCode
 from wire.messages.write_txn_markers import (
@@ -30,17 +30,23 @@ from wire.messages.write_txn_markers import (
 
 AT_ONCE_MAX = 100
 """The number of markers that are appended, or waited for, in one step of the event loop."""
-
+Uncommitted = tuple[WritableTxnMarkerPartitionResult, AppendedMarker]
+"""A marker in a log, and the result of its partition."""
 UNCOORDINATED = (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_COORDINATOR)
 """Errors of a group coordinator that writes a marker. They become NOT_LEADER_OR_FOLLOWER, after which brokers retry."""
 
 
 class WriteTxnMarkers(Handler, msgspec.Struct, frozen=True):
-    """A handler that appends all markers in order, then waits until they are committed."""
+    """A handler that appends all markers in order, then waits until they are committed, for `s_max` at most.
+
+    A marker that is not committed until then gets REQUEST_TIMED_OUT. It stays in the log, and coordinators repeat it.
+    """
 
     key: ClassVar = ApiKey.WRITE_TXN_MARKERS
     versions: ClassVar[str] = "1-2"
     endings: Endings
+    s_max: float
+    """request.timeout.ms in seconds, as in Kafka"""
 
     def __call__(self, context: RequestContext, request: WriteTxnMarkersRequest) -> Answer:
         return now_or_later(self._write(request.markers))
@@ -50,24 +56,21 @@ class WriteTxnMarkers(Handler, msgspec.Struct, frozen=True):
         return WriteTxnMarkersResponse([result(asked, code) for asked in request.markers])
 
     async def _write(self, markers: list[WritableTxnMarker]) -> WriteTxnMarkersResponse:
-        response, appended = WriteTxnMarkersResponse(), list[tuple[WritableTxnMarkerPartitionResult, AppendedMarker]]()
+        ends_at = trio.current_time() + self.s_max
+        response, appended = WriteTxnMarkersResponse(), deque[Uncommitted]()
         for count, _ in enumerate(self._append(markers, response, appended), 1):
             if count % AT_ONCE_MAX == 0:
                 await trio.lowlevel.checkpoint()
-        for few in portions(appended, AT_ONCE_MAX):
-            for partition, ending in few:
-                try:
-                    await ending.wait()
-                except ApiError as error:
-                    partition.error_code = broker_error(error.code)
-            await trio.lowlevel.checkpoint()
+        while appended:
+            with trio.move_on_at(ends_at) as limit:
+                await wait_for(appended)
+            if limit.cancelled_caught:  # of those that follow, some are committed
+                partition, _ = appended.popleft()
+                partition.error_code = ErrorCode.REQUEST_TIMED_OUT
         return response
 
     def _append(
-        self,
-        markers: list[WritableTxnMarker],
-        response: WriteTxnMarkersResponse,
-        appended: list[tuple[WritableTxnMarkerPartitionResult, AppendedMarker]],
+        self, markers: list[WritableTxnMarker], response: WriteTxnMarkersResponse, appended: deque[Uncommitted]
     ) -> Steps[None]:
         """Append each marker to its partitions, one partition in each step, and add the results to `response`."""
         for asked in markers:
@@ -86,6 +89,19 @@ class WriteTxnMarkers(Handler, msgspec.Struct, frozen=True):
                     except ApiError as error:
                         partition.error_code = broker_error(error.code)
                     yield
+
+
+async def wait_for(appended: deque[Uncommitted]) -> None:
+    """Wait for the oldest marker, then the next. Each is removed once it is committed or has failed."""
+    while appended:
+        if len(appended) % AT_ONCE_MAX == 0:
+            await trio.lowlevel.checkpoint()
+        partition, ending = appended[0]
+        try:
+            await ending.wait()
+        except ApiError as error:
+            partition.error_code = broker_error(error.code)
+        appended.popleft()
 
 
 def broker_error(code: ErrorCode) -> ErrorCode:

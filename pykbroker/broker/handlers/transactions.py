@@ -31,7 +31,7 @@ def transaction_handlers(parts: Parts) -> list[Handler]:
         AddPartitionsToTxn(transactions, image, authorizer),
         AddOffsetsToTxn(transactions, group_partition, authorizer),
         EndTxn(transactions, authorizer),
-        WriteTxnMarkers(parts.transactions.endings),
+        WriteTxnMarkers(parts.transactions.endings, parts.settings.config.request_timeout_ms / 1000),
         TxnOffsetCommit(
             transactions=transactions,
             groups=parts.groups,

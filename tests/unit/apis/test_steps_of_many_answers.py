@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 
@@ -165,7 +166,7 @@ async def test_transaction_markers_are_appended_and_awaited_in_several_steps(
             for number in range(markers)
         ]
     )
-    answer: Any = WriteTxnMarkers(endings)(context(1), asked)
+    answer: Any = WriteTxnMarkers(endings, inf)(context(1), asked)
     found = list[Any]()
 
     async def run() -> None:
