@@ -16,11 +16,11 @@ class UnsupportedVersion(Exception):
 
 
 class Silent(Disconnected):
-    """An error for a peer that accepts connections but never answers: it is no broker, or a broker that hangs."""
+    """An error of a request without a response in time: its peer hangs, is cut off, or is no broker."""
 
 
 def is_refusal(error: BaseException | None) -> bool:
-    """Whether all attempts to connect were refused, as trio reports them: in a cause or a group of causes."""
+    """Whether all addresses of a host refused to connect, as `Net.connect` reports it: by an error or by its causes."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(is_refusal, error.exceptions))
     return isinstance(error, ConnectionRefusedError) or (error is not None and is_refusal(error.__cause__))

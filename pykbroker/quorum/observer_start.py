@@ -38,7 +38,7 @@ from wire.messages.describe_cluster import DescribeClusterRequest
 CONTROLLERS = 2
 ATTEMPT_S_MAX = 5.0
 RETRY_S = 0.2
-SILENT_S_MAX = 3.0
+WARNING_AFTER_S = 3.0
 """The time after which a log line says that no controller responds."""
 DYNAMIC_STATE = 1
 """The version of `quorum-state` for nodes that are not named as voters in a config."""
@@ -53,7 +53,7 @@ async def ask_cluster_id(net: Net, servers: Sequence[Address], s_max: float) -> 
     One log line says so before, since a start that waits looks like one that hangs.
     """
     named, failures = ", ".join(map(str, servers)), dict.fromkeys(servers, f"no answer within {s_max:g} s")
-    silent_until, ends_at = trio.current_time() + SILENT_S_MAX, trio.current_time() + s_max
+    warns_at, ends_at = trio.current_time() + WARNING_AFTER_S, trio.current_time() + s_max
     with trio.move_on_at(ends_at):
         while True:
             for address in servers:
@@ -64,14 +64,14 @@ async def ask_cluster_id(net: Net, servers: Sequence[Address], s_max: float) -> 
                     failures[address] = f"no answer within {ATTEMPT_S_MAX:g} s"
                 except (OSError, Disconnected, UnsupportedVersion, StartError) as error:
                     failures[address] = str(error)
-                if trio.current_time() >= silent_until:
+                if trio.current_time() >= warns_at:
                     logger.warning(
                         "no controller responds at %s (%s): trying for another %.0f s",
                         named,
                         "; ".join(dict.fromkeys(failures.values())),
                         ends_at - trio.current_time(),
                     )
-                    silent_until = ends_at
+                    warns_at = ends_at
             await trio.sleep(RETRY_S)
     raise StartError(
         f"no controller responds at {named} ({'; '.join(dict.fromkeys(failures.values()))}): start the controller, or"

@@ -10,7 +10,7 @@ import trio.testing
 
 from pykbroker.core.address import Address
 from pykbroker.core.errors import StartError
-from pykbroker.quorum.observer_start import SILENT_S_MAX, ask_cluster_id
+from pykbroker.quorum.observer_start import WARNING_AFTER_S, ask_cluster_id
 
 Clock = trio.testing.MockClock
 SERVERS = (Address("one", 9093), Address("two", 9093))
@@ -25,7 +25,7 @@ class DeadNet:
         await trio.sleep_forever()
 
 
-@pytest.mark.parametrize(("s_max", "lines"), [(SILENT_S_MAX, 0), (60, 1)])
+@pytest.mark.parametrize(("s_max", "lines"), [(WARNING_AFTER_S, 0), (60, 1)])
 async def test_a_start_without_a_controller_says_so_while_it_waits(
     autojump_clock: Clock, caplog: pytest.LogCaptureFixture, s_max: float, lines: int
 ) -> None:
