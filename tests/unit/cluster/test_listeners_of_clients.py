@@ -15,13 +15,20 @@ from wire.error_codes import ErrorCode
 from wire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
 from wire.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from wire.messages.describe_cluster import DescribeClusterRequest
+from wire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
 from wire.messages.fetch import ReplicaState
 from wire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from wire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 
 CLIENTS, BROKERS = "PLAINTEXT", "INTERNAL"
 APART = {"inter_broker_listener_name": BROKERS, "min_insync_replicas": "2"}
 T = TopicPartition("t", 0)
+METADATA = DescribeQuorumRequestTopicData("__cluster_metadata", [DescribeQuorumRequestPartitionData(0)])
 NOBODY, LEADER_ID, FOLLOWER_IDS = -1, 1, (2, 3)
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
@@ -135,10 +142,15 @@ async def test_other_requests_are_answered_alike_on_all_listeners(tmp_path: Path
             marker = WritableTxnMarker(7, 0, False, [WritableTxnMarkerTopic("t", [0])], 0)
             written = await client.call(WriteTxnMarkersRequest([marker]), 1)
             cluster_id = await client.call(DescribeClusterRequest(include_cluster_authorized_operations=True), 0)
+            (quorum,) = (await client.call(DescribeQuorumRequest([METADATA]), 2)).topics
+            upgrade = [FeatureUpdateKey("transaction.version", 2)]
+            updated = await client.call(UpdateFeaturesRequest(feature_updates=upgrade, validate_only=True), 1)
+            assert quorum.partitions[0].error_code == updated.error_code == 0
             for replica_id in (NOBODY, -2):
                 data = (await client.call(of_follower(bytes(16), 0, 12, replica_id), 12)).responses[0].partitions[0]
                 assert data.error_code == 0
                 assert (await latest(client, replica_id, 7))[0] == 0
-            answers.append((written.markers, cluster_id.cluster_authorized_operations))
+            voters = [voter.replica_id for voter in quorum.partitions[0].current_voters]
+            answers.append((written.markers, cluster_id.cluster_authorized_operations, voters, updated.results))
         assert answers == [answers[0]] * 2
         assert answers[0][0][0].topics[0].partitions[0].error_code == 0
