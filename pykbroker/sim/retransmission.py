@@ -2,8 +2,10 @@
 
 1. An end whose segment, or whose peer's acknowledgement, is lost retransmits after 0.2 s, and then at intervals that
    double, up to 120 s. After its first retransmission it sends nothing new until one is acknowledged.
-2. An end whose segments are not acknowledged fails after 15 minutes, or after 5 s if it watches for silence.
-3. An end that watches for silence also fails if its idle peer acknowledges no keep-alive for 5 s, or refuses one.
+2. An end whose segments are not acknowledged fails after 15 minutes, or after 6 s if it watches for silence: the real
+   watch looks once in a second.
+3. An end that watches for silence also fails if its peer acknowledges no keep-alive for 5 s, or refuses one. While
+   segments are not acknowledged, the kernel sends none.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Callable, Iterable
 
 from pykbroker.sim.clock import VirtualClock
 from pykbroker.sim.endpoint import SimEndpoint
-from pykbroker.world.system_silence import KEEP_ALIVE_IDLE_S, SILENT_S_MAX
+from pykbroker.world.system_silence import KEEP_ALIVE_IDLE_S, LOOK_S, SILENT_S_MAX
 
 RETRANSMIT_S, RETRANSMIT_S_MAX = 0.2, 120.0
 """The time after which a segment is sent again, and its maximum: the time doubles at each retransmission."""
@@ -61,7 +63,7 @@ class Retransmission:
         if end.closed or end.failed or end.peer is None or end.silent_since != since_s:
             return
         if self._loses(end):
-            if self._clock.now >= since_s + SILENT_S_MAX:
+            if self._clock.now >= since_s + SILENT_S_MAX and end.unacknowledged_since is None:
                 self._fail(end)
         elif end.peer.closed and not end.peer.has_unsent:
             end.fail(errno.ECONNRESET)
@@ -87,7 +89,8 @@ class Retransmission:
             self._count("held")
             sender.unacknowledged_since = now = self._clock.now
             self._clock.call_later(RETRANSMIT_S, self._retransmit, sender, now, RETRANSMIT_S)
-            self._clock.call_later(SILENT_S_MAX if sender.ends_silent else GIVE_UP_S, self._give_up, sender, now)
+            give_up_s = SILENT_S_MAX + LOOK_S if sender.ends_silent else GIVE_UP_S
+            self._clock.call_later(give_up_s, self._give_up, sender, now)
 
     def _retransmit(self, sender: SimEndpoint, since_s: float, after_s: float) -> None:
         """Send the oldest segment again, and all others once it is acknowledged."""
