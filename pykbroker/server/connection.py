@@ -54,6 +54,7 @@ class Connection:
         "_frames",
         "_is_held",
         "_is_over",
+        "_is_watched",
         "_pump",
         "_shared",
         "_table",
@@ -96,6 +97,8 @@ class Connection:
         """Whether the connection waits for the budget."""
         self._is_over = False
         """Whether the client sends nothing more."""
+        self._is_watched = False
+        """Whether the client is another node, and the connection ends once the node falls silent."""
 
     @property
     def unsent_bytes(self) -> int:
@@ -279,6 +282,9 @@ class Connection:
             raise
         except Exception as error:  # noqa: BLE001 - `failure` answers and logs what a handler raises
             answer = failure(route, request, error)
+        if context.from_node and not self._is_watched:
+            self._is_watched = True
+            self._pump.end_when_silent()
         if type(answer) is Later:
             return self._wait(Slot(route, correlation_id, context, request, began_at, size), answer)
         if replies.slots:

@@ -79,6 +79,8 @@ class RequestContext(msgspec.Struct, gc=False):
 
     The connection calls it when a request of another API arrives after the Fetch.
     """
+    from_node: bool = False
+    """Whether another node has sent the request, as the handler of Fetch finds out."""
 
 
 class CloseConnection(Exception):

@@ -183,7 +183,11 @@ class SimNet:
     def pump(self, endpoint: SimEndpoint) -> SocketPump:
         """Return a pump for a connected endpoint."""
         self.poll.add(endpoint)
-        return SimPump(cast("Any", endpoint), self.poll, self._pumps)
+
+        def watch_silence(_pump: SocketPump) -> None:
+            endpoint.ends_silent = True
+
+        return SimPump(cast("Any", endpoint), self.poll, self._pumps, watch_silence)
 
     async def connect(
         self, host: str, port: int, open_connection: Callable[[Peer, Pump], C], receive_buffer_bytes: int = -1

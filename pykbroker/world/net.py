@@ -43,6 +43,9 @@ class Pump(Protocol):
     def close(self) -> None:
         """Close the socket. The connection's `closed` is called once."""
 
+    def end_when_silent(self) -> None:
+        """Let an accepted connection end soon once its peer's machine acknowledges nothing, from now on."""
+
 
 class ConnectionMachine(Protocol):
     """A sans-I/O connection, which takes received bytes and puts bytes to send into `out`."""

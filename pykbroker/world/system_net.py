@@ -13,6 +13,7 @@ import logging
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from time import perf_counter_ns
 
 import trio
@@ -94,8 +95,6 @@ class SystemListener:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if self._options.send_buffer_bytes >= 0:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._options.send_buffer_bytes)
-            if self._options.ends_silent:
-                keep_alive(sock)
             local_host, local_port = sock.getsockname()[:2]
         except OSError:
             sock.close()
@@ -109,7 +108,7 @@ class SystemListener:
         else:
             pump.start(connection)
             if self._options.ends_silent:
-                self._net.silence.add(pump)
+                pump.end_when_silent()
 
     def close(self) -> None:
         """Stop accepting. The kernel refuses the peers in the backlog."""
@@ -127,7 +126,7 @@ class SystemNet:
         self._paused: set[SystemListener] = set()
         self._pause_begun = trio.Event()
         self._watch = LoopWatch(perf_counter_ns)
-        self.silence = SilenceWatch(lambda pump: self._pumps.get(pump.fd) is pump)
+        self._silence = SilenceWatch(lambda pump: self._pumps.get(pump.fd) is pump)
 
     def bind(self, host: str, port: int, options: SocketOptions = SocketOptions()) -> SystemListener:  # noqa: B008
         """Bind one address. Raise OSError if it cannot be bound."""
@@ -144,7 +143,12 @@ class SystemNet:
 
     def pump(self, sock: socket.socket) -> SocketPump:
         """Return a pump for a connected socket."""
-        return SocketPump(sock, self._poll, self._pumps)
+        return SocketPump(sock, self._poll, self._pumps, self._watch_silence)
+
+    def _watch_silence(self, pump: SocketPump) -> None:
+        with suppress(OSError):  # macOS sets no option of a socket whose peer has reset the connection
+            keep_alive(pump.socket)
+        self._silence.add(pump)
 
     async def connect(
         self, host: str, port: int, open_connection: Callable[[Peer, Pump], C], receive_buffer_bytes: int = -1
@@ -152,7 +156,6 @@ class SystemNet:
         """Connect to the first address of a host that accepts (RFC 8305), and serve the connection."""
         sock = await connected_socket(host, port)
         try:
-            keep_alive(sock)
             if receive_buffer_bytes >= 0:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
             peer = Peer(*sock.getpeername()[:2], *sock.getsockname()[:2])
@@ -162,7 +165,7 @@ class SystemNet:
             sock.close()
             raise
         pump.start(connection)
-        self.silence.add(pump)
+        pump.end_when_silent()
         return connection
 
     def forget(self, listener: SystemListener) -> None:
@@ -192,7 +195,7 @@ class SystemNet:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._resume_listeners)
-                nursery.start_soon(self.silence.run)
+                nursery.start_soon(self._silence.run)
                 await self._serve()
         finally:
             trio.lowlevel.remove_instrument(self._watch)

@@ -6,6 +6,7 @@ import errno
 import logging
 import os
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 
 from pykbroker.world.disk import Buffer, FileSlice
@@ -26,10 +27,12 @@ logger = logging.getLogger(__name__)
 class SocketPump:
     """The pump of one socket. While the socket does not accept more bytes, it is watched for writes and not read."""
 
-    __slots__ = ("_poll", "_pumps", "_watched", "connection", "fd", "socket")
+    __slots__ = ("_poll", "_pumps", "_watch_silence", "_watched", "connection", "fd", "socket")
 
-    def __init__(self, sock: socket.socket, poll: Poll, pumps: dict[int, SocketPump]) -> None:
-        self.socket, self._poll, self._pumps = sock, poll, pumps
+    def __init__(
+        self, sock: socket.socket, poll: Poll, pumps: dict[int, SocketPump], watch_silence: Callable[[SocketPump], None]
+    ) -> None:
+        self.socket, self._poll, self._pumps, self._watch_silence = sock, poll, pumps, watch_silence
         self.fd = sock.fileno()
         self._watched = NOTHING
         self.connection: ConnectionMachine
@@ -82,6 +85,11 @@ class SocketPump:
             self._poll.forget(self.fd)
             end(self.socket)
             self.connection.closed()
+
+    def end_when_silent(self) -> None:
+        """Watch the connection for silence of its peer. Do nothing if the socket is closed."""
+        if self._pumps.get(self.fd) is self:
+            self._watch_silence(self)
 
     def _read(self, connection: ConnectionMachine) -> None:
         if connection.room is None:

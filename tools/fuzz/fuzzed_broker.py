@@ -125,6 +125,9 @@ class FuzzedPeer:
     def flush(self) -> None:
         """Do nothing, since `turn` sends the output."""
 
+    def end_when_silent(self) -> None:
+        """Do nothing, since the client never falls silent."""
+
     def close(self) -> None:
         """Close both ends of the connection."""
         if not self._gone:

@@ -85,6 +85,7 @@ class Fetch(Handler, msgspec.Struct, frozen=True):
             return FetchResponse(error_code=error.code)
         if from_follower:
             if self._allows(context, "", fetching):
+                context.from_node = True
                 follower = (
                     ReplicaState(request.replica_id) if version < REPLICA_STATE_VERSION_FIRST else request.replica_state
                 )

@@ -21,6 +21,9 @@ class FakeBroker:
         self.is_closed = False
         self._received = b""
 
+    def end_when_silent(self) -> None:
+        pass
+
     def flush(self) -> None:
         self._received += b"".join(self.connection.out)  # type: ignore[arg-type]
         self.connection.out.clear()

@@ -23,6 +23,9 @@ class LoopbackPump:
         self.is_broken = False
         """Whether the next attempt to send finds that the peer has reset the connection."""
 
+    def end_when_silent(self) -> None:
+        pass
+
     def flush(self) -> None:
         if self.is_broken:
             self.close()

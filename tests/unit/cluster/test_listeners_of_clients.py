@@ -9,6 +9,8 @@ import pytest
 
 from pykbroker.broker.parts import Parts
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.world.system_pump import SocketPump
+from pykbroker.world.system_silence import SilenceWatch
 from tests.unit.apis.conftest import Client, batch, fetch_request, produce_request
 from tests.unit.cluster.nodes import Cluster, cluster
 from wire.error_codes import ErrorCode
@@ -100,6 +102,26 @@ async def test_a_follower_acknowledges_records_on_the_listener_of_brokers(
             assert response.responses[0].partitions[0].error_code == 0
         answer = (await running.clients[1].receive()).responses[0].partition_responses[0]
         assert (answer.error_code, answer.base_offset) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("configs", "listener", "watched"),
+    [({}, CLIENTS, [False, True]), (APART, CLIENTS, [False, False]), (APART, BROKERS, [True, True])],
+    ids=["one for all", "of clients", "of brokers"],
+)
+async def test_the_connections_of_followers_are_watched_for_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, configs: dict[str, str], listener: str, watched: list[bool]
+) -> None:
+    pumps: list[SocketPump] = []
+    monkeypatch.setattr(SilenceWatch, "add", lambda _, pump: pumps.append(pump))
+    async with cluster(tmp_path, 1, **configs) as running:
+        await running.clients[1].create("t")
+        client, found = await running.brokers[1].connect(listener), []
+        for replica_id in (NOBODY, LEADER_ID):
+            await client.call(of_follower(bytes(16), 0, 12, replica_id), 12)
+            port = client.stream.socket.getsockname()[1]
+            found.append(any(pump.socket.getpeername()[1] == port for pump in pumps))
+    assert found == watched
 
 
 async def latest(client: Client, replica_id: int, version: int) -> tuple[int, int]:

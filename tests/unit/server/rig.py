@@ -75,13 +75,16 @@ class Rig:
     """A connection without a socket, and the pump that would move its bytes."""
 
     def __init__(self, tasks: Any, *handlers: Any, of: Shared | None = None, **options: Any) -> None:
-        self.flushes = self.closes = 0
+        self.flushes = self.closes = self.watches = 0
         self.shared = of or shared(tasks, *handlers, **options)
         self.table, self.budget = self.shared.table, self.shared.budget
         self.connection = Connection(SESSION, self, self.shared)
 
     def flush(self) -> None:
         self.flushes += 1
+
+    def end_when_silent(self) -> None:
+        self.watches += 1
 
     def close(self) -> None:
         self.closes += 1

@@ -48,6 +48,19 @@ def test_a_response_has_the_version_of_its_request(version: int) -> None:
     assert (correlation_id, response.throttle_time_ms) == (7, 7 if version else 0)
 
 
+def test_a_connection_is_watched_for_silence_once_it_is_that_of_a_node() -> None:
+    def from_node(context: RequestContext, request: HeartbeatRequest) -> HeartbeatResponse:
+        context.from_node = request.generation_id > 0
+        return HeartbeatResponse()
+
+    rig = Rig(NoTasks(), Api(ApiKey.HEARTBEAT, "0-4", from_node))
+    watches = []
+    for number in (0, 1, 2, 0):
+        rig.feed(heartbeat(number))
+        watches.append(rig.watches)
+    assert watches == [0, 1, 1, 1]
+
+
 def test_frames_may_be_split_anywhere() -> None:
     stream = b"".join(heartbeat(number) for number in range(5))
     for cut in range(len(stream)):

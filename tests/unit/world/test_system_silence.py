@@ -167,15 +167,17 @@ def keep_alives(pump: object) -> tuple[int, ...]:
     return (*found, *(sock.getsockopt(socket.IPPROTO_TCP, option) for option in options))
 
 
-@pytest.mark.parametrize("of_nodes", [True, False])
-async def test_connections_of_nodes_and_outgoing_ones_send_keep_alives(of_nodes: bool) -> None:
+@pytest.mark.parametrize(("of_nodes", "later"), [(True, False), (False, False), (False, True)])
+async def test_connections_of_nodes_and_outgoing_ones_send_keep_alives(of_nodes: bool, later: bool) -> None:
     wanted = (1, KEEP_ALIVE_IDLE_S, KEEP_ALIVE_INTERVAL_S, KEEP_ALIVES_MAX)
     assert KEEP_ALIVE_IDLE_S + KEEP_ALIVE_INTERVAL_S * KEEP_ALIVES_MAX == SILENT_S_MAX
     async with served(echo, SocketOptions(ends_silent=of_nodes)) as network:
         line = await network.net.connect("127.0.0.1", network.bound.port, lambda peer, pump: Line(peer, pump, echo))
         await network.connected.wait()
         assert keep_alives(line.pump) == wanted
-        assert (keep_alives(network.lines[0].pump) == wanted) is of_nodes
+        if later:
+            network.lines[0].pump.end_when_silent()
+        assert (keep_alives(network.lines[0].pump) == wanted) is (of_nodes or later)
 
 
 async def test_an_address_that_does_not_answer_gets_another_syn_from_a_new_socket(
