@@ -8,9 +8,12 @@ from random import Random
 import trio
 
 from pykbroker.core.metadata.image import NO_LEADER
+from pykbroker.core.replication.followers import Followers
+from pykbroker.sim.cluster.link_faults import has_uncommitted
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.patience import holds
 from pykbroker.sim.cluster.plan import CLIENT_PORT, CONTROLLER_ID, CONTROLLER_PORT, host_of
+from pykbroker.sim.cluster.stalls import stall
 from pykbroker.sim.history import Place
 from pykbroker.sim.network import Network
 
@@ -125,12 +128,10 @@ class JoiningFaults:
 
     def _is_leaving(self, node_id: int, leader: int, place: Place) -> bool:
         """Whether a leader proposes to remove a follower from the ISR, and has records that only wait for that."""
-        replica = self._cluster.replica(leader, place)
-        followers = None if replica is None else replica.leadership.followers
+        replica, followers = self._cluster.replica(leader, place), self._followers(leader, place)
         return (
             replica is not None
-            and replica.log is not None
-            and replica.log.log_end_offset > replica.high_watermark
+            and has_uncommitted(replica)
             and followers is not None
             and followers.pending is not None
             and node_id not in followers.pending.members
@@ -138,8 +139,7 @@ class JoiningFaults:
 
     def _is_left(self, node_id: int, leader: int, place: Place) -> bool:
         """Whether a leader has committed all records without a follower."""
-        replica = self._cluster.replica(leader, place)
-        followers = None if replica is None else replica.leadership.followers
+        replica, followers = self._cluster.replica(leader, place), self._followers(leader, place)
         return (
             replica is not None
             and replica.log is not None
@@ -150,15 +150,18 @@ class JoiningFaults:
 
     def _fetches_from(self, leader: int, node_id: int, place: Place) -> bool:
         """Whether a broker leads, and knows where a follower's log ends."""
-        replica = self._cluster.replica(leader, place)
-        followers = None if replica is None else replica.leadership.followers
+        followers = self._followers(leader, place)
         state = None if followers is None else followers.get(node_id)
         return state is not None and state.log_end_offset >= 0
 
+    def _followers(self, leader: int, place: Place) -> Followers | None:
+        """Return the followers of a partition as a broker knows them, or None if it does not lead or does not serve."""
+        replica = self._cluster.replica(leader, place)
+        return None if replica is None else replica.leadership.followers
+
     def _stall(self, node_id: int, port: int, other: int, seconds: float) -> None:
         """Stall the answers of one node to another, on their current connections."""
-        for end in self._network.ends(host_of(node_id), port, host_of(other)):
-            end.stall(trio.current_time() + seconds)
+        stall(self._network, host_of(node_id), port, host_of(other), seconds)
 
     async def lose_joining(self) -> None:
         """Restart a broker, and cut its power when it joins an ISR, if all other replicas are in sync as in `wipe`.
@@ -225,8 +228,7 @@ class JoiningFaults:
         return None
 
     def _is_joining(self, node_id: int, leader: int, place: Place) -> bool:
-        replica = self._cluster.replica(leader, place)
-        followers = None if replica is None else replica.leadership.followers
+        followers = self._followers(leader, place)
         return (
             followers is not None
             and followers.pending is not None

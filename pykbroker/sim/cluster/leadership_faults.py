@@ -11,6 +11,7 @@ from pykbroker.core.metadata.image import NO_LEADER
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.patience import holds
 from pykbroker.sim.cluster.plan import CLIENT_PORT, CONTROLLER_ID, host_of
+from pykbroker.sim.cluster.stalls import stall
 from pykbroker.sim.fault_pace import FaultPace
 from pykbroker.sim.history import Place
 from pykbroker.sim.network import Network
@@ -91,8 +92,7 @@ class LeadershipFaults:
 
     def _stall(self, node_id: int, other: int, seconds: float) -> None:
         """Stall the answers of one broker to another, on their current connections."""
-        for end in self._network.ends(host_of(node_id), CLIENT_PORT, host_of(other)):
-            end.stall(trio.current_time() + seconds)
+        stall(self._network, host_of(node_id), CLIENT_PORT, host_of(other), seconds)
 
     def _is_behind(self, node_id: int, other: int, place: Place) -> bool:
         """Whether the replica of one broker ends before that of another."""

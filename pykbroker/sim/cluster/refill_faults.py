@@ -9,6 +9,7 @@ import trio
 from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.patience import holds
 from pykbroker.sim.cluster.plan import CLIENT_PORT, CONTROLLER_ID, host_of
+from pykbroker.sim.cluster.stalls import stall
 from pykbroker.sim.history import Place
 from pykbroker.sim.network import Network
 
@@ -65,8 +66,7 @@ class RefillFaults:
     async def _stall(self, source: int) -> None:
         """Stall the answers of a broker to the controller's broker until cancelled."""
         while True:
-            for end in self._network.ends(host_of(source), CLIENT_PORT, host_of(CONTROLLER_ID)):
-                end.stall(trio.current_time() + STALL_S)
+            stall(self._network, host_of(source), CLIENT_PORT, host_of(CONTROLLER_ID), STALL_S)
             await trio.sleep(STALLED_AGAIN_S)
 
     def _has_isr(self, leader: int, *others: int) -> bool:

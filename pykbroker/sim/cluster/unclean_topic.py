@@ -14,6 +14,7 @@ from pykbroker.sim.cluster.nodes import SimCluster
 from pykbroker.sim.cluster.patience import holds
 from pykbroker.sim.cluster.plan import CLIENT_PORT, CONTROLLER_ID, host_of
 from pykbroker.sim.cluster.stage import ClusterStage
+from pykbroker.sim.cluster.stalls import stall
 from pykbroker.sim.history import Place
 from pykbroker.sim.network import Network
 from pykbroker.sim.producer import TIMEOUT_MS
@@ -78,8 +79,7 @@ class UncleanTopic:
         """Stall the answers of the leader to its followers until cancelled."""
         while True:
             for other in self._cluster.node_ids:
-                for end in self._network.ends(host_of(leader), CLIENT_PORT, host_of(other)):
-                    end.stall(trio.current_time() + STALL_S)
+                stall(self._network, host_of(leader), CLIENT_PORT, host_of(other), STALL_S)
             await trio.sleep(STALLED_AGAIN_S)
 
     def _placed(self) -> PartitionImage | None:
