@@ -18,10 +18,11 @@ from collections.abc import Iterator
 import msgspec
 
 from pykbroker.core.errors import ApiError
-from pykbroker.core.log.refused_sequences import SEQUENCE_MASK, RefusedSequences
+from pykbroker.core.log.refused_sequences import RefusedSequences
 from pykbroker.core.log.transactions import AbortedTransaction, OpenTransactions
 from pykbroker.core.log.verification import Verification, Verifications
 from pykbroker.core.producer_epoch import EPOCH_MAX
+from pykbroker.core.sequence_numbers import SEQUENCE_MASK
 from wire.error_codes import ErrorCode
 
 NO_SEQUENCE = -1

@@ -22,10 +22,9 @@ from collections.abc import Container
 import msgspec
 
 from pykbroker.core.errors import ApiError
+from pykbroker.core.sequence_numbers import is_before
 from wire.error_codes import ErrorCode
 
-SEQUENCE_MASK = 0x7FFFFFFF
-HALF_OF_SEQUENCES = 1 << 30
 PRODUCERS_MAX = 10_000
 """The number of producers whose refused sequences are remembered in one partition."""
 REFUSALS_MAX = 100_000
@@ -143,11 +142,6 @@ class RefusedSequences:
     def _forget(self, producer_id: int) -> None:
         if self._by_producer.pop(producer_id, None) is not None:
             self._limit.remove(self, 1)
-
-
-def is_before(sequence: int, other: int) -> bool:
-    """Whether a sequence is lower than another one, where 0 follows 2**31 - 1."""
-    return 0 < (other - sequence) & SEQUENCE_MASK < HALF_OF_SEQUENCES
 
 
 def is_written(sequence: int, expected: int | None) -> bool:

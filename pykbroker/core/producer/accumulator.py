@@ -23,6 +23,7 @@ from pykbroker.core.producer.buffer_pool import BufferPool
 from pykbroker.core.producer.columns import Columns
 from pykbroker.core.producer.compression_ratio import CompressionRatio
 from pykbroker.core.producer.incomplete import IncompleteBatches
+from pykbroker.core.sequence_numbers import is_before
 from pykbroker.core.topic_partition import TopicPartition
 from wire.declare import Buffer
 from wire.records.batch import HEADER_BYTES
@@ -329,4 +330,4 @@ class RecordAccumulator:
 def precedes(first: ProducerBatch, second: ProducerBatch) -> bool:
     """Whether the first batch has a sequence number before that of the second one. Sequence numbers wrap at 2^31."""
     start = first.state.base_sequence
-    return start >= 0 and 0 < (second.state.base_sequence - start) & 0x7FFF_FFFF < 1 << 30
+    return start >= 0 and is_before(start, second.state.base_sequence)

@@ -22,11 +22,11 @@ from typing import NamedTuple
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.batch import BatchState, ProducerBatch
 from pykbroker.core.producer_epoch import EPOCH_MAX, NO_EPOCH, next_epoch
+from pykbroker.core.sequence_numbers import HALF_OF_SEQUENCES, SEQUENCE_MASK, is_before
 from pykbroker.core.topic_partition import TopicPartition
 from wire.error_codes import ErrorCode, error_code
 from wire.messages.produce import PartitionProduceResponse
 
-SEQUENCE_MASK = 0x7FFF_FFFF
 UNKNOWN_OFFSET = -1
 IN_FLIGHT_BATCHES_MAX = 5
 """The number of batches of a producer that a log remembers."""
@@ -87,7 +87,7 @@ class PartitionSequences:
         if batch.state[:2] == self.identity:
             self.is_known = True
             last = (batch.state.base_sequence + batch.count - 1) & SEQUENCE_MASK
-            if (last - self.last_written) & SEQUENCE_MASK < 1 << 30:
+            if (last - self.last_written) & SEQUENCE_MASK < HALF_OF_SEQUENCES:
                 self.last_written = last
         if base_offset != UNKNOWN_OFFSET:
             self.last_offset = max(self.last_offset, base_offset + batch.count - 1)
@@ -222,7 +222,7 @@ class Sequences:
         partition = self._of(batch.partition)
         self._remove(partition, batch)
         end = (batch.state.base_sequence + batch.count) & SEQUENCE_MASK
-        if partition.unresolved is None or 0 < (end - partition.unresolved) & SEQUENCE_MASK < 1 << 30:
+        if partition.unresolved is None or is_before(partition.unresolved, end):
             partition.unresolved = end
 
     def _remove(self, partition: PartitionSequences, batch: ProducerBatch) -> None:

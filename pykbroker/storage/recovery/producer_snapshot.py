@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from struct import Struct, error
 
 from pykbroker.core.log.producers import Producers, ProducerState, WrittenBatch
-from pykbroker.core.log.refused_sequences import SEQUENCE_MASK
+from pykbroker.core.sequence_numbers import SEQUENCE_MASK
 from wire.records.crc import crc32c
 
 HEAD = Struct(">hIi")

@@ -10,14 +10,8 @@ from hypothesis import strategies as st
 
 from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Producers
-from pykbroker.core.log.refused_sequences import (
-    PRODUCERS_MAX,
-    REFUSALS_MAX,
-    REPEATED,
-    SEQUENCE_MASK,
-    RefusalLimit,
-    RefusedSequences,
-)
+from pykbroker.core.log.refused_sequences import PRODUCERS_MAX, REFUSALS_MAX, REPEATED, RefusalLimit, RefusedSequences
+from pykbroker.core.sequence_numbers import SEQUENCE_MASK
 from wire.error_codes import ErrorCode
 
 ID = 7

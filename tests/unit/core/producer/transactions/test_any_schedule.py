@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykbroker.core.producer.errors import TransactionError
-from pykbroker.core.producer.sequences import SEQUENCE_MASK
 from pykbroker.core.producer.transactions.state import ManagerState
+from pykbroker.core.sequence_numbers import SEQUENCE_MASK
 from pykbroker.core.topic_partition import TopicPartition
 from tests.unit.core.producer.transactions.transactional_setup import (
     MEMORY_BYTES,
