@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
+import traceback
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Self
@@ -170,6 +172,18 @@ class Copier(Task):
         """Whether the copier is in a call that does not return."""
         return self.is_alive() and time.monotonic() > self._at + HANG_S_MAX
 
+    @property
+    def call(self) -> str:
+        """Return the line that the copier is in."""
+        frame = sys._current_frames().get(self.ident or 0)
+        return "" if frame is None else str(traceback.extract_stack(frame)[-1].line)
+
+    def end(self) -> None:
+        """Wait until the thread has ended, or hangs: what it had to copy is copied, so that it is not replaced."""
+        while self.is_alive() and not self.hangs:
+            self.join(0.1)
+        self.check()
+
 
 class Commits:
     """The committed offsets of a group, by partition: those that its members know, and those that an observer finds."""
@@ -194,7 +208,7 @@ class Commits:
 class Load:
     """Clients that run until `finish`. `errors` are errors that they were given, and went on after.
 
-    `given_up` is the number of copiers that hung in a call and were replaced.
+    `given_up` is the number of copiers that hung in a call.
 
     `has_kafka` says that brokers of Apache Kafka lead partitions. They answer OUT_OF_ORDER_SEQUENCE_NUMBER to a batch
     behind one that came before the leadership. librdkafka then begins a new producer epoch, in which it sends batches
@@ -271,6 +285,8 @@ class Load:
             time.sleep(0.02)
         for task in self._tasks:
             task.end()
+            if isinstance(task, Copier) and task.hangs:
+                self._give_up(task)
         return self._ends
 
     def may_repeat(self, value: bytes) -> bool:
@@ -284,9 +300,14 @@ class Load:
         for place, task in enumerate(self._tasks):
             task.check()
             if isinstance(task, Copier) and task.hangs:
-                task.is_given_up = True
-                self.given_up += 1
+                self._give_up(task)
                 self._tasks[place] = Copier(self._copy, task.transactional_id)
+
+    def _give_up(self, copier: Copier) -> None:
+        """Leave a copier that hangs alone, and say where it hangs."""
+        copier.is_given_up = True
+        self.given_up += 1
+        self._note(f"{copier.transactional_id}: hangs in {copier.call}")
 
     def _note(self, error: str) -> None:
         """Note an error that a client was given."""
