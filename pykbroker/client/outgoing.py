@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from math import inf
+from operator import attrgetter
 from struct import Struct
 from typing import Any
 
@@ -24,6 +25,7 @@ from wire.frame import encode_request_parts
 CORRELATION_ID_MAX = 0x7FFF_FFFF
 
 unpack_correlation_id = Struct(">i").unpack_from
+expires_at_of = attrgetter("expires_at")
 
 
 class OutgoingConnection:
@@ -69,7 +71,7 @@ class OutgoingConnection:
     @property
     def expires_at(self) -> float:
         """Return the time of trio's clock at which a response will be late, or inf. Abandoned requests count."""
-        return min((pending.expires_at for pending in self._pending), default=inf)
+        return min(map(expires_at_of, self._pending), default=inf)
 
     # ---- calls of the owner
 

@@ -88,6 +88,8 @@ class ReconnectingConnection:
         Raise OSError if no connection can be opened; nothing was sent then. Raise Disconnected if the connection ends
         before the response. After `s_max` seconds, either is the case.
         """
+        if self._connection is not None:
+            return await self._connection.ask(request, version, s_max)
         connection, ends_at = None, trio.current_time() + s_max
         with trio.move_on_at(ends_at):
             connection = await self.connection()
