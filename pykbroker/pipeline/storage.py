@@ -25,13 +25,15 @@ AT_FDCWD, RENAME_EXCHANGE = -100, 2
 """The arguments of renameat2 for paths, and for an exchange."""
 NO_EXCHANGE = frozenset((errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EXDEV))
 """The errors of a file system that cannot exchange directories."""
+NO_LINK = frozenset((errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EXDEV, errno.EMLINK))
+"""The errors of a file system that cannot give a file a second name."""
 
 RENAMES_DIRECTORIES = frozenset(("hdfs", "webhdfs", "swebhdfs", "file"))
 """The schemes of file systems that rename a directory in one step."""
 KEEPS_ETAGS = "fs.capability.etags.preserved.in.rename"
 """A capability of stores that have real directories, such as Azure's with a hierarchical namespace."""
 LEFT_S_MIN = 24 * 3600
-"""The time without a change after which files outside an archive are of a run that has ended. No lock tells it."""
+"""The time without a change after which staged files are of a run that has ended, where no lock tells it."""
 PATTERN_SIGNS = re.compile(r"[\[\]{}*?\\]")
 """The characters of patterns for paths in Hadoop."""
 
@@ -69,15 +71,22 @@ class Storage(Protocol):
         """Rename a file in this directory. The target must not exist."""
 
     def take(self, other: Storage, name: str, target: str) -> None:
-        """Move a file or directory of another one on the same file system into this. The target must not exist."""
+        """Move a file or directory of another one into this. The target must not exist.
+
+        A file may come from another file system: it appears as a whole, and its source is deleted then.
+        """
 
     def delete(self, name: str = "") -> None:
         """Delete a file, or a directory with everything in it, if it exists."""
 
-    def delete_leftovers(self, prefix: str = "") -> None:
-        """Delete the files and directories of a prefix that ended runs have left, and this directory if it is empty.
+    def delete_empty(self, name: str = "") -> None:
+        """Delete a directory if it exists and is empty."""
 
-        Where a lock admits one run only, these are all of them, and otherwise those that are a day old.
+    def delete_leftovers(self, name: str, pattern: re.Pattern[str]) -> None:
+        """Delete what ended runs have left in a directory, and the directory if it is empty then.
+
+        Only names that match the pattern as a whole are deleted. Where a lock admits one run, these are all of them,
+        and otherwise those that are a day old.
         """
 
     def size(self, name: str) -> int:
@@ -92,8 +101,8 @@ class Storage(Protocol):
     def sync(self, name: str) -> None:
         """Make everything below a directory durable."""
 
-    def link(self, other: Storage, name: str, target: str) -> None:
-        """Give a file of another storage a second name in this one. Both must be local."""
+    def link(self, name: str, target: str) -> bool:
+        """Give a file a second name. Return False where that is not possible."""
 
     def lock(self, name: str) -> AbstractContextManager[None]:
         """Hold a lock file for a block. Raise StateConflict if another process of this machine holds it."""
@@ -150,7 +159,7 @@ class LocalStorage:
         path = self._root / name
         temporary = path.with_name(f".{path.name}.tmp")
         with failures(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make(path.parent)
             try:
                 with temporary.open("wb") as file:
                     file.write(content)
@@ -173,26 +182,35 @@ class LocalStorage:
     def take(self, other: Storage, name: str, target: str) -> None:
         source, path = Path(other.directory) / name, self._root / target
         with failures(source):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            source.rename(path)
+            _make(path.parent)
+            try:
+                source.rename(path)
+            except OSError as error:
+                if error.errno != errno.EXDEV or source.is_dir():
+                    raise
+                _move_across(source, path)
             _sync(path.parent)
 
     def delete(self, name: str = "") -> None:
         path = self._root / name
         with failures(path):
-            if path.is_dir():
+            if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
                 path.unlink(missing_ok=True)
 
-    def delete_leftovers(self, prefix: str = "") -> None:
-        with failures(self._root):
-            names = [path.name for path in self._root.iterdir()] if self._root.exists() else []
-        for name in names:
-            if name.startswith(prefix):
-                self.delete(name)
+    def delete_empty(self, name: str = "") -> None:
         with suppress(OSError):
-            self._root.rmdir()
+            (self._root / name).rmdir()
+
+    def delete_leftovers(self, name: str, pattern: re.Pattern[str]) -> None:
+        directory = self._root / name
+        with failures(directory):
+            found = [path.name for path in directory.iterdir()] if directory.exists() else []
+        for each in found:
+            if pattern.fullmatch(each):
+                self.delete(f"{name}/{each}" if name else each)
+        self.delete_empty(name)
 
     def size(self, name: str) -> int:
         with failures(self._root / name):
@@ -226,17 +244,25 @@ class LocalStorage:
             for directory, _, names in os.walk(self._root / name):
                 for path in (*(Path(directory) / each for each in names), Path(directory)):
                     _sync(path)
+            for path in (self._root / name).parents[: len(Path(name).parts)]:
+                _sync(path)
 
-    def link(self, other: Storage, name: str, target: str) -> None:
+    def link(self, name: str, target: str) -> bool:
         with failures(self._root / target):
-            (self._root / target).parent.mkdir(parents=True, exist_ok=True)
-            os.link(Path(other.directory) / name, self._root / target)
+            _make((self._root / target).parent)
+            try:
+                os.link(self._root / name, self._root / target)
+            except OSError as error:
+                if error.errno in NO_LINK:
+                    return False
+                raise
+        return True
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
         path = self._root / name
         with failures(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
+            _make(path.parent)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             with failures(path):
@@ -248,6 +274,28 @@ class LocalStorage:
             yield
         finally:
             os.close(descriptor)
+
+
+def _make(path: Path) -> None:
+    """Make a directory and those above it that are missing, so that their names are durable."""
+    missing = [each for each in (path, *path.parents) if not each.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for each in missing:
+        _sync(each.parent)
+
+
+def _move_across(source: Path, target: Path) -> None:
+    """Move a file to another file system. It appears there as a whole, and is durable before its source is deleted."""
+    temporary = target.with_name(f".{target.name}.tmp")
+    try:
+        shutil.copyfile(source, temporary)
+        _sync(temporary)
+        temporary.replace(target)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync(target.parent)
+    source.unlink()
 
 
 def _sync(path: Path) -> None:
@@ -360,16 +408,19 @@ class HadoopStorage:
             statuses = sorted(self._files.listStatus(self._root), key=lambda each: -each.getModificationTime())
             return [each.getPath().getName() for each in statuses]
 
-    def delete_leftovers(self, prefix: str = "") -> None:
-        if not self.exists():
+    def delete_empty(self, name: str = "") -> None:
+        with suppress(PipelineError), failures(self._at(name)):
+            self._files.delete(self._at(name), False)  # it fails if there is more
+
+    def delete_leftovers(self, name: str, pattern: re.Pattern[str]) -> None:
+        if not self.exists(name):
             return
         oldest_ms = (time.time() - LEFT_S_MIN) * 1000
-        with failures(self._root):
-            for each in self._files.listStatus(self._root):
-                if each.getModificationTime() < oldest_ms and each.getPath().getName().startswith(prefix):
+        with failures(self._at(name)):
+            for each in self._files.listStatus(self._at(name)):
+                if each.getModificationTime() < oldest_ms and pattern.fullmatch(each.getPath().getName()):
                     self._files.delete(each.getPath(), True)
-        with suppress(PipelineError), failures(self._root):
-            self._files.delete(self._root, False)  # it fails if there is more
+        self.delete_empty(name)
 
     def size(self, name: str) -> int:
         with failures(self._at(name)):
@@ -392,8 +443,8 @@ class HadoopStorage:
     def sync(self, name: str) -> None:
         """Do nothing: a closed file of such a system is durable."""
 
-    def link(self, other: Storage, name: str, target: str) -> None:
-        raise PipelineError(f"{self.directory} is not local: its files have one name each")
+    def link(self, name: str, target: str) -> bool:
+        return False
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:

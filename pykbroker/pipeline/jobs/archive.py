@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
@@ -12,7 +13,7 @@ import msgspec
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import PipelineCluster, matching, named, require_topics
 from pykbroker.pipeline.errors import PipelineError, RecordsLost, StateConflict
-from pykbroker.pipeline.jobs.commits import CHECKPOINT, require_same_ends
+from pykbroker.pipeline.jobs.commits import CHECKPOINT, OWN, require_same_ends
 from pykbroker.pipeline.jobs.iceberg import IcebergTable, is_directory
 from pykbroker.pipeline.jobs.lost_records import changed_topics, lost_offsets
 from pykbroker.pipeline.jobs.parquet import ParquetFiles
@@ -83,7 +84,7 @@ class Sink(Protocol):
         """Merge small files."""
 
     def close(self) -> None:
-        """Delete what is left outside the target."""
+        """Delete what this run has staged and not committed."""
 
 
 def archive(session: PipelineSession, settings: ArchiveSettings, say: Say) -> JobReport:
@@ -143,7 +144,7 @@ class ArchiveJob:
         if not facts.topic_ids:
             raise PipelineError(f"no topic of cluster {facts.cluster_id} matches {self._settings.source.pattern!r}")
         self._sink.require_archive()
-        with self._checkpoint.lock(LOCK):
+        with self._checkpoint.lock(LOCK), self._target_lock():
             if (found := self._earlier(facts.cluster_id)) is not None:
                 self._check_left_out(last_planned(self._checkpoint) or {})
                 self._session = continued(self._session, found.options.get(CONNECTOR, ""), self._say)
@@ -156,6 +157,12 @@ class ArchiveJob:
             self._run_query()
             self._sink.tidy()
             self._sink.close()
+
+    def _target_lock(self) -> AbstractContextManager[None]:
+        """Keep runs with a copy of the checkpoint out of an archive of files. A table has one commit at a time."""
+        if self._target is None or self._settings.format == "iceberg":
+            return nullcontext()
+        return self._target.lock(f"{OWN}{LOCK}")
 
     def _earlier(self, cluster_id: str) -> RunManifest | None:
         """Return the manifest of an earlier run of the job with the cluster, or None without one."""

@@ -88,7 +88,7 @@ def read_claims(spark: SparkSession, place: str, format_: str) -> ArchiveClaims:
         last = last_batch(spark, name)
         return ArchiveClaims({} if last is None else by_partition(last.ends), skipped=skipped_of(loaded(spark, name)))
     archive = storage_of(spark, place)
-    commits = ArchiveCommits(archive, archive.sibling(".staging"))
+    commits = ArchiveCommits(archive)
     if not commits.is_archive():
         return ArchiveClaims({})
     total = summed(commits.all())

@@ -1,7 +1,7 @@
 """The commits of an archive of Parquet files. A batch appears as a whole, and once, after any crash.
 
-1. The files of a batch are written outside the archive, so that no reader of the bare directory sees them. They are
-   durable before the commit begins.
+1. The files of a batch are written to a directory of the run inside the archive, which readers of the bare directory
+   skip. They are durable before the commit begins.
 2. The commit appears under the name of a pending one, in one step. From then on the batch counts as written.
 3. Its files are renamed into the archive. After a crash the next run completes that.
 4. The commit gets its final name.
@@ -13,8 +13,10 @@ one to create the commit decides: the other one fails, so that the batch appears
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 
@@ -28,6 +30,13 @@ OWN = "_pykbroker/"
 CHECKPOINT = f"{OWN}checkpoint"
 """The default place of the checkpoint."""
 COMMITS = f"{OWN}commits"
+STAGING = f"{OWN}staging"
+RUN = re.compile("run-[0-9a-f]{8}")
+"""The directories that runs have given their names in the staging directory. Nothing else there is deleted."""
+STAGING_OF_BEFORE = ".staging"
+"""The suffix of the directory beside the archive in which earlier versions staged the files of a batch."""
+BATCH_OF_BEFORE = re.compile("batch-[0-9]+-[0-9a-f]{8}")
+"""The directory of a batch in it."""
 OWNER = f"{OWN}archive.json"
 SUMMARY = f"{OWN}summary.json"
 PENDING = ".json.pending"
@@ -49,8 +58,9 @@ class ArchivedRange(msgspec.Struct, frozen=True):
 class ArchiveCommit(msgspec.Struct, frozen=True):
     """A batch of an archive, or the sum of all batches up to this one.
 
-    `files` maps the names in the staging directory to those in the archive. `ends` are the offsets up to which the
-    batch has read, which may be behind its last records. `skipped` are offsets that were deleted before that.
+    `files` maps the names of staged files to those in the archive. A name that does not begin with STAGING is one in
+    the directory STAGING_OF_BEFORE. `ends` are the offsets up to which the batch has read, which may be behind its last
+    records. `skipped` are offsets that were deleted before that.
     """
 
     batch: int
@@ -69,8 +79,10 @@ class ArchiveOwner(msgspec.Struct, frozen=True):
 class ArchiveCommits:
     """The commits of one archive."""
 
-    def __init__(self, archive: Storage, staging: Storage) -> None:
-        self._archive, self._staging = archive, staging
+    def __init__(self, archive: Storage) -> None:
+        self._archive = archive
+        self.staging = f"{STAGING}/run-{uuid4().hex[:8]}"
+        """The directory of this run's files before they are committed, relative to the archive."""
 
     def is_archive(self) -> bool:
         """Whether a run has taken the directory."""
@@ -107,11 +119,10 @@ class ArchiveCommits:
         for name in self._names(PENDING):
             commit = decoded(self._archive, name, ArchiveCommit)
             if self.committed(commit.batch) is None:
-                self._drop_copied(commit)
                 self._complete(commit)
             else:
                 self._archive.delete(name)
-        self._staging.delete_leftovers()
+        self._archive.delete_leftovers(STAGING, RUN)
 
     def committed(self, batch: int) -> ArchiveCommit | None:
         """Return the commit of a batch, or that of all batches up to it, or None if it is not written."""
@@ -149,23 +160,48 @@ class ArchiveCommits:
         for name in names:
             self._archive.delete(name)
 
+    def close(self) -> None:
+        """Delete the files that this run has staged and not committed."""
+        self._archive.delete(self.staging)
+        self._archive.delete_empty(STAGING)
+
     def _complete(self, commit: ArchiveCommit) -> None:
         for staged, target in commit.files.items():
-            if self._staging.exists(staged):
-                self._archive.take(self._staging, staged, target)
+            self._move(commit.batch, staged, target)
         name = f"{COMMITS}/{commit.batch:010d}"
         self._archive.rename(name + PENDING, name + DONE)
+        self._delete_staging_of_before(commit)
 
-    def _drop_copied(self, commit: ArchiveCommit) -> None:
-        """Delete the staged files that a crash has left although the archive has them.
+    def _move(self, batch: int, staged: str, target: str) -> None:
+        """Move a staged file into the archive, unless a run before a crash has done so.
 
-        A store of objects, such as s3a, renames a file by a copy, which appears as a whole, and a deletion.
+        A store of objects, such as s3a, renames a file by a copy, which appears as a whole, and a deletion. Raise
+        StateConflict if the file is in neither place: its records are lost.
         """
-        for staged, target in commit.files.items():
-            if self._archive.exists(target) and self._staging.exists(staged):
-                if self._archive.size(target) != self._staging.size(staged):
-                    raise StateConflict(f"{self._archive.directory}/{target} exists, but is no copy of the staged file")
-                self._staging.delete(staged)
+        archive = self._archive
+        source = archive if staged.startswith(f"{STAGING}/") else archive.sibling(STAGING_OF_BEFORE)
+        if not source.exists(staged):
+            if not archive.exists(target):
+                raise StateConflict(
+                    f"batch {batch} is committed, but its file {archive.directory}/{target} is gone, and so is "
+                    f"{source.directory}/{staged}: restore one of them, or archive into a new directory"
+                )
+        elif not archive.exists(target):
+            archive.take(source, staged, target)
+        elif archive.size(target) == source.size(staged):
+            source.delete(staged)
+        else:
+            raise StateConflict(f"{archive.directory}/{target} exists, but is no copy of the staged file")
+
+    def _delete_staging_of_before(self, commit: ArchiveCommit) -> None:
+        """Delete the directory that the commit of an earlier version names, and the one around it if it is empty."""
+        names = {name.partition("/")[0] for name in commit.files if not name.startswith(f"{STAGING}/")}
+        staging = self._archive.sibling(STAGING_OF_BEFORE)
+        for name in names:
+            if BATCH_OF_BEFORE.fullmatch(name):
+                staging.delete(name)
+        if names:
+            staging.delete_empty()
 
     def _summary(self) -> ArchiveCommit | None:
         return decoded(self._archive, SUMMARY, ArchiveCommit) if self._archive.exists(SUMMARY) else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.jobs.commits import ArchiveCommit, ArchiveCommits, ArchivedRange, older_than_checkpoint, summed
@@ -36,8 +35,8 @@ class ParquetFiles:
 
     def __init__(self, spark: SparkSession, target: Storage, file_bytes_min: int, say: Say) -> None:
         self._spark, self._target, self._say = spark.newSession(), target, say
-        self._staging, self._file_bytes_min = target.sibling(".staging"), file_bytes_min
-        self._commits = ArchiveCommits(target, self._staging)
+        self._file_bytes_min = file_bytes_min
+        self._commits = ArchiveCommits(target)
         _configure(self._spark)
 
     def require_archive(self) -> None:
@@ -63,21 +62,21 @@ class ParquetFiles:
         return None if found is None else found.ends
 
     def write(self, records: DataFrame, batch: int, ends: Ends, check: Check) -> int:
-        """Write the files of a batch outside the archive, and commit them. Return the number of records.
+        """Write the files of a batch to the run's directory, and commit them. Return the number of records.
 
-        The directory has a name of its own, since tasks of a killed run may still write into another one.
+        Tasks of a killed run may still write into the directory of theirs.
         """
-        directory = f"batch-{batch}-{uuid4().hex[:8]}"
-        path = f"{self._staging.directory}/{directory}"
+        directory = f"{self._commits.staging}/batch-{batch}"
+        path = f"{self._target.directory}/{directory}"
         _configure(records.sparkSession)
         records.write.partitionBy(*PARTITIONED_BY).parquet(path)
-        files = [file.path for file in self._staging.files(directory) if file.path.endswith(".parquet")]
+        files = [file.path for file in self._target.files(directory) if file.path.endswith(".parquet")]
         ranges = self._ranges(path) if files else []
-        self._staging.sync(directory)
+        self._target.sync(directory)
         skipped = check({TopicPartition(each.topic, each.partition): each.first for each in ranges})
         targets = {name: name.removeprefix(f"{directory}/").replace("part-", f"batch-{batch}-", 1) for name in files}
         self._commits.commit(ArchiveCommit(batch, targets, ranges, ends, skipped))
-        self._staging.delete(directory)
+        self._target.delete(directory)
         return sum(each.count for each in ranges)
 
     def _ranges(self, path: str) -> list[ArchivedRange]:
@@ -92,12 +91,12 @@ class ParquetFiles:
         """Merge small files, and fold the commits."""
         if self._file_bytes_min:
             least = self._file_bytes_min
-            merge_small_files(self._spark, self._target, self._staging, least, self._say, self.columns)
+            merge_small_files(self._spark, self._target, self._commits.staging, least, self._say, self.columns)
         self._commits.fold()
 
     def close(self) -> None:
-        """Delete the staging directory."""
-        self._staging.delete_leftovers()
+        """Delete what this run has staged."""
+        self._commits.close()
 
 
 def _configure(spark: SparkSession) -> None:

@@ -26,11 +26,12 @@ FILE_BYTES_MAX = 1 << 62
 
 
 def merge_small_files(
-    spark: SparkSession, archive: Storage, staging: Storage, bytes_min: int, say: Say, columns: str = ""
+    spark: SparkSession, archive: Storage, staging: str, bytes_min: int, say: Say, columns: str = ""
 ) -> int:
     """Merge the small files of each day of a topic that has several. Return the number of days.
 
-    `columns` are those of the files in Spark's DDL. Without them, those of the first file are read.
+    `staging` is a directory of this run inside the archive. `columns` are those of the files in Spark's DDL. Without
+    them, those of the first file are read.
 
     Readers of the bare directory see the old files or the new ones. A file system without an exchange of directories
     keeps its small files.
@@ -64,20 +65,14 @@ def merged_files(sizes: list[int], bytes_min: int) -> int:
 
 
 def _merge(
-    spark: SparkSession,
-    archive: Storage,
-    staging: Storage,
-    day: str,
-    small: list[StoredFile],
-    bytes_min: int,
-    columns: str,
+    spark: SparkSession, archive: Storage, staging: str, day: str, small: list[StoredFile], bytes_min: int, columns: str
 ) -> bool:
     """Merge the small files of a day. Return False if the file system cannot exchange the directories."""
-    staging.delete(MERGED)
+    archive.delete(f"{staging}/{MERGED}")
     reader = spark.read.schema(columns) if columns else spark.read
     records = reader.parquet(*(literal(f"{archive.directory}/{each.path}") for each in small))
     files = records.coalesce(merged_files([each.size for each in small], bytes_min))
-    files.sortWithinPartitions("partition", "offset").write.parquet(f"{staging.directory}/{MERGED}/{day}")
+    files.sortWithinPartitions("partition", "offset").write.parquet(f"{archive.directory}/{staging}/{MERGED}/{day}")
     return replace_day(archive, staging, day, small)
 
 
@@ -102,20 +97,20 @@ def merge_files_of_table(spark: SparkSession, table: Any, bytes_min: int, proper
         return int(action.execute().rewrittenDataFilesCount())
 
 
-def replace_day(archive: Storage, staging: Storage, day: str, small: list[StoredFile]) -> bool:
+def replace_day(archive: Storage, staging: str, day: str, small: list[StoredFile]) -> bool:
     """Replace the small files of a day by those in the staging directory. Its other files get a second name there.
 
     Return False if the file system cannot exchange the directories.
     """
-    target = f"{MERGED}/{day}"
-    for file in staging.files(target):
+    target = f"{staging}/{MERGED}/{day}"
+    for file in archive.files(target):
         if not file.path.endswith(".parquet"):
-            staging.delete(file.path)
+            archive.delete(file.path)
     merged = {each.path for each in small}
-    for file in archive.files(day):
-        if file.path not in merged:
-            staging.link(archive, file.path, f"{target}/{PurePosixPath(file.path).name}")
-    staging.sync(MERGED)
-    is_done = archive.exchange(day, staging, target)
-    staging.delete(MERGED)
+    others = [each.path for each in archive.files(day) if each.path not in merged]
+    is_done = all(archive.link(each, f"{target}/{PurePosixPath(each).name}") for each in others)
+    if is_done:
+        archive.sync(target)
+        is_done = archive.exchange(day, archive, target)
+    archive.delete(f"{staging}/{MERGED}")
     return is_done

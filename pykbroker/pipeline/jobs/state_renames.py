@@ -12,6 +12,7 @@ target has a whole state. What a crash has left beside the target is deleted a d
 
 from __future__ import annotations
 
+import re
 from uuid import uuid4
 
 from pykbroker.pipeline.errors import PipelineError
@@ -19,6 +20,8 @@ from pykbroker.pipeline.jobs.state_owner import StateOwner, require_owned, seal
 from pykbroker.pipeline.storage import HadoopStorage
 
 NEW, OLD = "state-", "old-"
+LEFT = re.compile(f"{NEW}[0-9a-f]{{8}}")
+"""The names of new states that ended runs may have left."""
 ADVICE = "choose a local directory or one of HDFS, or write an Iceberg table of a catalog with --to-format iceberg"
 
 
@@ -42,12 +45,12 @@ class StateRenames:
         """
         self._staging.make()
         if not self._staging.renames_directories():
-            self._staging.delete_leftovers(NEW)
+            self._staging.delete_leftovers("", LEFT)
             text = f"the file system of {self._target.directory} cannot rename a directory in one step"
             raise PipelineError(f"{text}: {ADVICE}")
         self._complete()
         require_owned(self._target, owner)
-        self._staging.delete_leftovers(NEW)
+        self._staging.delete_leftovers("", LEFT)
 
     def publish(self, owner: StateOwner) -> None:
         """Put the new state in the place of the target, and delete the old one."""
@@ -60,7 +63,7 @@ class StateRenames:
     def close(self) -> None:
         """Delete what this run has left in the staging directory."""
         self._staging.delete(self._new)
-        self._staging.delete_leftovers(NEW)
+        self._staging.delete_leftovers("", LEFT)
 
     def _complete(self) -> None:
         """Rename the state back that a crashed run has renamed away, or delete it if it was replaced.

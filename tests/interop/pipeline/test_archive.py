@@ -17,6 +17,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pykbroker.pipeline.errors import PipelineError, StateConflict
 from pykbroker.pipeline.jobs import archived, small_files
 from pykbroker.pipeline.jobs.audit import AuditSettings, audit
+from pykbroker.pipeline.jobs.commits import STAGING
 from pykbroker.pipeline.jobs.compact import CompactSettings, compact
 from pykbroker.pipeline.jobs.table_batches import BATCH, ENDS, TableBatch, last_batch, loaded
 from pykbroker.pipeline.report import ExitCode
@@ -95,7 +96,8 @@ def test_a_reader_of_the_bare_directory_sees_each_record_once(
     assert len(archives.files("lake")) == 2  # the small files of a day are merged
     report = archives.verify(source, "lake")
     assert (report.losses, report.figures["records"], report.figures["not_archived_yet"]) == ([], 72, 0)
-    assert not Path(archives.path("lake.staging")).exists()
+    assert not Path(archives.path("lake"), STAGING).exists()
+    assert [each.name for each in archives.directory.iterdir()] == ["lake"]
 
 
 def test_a_batch_is_one_snapshot_of_an_iceberg_table(formats: BothFormats, archives: Archives) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pykbroker.pipeline.jobs.commits import STAGING
 from tests.interop.pipeline.archive_jobs import Archives
 from tests.interop.pipeline.both_formats import BothFormats, numbers
 from tests.interop.pipeline.job_process import JobProcess, with_jars_of
@@ -27,7 +28,7 @@ def test_a_killed_run_is_continued_and_a_stopped_one_ends_in_order(
     topic = formats.topic()
     for partition in range(2):
         formats.feed(topic, numbers(0, RECORDS // 2), partition)
-    source, staging = archives.source(topic), Path(archives.path("lake.staging"))
+    source, staging = archives.source(topic), Path(archives.path("lake"), STAGING)
     arguments = ("--bootstrap", formats.bootstrap, "--topics", topic, "--to", archives.path("lake"))
     many = ("--kafka", "maxOffsetsPerTrigger=500")
 

@@ -222,7 +222,7 @@ def test_an_archive_with_half_a_batch_is_refused(replays: Replays, monkeypatch: 
     """The position would pass records whose file the archive gets later."""
     monkeypatch.setattr(reading, "SETTLING_S", 0.01)
     storage = LocalStorage(replays.directory)
-    ArchiveCommits(storage, storage.sibling(".staging")).open("run-1", is_new=True)
+    ArchiveCommits(storage).open("run-1", is_new=True)
     replays.add("orders", 0, range(10, 20))
     storage.write(f"{COMMITS}/0000000000{PENDING}", msgspec.json.encode(ArchiveCommit(0, {}, [], {})))
     with pytest.raises(PipelineError, match="has a batch that is half written: run `pykbroker pipeline archive` again"):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -46,7 +48,7 @@ def test_files_move_between_siblings(storage: LocalStorage) -> None:
     assert staging.directory == f"{storage.directory}.staging"
     staging.write("x", b"1")
     storage.take(staging, "x", "topic=t/x")
-    storage.link(storage, "topic=t/x", "topic=t/y")
+    assert storage.link("topic=t/x", "topic=t/y")
     assert storage.files() == [StoredFile("topic=t/x", 1), StoredFile("topic=t/y", 1)]
     assert staging.files() == []
 
@@ -66,6 +68,70 @@ def test_a_file_system_without_an_exchange_says_so(storage: LocalStorage, monkey
     assert not storage.exchange("missing", storage, "other")
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace())
     assert not storage.exchange("missing", storage, "other")
+
+
+def test_a_file_moves_to_another_file_system_as_a_whole(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage.write("a/x", b"1")
+    replace = Path.rename
+
+    def across(path: Path, target: Path) -> Path:
+        if path.parent != target.parent:
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(path))
+        return replace(path, target)
+
+    monkeypatch.setattr(Path, "rename", across)
+    storage.rename("a/x", "b/x")
+    assert storage.files() == [StoredFile("b/x", 1)]
+    with pytest.raises(PipelineError, match="Invalid cross-device link"):
+        storage.rename("b", "c/b")
+
+    def full(_: Path, target: Path) -> None:
+        target.write_bytes(b"")
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    with pytest.raises(PipelineError, match="No space left on device"):
+        storage.rename("b/x", "a/x")
+    assert storage.files() == [StoredFile("b/x", 1)]
+
+
+@pytest.mark.parametrize(("number", "is_tolerated"), [(errno.EXDEV, True), (errno.EPERM, True), (errno.EACCES, False)])
+def test_a_file_system_without_links_says_so(
+    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch, number: int, is_tolerated: bool
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    storage.write("a", b"")
+    monkeypatch.setattr(os, "link", refuse)
+    if is_tolerated:
+        assert not storage.link("a", "b")
+    else:
+        with pytest.raises(PipelineError, match="Permission denied"):
+            storage.link("a", "b")
+
+
+def test_only_names_of_the_pattern_are_left(storage: LocalStorage) -> None:
+    for name in ("run-1/x", "run-2/x", "cat/x", "run-10"):
+        storage.write(f"s/{name}", b"")
+    (Path(storage.directory) / "s/run-3").symlink_to(Path(storage.directory) / "s/cat")
+    storage.delete_leftovers("s", re.compile("run-[0-9]"))
+    assert [each.path for each in storage.files()] == ["s/cat/x", "s/run-10"]
+    for name in ("s/cat", "s/run-10"):
+        storage.delete(name)
+    storage.delete_leftovers("s", re.compile("run-[0-9]"))
+    assert not storage.exists("s")
+
+
+def test_names_of_new_directories_are_durable(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(storage_module, "_sync", synced.append)
+    root = Path(storage.directory)
+    storage.write("a/b/c", b"")
+    assert {root.parent, root, root / "a", root / "a/b"} <= set(synced)
+    synced.clear()
+    storage.sync("a/b")
+    assert set(synced) == {root, root / "a", root / "a/b", root / "a/b/c"}
 
 
 def test_failures_name_file_and_reason(storage: LocalStorage) -> None:

@@ -19,6 +19,8 @@ from pykbroker.pipeline.jobs import small_files
 from pykbroker.pipeline.jobs.commits import (
     COMMITS,
     PENDING,
+    RUN,
+    STAGING,
     ArchiveCommit,
     ArchiveCommits,
     ArchivedRange,
@@ -30,6 +32,7 @@ from pykbroker.pipeline.storage import LocalStorage
 from tests.unit.pipeline.jobs.crashes import CRASHES, OPERATIONS_MAX
 
 BATCHES, FILES, FILE_RECORDS = 3, 2, 5
+MERGING = f"{STAGING}/run-0123abcd"
 DAY = "topic=orders/date=2026-11-24"
 
 
@@ -41,7 +44,7 @@ def in_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def commits_of(directory: Path) -> ArchiveCommits:
-    return ArchiveCommits(LocalStorage(directory), LocalStorage(f"{directory}.staging"))
+    return ArchiveCommits(LocalStorage(directory))
 
 
 def offsets_of(directory: Path) -> list[int]:
@@ -57,14 +60,14 @@ def write_file(path: Path, offsets: range) -> None:
     pq.write_table(pa.table({"offset": list(offsets)}), path)
 
 
-def staged(directory: Path, batch: int) -> ArchiveCommit:
+def staged(commits: ArchiveCommits, directory: Path, batch: int) -> ArchiveCommit:
     """Write the files of a batch, as Spark does, and return their commit."""
     size = FILES * FILE_RECORDS
     files = {}
     for index in range(FILES):
-        name = f"batch-{batch}-x/{DAY}/part-{index}.parquet"
+        name = f"{commits.staging}/batch-{batch}/{DAY}/part-{index}.parquet"
         first = batch * size + index * FILE_RECORDS
-        write_file(Path(f"{directory}.staging") / name, range(first, first + FILE_RECORDS))
+        write_file(directory / name, range(first, first + FILE_RECORDS))
         files[name] = f"{DAY}/batch-{batch}-{index}.parquet"
     found = ArchivedRange("orders", 0, batch * size, (batch + 1) * size - 1, size)
     return ArchiveCommit(batch, files, [found], {"orders": {"0": (batch + 1) * size}})
@@ -75,13 +78,14 @@ def run(directory: Path) -> None:
     commits = commits_of(directory)
     commits.open("run", is_new=not (directory / "checkpoint").exists())
     for batch in range(BATCHES):
-        commit = staged(directory, batch)
+        commit = staged(commits, directory, batch)
         written = commits.committed(batch)
         if written is None:
             commits.commit(commit)
         elif batch == BATCHES - 1:
             require_same_ends(batch, written.ends, commit.ends, "here")
         commits.fold(1)
+    commits.close()
 
 
 def exhaust(action: Callable[[Path], None], prepare: Callable[[Path], None], tmp_path: Path) -> list[Path]:
@@ -114,11 +118,11 @@ def copied(directory: Path, content: bytes) -> Path:
     """Leave a pending commit as a store of objects does that has copied a file, but has not deleted its source."""
     commits = commits_of(directory)
     commits.open("run", is_new=True)
-    commit = staged(directory, 0)
+    commit = staged(commits, directory, 0)
     source, target = next(iter(commit.files.items()))
-    LocalStorage(directory).write(target, content or Path(f"{directory}.staging/{source}").read_bytes())
+    LocalStorage(directory).write(target, content or (directory / source).read_bytes())
     LocalStorage(directory).write(f"{COMMITS}/0000000000{PENDING}", msgspec.json.encode(commit))
-    return Path(f"{directory}.staging/{source}")
+    return directory / source
 
 
 def test_a_file_that_was_copied_but_not_deleted_is_there_once(tmp_path: Path) -> None:
@@ -137,6 +141,66 @@ def test_another_file_in_the_place_of_a_staged_one_is_kept(tmp_path: Path) -> No
     assert source.exists()
 
 
+def test_a_file_that_is_in_neither_place_is_named_and_its_batch_is_not_done(tmp_path: Path) -> None:
+    directory = tmp_path / "archive"
+    copied(directory, b"").unlink()
+    (directory / DAY / "batch-0-0.parquet").unlink()
+    for _ in range(2):
+        with pytest.raises(StateConflict, match=r"batch 0 is committed, but its file .*/batch-0-0\.parquet is gone"):
+            commits_of(directory).open("run", is_new=False)
+        assert commits_of(directory).is_pending()
+        assert commits_of(directory).committed(0) is None
+    write_file(directory / DAY / "batch-0-0.parquet", range(FILE_RECORDS))
+    commits_of(directory).open("run", is_new=False)
+    assert offsets_of(directory) == list(range(FILES * FILE_RECORDS))
+
+
+def before(directory: Path) -> Path:
+    """Leave an archive as an earlier version did that was killed before it moved the files. Return its staging."""
+    commits, staging = commits_of(directory), Path(f"{directory}.staging")
+    commits.open("run", is_new=True)
+    files = {}
+    for index in range(FILES):
+        name = f"batch-0-0123abcd/{DAY}/part-{index}.parquet"
+        write_file(staging / name, range(index * FILE_RECORDS, (index + 1) * FILE_RECORDS))
+        files[name] = f"{DAY}/batch-0-{index}.parquet"
+    (staging / "batch-0-0123abcd/_SUCCESS").touch()
+    commit = msgspec.json.encode(ArchiveCommit(0, files, []))
+    LocalStorage(directory).write(f"{COMMITS}/0000000000{PENDING}", commit)
+    return staging
+
+
+def test_a_pending_commit_of_an_earlier_version_is_completed_from_the_directory_beside(tmp_path: Path) -> None:
+    staging = before(tmp_path / "archive")
+    commits_of(tmp_path / "archive").open("run", is_new=False)
+    assert offsets_of(tmp_path / "archive") == list(range(FILES * FILE_RECORDS))
+    assert not staging.exists()
+
+
+def test_of_the_directory_beside_only_what_the_commit_names_is_deleted(tmp_path: Path) -> None:
+    staging = before(tmp_path / "archive")
+    for name in ("cat.jpg", "batch-1-0123abcd/part", "state/part"):
+        LocalStorage(staging).write(name, b"x")
+    commits_of(tmp_path / "archive").open("run", is_new=False)
+    assert [each.path for each in LocalStorage(staging).files()] == ["batch-1-0123abcd/part", "cat.jpg", "state/part"]
+
+
+def test_nothing_but_the_directories_of_runs_is_deleted(tmp_path: Path) -> None:
+    archive = LocalStorage(tmp_path / "archive")
+    kept = [f"{STAGING}/{each}" for each in ("cat.jpg", "run-0123abcde/x", "run-backup/x", "xrun-0123abcd/x")]
+    for name in (*kept, "../archive.staging/x", f"{STAGING}/run-0123abcd/x", f"{MERGING}/y"):
+        archive.write(name, b"x")
+    run(tmp_path / "archive")
+    assert [each.path for each in archive.files(STAGING)] == kept
+    assert (tmp_path / "archive.staging/x").exists()
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["archive", "archive.staging"]
+
+
+def test_a_run_leaves_no_staging_directory(tmp_path: Path) -> None:
+    run(tmp_path)
+    assert not (tmp_path / STAGING).exists()
+
+
 def small(directory: Path) -> list[str]:
     return [each.path for each in crowded_days(LocalStorage(directory).files(), 10_000).get(DAY, [])]
 
@@ -149,12 +213,12 @@ def filled(directory: Path) -> None:
 
 
 def merge(directory: Path) -> None:
-    archive, staging = LocalStorage(directory), LocalStorage(f"{directory}.staging")
-    staging.delete(MERGED)
+    archive = LocalStorage(directory)
+    archive.delete_leftovers(STAGING, RUN)
     days = crowded_days(archive.files(), 10_000)
     if days:
-        write_file(Path(staging.directory) / MERGED / DAY / "part-0.parquet", range(10))
-        assert replace_day(archive, staging, DAY, days[DAY])
+        write_file(directory / MERGING / MERGED / DAY / "part-0.parquet", range(10))
+        assert replace_day(archive, MERGING, DAY, days[DAY])
 
 
 def test_a_crash_before_any_operation_of_a_merge_loses_and_doubles_nothing(tmp_path: Path) -> None:
@@ -168,7 +232,7 @@ def test_a_crash_before_any_operation_of_a_merge_loses_and_doubles_nothing(tmp_p
         merge(directory)
         assert offsets_of(directory) == everything, directory
         assert sorted(each.name for each in (directory / DAY).iterdir()) == ["large.parquet", "part-0.parquet"]
-        assert not Path(f"{directory}.staging/{MERGED}").exists()
+        assert not (directory / MERGING / MERGED).exists()
     assert found == {2, 3}
 
 
