@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 TopicName = Annotated[str, msgspec.Meta(pattern=r"^[a-zA-Z0-9._-]+$")]
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 OffsetsByTopic = dict[TopicName, dict[NotNegative, NotNegative]]
 
 
@@ -45,7 +46,7 @@ def parse_bound(text: str) -> RecordBound:
             'as {"orders":{"0":1000,"1":2000}}'
         ) from None
     zoned = time if time.tzinfo else time.replace(tzinfo=UTC)
-    return RecordBound(time_ms=int(zoned.timestamp() * 1000))
+    return RecordBound(time_ms=(zoned - EPOCH) // timedelta(milliseconds=1))
 
 
 def condition(bound: RecordBound, *, is_end: bool) -> str:
@@ -54,7 +55,7 @@ def condition(bound: RecordBound, *, is_end: bool) -> str:
     if bound.offset is not None:
         return f"offset {sign} {bound.offset}"
     if bound.time_ms is not None:
-        return f"unix_millis(timestamp) {sign} {bound.time_ms}"
+        return f"timestamp_ms {sign} {bound.time_ms}"
     parts = [
         f"(topic != '{topic}' or partition != {partition} or offset {sign} {offset})"
         for topic, offsets in bound.offsets.items()

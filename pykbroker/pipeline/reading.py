@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.schema import RECORD_COLUMNS
+from pykbroker.pipeline.schema import RECORD_COLUMNS, TIME_COLUMN
 from pykbroker.pipeline.session import PipelineSession
 from pykbroker.pipeline.source.client_options import PREFIX, needs_security
+from pykbroker.pipeline.source.read_options import INCLUDE_TIME
 from pykbroker.pipeline.source.topic_pattern import whole
+from pykbroker.pipeline.times import time_ms_of_connector, timestamp_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -61,12 +63,21 @@ def require_plaintext(options: Mapping[str, str]) -> None:
 
 
 def read_records(session: PipelineSession, source: TopicsToRead, **options: str) -> DataFrame:
-    """Return the records of topics from `startingOffsets` to `endingOffsets`."""
-    reader = session.spark.read.format(FORMATS[session.connector])
-    return reader.options(**{**source.connector_options(), **options}).load().select(*RECORD_COLUMNS)
+    """Return the records of topics from `startingOffsets` to `endingOffsets`, with the columns RECORD_COLUMNS."""
+    return _records(session, session.spark.read, {**source.connector_options(), **options})
 
 
 def stream_records(session: PipelineSession, source: TopicsToRead, **options: str) -> DataFrame:
-    """Return the stream of the records of topics."""
-    reader = session.spark.readStream.format(FORMATS[session.connector])
-    return reader.options(**{**source.connector_options(), **options}).load().select(*RECORD_COLUMNS)
+    """Return the stream of the records of topics, with the columns RECORD_COLUMNS."""
+    return _records(session, session.spark.readStream, {**source.connector_options(), **options})
+
+
+def _records(session: PipelineSession, reader: Any, options: Mapping[str, str]) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    found = reader.format(FORMATS[session.connector])
+    if session.connector == "python":
+        records: DataFrame = found.options(**{**options, INCLUDE_TIME: "true"}).load()
+    else:
+        records = found.options(**options).load().withColumn(TIME_COLUMN, time_ms_of_connector())
+    return records.withColumn("timestamp", timestamp_of(f.col(TIME_COLUMN))).select(*RECORD_COLUMNS)

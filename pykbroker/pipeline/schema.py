@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.pipeline.times import date_of
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 HEADERS = "array<struct<key:string,value:binary>>"
-RECORD = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int, "
-    f"headers {HEADERS}"
-)
-"""The columns of the `kafka` format with `includeHeaders`, as a DDL text."""
-ARCHIVE = f"{RECORD}, date string"
-"""The columns of an archive. `date` is the day of the timestamp in UTC, such as 2026-11-24."""
-ARCHIVE_COLUMNS = {
+RECORD_TYPES = {
     "key": "binary",
     "value": "binary",
     "topic": "string",
@@ -24,17 +19,37 @@ ARCHIVE_COLUMNS = {
     "timestamp": "timestamp",
     "timestampType": "int",
     "headers": HEADERS,
-    "date": "string",
+    "timestamp_ms": "bigint",
 }
-"""The columns of an archive with their types, as Spark's `simpleString` writes them."""
-RECORD_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+"""The columns of records: those of the `kafka` format with `includeHeaders`, and the time as Kafka has it.
+
+The types are as Spark's `simpleString` writes them.
+"""
+ARCHIVE_TYPES = {**RECORD_TYPES, "date": "string"}
+"""The columns of an archive. `date` is the day of the timestamp in UTC, such as 2026-11-24.
+
+Archives of before lack `timestamp_ms`, see `with_times`.
+"""
+TIME_COLUMN = "timestamp_ms"
+RECORD_COLUMNS = tuple(RECORD_TYPES)
+ARCHIVE = ", ".join(f"{name} {kind}" for name, kind in ARCHIVE_TYPES.items())
+"""The columns of an archive in Spark's DDL."""
 IDENTITY = ("topic", "partition", "offset")
 """The columns that identify a record."""
 
 
 def with_date(records: DataFrame) -> DataFrame:
-    """Add the column `date` to records. It does not depend on the time zone of the session."""
+    """Add the column `date` to records."""
     from pyspark.sql import functions as f
 
-    day = f.expr("date_add(date'1970-01-01', cast(floor(unix_micros(timestamp) / 86400000000) as int))")
-    return records.select(*RECORD_COLUMNS).withColumn("date", f.date_format(day, "yyyy-MM-dd"))
+    return records.select(*RECORD_COLUMNS, date_of(f.col(TIME_COLUMN)).alias("date"))
+
+
+def with_times(archived: DataFrame) -> DataFrame:
+    """Return the columns of an archive. Where it has no `timestamp_ms`, as of before, that comes from `timestamp`."""
+    from pyspark.sql import functions as f
+
+    time_ms = f.unix_millis("timestamp")
+    if TIME_COLUMN in archived.columns:
+        time_ms = f.coalesce(TIME_COLUMN, time_ms)
+    return archived.withColumn(TIME_COLUMN, time_ms).select(*ARCHIVE_TYPES)

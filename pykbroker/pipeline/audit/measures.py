@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pykbroker.pipeline.times import NO_TIMESTAMP
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -24,13 +26,12 @@ def measured(records: DataFrame, side: str) -> DataFrame:
     """
     from pyspark.sql import functions as f
 
-    time_ms = f.unix_millis("timestamp")
     return records.select(
         f.lit(side).alias("side"),
         "topic",
         "partition",
         "offset",
-        f.when(time_ms >= 0, time_ms).alias("time_ms"),
+        f.nullif("timestamp_ms", f.lit(NO_TIMESTAMP)).alias("time_ms"),
         f.when(f.col("key").isNotNull(), f.xxhash64("key")).alias("key_hash"),
         f.substring("key", 1, KEY_BYTES_SHOWN).alias("key"),
         f.octet_length("key").cast("long").alias("key_bytes"),

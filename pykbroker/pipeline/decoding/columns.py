@@ -10,7 +10,7 @@ from pykbroker.pipeline.decoding.bad_record import BadRecord, reason
 from pykbroker.pipeline.decoding.plan import DecodePlan, Decoding, decoding
 from pykbroker.pipeline.source.worker_reuse import prepare_next_task
 
-KEPT = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers", "date")
+KEPT = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers", "timestamp_ms", "date")
 """The columns of records that a decoding keeps. `value` is only kept of bad records."""
 FIELDS, ERROR = "fields", "error"
 """The columns of the decoded fields, and of the reason for which a record is bad."""

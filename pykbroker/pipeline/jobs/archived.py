@@ -12,7 +12,7 @@ from pykbroker.pipeline.jobs.commits import CHECKPOINT, ArchiveCommits, summed
 from pykbroker.pipeline.jobs.iceberg import is_directory, require_columns, table_name
 from pykbroker.pipeline.jobs.skipped import SkippedRange
 from pykbroker.pipeline.jobs.table_batches import last_batch, loaded, skipped_of
-from pykbroker.pipeline.schema import ARCHIVE, RECORD_COLUMNS
+from pykbroker.pipeline.schema import ARCHIVE, with_times
 from pykbroker.pipeline.spark_offsets import by_partition
 from pykbroker.pipeline.state import MANIFEST, read_manifest
 from pykbroker.pipeline.storage import literal, storage_of
@@ -61,7 +61,7 @@ def read_archive(spark: SparkSession, place: str, format_: str, topics: tuple[st
         reader = spark.read.schema(ARCHIVE).option("pathGlobFilter", "*.parquet")
         found = reader.parquet(literal(storage.directory))
     found = found.where(f.col("topic").isin(*topics)) if topics else found
-    return found.select(*RECORD_COLUMNS, "date")
+    return with_times(found)
 
 
 def read_settled(spark: SparkSession, place: str, format_: str, topics: tuple[str, ...] = ()) -> DataFrame:

@@ -29,7 +29,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 JOB = "compact"
-STATE_COLUMNS = ("topic", "key", "value", "headers", "partition", "offset", "timestamp", "timestampType")
+STATE_COLUMNS = (
+    "topic",
+    "key",
+    "value",
+    "headers",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestampType",
+    "timestamp_ms",
+)
 """The columns of a state: those of the latest record of each key."""
 
 
@@ -69,10 +79,10 @@ def latest_by_key(records: DataFrame) -> DataFrame:
     """Return the latest record of each key of a topic, tombstones included. Records without a key are left out."""
     from pyspark.sql import functions as f
 
-    content = f.struct("offset", "timestamp", "timestampType", "value", "headers")
+    content = f.struct("offset", "timestamp", "timestampType", "timestamp_ms", "value", "headers")
     keyed = records.where("key is not null").groupBy("topic", "key", "partition")
     last = keyed.agg(f.max_by(content, f.col("offset")).alias("last"))
-    order = f.struct("last.timestamp", "last.offset", "partition")
+    order = f.struct("last.timestamp_ms", "last.offset", "partition")
     latest = last.groupBy("topic", "key").agg(f.max_by(f.struct("partition", "last"), order).alias("latest"))
     return latest.select("topic", "key", "latest.partition", "latest.last.*").select(*STATE_COLUMNS)
 

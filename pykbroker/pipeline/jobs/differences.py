@@ -59,7 +59,7 @@ def checksum(*more: str) -> Column:
 
     nulls = [f.isnull(name) for name in ("key", "value", "headers")]
     headers = f.transform("headers", lambda each: f.struct(each["key"], f.isnull(each["value"]), each["value"]))
-    return f.xxhash64(*more, *nulls, "key", "value", f.size("headers"), headers, "timestamp", "timestampType")
+    return f.xxhash64(*more, *nulls, "key", "value", f.size("headers"), headers, "timestamp_ms", "timestampType")
 
 
 def buckets(records: DataFrame) -> DataFrame:

@@ -23,7 +23,7 @@ from pykbroker.pipeline.jobs.table_batches import (
     note_batch,
     note_skipped,
 )
-from pykbroker.pipeline.schema import ARCHIVE, ARCHIVE_COLUMNS
+from pykbroker.pipeline.schema import ARCHIVE, ARCHIVE_TYPES, TIME_COLUMN
 from pykbroker.pipeline.spark_offsets import Ends, by_partition
 from pykbroker.pipeline.storage import storage_of
 
@@ -65,6 +65,7 @@ class IcebergTable:
                 f"the table {self.name} was written by a run with another checkpoint: a new one would begin at its "
                 "first record again. Give the old one with --checkpoint, or choose another table"
             )
+        require_time_column(self._spark, self.name)
 
     def require_batch(self, batch: int, planned: Callable[[int], Ends]) -> None:
         """Raise StateConflict if the table lacks a batch that the checkpoint counts as written."""
@@ -142,13 +143,23 @@ def table_run(spark: SparkSession, name: str) -> str:
     return properties.get(RUN, "")
 
 
+def require_time_column(spark: SparkSession, name: str) -> None:
+    """Add the column `timestamp_ms` to a table of before, unless it has it."""
+    if TIME_COLUMN not in spark.table(name).columns:
+        spark.sql(f"ALTER TABLE {name} ADD COLUMN {TIME_COLUMN} {ARCHIVE_TYPES[TIME_COLUMN]}")
+
+
 def require_columns(table: DataFrame, name: str) -> None:
-    """Raise StateConflict if a table lacks a column of an archive, or has it with another type."""
+    """Raise StateConflict if a table lacks a column of an archive, or has it with another type.
+
+    A table of before may lack `timestamp_ms`.
+    """
     found = {field.name: field.dataType.simpleString() for field in table.schema.fields}
+    of_before = {TIME_COLUMN: ARCHIVE_TYPES[TIME_COLUMN]}
     unlike = [
         f"{column} is {found.get(column, 'missing')} in place of {type_}"
-        for column, type_ in ARCHIVE_COLUMNS.items()
-        if found.get(column) != type_
+        for column, type_ in ARCHIVE_TYPES.items()
+        if found.get(column, of_before.get(column)) != type_
     ]
     if unlike:
         raise StateConflict(f"{name} has not the columns of an archive: {'; '.join(unlike)}")

@@ -11,7 +11,7 @@ from pykbroker.pipeline.jobs.commits import ArchiveCommit, ArchiveCommits, Archi
 from pykbroker.pipeline.jobs.skipped import Check
 from pykbroker.pipeline.jobs.small_files import merge_small_files
 from pykbroker.pipeline.report import Say
-from pykbroker.pipeline.schema import ARCHIVE, IDENTITY
+from pykbroker.pipeline.schema import ARCHIVE_TYPES, IDENTITY
 from pykbroker.pipeline.spark_offsets import Ends
 from pykbroker.pipeline.storage import Storage, literal
 
@@ -30,7 +30,7 @@ WRITING = {
 class ParquetFiles:
     """An archive of Parquet files."""
 
-    columns = ", ".join(each for each in ARCHIVE.split(", ") if each.split(" ")[0] not in PARTITIONED_BY)
+    columns = ", ".join(f"{name} {kind}" for name, kind in ARCHIVE_TYPES.items() if name not in PARTITIONED_BY)
     """The columns of the files in Spark's DDL, or nothing if they are read from the files."""
 
     def __init__(self, spark: SparkSession, target: Storage, file_bytes_min: int, say: Say) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pykbroker.pipeline.errors import StateConflict
-from pykbroker.pipeline.jobs.iceberg import table_name
+from pykbroker.pipeline.jobs.iceberg import require_time_column, table_name
 from pykbroker.pipeline.jobs.state_owner import StateOwner
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class StateTable:
         # Without a distribution, the counts of the last stage stay exact if an executor is lost.
         writer = records.writeTo(self._name).option("distribution-mode", "none")
         if self._spark.catalog.tableExists(self._name):
+            require_time_column(self._spark, self._name)
             writer.overwrite(f.lit(True))
         else:
             owner = msgspec.json.encode(self._owner).decode()

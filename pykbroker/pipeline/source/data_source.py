@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSource
 from pykbroker.pipeline.source.batch_reader import TopicBatchReader
 from pykbroker.pipeline.source.errors import InvalidOption
 from pykbroker.pipeline.source.read_limits import refuse_limits
-from pykbroker.pipeline.source.read_options import batch_options, stream_options, truth
+from pykbroker.pipeline.source.read_options import INCLUDE_TIME, batch_options, stream_options, truth
 from pykbroker.pipeline.source.record_batches import spark_schema
 from pykbroker.pipeline.source.stream_reader import TopicStreamReader
 from pykbroker.pipeline.source.worker_reuse import prepare_next_task
@@ -58,7 +58,9 @@ class PykbrokerDataSource(DataSource):
     def schema(self) -> str:
         """Return the columns of rows that are read."""
         prepare_next_task()
-        return spark_schema(has_headers=truth(self._given, "includeHeaders", default=False))
+        given = self._given
+        has_time_ms = truth(given, INCLUDE_TIME, default=False)
+        return spark_schema(has_headers=truth(given, "includeHeaders", default=False), has_time_ms=has_time_ms)
 
     def reader(self, schema: StructType) -> TopicBatchReader:
         """Return the reader of a batch query. Raise InvalidOption."""

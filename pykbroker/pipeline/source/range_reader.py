@@ -30,7 +30,7 @@ def read_range(found: TaskRange, options: ReadOptions) -> Iterator[pa.RecordBatc
     """Yield the records of a range. Raise DataLoss, ReadStalled, or the errors of a consumer."""
     if found.size <= 0:
         return
-    batches = RecordBatches(has_headers=options.has_headers)
+    batches = RecordBatches(has_headers=options.has_headers, has_time_ms=options.has_time_ms)
     with contextlib.closing(RangeReader(found, options)) as reader:
         for parts in reader.parts():
             yield batches.batch(parts)

@@ -26,10 +26,12 @@ KNOWN = frozenset(
     """
     subscribe subscribepattern assign startingtimestamp startingoffsetsbytimestamp startingoffsets endingtimestamp
     endingoffsetsbytimestamp endingoffsets startingoffsetsbytimestampstrategy failondataloss minpartitions
-    maxrecordsperpartition includeheaders kafkaconsumer.polltimeoutms fetchoffset.numretries
+    maxrecordsperpartition includeheaders includetimestampms kafkaconsumer.polltimeoutms fetchoffset.numretries
     fetchoffset.retryintervalms groupidprefix maxoffsetspertrigger minoffsetspertrigger maxtriggerdelay path
     """.split()
 )
+INCLUDE_TIME = "includeTimestampMs"
+"""The option of the column `timestamp_ms`, which Spark's format has not."""
 POLL_TIMEOUT_MS = 120_000
 """The default of `kafkaConsumer.pollTimeoutMs`: that of `spark.network.timeout`."""
 
@@ -45,6 +47,8 @@ class ReadOptions(msgspec.Struct, frozen=True):
     fails_on_loss: bool = True
     has_headers: bool = False
     """Whether rows have the column `headers`."""
+    has_time_ms: bool = False
+    """Whether rows have the column `timestamp_ms`."""
     poll_timeout_s: float = POLL_TIMEOUT_MS / 1000
     attempts: int = 3
     """The attempts of a look-up that fails, and the pause between two of them."""
@@ -91,6 +95,7 @@ def _options(
         Division(positive(options, "minPartitions"), positive(options, "maxRecordsPerPartition")),
         truth(options, "failOnDataLoss", default=True),
         truth(options, "includeHeaders", default=False),
+        truth(options, INCLUDE_TIME, default=False),
         (positive(options, "kafkaConsumer.pollTimeoutMs") or POLL_TIMEOUT_MS) / 1000,
         positive(options, "fetchOffset.numRetries") or 3,
         (1000 if (pause := integer(options, "fetchOffset.retryIntervalMs")) is None else pause) / 1000,

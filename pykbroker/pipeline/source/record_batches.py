@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pykbroker.client.arrow import pyarrow, repeated
+from pykbroker.client.arrow import compute, pyarrow, repeated
 from pykbroker.pipeline.source.column_buffers import BinaryColumn, LongColumn
 from pykbroker.pipeline.source.header_column import HeaderColumn
 from wire.records.segments import RunSegment, Segments
@@ -22,12 +22,17 @@ COLUMNS = "key binary, value binary, topic string, partition int, offset long, t
 HEADERS = "headers array<struct<key: string, value: binary>>"
 
 
-def spark_schema(*, has_headers: bool) -> str:
+TIME_MS = "timestamp_ms long"
+TIME_MS_MIN, TIME_MS_MAX = -(2**63) // 1000 + 1, (2**63 - 1) // 1000
+"""The limits of the times in ms that Spark's type holds in microseconds."""
+
+
+def spark_schema(*, has_headers: bool, has_time_ms: bool = False) -> str:
     """Return the columns in Spark's DDL."""
-    return f"{COLUMNS}, {HEADERS}" if has_headers else COLUMNS
+    return ", ".join([COLUMNS, *[HEADERS] * has_headers, *[TIME_MS] * has_time_ms])
 
 
-def arrow_schema(*, has_headers: bool) -> pa.Schema:
+def arrow_schema(*, has_headers: bool, has_time_ms: bool = False) -> pa.Schema:
     """Return the columns as Spark wants them in Arrow: timestamps in microseconds."""
     pa = pyarrow()
     columns = {
@@ -41,15 +46,30 @@ def arrow_schema(*, has_headers: bool) -> pa.Schema:
     }
     if has_headers:
         columns["headers"] = pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
+    if has_time_ms:
+        columns["timestamp_ms"] = pa.int64()
     return pa.schema(columns)
+
+
+def timestamps_of(pa: Any, times_ms: Any) -> Any:
+    """Return times in ms as timestamps in microseconds. A time that the type cannot hold is null."""
+    micros = pa.timestamp("us", "UTC")
+    in_ms = times_ms.cast(pa.timestamp("ms", "UTC"))
+    try:
+        return in_ms.cast(micros)
+    except pa.ArrowInvalid:  # of a few batches at most
+        fits = compute().and_(
+            compute().greater_equal(times_ms, TIME_MS_MIN), compute().less_equal(times_ms, TIME_MS_MAX)
+        )
+        return compute().if_else(fits, in_ms, pa.scalar(None, in_ms.type)).cast(micros)
 
 
 class RecordBatches:
     """A converter of the records of one partition."""
 
-    def __init__(self, *, has_headers: bool) -> None:
-        self.schema = arrow_schema(has_headers=has_headers)
-        self._pa, self._has_headers = pyarrow(), has_headers
+    def __init__(self, *, has_headers: bool, has_time_ms: bool = False) -> None:
+        self.schema = arrow_schema(has_headers=has_headers, has_time_ms=has_time_ms)
+        self._pa, self._has_headers, self._has_time_ms = pyarrow(), has_headers, has_time_ms
 
     def batch(self, parts: Sequence[FetchedColumns]) -> pa.RecordBatch:
         """Return the records of one or more parts, which are not empty, as one batch."""
@@ -62,17 +82,20 @@ class RecordBatches:
                 columns.add_columns(segment, has_headers=self._has_headers)
         sizes = [len(part) for part in parts]
         rows = sum(sizes)
+        times_ms = columns.timestamps.array(pa.int64())
         arrays = [
             columns.keys.array(kinds[0]),
             columns.values.array(kinds[1]),
             pa.repeat(pa.scalar(partition.topic, kinds[2]), rows),
             pa.repeat(pa.scalar(partition.partition, kinds[3]), rows),
             columns.offsets.array(kinds[4]),
-            columns.timestamps.array(pa.timestamp("ms", "UTC")).cast(kinds[5]),
+            timestamps_of(pa, times_ms),
             _timestamp_types(pa, kinds[6], parts, sizes),
         ]
         if self._has_headers:
             arrays.append(columns.headers.array(kinds[7]))
+        if self._has_time_ms:
+            arrays.append(times_ms)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
 

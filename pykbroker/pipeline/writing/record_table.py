@@ -6,25 +6,20 @@ from typing import Any
 
 from pykbroker.client.arrow import compute, pyarrow
 
-WRITTEN_COLUMNS = ("source", "offset", "key", "value", "headers", "timestamp")
+WRITTEN_COLUMNS = ("source", "offset", "key", "value", "headers", "timestamp_ms")
 """The columns of records to write. `source` is the index of the source partition among the targets."""
 
 
 def record_table(batch: Any) -> Any:
     """Return the columns key, value, timestamp and headers of a batch as a table for `send_many`."""
     pa = pyarrow()
-    columns = {"value": batch.column("value"), "timestamp": in_ms(pa, batch.column("timestamp"))}
+    columns = {"value": batch.column("value"), "timestamp": batch.column("timestamp_ms")}
     if batch.column("key").null_count < len(batch):
         columns["key"] = batch.column("key")
     headers = header_map(pa, batch.column("headers"))
     if headers is not None:
         columns["headers"] = headers
     return pa.table(columns)
-
-
-def in_ms(pa: Any, timestamps: Any) -> Any:
-    """Return timestamps in ms since 1970. Spark has microseconds, and Kafka's timestamps have no more than ms."""
-    return timestamps.cast(pa.timestamp("ms", timestamps.type.tz), safe=False)
 
 
 def header_map(pa: Any, headers: Any) -> Any | None:

@@ -16,8 +16,9 @@ from pykbroker.pipeline.audit.comparing import OPEN_SEGMENT, settled
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.audit import AuditReport, AuditSettings, audit
 from pykbroker.pipeline.reading import TopicsToRead
-from pykbroker.pipeline.schema import RECORD, with_date
+from pykbroker.pipeline.schema import RECORD_TYPES, TIME_COLUMN, with_date
 from pykbroker.pipeline.session import PipelineSession
+from pykbroker.pipeline.times import NO_TIMESTAMP, time_ms_of_connector
 from tests.interop.pipeline.both_formats import BothFormats, numbers
 from tests.unit.pipeline.audit.segment_rows import Record, segment_rows
 
@@ -54,11 +55,13 @@ def frame(spark: SparkSession, records: list[Record]) -> DataFrame:
     """Return the narrow rows of records. Records of the same offset have the same time, as copies do."""
     times: dict[tuple[str, int, int], int | None] = {}
     rows: list[tuple[Any, ...]] = []
+    columns = {**RECORD_TYPES, "side": "string"}
     for each in records:
         ms = times.setdefault((each.side, each.partition, each.offset), each.time_ms)
-        time = EPOCH + timedelta(milliseconds=-1 if ms is None else ms)
-        rows.append((each.key, each.value, each.topic, each.partition, each.offset, time, 0, [], each.side))
-    found = spark.createDataFrame(rows, f"{RECORD}, side string")
+        ms = NO_TIMESTAMP if ms is None else ms
+        time = EPOCH + timedelta(milliseconds=ms)
+        rows.append((each.key, each.value, each.topic, each.partition, each.offset, time, 0, [], ms, each.side))
+    found = spark.createDataFrame(rows, ", ".join(f"{name} {kind}" for name, kind in columns.items()))
     sides = [measures.measured(found.where(f"side = '{side}'"), side) for side in ("topic", "archive")]
     return sides[0].unionAll(sides[1]).cache()
 
@@ -141,7 +144,8 @@ def run(spark: SparkSession, **settings: Any) -> AuditReport:
 
 def archive(spark: SparkSession, records: DataFrame, directory: Path) -> str:
     """Write an archive of records, and return its directory."""
-    with_date(records).write.mode("append").partitionBy("topic", "date").parquet(str(directory))
+    timed = records.withColumn(TIME_COLUMN, time_ms_of_connector())
+    with_date(timed).write.mode("append").partitionBy("topic", "date").parquet(str(directory))
     return str(directory)
 
 

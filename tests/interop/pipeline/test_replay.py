@@ -259,7 +259,9 @@ def plan_of(replays: Replays, copy: str, **settings: Any) -> WritePlan:
 
 def batches(replays: Replays, *ranges: range) -> Iterator[Any]:
     """Yield Arrow batches as a task gets them."""
-    rows = table(replays.rows).select(["offset", "key", "value", "headers", "timestamp"])
+    rows = table(replays.rows)
+    rows = rows.append_column("timestamp_ms", rows.column("timestamp").cast(pa.timestamp("ms", "UTC")).cast(pa.int64()))
+    rows = rows.select(["offset", "key", "value", "headers", "timestamp_ms"])
     rows = rows.append_column("source", pa.array([0] * len(rows), pa.int32())).combine_chunks()
     for each in ranges:
         yield from rows.slice(each.start, len(each)).to_batches()

@@ -13,9 +13,11 @@ from pykbroker.pipeline.errors import PipelineError
     [
         ("", "true", "true"),
         ("0", "offset >= 0", "offset < 0"),
-        ("1970-01-01T00:00:01Z", "unix_millis(timestamp) >= 1000", "unix_millis(timestamp) < 1000"),
-        ("1970-01-01T01:00:01.5+01:00", "unix_millis(timestamp) >= 1500", "unix_millis(timestamp) < 1500"),
-        ("1970-01-02", "unix_millis(timestamp) >= 86400000", "unix_millis(timestamp) < 86400000"),
+        ("1970-01-01T00:00:01Z", "timestamp_ms >= 1000", "timestamp_ms < 1000"),
+        ("1970-01-01T01:00:01.5+01:00", "timestamp_ms >= 1500", "timestamp_ms < 1500"),
+        ("1970-01-02", "timestamp_ms >= 86400000", "timestamp_ms < 86400000"),
+        ("1969-12-31T23:59:59.998500Z", "timestamp_ms >= -2", "timestamp_ms < -2"),
+        ("9999-12-31T23:59:59.999Z", "timestamp_ms >= 253402300799999", "timestamp_ms < 253402300799999"),
         (
             '{"a":{"0":5},"b":{"1":7}}',
             "(topic != 'a' or partition != 0 or offset >= 5) and (topic != 'b' or partition != 1 or offset >= 7)",

@@ -9,14 +9,14 @@ import pytest
 
 from pykbroker.core.consumer.records import FetchedColumns, ReadRecords
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.pipeline.source.record_batches import RecordBatches
+from pykbroker.pipeline.source.record_batches import TIME_MS_MAX, TIME_MS_MIN, RecordBatches, timestamps_of
 from tests.unit.wire.records.test_column_reader import BYTES_MAX, batch_of
 from wire.records.column_reader import read_columns
 from wire.records.columns import encode_record
 from wire.records.record import Headers
 from wire.records.segments import read_segments
 
-pytest.importorskip("pyarrow")
+pa = pytest.importorskip("pyarrow")
 
 Record = tuple[bytes | None, bytes | None, Headers]
 READERS = pytest.mark.parametrize("reads", [read_segments, read_columns])
@@ -83,3 +83,16 @@ def test_a_column_without_values_is_null() -> None:
         [fetched([(None, b"%d" % (row % 10), ()) for row in range(50)], read_segments)]
     )
     assert (found.column("key").null_count, found.column("headers").null_count) == (50, 50)
+
+
+def test_a_time_that_a_timestamp_of_spark_cannot_hold_is_null() -> None:
+    times = [TIME_MS_MAX, TIME_MS_MAX + 1, TIME_MS_MIN, TIME_MS_MIN - 1, -1, 2**63 - 1, -(2**63)]
+    found = timestamps_of(pa, pa.array(times, pa.int64()))
+    assert found.cast(pa.int64()).to_pylist() == [TIME_MS_MAX * 1000, None, TIME_MS_MIN * 1000, None, -1000, None, None]
+
+
+def test_the_column_of_times_in_ms_is_the_last_one() -> None:
+    part = fetched(EQUAL, read_segments)
+    found = RecordBatches(has_headers=True, has_time_ms=True).batch([part])
+    assert found.schema.names[-2:] == ["headers", "timestamp_ms"]
+    assert found.column("timestamp_ms").to_pylist() == [each.timestamp for each in part.records()]
