@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.commits import CHECKPOINT, ArchiveCommits, summed
+from pykbroker.pipeline.jobs.archived_files import TOPIC, ArchivedFile, damages, topic_of
+from pykbroker.pipeline.jobs.commits import CHECKPOINT, READ_ATTEMPTS, ArchiveCommits, ArchivedRange, BatchSpan
 from pykbroker.pipeline.jobs.iceberg import is_directory, require_columns, table_name
 from pykbroker.pipeline.jobs.skipped import SkippedRange
 from pykbroker.pipeline.jobs.table_batches import last_batch, loaded, skipped_of
 from pykbroker.pipeline.schema import ARCHIVE, with_times
 from pykbroker.pipeline.spark_offsets import by_partition
 from pykbroker.pipeline.state import MANIFEST, read_manifest
-from pykbroker.pipeline.storage import literal, storage_of
+from pykbroker.pipeline.storage import Storage, literal, storage_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+Result = TypeVar("Result")
 SETTLING_S, SETTLING_ATTEMPTS = 0.5, 6
 
 
@@ -32,53 +35,161 @@ class ArchivedSpan(NamedTuple):
 
 
 class ArchiveClaims(NamedTuple):
-    """The claims of an archive about itself: the offsets up to which it has read, and its numbers of records.
+    """The claims of an archive about itself: the offsets up to which it has read, and what its commits prove.
 
     `counts` is None for a format that does not count by partition. `is_pending`: a killed run has left a batch half.
-    `skipped` are offsets that were deleted before they were archived.
+    `skipped` are offsets that were deleted before they were archived. `ranges` has the sum of all batches for each
+    partition, whose checksum is None if the batches of an earlier version have some of its records.
+
+    `files` has the files that the commits name by their paths in the archive, or None for a format that names files
+    itself, and for a directory that no job has made. Those in `pending` may not be there yet. `unproven` are the
+    batches of an earlier version, which do not name their files.
     """
 
     ends: Mapping[TopicPartition, int]
     counts: Mapping[TopicPartition, int] | None = None
     is_pending: bool = False
     skipped: Sequence[SkippedRange] = ()
+    ranges: Mapping[TopicPartition, ArchivedRange] = {}
+    files: Mapping[str, ArchivedFile] | None = None
+    pending: AbstractSet[str] = frozenset()
+    unproven: Sequence[BatchSpan] = ()
 
 
-def read_archive(spark: SparkSession, place: str, format_: str, topics: tuple[str, ...] = ()) -> DataFrame:
-    """Return the records of an archive, of all topics or of some. Raise PipelineError if there is none."""
-    from pyspark.sql import functions as f
+class ArchivedRecords(NamedTuple):
+    """The records of an archive, and the claims that were read before them.
 
-    if format_ == "iceberg":
-        name = table_name(spark, place)
-        if not spark.catalog.tableExists(name):
-            raise PipelineError(f"no table {name} at {place}")
-        found = spark.table(name)
-        require_columns(found, name)
-    else:
-        storage = storage_of(spark, place)
-        if not storage.exists():
-            raise PipelineError(f"no archive at {storage.directory}")
-        reader = spark.read.schema(ARCHIVE).option("pathGlobFilter", "*.parquet")
-        found = reader.parquet(literal(storage.directory))
-    found = found.where(f.col("topic").isin(*topics)) if topics else found
-    return with_times(found)
-
-
-def read_settled(spark: SparkSession, place: str, format_: str, topics: tuple[str, ...] = ()) -> DataFrame:
-    """Return the records of an archive of which no batch is half there. Raise PipelineError if one stays so.
-
-    A job that took the half of a batch would count records as missing, or pass those whose file appears later.
+    The records of Parquet files are those of the files that the claims name, and of unnamed ones only if the claims
+    have unproven batches. `damages` has a sentence for each named file that is missing or has another size. A missing
+    one is left out.
     """
+
+    claims: ArchiveClaims
+    records: DataFrame
+    damages: Sequence[str] = ()
+
+
+def read_archive(spark: SparkSession, place: str, format_: str, topics: tuple[str, ...] = ()) -> ArchivedRecords:
+    """Return the records of an archive, of all topics or of some. Raise PipelineError if there is none.
+
+    A batch that stays half there, and damages, are in the result.
+    """
+    if format_ == "iceberg":
+        return _read_table(spark, place, topics)
+    return _read_directory(spark, storage_of(spark, place), topics)
+
+
+def read_settled(spark: SparkSession, place: str, format_: str, topics: tuple[str, ...] = ()) -> ArchivedRecords:
+    """Return the records of an archive that is whole. Raise PipelineError for a batch that stays half there.
+
+    A job that took the half of a batch would count records as missing, or pass those whose file appears later. Raise
+    PipelineError also for a file that is missing or has another size.
+    """
+    found = read_archive(spark, place, format_, topics)
+    if found.claims.is_pending:
+        raise PipelineError(
+            f"{place} has a batch that is half written: run `pykbroker pipeline archive` again, to complete it"
+        )
+    if found.damages:
+        more = f", and {len(found.damages) - 1} more files are damaged" if len(found.damages) > 1 else ""
+        raise PipelineError(f"the archive {place} is damaged: {found.damages[0]}{more}. Restore it, or archive anew")
+    return found
+
+
+def with_settled(
+    spark: SparkSession, place: str, format_: str, topics: tuple[str, ...], use: Callable[[ArchivedRecords], Result]
+) -> Result:
+    """Return what a function makes of the records of an archive that is whole, as `read_settled` returns them.
+
+    The function runs again if a merge has replaced files before Spark has read them.
+    """
+    return _repeated(spark, place, format_, lambda: read_settled(spark, place, format_, topics), use)
+
+
+def with_archive(
+    spark: SparkSession, place: str, format_: str, topics: tuple[str, ...], use: Callable[[ArchivedRecords], Result]
+) -> Result:
+    """Return what a function makes of the records of an archive, as `read_archive` returns them.
+
+    The function runs again if a merge has replaced files before Spark has read them.
+    """
+    return _repeated(spark, place, format_, lambda: read_archive(spark, place, format_, topics), use)
+
+
+def _repeated(
+    spark: SparkSession,
+    place: str,
+    format_: str,
+    read: Callable[[], ArchivedRecords],
+    use: Callable[[ArchivedRecords], Result],
+) -> Result:
+    for _ in range(READ_ATTEMPTS - 1):
+        found = read()
+        try:
+            return use(found)
+        except Exception:
+            now = read_claims(spark, place, format_).files
+            if not (found.claims.files or {}).keys() - (now or {}).keys():
+                raise
+    return use(read())
+
+
+def _read_table(spark: SparkSession, place: str, topics: tuple[str, ...]) -> ArchivedRecords:
+    name = table_name(spark, place)
+    if not spark.catalog.tableExists(name):
+        raise PipelineError(f"no table {name} at {place}")
+    claims, found = read_claims(spark, place, "iceberg"), spark.table(name)
+    require_columns(found, name)
+    return ArchivedRecords(claims, _of_topics(found, topics))
+
+
+def _read_directory(spark: SparkSession, archive: Storage, topics: tuple[str, ...]) -> ArchivedRecords:
+    """Read claims before files. A file that a merge has replaced in between is looked up again."""
+    if not archive.exists():
+        raise PipelineError(f"no archive at {archive.directory}")
+    claims = claims_of(archive)
+    if claims.files is None:
+        reader = spark.read.schema(ARCHIVE).option("pathGlobFilter", "*.parquet")
+        return ArchivedRecords(claims, _of_topics(reader.parquet(literal(archive.directory)), topics))
     for attempt in range(SETTLING_ATTEMPTS):
         if attempt:
             time.sleep(SETTLING_S)
-        claims = read_claims(spark, place, format_)
-        found = read_archive(spark, place, format_, topics)
-        if not claims.is_pending and read_claims(spark, place, format_) == claims:
-            return found
-    raise PipelineError(
-        f"{place} has a batch that is half written: run `pykbroker pipeline archive` again, to complete it"
-    )
+            claims = claims_of(archive)
+        found = look_up(archive, claims, topics)
+        if not claims.is_pending and ((not found.damages and not claims.unproven) or claims_of(archive) == claims):
+            break
+    return ArchivedRecords(claims, _of_topics(_read_files(spark, archive, found.paths), topics), found.damages)
+
+
+class FoundFiles(NamedTuple):
+    """The paths of an archive's files that are there, and a sentence for each one that is missing or has changed."""
+
+    paths: Sequence[str]
+    damages: Sequence[str]
+
+
+def look_up(archive: Storage, claims: ArchiveClaims, topics: Collection[str] = ()) -> FoundFiles:
+    """Return the files with the records that an archive claims to have of all topics or of some."""
+    claimed = {path: file for path, file in (claims.files or {}).items() if not topics or topic_of(path) in topics}
+    wanted = topics or ({topic_of(path) for path in claimed} | {key.topic for key in claims.ranges})
+    listed = [file for topic in sorted(wanted) for file in archive.files(f"{TOPIC}{topic}")]
+    is_named = claimed if not claims.unproven else {file.path for file in listed if file.path.endswith(".parquet")}
+    required = {path: file for path, file in claimed.items() if path not in claims.pending}
+    return FoundFiles([file.path for file in listed if file.path in is_named], damages(required, listed))
+
+
+def _read_files(spark: SparkSession, archive: Storage, paths: Sequence[str]) -> DataFrame:
+    if not paths:
+        return spark.createDataFrame([], ARCHIVE)
+    reader = spark.read.schema(ARCHIVE).option("basePath", archive.directory)
+    return reader.parquet(*(literal(f"{archive.directory}/{path}") for path in paths))
+
+
+def _of_topics(records: DataFrame, topics: tuple[str, ...]) -> DataFrame:
+    from pyspark.sql import functions as f
+
+    found = records.where(f.col("topic").isin(*topics)) if topics else records
+    return with_times(found)
 
 
 def read_claims(spark: SparkSession, place: str, format_: str) -> ArchiveClaims:
@@ -87,13 +198,31 @@ def read_claims(spark: SparkSession, place: str, format_: str) -> ArchiveClaims:
         name = table_name(spark, place)
         last = last_batch(spark, name)
         return ArchiveClaims({} if last is None else by_partition(last.ends), skipped=skipped_of(loaded(spark, name)))
-    archive = storage_of(spark, place)
+    return claims_of(storage_of(spark, place))
+
+
+def claims_of(archive: Storage) -> ArchiveClaims:
+    """Return what an archive of Parquet files says about itself. Nothing if no job has written it."""
     commits = ArchiveCommits(archive)
     if not commits.is_archive():
         return ArchiveClaims({})
-    total = summed(commits.all())
-    counts = {TopicPartition(each.topic, each.partition): each.count for each in total.ranges}
-    return ArchiveClaims(by_partition(total.ends), counts, commits.is_pending(), total.skipped)
+    state = commits.read()
+    total = state.total
+    ranges = {TopicPartition(each.topic, each.partition): each for each in total.ranges}
+    counts = {key: each.count for key, each in ranges.items()}
+    ends = by_partition(total.ends)
+    pending = state.pending
+    return ArchiveClaims(
+        ends, counts, state.is_pending, total.skipped, ranges, state.files, pending, tuple(total.unproven)
+    )
+
+
+def unproven_note(claims: ArchiveClaims) -> str:
+    """Return a sentence about the batches of an earlier version, or nothing without any."""
+    if not claims.unproven:
+        return ""
+    spans = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in claims.unproven)
+    return f"the batches {spans} are of an earlier version: no checksum proves their records, and no commit their files"
 
 
 def read_topic_ids(spark: SparkSession, place: str, format_: str) -> Mapping[str, str]:

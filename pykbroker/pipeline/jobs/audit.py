@@ -20,7 +20,7 @@ from pykbroker.pipeline.audit.remarks import losses, remarks
 from pykbroker.pipeline.audit.text import audit_lines, figures
 from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster, named, require_topics
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.archived import read_claims, read_settled
+from pykbroker.pipeline.jobs.archived import read_settled
 from pykbroker.pipeline.jobs.skipped import skipped_losses
 from pykbroker.pipeline.quantities import counted
 from pykbroker.pipeline.reading import TopicsToRead, read_records
@@ -82,10 +82,9 @@ def audit(session: PipelineSession, settings: AuditSettings, say: Say) -> AuditR
         records = read_records(session, settings.source, endingOffsets=ending_offsets(ends))
         sides.append(AuditedSide("topic", settings.source.bootstrap, records))
     if settings.archive:
-        records = read_settled(session.spark, settings.archive, settings.format, settings.topics)
+        claims, records, _ = read_settled(session.spark, settings.archive, settings.format, settings.topics)
         sides.append(AuditedSide("archive", settings.archive, records))
-        skipped = read_claims(session.spark, settings.archive, settings.format).skipped
-        lost = skipped_losses(skipped, settings.source.topics if settings.source else settings.topics)
+        lost = skipped_losses(claims.skipped, settings.source.topics if settings.source else settings.topics)
     findings = found(session.spark, sides, ends, facts.cluster_id if facts else "", now_ms, lost)
     if settings.page:
         say(f"audit: the page is {write_page(session.spark, settings.page, findings)}")

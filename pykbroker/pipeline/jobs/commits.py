@@ -7,6 +7,9 @@
 4. The commit gets its final name.
 5. Commits of many batches are folded into one summary. A commit that the summary contains is ignored, and deleted.
 
+A commit names the files of its batch and what they have, so that the archive is proven by its commits alone. A merge of
+small files changes the names, and is folded into the summary too.
+
 A file system of Hadoop has no lock for a run. Two runs at a time write the files of a batch twice there, and the first
 one to create the commit decides: the other one fails, so that the batch appears once.
 """
@@ -14,16 +17,25 @@ one to create the commit decides: the other one fails, so that the batch appears
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
 
-from pykbroker.pipeline.errors import StateConflict
+from pykbroker.pipeline.errors import PipelineError, StateConflict
+from pykbroker.pipeline.jobs.archived_files import (
+    ArchivedFile,
+    FileChange,
+    added_checksums,
+    changed,
+    summed_contents,
+    topic_of,
+)
+from pykbroker.pipeline.jobs.file_lists import CHANGES, LISTS, FileLists, parsed
 from pykbroker.pipeline.jobs.skipped import SkippedRange, merged
 from pykbroker.pipeline.spark_offsets import Ends
-from pykbroker.pipeline.storage import Storage, taken
+from pykbroker.pipeline.storage import Storage, StoredFile, taken
 
 OWN = "_pykbroker/"
 """The directory of the job's own files. Spark and pyarrow skip it, and it has no Parquet file for others."""
@@ -43,24 +55,37 @@ PENDING = ".json.pending"
 DONE = ".json"
 COMMITS_MAX = 1000
 """The number of commits from which they are folded."""
+READ_ATTEMPTS = 5
+"""The number of attempts to read all commits while a run replaces them."""
+BatchSpan = tuple[int, int]
+"""The first and the last one of consecutive batches."""
 
 
 class ArchivedRange(msgspec.Struct, frozen=True):
-    """The records of one partition in a batch: the first and the last offset, and their number."""
+    """The records of one partition in a batch: the first and the last offset, their number, and their checksum.
+
+    The checksum is None if a batch of an earlier version is among them.
+    """
 
     topic: str
     partition: int
     first: int
     last: int
     count: int
+    checksum: int | None = None
 
 
-class ArchiveCommit(msgspec.Struct, frozen=True):
+class ArchiveCommit(msgspec.Struct, frozen=True, omit_defaults=True):
     """A batch of an archive, or the sum of all batches up to this one.
 
-    `files` maps the names of staged files to those in the archive. A name that does not begin with STAGING is one in
-    the directory STAGING_OF_BEFORE. `ends` are the offsets up to which the batch has read, which may be behind its last
-    records. `skipped` are offsets that were deleted before that.
+    `contents` has the files of a batch by their paths in the archive. They were staged in the directory `staged`. Those
+    of a sum are in the list with the name `listed`.
+
+    `ends` are the offsets up to which the batch has read, which may be behind its last records. `skipped` are offsets
+    that were deleted before that. `unproven` are the batches of earlier versions in a sum, which are without contents.
+
+    `files` maps the names of staged files of an earlier version to those in the archive. A name that does not begin
+    with STAGING is one in the directory STAGING_OF_BEFORE.
     """
 
     batch: int
@@ -68,6 +93,25 @@ class ArchiveCommit(msgspec.Struct, frozen=True):
     ranges: list[ArchivedRange]
     ends: Ends = {}
     skipped: list[SkippedRange] = []
+    staged: str = ""
+    contents: dict[str, ArchivedFile] = {}
+    listed: str = ""
+    unproven: list[BatchSpan] = []
+
+    def moves(self) -> dict[str, str]:
+        """Return the names of the files of a batch in the archive by those in the staging directory."""
+        return self.files | {
+            f"{self.staged}/{path.replace(f'/batch-{self.batch}-', '/part-', 1)}": path for path in self.contents
+        }
+
+
+class ArchiveState(NamedTuple):
+    """The sum of all commits, and the files that they name. Those in `pending` may not be in the archive yet."""
+
+    total: ArchiveCommit
+    files: dict[str, ArchivedFile]
+    pending: frozenset[str]
+    is_pending: bool
 
 
 class ArchiveOwner(msgspec.Struct, frozen=True):
@@ -80,7 +124,7 @@ class ArchiveCommits:
     """The commits of one archive."""
 
     def __init__(self, archive: Storage) -> None:
-        self._archive = archive
+        self._archive, self._lists = archive, FileLists(archive)
         self.staging = f"{STAGING}/run-{uuid4().hex[:8]}"
         """The directory of this run's files before they are committed, relative to the archive."""
 
@@ -98,7 +142,7 @@ class ArchiveCommits:
             raise StateConflict(f"{self._archive.directory} has files that are no archive: choose an empty directory")
 
     def open(self, run_id: str, *, is_new: bool) -> None:
-        """Take the archive for a run, and complete its last commit.
+        """Take the archive for a run, and complete its last commit and its last merge.
 
         Raise StateConflict if it belongs to another run, or if it is gone and the run is not new.
         """
@@ -122,6 +166,8 @@ class ArchiveCommits:
                 self._complete(commit)
             else:
                 self._archive.delete(name)
+        if self._lists.changes():
+            self.fold()
         self._archive.delete_leftovers(STAGING, RUN)
 
     def committed(self, batch: int) -> ArchiveCommit | None:
@@ -146,19 +192,43 @@ class ArchiveCommits:
 
     def all(self) -> list[ArchiveCommit]:
         """Return all commits, the first one first. The first one may be the sum of many."""
-        names = [*self._names(DONE), *self._names(PENDING)]
-        found = sorted((decoded(self._archive, each, ArchiveCommit) for each in names), key=lambda each: each.batch)
-        summary = self._summary()
-        return found if summary is None else [summary, *(each for each in found if each.batch > summary.batch)]
+        return self._all(self._names(DONE, PENDING))
+
+    def read(self) -> ArchiveState:
+        """Return what all commits say together, also while a run adds to them and folds them."""
+        for _ in range(READ_ATTEMPTS - 1):
+            before = self._version()
+            try:
+                return self._read()
+            except PipelineError:
+                if self._version() == before:
+                    raise
+        return self._read()
+
+    def replace_files(self, change: FileChange, exchange: Callable[[], bool]) -> bool:
+        """Record a change of the archive's files, and make it. Return False if the file system cannot make it."""
+        name = self._lists.begin(change)
+        if not exchange():
+            self._lists.delete(name)
+            return False
+        return True
 
     def fold(self, commits_max: int = COMMITS_MAX) -> None:
-        """Replace the commits by their sum if there are more than `commits_max`."""
-        names = self._names(DONE)
-        if len(names) <= commits_max:
+        """Replace the commits by their sum if there are more than `commits_max`, or if their files have changed.
+
+        A commit that is pending is one of another run, which may still have to move its files.
+        """
+        names, changes = self._names(DONE), self._lists.changes()
+        if len(names) <= commits_max and not changes:
             return
-        self._archive.write(SUMMARY, msgspec.json.encode(summed(self.all())))
-        for name in names:
+        commits, before = self._all(names), self._summary()
+        total = summed(commits)
+        listed = self._lists.write(total.batch, self._files(commits, changes.values()))
+        self._archive.write(SUMMARY, msgspec.json.encode(msgspec.structs.replace(total, listed=listed)))
+        for name in [*names, *changes]:
             self._archive.delete(name)
+        if before is not None:
+            self._lists.delete_old(before.batch, listed)
 
     def close(self) -> None:
         """Delete the files that this run has staged and not committed."""
@@ -166,7 +236,7 @@ class ArchiveCommits:
         self._archive.delete_empty(STAGING)
 
     def _complete(self, commit: ArchiveCommit) -> None:
-        for staged, target in commit.files.items():
+        for staged, target in commit.moves().items():
             self._move(commit.batch, staged, target)
         name = f"{COMMITS}/{commit.batch:010d}"
         self._archive.rename(name + PENDING, name + DONE)
@@ -203,36 +273,92 @@ class ArchiveCommits:
         if names:
             staging.delete_empty()
 
-    def _summary(self) -> ArchiveCommit | None:
-        return decoded(self._archive, SUMMARY, ArchiveCommit) if self._archive.exists(SUMMARY) else None
+    def _version(self) -> Sequence[StoredFile]:
+        """Return what changes whenever a run commits, merges or folds."""
+        return [file for directory in (COMMITS, LISTS, CHANGES) for file in self._archive.files(directory)]
 
-    def _names(self, suffix: str) -> list[str]:
-        return [file.path for file in self._archive.files(COMMITS) if file.path.endswith(suffix)]
+    def _read(self) -> ArchiveState:
+        """Read the summary last: a fold that happens meanwhile loses no commit then, and no change."""
+        names, changes = self._names(DONE, PENDING), self._lists.changes()
+        commits = self._all(names)
+        files = self._files(commits, changes.values())
+        half = [each for each in commits if f"{COMMITS}/{each.batch:010d}{PENDING}" in names]
+        pending = frozenset(path for each in half for path in each.moves().values())
+        return ArchiveState(summed(commits), files, pending, is_pending=bool(half))
+
+    def _all(self, names: Iterable[str]) -> list[ArchiveCommit]:
+        found = sorted((decoded(self._archive, each, ArchiveCommit) for each in names), key=lambda each: each.batch)
+        summary = self._summary()
+        return found if summary is None else [summary, *(each for each in found if each.batch > summary.batch)]
+
+    def _files(self, commits: Iterable[ArchiveCommit], changes: Iterable[FileChange]) -> dict[str, ArchivedFile]:
+        files: dict[str, ArchivedFile] = {}
+        for each in commits:
+            files |= self._lists.read(each.listed) | each.contents
+        return changed(files, (each for each in changes if self._lists.has_happened(each)))
+
+    def _summary(self) -> ArchiveCommit | None:
+        """Return the sum of folded commits. That of an earlier version says nothing about contents."""
+        if not self._archive.exists(SUMMARY):
+            return None
+        found: ArchiveCommit = decoded(self._archive, SUMMARY, ArchiveCommit)
+        if found.ranges and not found.listed and not found.unproven:
+            return msgspec.structs.replace(found, unproven=[(0, found.batch)])
+        return found
+
+    def _names(self, *suffixes: str) -> list[str]:
+        """Return the names of commits, each once: a commit is renamed while names are listed."""
+        found = [file.path for file in self._archive.files(COMMITS) if file.path.endswith(suffixes)]
+        return [each for each in found if each.removesuffix(PENDING) + DONE not in found or each.endswith(DONE)]
 
 
 def decoded(storage: Storage, name: str, type_: Any) -> Any:
     """Return the content of a JSON file. Raise StateConflict if it is damaged."""
-    try:
-        return msgspec.json.decode(storage.read(name), type=type_)
-    except msgspec.MsgspecError as error:
-        raise StateConflict(f"{storage.directory}/{name} is damaged: {error}") from None
+    return parsed(storage, name, storage.read(name), type_)
+
+
+def ranges_of(files: Mapping[str, ArchivedFile]) -> list[ArchivedRange]:
+    """Return what files have of each partition, sorted."""
+    by_topic: dict[str, list[ArchivedFile]] = {}
+    for path, file in files.items():
+        by_topic.setdefault(topic_of(path), []).append(file)
+    return [
+        ArchivedRange(topic, each.partition, each.first, each.last, each.count, each.checksum)
+        for topic, found in sorted(by_topic.items())
+        for each in summed_contents(found)
+    ]
 
 
 def summed(commits: Iterable[ArchiveCommit]) -> ArchiveCommit:
-    """Return the sum of commits. Of each topic, the last one that has read it has the ends."""
+    """Return the sum of commits without their files. Of each topic, the last one that has read it has the ends."""
     last = ArchiveCommit(-1, {}, [])
     ends: Ends = {}
     skipped: list[SkippedRange] = []
+    unproven: list[BatchSpan] = []
     ranges: dict[tuple[str, int], ArchivedRange] = {}
     for last in commits:
         skipped = merged(skipped, last.skipped)
         ends = {**ends, **last.ends}
+        for batches in unproven_batches(last):
+            begun = unproven.pop()[0] if unproven and unproven[-1][1] + 1 == batches[0] else batches[0]
+            unproven.append((begun, batches[1]))
         for each in last.ranges:
             key = each.topic, each.partition
-            old = ranges.get(key, ArchivedRange(*key, each.first, each.last, 0))
-            first, end = min(old.first, each.first), max(old.last, each.last)
-            ranges[key] = ArchivedRange(*key, first, end, old.count + each.count)
-    return ArchiveCommit(last.batch, {}, [ranges[key] for key in sorted(ranges)], ends, skipped)
+            ranges[key] = _sum(ranges[key], each) if key in ranges else each
+    total = [ranges[key] for key in sorted(ranges)]
+    return ArchiveCommit(last.batch, {}, total, ends, skipped, unproven=unproven)
+
+
+def _sum(one: ArchivedRange, other: ArchivedRange) -> ArchivedRange:
+    first, last = min(one.first, other.first), max(one.last, other.last)
+    checksum = added_checksums(one.checksum, other.checksum)
+    return ArchivedRange(one.topic, one.partition, first, last, one.count + other.count, checksum)
+
+
+def unproven_batches(commit: ArchiveCommit) -> list[BatchSpan]:
+    """Return the batches of a commit, or of the sum of many, that have records and do not name their files."""
+    is_unproven = commit.ranges and not commit.contents and not commit.listed and not commit.unproven
+    return [(commit.batch, commit.batch)] if is_unproven else commit.unproven
 
 
 def require_same_ends(batch: int, written: Ends, planned: Ends, place: str) -> None:

@@ -109,7 +109,7 @@ def compact(session: PipelineSession, settings: CompactSettings, say: Say) -> Jo
     state = _state(session, settings)
     state.open()
     try:
-        records = read_settled(session.spark, settings.archive, settings.format, settings.topics)
+        records = read_settled(session.spark, settings.archive, settings.format, settings.topics).records
         topics = [TopicCount(*row) for row in sorted(counted(records).collect())]
         require_content(topics, settings)
         say(f"compact: {sum(each.records for each in topics):,} archived records of {len(topics)} topics")

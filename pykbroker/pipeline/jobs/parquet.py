@@ -7,13 +7,14 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.pipeline.jobs.commits import ArchiveCommit, ArchiveCommits, ArchivedRange, older_than_checkpoint, summed
+from pykbroker.pipeline.jobs.commits import ArchiveCommit, ArchiveCommits, older_than_checkpoint, ranges_of, summed
 from pykbroker.pipeline.jobs.skipped import Check
 from pykbroker.pipeline.jobs.small_files import merge_small_files
+from pykbroker.pipeline.jobs.written_files import written_files
 from pykbroker.pipeline.report import Say
-from pykbroker.pipeline.schema import ARCHIVE_TYPES, IDENTITY
+from pykbroker.pipeline.schema import ARCHIVE_TYPES
 from pykbroker.pipeline.spark_offsets import Ends
-from pykbroker.pipeline.storage import Storage, literal
+from pykbroker.pipeline.storage import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,28 +71,24 @@ class ParquetFiles:
         path = f"{self._target.directory}/{directory}"
         _configure(records.sparkSession)
         records.write.partitionBy(*PARTITIONED_BY).parquet(path)
-        files = [file.path for file in self._target.files(directory) if file.path.endswith(".parquet")]
-        ranges = self._ranges(path) if files else []
+        files = {
+            file.path.removeprefix(f"{directory}/"): file.size
+            for file in self._target.files(directory)
+            if file.path.endswith(".parquet")
+        }
+        written = written_files(self._spark, [path], files, self.columns) if files else {}
+        contents = {name.replace("/part-", f"/batch-{batch}-", 1): file for name, file in written.items()}
+        ranges = ranges_of(contents)
         self._target.sync(directory)
         skipped = check({TopicPartition(each.topic, each.partition): each.first for each in ranges})
-        targets = {name: name.removeprefix(f"{directory}/").replace("part-", f"batch-{batch}-", 1) for name in files}
-        self._commits.commit(ArchiveCommit(batch, targets, ranges, ends, skipped))
+        self._commits.commit(ArchiveCommit(batch, {}, ranges, ends, skipped, directory, contents))
         self._target.delete(directory)
         return sum(each.count for each in ranges)
-
-    def _ranges(self, path: str) -> list[ArchivedRange]:
-        """Return what a batch has of each partition. Only two columns of its files are read."""
-        from pyspark.sql import functions as f
-
-        rows = self._spark.read.schema("topic string, partition int, offset bigint").parquet(literal(path))
-        found = rows.groupBy(*IDENTITY[:2]).agg(f.min("offset"), f.max("offset"), f.count("*"))
-        return [ArchivedRange(*row) for row in sorted(found.collect())]
 
     def tidy(self) -> None:
         """Merge small files, and fold the commits."""
         if self._file_bytes_min:
-            least = self._file_bytes_min
-            merge_small_files(self._spark, self._target, self._commits.staging, least, self._say, self.columns)
+            merge_small_files(self._spark, self._target, self._commits, self._file_bytes_min, self._say, self.columns)
         self._commits.fold()
 
     def close(self) -> None:

@@ -70,7 +70,7 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
     """Run the job. Raise PipelineError for a mistake that the user can correct, and if a task fails."""
     begun = time.monotonic()
     spark = session.spark.newSession()
-    settled = read_settled(spark, settings.archive, settings.format, settings.topics)
+    settled = read_settled(spark, settings.archive, settings.format, settings.topics).records
     records = between(settled, parse_bound(settings.start), parse_bound(settings.end))
     spans = archived_spans(records)
     topics = target_topics(settings, {key.topic for key in spans})

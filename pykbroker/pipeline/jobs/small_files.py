@@ -5,10 +5,14 @@ Iceberg merges the files of a table itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
+from pykbroker.pipeline.errors import StateConflict
+from pykbroker.pipeline.jobs.archived_files import ArchivedFile, FileChange, damages, summed_contents
+from pykbroker.pipeline.jobs.commits import ArchiveCommits
+from pykbroker.pipeline.jobs.written_files import written_files
 from pykbroker.pipeline.report import Say
 from pykbroker.pipeline.spark_errors import explained
 from pykbroker.pipeline.storage import LocalStorage, Storage, StoredFile, literal
@@ -26,31 +30,36 @@ FILE_BYTES_MAX = 1 << 62
 
 
 def merge_small_files(
-    spark: SparkSession, archive: Storage, staging: str, bytes_min: int, say: Say, columns: str = ""
+    spark: SparkSession, archive: Storage, commits: ArchiveCommits, bytes_min: int, say: Say, columns: str = ""
 ) -> int:
     """Merge the small files of each day of a topic that has several. Return the number of days.
 
-    `staging` is a directory of this run inside the archive. `columns` are those of the files in Spark's DDL. Without
-    them, those of the first file are read.
+    Only files that the commits name are merged, and those of earlier versions. `columns` are those of the files in
+    Spark's DDL. Without them, those of the first file are read.
 
     Readers of the bare directory see the old files or the new ones. A file system without an exchange of directories
     keeps its small files.
     """
-    days = crowded_days(archive.files(), bytes_min)
+    state, listed = commits.read(), archive.files()
+    if troubles := damages(state.files, listed):
+        say(f"small files are kept, since the archive {archive.directory} is damaged: {troubles[0]}")
+        return 0
+    days = crowded_days([each for each in listed if state.total.unproven or each.path in state.files], bytes_min)
     if not days:
         return 0
     refusal = f"small files are kept: {archive.directory} cannot replace a directory in one step"
     if not isinstance(archive, LocalStorage):
         say(refusal)
         return 0
-    for day, files in days.items():
-        if not _merge(spark, archive, staging, day, files, bytes_min, columns):
+    for day, small in days.items():
+        named = {each.path: state.files[each.path] for each in small if each.path in state.files}
+        if not DayMerge(spark, archive, commits, day, small, columns).run(named, bytes_min):
             say(refusal)
             return 0
     return len(days)
 
 
-def crowded_days(files: list[StoredFile], bytes_min: int) -> dict[str, list[StoredFile]]:
+def crowded_days(files: Iterable[StoredFile], bytes_min: int) -> dict[str, list[StoredFile]]:
     """Return the small files of each directory that has several, such as topic=orders/date=2026-11-24."""
     small: dict[str, list[StoredFile]] = {}
     for file in files:
@@ -64,16 +73,53 @@ def merged_files(sizes: list[int], bytes_min: int) -> int:
     return min(max(1, sum(sizes) // (bytes_min * MERGED_TIMES_MAX)), len(sizes) - 1)
 
 
-def _merge(
-    spark: SparkSession, archive: Storage, staging: str, day: str, small: list[StoredFile], bytes_min: int, columns: str
-) -> bool:
-    """Merge the small files of a day. Return False if the file system cannot exchange the directories."""
-    archive.delete(f"{staging}/{MERGED}")
-    reader = spark.read.schema(columns) if columns else spark.read
-    records = reader.parquet(*(literal(f"{archive.directory}/{each.path}") for each in small))
-    files = records.coalesce(merged_files([each.size for each in small], bytes_min))
-    files.sortWithinPartitions("partition", "offset").write.parquet(f"{archive.directory}/{staging}/{MERGED}/{day}")
-    return replace_day(archive, staging, day, small)
+class DayMerge:
+    """The merge of the small files of one day."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        archive: Storage,
+        commits: ArchiveCommits,
+        day: str,
+        small: Sequence[StoredFile],
+        columns: str,
+    ) -> None:
+        self._spark, self._archive, self._commits, self._columns = spark, archive, commits, columns
+        self._day, self._small = day, small
+
+    def run(self, named: Mapping[str, ArchivedFile], bytes_min: int) -> bool:
+        """Merge the files, of which the commits name some. Return False if they cannot be exchanged.
+
+        Raise StateConflict if the merged files have other records than the small ones. The small ones are kept then.
+        """
+        sizes = {each.path: each.size for each in self._small}
+        staging = f"{self._commits.staging}/{MERGED}"
+        self._archive.delete(staging)
+        paths = [f"{self._archive.directory}/{each}" for each in sizes]
+        reader = self._spark.read.schema(self._columns) if self._columns else self._spark.read
+        records = reader.parquet(*map(literal, paths)).coalesce(merged_files(list(sizes.values()), bytes_min))
+        path = f"{self._archive.directory}/{staging}/{self._day}"
+        records.sortWithinPartitions("partition", "offset").write.parquet(path)
+        new = {
+            each.path.removeprefix(f"{staging}/"): each.size
+            for each in self._archive.files(staging)
+            if each.path.endswith(".parquet")
+        }
+        added = written_files(self._spark, [path], new, self._columns)
+        unnamed = {each: size for each, size in sizes.items() if each not in named}
+        removed = dict(named)
+        if unnamed:
+            there = [f"{self._archive.directory}/{each}" for each in unnamed]
+            removed |= written_files(self._spark, there, unnamed, self._columns)
+        if (before := summed_contents(removed.values())) != (after := summed_contents(added.values())):
+            raise StateConflict(
+                f"the small files in {self._archive.directory}/{self._day} are kept: their records are {before} by the "
+                f"commits, and {after} when they are read and merged. `pykbroker pipeline verify` shows what is damaged"
+            )
+        change = FileChange(sorted(removed), added)
+        small, staged = self._small, self._commits.staging
+        return self._commits.replace_files(change, lambda: replace_day(self._archive, staged, self._day, small))
 
 
 def merge_files_of_table(spark: SparkSession, table: Any, bytes_min: int, properties: Mapping[str, str]) -> int:
@@ -97,7 +143,7 @@ def merge_files_of_table(spark: SparkSession, table: Any, bytes_min: int, proper
         return int(action.execute().rewrittenDataFilesCount())
 
 
-def replace_day(archive: Storage, staging: str, day: str, small: list[StoredFile]) -> bool:
+def replace_day(archive: Storage, staging: str, day: str, small: Sequence[StoredFile]) -> bool:
     """Replace the small files of a day by those in the staging directory. Its other files get a second name there.
 
     Return False if the file system cannot exchange the directories.

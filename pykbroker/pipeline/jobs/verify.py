@@ -19,7 +19,7 @@ import msgspec
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster, named, recreated_topics, require_topics
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.archived import ArchivedSpan, archived_spans, read_archive, read_claims, read_topic_ids
+from pykbroker.pipeline.jobs.archived import ArchivedSpan, archived_spans, read_archive, read_topic_ids
 from pykbroker.pipeline.jobs.differences import (
     ALONE,
     DIFFERENT,
@@ -91,8 +91,7 @@ def _verified(session: PipelineSession, settings: VerifySettings, say: Say) -> J
     topic_ids = read_topic_ids(session.spark, settings.archive, settings.format)
     if note := recreation(topic_ids, facts):
         say(f"verify: {note}")
-    archived = read_archive(session.spark, settings.archive, settings.format, source.topics)
-    claims = read_claims(session.spark, settings.archive, settings.format)
+    claims, archived, _ = read_archive(session.spark, settings.archive, settings.format, source.topics)
     if claims.is_pending:
         say("verify: a batch is only half in the archive: `pykbroker pipeline archive` completes it at its next start")
     spans = archived_spans(archived)

@@ -290,7 +290,7 @@ def test_commits_are_summed_by_partition() -> None:
     )
     two = ArchiveCommit(1, {}, [ArchivedRange("t", 1, 7, 9, 3)], {"t": {"0": 4, "1": 12}})
     both = [ArchivedRange("t", 0, 3, 3, 1), ArchivedRange("t", 1, 0, 9, 8)]
-    assert summed([one, two]) == ArchiveCommit(1, {}, both, two.ends)
+    assert summed([one, two]) == ArchiveCommit(1, {}, both, two.ends, unproven=[(0, 1)])
     assert summed([]) == ArchiveCommit(-1, {}, [])
 
 

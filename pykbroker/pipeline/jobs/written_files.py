@@ -1,0 +1,44 @@
+"""The content of Parquet files that a job has just written, read back from them, so that it proves what they have."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from pykbroker.pipeline.jobs.archived_files import ArchivedFile, PartitionContent
+from pykbroker.pipeline.jobs.differences import checksum
+from pykbroker.pipeline.schema import TIME_COLUMN
+from pykbroker.pipeline.storage import literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import SparkSession
+
+OFFSETS = "partition int, offset bigint"
+"""The columns of files without checksums, as those of decoded records."""
+PLACES = 3
+"""The number of names in the path of a file: those of its topic, of its day and its own."""
+
+
+def written_files(
+    spark: SparkSession, paths: Sequence[str], sizes: Mapping[str, int], columns: str
+) -> dict[str, ArchivedFile]:
+    """Return the content of files by their paths below the archive or below a staging directory.
+
+    `paths` are files or directories for Spark. `sizes` has the sizes in bytes by the same names as the result, which
+    are like topic=orders/date=2026-11-24/part-0.parquet. `columns` are those of the files in Spark's DDL. Without them
+    the records have no checksum.
+    """
+    from pyspark.sql import functions as f
+
+    rows = spark.read.schema(columns or OFFSETS).parquet(*(literal(each) for each in paths))
+    if columns:
+        rows = rows.withColumn(TIME_COLUMN, f.coalesce(TIME_COLUMN, f.unix_millis("timestamp")))
+    proof = f.bit_xor(checksum("offset")) if columns else f.lit(None).cast("bigint")
+    found = rows.groupBy("_metadata.file_path", "partition").agg(f.min("offset"), f.max("offset"), f.count("*"), proof)
+    partitions: dict[str, list[PartitionContent]] = {}
+    for path, *content in sorted(found.collect()):
+        name = "/".join(unquote(path).split("/")[-PLACES:])
+        partitions.setdefault(name, []).append(PartitionContent(*content))
+    return {name: ArchivedFile(size, partitions.get(name, [])) for name, size in sizes.items()}
