@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from pykbroker.core.topic_partition import TopicPartition
@@ -31,30 +33,59 @@ def last_planned(checkpoint: Storage) -> Ends | None:
     return None if batch is None else planned_ends(checkpoint, batch)
 
 
+def is_done(checkpoint: Storage, batch: int) -> bool:
+    """Whether Spark counts a batch as written."""
+    return checkpoint.exists(f"{SPARK}/commits/{batch}")
+
+
+def left_batch(checkpoint: Storage) -> int | None:
+    """Return the number of the last batch if Spark has planned it and does not count it as written, or None."""
+    batch = _last(checkpoint, "offsets")
+    return None if batch is None or is_done(checkpoint, batch) else batch
+
+
 def _last(checkpoint: Storage, directory: str) -> int | None:
     names = [each.path.rpartition("/")[2] for each in checkpoint.files(f"{SPARK}/{directory}")]
     return max((int(name) for name in names if name.isdecimal()), default=None)
 
 
-def planned_ends(checkpoint: Storage, batch: int) -> Ends:
-    """Return the ends of a batch that Spark has planned. Raise StateConflict if Spark's file is damaged."""
+def planned_ends(checkpoint: Storage, batch: int, *, or_start: bool = False) -> Ends:
+    """Return the ends of a batch that Spark has planned. Raise StateConflict if Spark's file is damaged.
+
+    `or_start`: of a stream that has found nothing to read yet, return the offsets at which it starts.
+    """
     name = f"{SPARK}/offsets/{batch}"
-    return parsed_ends(checkpoint.read(name).decode(errors="replace"), f"{checkpoint.directory}/{name}")
+    text = checkpoint.read(name).decode(errors="replace")
+    return parsed_ends(text, f"{checkpoint.directory}/{name}", or_start=or_start)
 
 
 def reached(checkpoint: Storage) -> dict[TopicPartition, int]:
-    """Return the ends of the last batch that Spark has finished with this checkpoint, or nothing without one."""
+    """Return the offsets at which the next batch begins: the ends of the last one that is done, or nothing."""
     batch = last_done(checkpoint)
-    return {} if batch is None else by_partition(planned_ends(checkpoint, batch))
+    return {} if batch is None else by_partition(planned_ends(checkpoint, batch, or_start=True))
 
 
-def parsed_ends(text: str, place: str) -> Ends:
+def missing_ends(reached: Mapping[TopicPartition, int], wanted: Mapping[TopicPartition, int]) -> list[str]:
+    """Return a sentence for each partition that has not been read up to a wanted end.
+
+    A partition without any offset is not missing.
+    """
+    return [
+        f"{key} is read up to offset {reached.get(key, 0)} of {end}"
+        for key, end in sorted(wanted.items())
+        if reached.get(key, 0) < end
+    ]
+
+
+def parsed_ends(text: str, place: str, *, or_start: bool = False) -> Ends:
     """Return the ends in a file of Spark's offsets: a version, a line of metadata, and a line for each source."""
     lines = text.splitlines()
     try:
         if len(lines) != 3:
             raise ValueError(f"{len(lines)} lines in place of 3")
         found = msgspec.json.decode(lines[2], type=dict[str, msgspec.Raw])
+        if or_start and found.keys() == {STARTING}:
+            return msgspec.json.decode(found[STARTING], type=Ends)
         return {name: msgspec.json.decode(raw, type=dict[str, int]) for name, raw in found.items() if name != STARTING}
     except ValueError as error:  # also those of msgspec
         raise StateConflict(f"{place} is damaged: {error}") from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import msgspec
 
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.pipeline.cluster import PipelineCluster, matching, named, require_topics
+from pykbroker.pipeline.cluster import ClusterFacts, PipelineCluster, matching, named, require_topics
 from pykbroker.pipeline.errors import PipelineError, RecordsLost, StateConflict
 from pykbroker.pipeline.jobs.commits import CHECKPOINT, OWN, require_same_ends
 from pykbroker.pipeline.jobs.iceberg import IcebergTable, is_directory
@@ -22,8 +22,21 @@ from pykbroker.pipeline.reading import TopicsToRead, stream_records
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.schema import with_date
 from pykbroker.pipeline.session import PipelineSession, continued
+from pykbroker.pipeline.spark_checkpoint import begin_topics, require_whole
 from pykbroker.pipeline.spark_errors import is_loss, loss_reason, sentence, tolerating_end
-from pykbroker.pipeline.spark_offsets import SPARK, Ends, has_offsets, last_done, last_planned, planned_ends, reached
+from pykbroker.pipeline.spark_offsets import (
+    SPARK,
+    Ends,
+    by_partition,
+    has_offsets,
+    is_done,
+    last_done,
+    last_planned,
+    left_batch,
+    missing_ends,
+    planned_ends,
+    reached,
+)
 from pykbroker.pipeline.state import CONNECTOR, MANIFEST, RunManifest, begin_run, read_manifest, remember_topics
 from pykbroker.pipeline.storage import Storage, storage_of
 
@@ -34,6 +47,11 @@ if TYPE_CHECKING:
 JOB = "archive"
 LOCK = "lock"
 POLL_S = 1
+LEFT_POLL_S = 0.1
+ONE_BATCH = "365 days"
+"""The interval of a query that stops after its first batch."""
+IDLE_RUNS_MAX = 3
+"""The runs of a query in a row that read nothing, although the ends of the topics are not reached."""
 AWAY_S_MAX = 600
 """The longest time for which brokers may be away during a run."""
 FILE_BYTES_MIN = 16 << 20
@@ -146,7 +164,8 @@ class ArchiveJob:
         self._sink.require_archive()
         with self._checkpoint.lock(LOCK), self._target_lock():
             if (found := self._earlier(facts.cluster_id)) is not None:
-                self._check_left_out(last_planned(self._checkpoint) or {})
+                require_whole(self._checkpoint, found.options.get(CONNECTOR, ""))
+                self._check_left_out()
                 self._session = continued(self._session, found.options.get(CONNECTOR, ""), self._say)
             self._manifest = begin_run(self._checkpoint, self._job, facts, self._fixed_options())
             self._sink.open(self._manifest.run_id, is_new=not has_offsets(self._checkpoint))
@@ -154,7 +173,7 @@ class ArchiveJob:
                 self._sink.require_batch(done, self._planned)
             if (planned := last_planned(self._checkpoint)) is not None:
                 self._check_new(facts.topic_ids.keys() - planned.keys())
-            self._run_query()
+            self._archive(facts)
             self._sink.tidy()
             self._sink.close()
 
@@ -169,9 +188,13 @@ class ArchiveJob:
         found = read_manifest(self._checkpoint) if self._checkpoint.exists(MANIFEST) else None
         return found if found is not None and (found.job, found.cluster_id) == (self._job, cluster_id) else None
 
-    def _check_left_out(self, planned: Ends) -> None:
-        """Raise StateConflict if a topic of the last batch is left out, unless the run may skip records."""
-        if left_out := sorted(topic for topic in planned if not self._wanted(topic)):
+    def _check_left_out(self) -> None:
+        """Raise StateConflict if a topic of the last batch is left out, unless the run may skip records.
+
+        A batch that a failed run has left counts together with the one that it follows.
+        """
+        before = {key.topic for key in reached(self._checkpoint)} | (last_planned(self._checkpoint) or {}).keys()
+        if left_out := sorted(topic for topic in before if not self._wanted(topic)):
             text = f"topic {', '.join(left_out)} was archived before, and is left out now"
             if not self._may_skip:
                 advice = "give --kafka failOnDataLoss=false, until a run has new records. What is archived stays"
@@ -196,11 +219,78 @@ class ArchiveJob:
             **settings.fixed,
         }
 
-    def _run_query(self) -> None:
-        query = self._start()
+    def _archive(self, facts: ClusterFacts) -> None:
+        """Archive until the present ends of the topics, or for ever.
+
+        A new topic whose log does not begin at offset 0 stops a query. It begins at the start of its log.
+        """
+        ends = self._cluster.ends(facts)
+        self._begin_topics(ends.first)
+        while True:
+            try:
+                if self._settings.every_s is None:
+                    self._reach(ends.next)
+                else:
+                    self._run_query({"processingTime": f"{self._settings.every_s} seconds"})
+            except RecordsLost:
+                if not self._begin_topics(self._cluster.ends(self._cluster.facts(self._wanted)).first):
+                    raise
+            else:
+                return
+
+    def _begin_topics(self, starts: Mapping[TopicPartition, int]) -> bool:
+        """Note the starts of new topics. Return whether there are some."""
+        topics = begin_topics(self._checkpoint, starts)
+        for topic, first in sorted((key, starts[key]) for key in starts if key.topic in topics and starts[key]):
+            self._say(f"{self._job}: {topic} is new, and begins at offset {first}, where its log begins")
+        return bool(topics)
+
+    def _reach(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Archive until some ends. Raise PipelineError if Spark stops before them again and again.
+
+        Spark 4.0 and 4.1 end a query of the connector "python" after a batch that a crash has left.
+        """
+        idle = 0
+        while True:
+            self._finish_left()
+            before = reached(self._checkpoint)
+            self._run_query({"availableNow": True})
+            now = reached(self._checkpoint)
+            if not (missing := missing_ends(now, ends)):
+                return
+            if self._may_skip:
+                ends = self._cut(ends)
+            idle = idle + 1 if now == before else 0
+            if idle == IDLE_RUNS_MAX:
+                raise PipelineError(
+                    f"Spark has stopped before the ends that the topics had at the start of the run: "
+                    f"{'; '.join(missing)}. Start the job again"
+                )
+
+    def _finish_left(self) -> None:
+        """Finish the batch that an earlier run has left.
+
+        The trigger AvailableNow refuses to repeat it if partitions have come or gone since (SPARK-53560).
+        """
+        while (left := left_batch(self._checkpoint)) is not None:
+            self._run_query({"processingTime": ONE_BATCH}, left)
+            if not is_done(self._checkpoint, left):
+                raise PipelineError(f"Spark has stopped before batch {left} was done: start the job again")
+
+    def _cut(self, ends: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Return ends without what the topics have lost meanwhile."""
+        now = self._cluster.ends(self._cluster.facts(self._wanted)).next
+        return {key: min(end, now[key]) for key, end in ends.items() if key in now}
+
+    def _run_query(self, trigger: Mapping[str, Any], last: int | None = None) -> None:
+        """Run a query until it ends, or until the batch `last` is done."""
+        self._failure, self._is_ending = None, False
+        query = self._start(trigger)
         try:
-            while not query.awaitTermination(POLL_S):
-                pass
+            poll_s: Any = POLL_S if last is None else LEFT_POLL_S  # a fraction of a second is allowed
+            while not query.awaitTermination(poll_s):
+                if last is not None and is_done(self._checkpoint, last):
+                    break
         except Exception as error:
             raise self._explained(error) from error
         finally:
@@ -208,10 +298,8 @@ class ArchiveJob:
             with tolerating_end():
                 query.stop()
 
-    def _start(self) -> StreamingQuery:
+    def _start(self, trigger: Mapping[str, Any]) -> StreamingQuery:
         records = stream_records(self._session, self._settings.source)
-        every = self._settings.every_s
-        trigger: dict[str, Any] = {"availableNow": True} if every is None else {"processingTime": f"{every} seconds"}
         writer = records.writeStream.foreachBatch(self._write).trigger(**trigger)
         return writer.option("checkpointLocation", f"{self._checkpoint.directory}/{SPARK}").start()
 
@@ -232,6 +320,7 @@ class ArchiveJob:
             self._say(f"{self._job}: batch {batch} is written already")
             return
         skipped = self._check(batch, ends, {})
+        self._begin_checked(batch, ends)
 
         def check(firsts: Mapping[TopicPartition, int]) -> list[SkippedRange]:
             nonlocal skipped
@@ -247,6 +336,14 @@ class ArchiveJob:
         self._say(f"{self._job}: batch {batch}: {count:,} records in {time.monotonic() - begun:.1f} s")
         if self.batches % TIDY_BATCHES == 0:
             self._sink.tidy()
+
+    def _begin_checked(self, batch: int, ends: Ends) -> None:
+        """Note the starts of topics that are new in a batch, so that what they lose before its repeat is a loss.
+
+        Spark has found that they begin at 0, unless it may skip records.
+        """
+        if batch and not self._may_skip and ends.keys() - self._planned(batch - 1).keys():
+            begin_topics(self._checkpoint, dict.fromkeys(by_partition(ends), 0))
 
     def _planned(self, batch: int) -> Ends:
         """Return the ends of a batch as Spark has planned them."""
