@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from socketserver import BaseServer
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -209,21 +209,21 @@ def run_job(
     """Open a session, run a job, print its report, and end with its exit code.
 
     A job gets KeyboardInterrupt for the first SIGINT or SIGTERM. The second one ends the process at once. Errors after
-    a signal are consequences of it: a signal to the process group also ends the JVM.
+    a signal are consequences of it: a signal to the process group also ends the JVM, and one that interrupts a call to
+    the JVM may fail a later call.
     """
     from pykbroker.pipeline.errors import PipelineError
-    from pykbroker.pipeline.session import pipeline_session
 
     signals: list[int] = []
     silence_failed_calls()
     try:
-        with raising_interrupts(signals), pipeline_session(settings, say) as session:
-            silence_accumulators()
-            _handle(signals)  # pyspark has its own handler of SIGINT, which does not know a second one
-            report = job(session, say)
-    except (PipelineError, KeyboardInterrupt) as error:
-        if isinstance(error, PipelineError) and not signals:
+        with raising_interrupts(signals):
+            report = _run(settings, job, signals)
+    except (Exception, KeyboardInterrupt) as error:
+        if not signals and isinstance(error, PipelineError):
             raise failed(str(error)) from None
+        if not signals and not isinstance(error, KeyboardInterrupt):
+            raise
         say(f"{click.get_current_context().info_name}: interrupted")
         report_failure("interrupted", exit_code(signals), is_interrupted=True)
         sys.exit(exit_code(signals))
@@ -231,6 +231,17 @@ def run_job(
     if report.is_interrupted and not report.losses:
         sys.exit(exit_code(signals))
     sys.exit(report.exit_code)
+
+
+def _run(settings: SessionSettings, job: Callable[..., JobReport], signals: Sequence[int]) -> JobReport:
+    """Open a session, and run a job unless a signal has come meanwhile. Python ignores what a finalizer raises."""
+    from pykbroker.pipeline.session import pipeline_session
+
+    with pipeline_session(settings, say) as session:
+        silence_accumulators()
+        if signals:
+            raise KeyboardInterrupt
+        return job(session, say)
 
 
 def failed(error: str) -> click.ClickException:

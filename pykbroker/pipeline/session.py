@@ -13,6 +13,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
@@ -200,7 +201,7 @@ def start(settings: SessionSettings, extra: Mapping[str, str]) -> SparkSession:
     local = LOCAL if is_here and SUBMITTED not in os.environ else {}
     for key, value in {**DEFAULTS, **local, **settings.conf, **extra}.items():
         builder = builder.config(key, value)
-    with quiet_launch() as printed, ended_if_unfinished():
+    with quiet_launch() as printed, ended_if_unfinished(), keeping_interrupts():
         try:
             return builder.getOrCreate()
         except Exception as error:
@@ -262,6 +263,23 @@ def ended_if_unfinished() -> Iterator[None]:
         raise
     finally:
         launcher.Popen = popen
+
+
+@contextmanager
+def keeping_interrupts() -> Iterator[None]:
+    """Keep the handler of SIGINT in the block.
+
+    pyspark sets one that calls the JVM. If it interrupts a call, the answers of both are mixed up.
+    """
+    from pyspark import SparkContext
+
+    context: Any = sys.modules[SparkContext.__module__]
+    module = context.signal
+    context.signal = SimpleNamespace(SIGINT=module.SIGINT, signal=lambda *_: None)
+    try:
+        yield
+    finally:
+        context.signal = module
 
 
 if __name__ == "__main__":
