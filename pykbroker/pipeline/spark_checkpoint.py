@@ -59,12 +59,20 @@ def begin_topics(checkpoint: Storage, starts: Mapping[TopicPartition, int]) -> l
     Both connectors begin a partition that they do not know at offset 0, and take what its log has lost before for lost
     records. That is right for a new partition of a known topic. A topic begins at its start when it is first seen, and
     what its log loses from then on is lost. Spark reads the file again when a query starts.
+
+    While a batch is left, its topics alone are noted: it would seem to have lost the others.
     """
     done = last_done(checkpoint)
     if done is None:
         return []
     known = planned_ends(checkpoint, done, or_start=True)
-    new = {key: offset for key, offset in starts.items() if key.topic not in known}
+    left = left_batch(checkpoint)
+    planned = None if left is None else planned_ends(checkpoint, left)
+    new = {
+        key: offset
+        for key, offset in starts.items()
+        if key.topic not in known and (planned is None or key.topic in planned)
+    }
     if not new:
         return []
     name = f"{SPARK}/offsets/{done}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import msgspec
 
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.pipeline.cluster import ClusterFacts, PipelineCluster, matching, named, require_topics
+from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster, matching, named, require_topics
 from pykbroker.pipeline.errors import PipelineError, RecordsLost, StateConflict
 from pykbroker.pipeline.jobs.commits import CHECKPOINT, OWN, require_same_ends
 from pykbroker.pipeline.jobs.iceberg import IcebergTable, is_directory
@@ -229,7 +229,7 @@ class ArchiveJob:
         while True:
             try:
                 if self._settings.every_s is None:
-                    self._reach(ends.next)
+                    self._reach(ends)
                 else:
                     self._run_query({"processingTime": f"{self._settings.every_s} seconds"})
             except RecordsLost:
@@ -245,21 +245,22 @@ class ArchiveJob:
             self._say(f"{self._job}: {topic} is new, and begins at offset {first}, where its log begins")
         return bool(topics)
 
-    def _reach(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Archive until some ends. Raise PipelineError if Spark stops before them again and again.
+    def _reach(self, ends: LogEnds) -> None:
+        """Archive until the ends of the logs. Raise PipelineError if Spark stops before them again and again.
 
         Spark 4.0 and 4.1 end a query of the connector "python" after a batch that a crash has left.
         """
-        idle = 0
+        wanted, idle = ends.next, 0
         while True:
             self._finish_left()
+            self._begin_topics(ends.first)
             before = reached(self._checkpoint)
             self._run_query({"availableNow": True})
             now = reached(self._checkpoint)
-            if not (missing := missing_ends(now, ends)):
+            if not (missing := missing_ends(now, wanted)):
                 return
             if self._may_skip:
-                ends = self._cut(ends)
+                wanted = self._cut(wanted)
             idle = idle + 1 if now == before else 0
             if idle == IDLE_RUNS_MAX:
                 raise PipelineError(
@@ -277,7 +278,7 @@ class ArchiveJob:
             if not is_done(self._checkpoint, left):
                 raise PipelineError(f"Spark has stopped before batch {left} was done: start the job again")
 
-    def _cut(self, ends: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+    def _cut(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return ends without what the topics have lost meanwhile."""
         now = self._cluster.ends(self._cluster.facts(self._wanted)).next
         return {key: min(end, now[key]) for key, end in ends.items() if key in now}

@@ -137,18 +137,26 @@ def test_ends_that_are_not_reached_are_named() -> None:
 
 
 def test_a_new_topic_begins_at_its_start(tmp_path: Path) -> None:
-    files = SparkFiles(tmp_path, 3, 2)
+    files = SparkFiles(tmp_path, 2, 2)
     before = (files.path / "offsets/1").read_text().splitlines()
     assert begin_topics(files.storage, {ORDERS: 7, TopicPartition("orders", 1): 9, USERS: 40}) == ["users"]
     assert planned_ends(files.storage, 1) == {"orders": {"0": 200}, "users": {"1": 40}}
     assert (files.path / "offsets/1").read_text().splitlines()[:2] == before[:2]
     assert not (files.path / "offsets/.1.crc").exists()
-    assert planned_ends(files.storage, 2) == {"orders": {"0": 300}}
     require_whole(files.storage, "jvm")
 
 
-def test_the_start_of_a_topic_is_noted_once(tmp_path: Path) -> None:
+def test_a_topic_begins_before_a_left_batch_that_has_it_and_after_another(tmp_path: Path) -> None:
     files = SparkFiles(tmp_path, 3, 2)
+    assert begin_topics(files.storage, {USERS: 40}) == []
+    files.put("offsets/2", 'v1\n{}\n{"orders":{"0":300},"users":{"1":90}}')
+    assert begin_topics(files.storage, {USERS: 40}) == ["users"]
+    assert planned_ends(files.storage, 1) == {"orders": {"0": 200}, "users": {"1": 40}}
+    assert planned_ends(files.storage, 2) == {"orders": {"0": 300}, "users": {"1": 90}}
+
+
+def test_the_start_of_a_topic_is_noted_once(tmp_path: Path) -> None:
+    files = SparkFiles(tmp_path, 2, 2)
     begin_topics(files.storage, {USERS: 40})
     assert begin_topics(files.storage, {USERS: 50, ORDERS: 0}) == []
     assert reached(files.storage) == {ORDERS: 200, USERS: 40}

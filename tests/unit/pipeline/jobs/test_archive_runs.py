@@ -1,0 +1,283 @@
+"""The runs of `archive` around batches that a crash has left, new partitions and new topics, with a model of Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.cluster import LogEnds
+from pykbroker.pipeline.errors import PipelineError, RecordsLost, StateConflict
+from pykbroker.pipeline.jobs import archive as archive_job
+from pykbroker.pipeline.jobs.archive import IDLE_RUNS_MAX, ArchiveJob, ArchiveSettings
+from pykbroker.pipeline.reading import TopicsToRead
+from pykbroker.pipeline.session import PipelineSession
+from pykbroker.pipeline.spark_offsets import Ends, last_done, left_batch, planned_ends
+from pykbroker.pipeline.storage import LocalStorage
+from tests.unit.pipeline.jobs.spark_model import Kind, ModelQuery, ModelTopics, Ranges, plan
+
+KINDS: list[Kind] = ["jvm", "python"]
+ORDERS, SECOND, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("others", 0)
+
+
+class Killed(BaseException):
+    """The end of the process."""
+
+
+class ModelSink:
+    """A target that keeps the ranges of its batches. `fails` is raised in place of the next batch."""
+
+    def __init__(self) -> None:
+        self.batches: dict[int, tuple[Ends, Ranges]] = {}
+        self.fails: BaseException | None = None
+
+    def require_archive(self) -> None:
+        pass
+
+    def open(self, run_id: str, *, is_new: bool) -> None:
+        pass
+
+    def require_batch(self, batch: int, planned: object) -> None:
+        assert batch in self.batches
+
+    def topics(self) -> set[str]:
+        return {topic for ends, _ in self.batches.values() for topic in ends}
+
+    def committed(self, batch: int, planned: object) -> Ends | None:
+        return self.batches[batch][0] if batch in self.batches else None
+
+    def write(self, records: Any, batch: int, ends: Ends, check: Callable[[Mapping[TopicPartition, int]], Any]) -> int:
+        if self.fails is not None:
+            failure, self.fails = self.fails, None
+            raise failure
+        check({})
+        self.batches[batch] = ends, records
+        return sum(end - first for first, end in records.values())
+
+    def tidy(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def offsets(self, key: TopicPartition) -> list[int]:
+        """Return the offsets of a partition in the order of the batches."""
+        return [offset for _, ranges in self.batches.values() for offset in range(*ranges.get(key, (0, 0)))]
+
+
+class Archive:
+    """An archive of the topics that a pattern selects. Each run has a job of its own."""
+
+    def __init__(self, directory: Path, kind: Kind, pattern: str = ".*") -> None:
+        self.checkpoint, self.kind, self.pattern = LocalStorage(directory), kind, pattern
+        self.sink, self.topics, self.lines = ModelSink(), ModelTopics(orders0=(0, 5)), list[str]()
+        self.triggers: list[Mapping[str, Any]] = []
+
+    def job(self, **options: str) -> ArchiveJob:
+        session = PipelineSession(None, self.kind, "")  # type: ignore[arg-type]
+        settings = ArchiveSettings(TopicsToRead("b:9092", pattern=self.pattern, options=options), "lake")
+        job = ArchiveJob(session, settings, self.lines.append, sink=lambda _: self.sink)
+        fails_on_loss = options.get("failOnDataLoss") != "false"
+
+        def start(trigger: Mapping[str, Any]) -> ModelQuery:
+            self.triggers.append(trigger)
+            write: Any = job._write
+            return ModelQuery(self.kind, self.checkpoint, self.topics, trigger, write, fails_on_loss=fails_on_loss)
+
+        vars(job).update(_cluster=self.topics, _start=start)
+        return job
+
+    def run(self, **options: str) -> None:
+        self.job(**options).run()
+
+    def kill_in_batch(self) -> None:
+        """Run, and end the process while the next batch is written."""
+        self.sink.fails = Killed()
+        with pytest.raises(Killed):
+            self.run()
+        assert left_batch(self.checkpoint) is not None
+
+
+@pytest.fixture(params=KINDS)
+def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
+    checkpoint = LocalStorage(tmp_path)
+    monkeypatch.setattr(archive_job, "places", lambda *_: (checkpoint, checkpoint))
+    monkeypatch.setattr(archive_job, "with_date", lambda records: records)
+    return Archive(tmp_path, request.param)
+
+
+def test_a_run_without_a_left_batch_has_one_query(lake: Archive) -> None:
+    lake.run()
+    assert lake.triggers == [{"availableNow": True}]
+    assert lake.sink.offsets(ORDERS) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("has_batch", [False, True])
+def test_a_killed_run_goes_on_after_a_new_partition(lake: Archive, has_batch: bool) -> None:
+    if has_batch:
+        lake.run()
+    lake.topics = ModelTopics(orders0=(0, 8))
+    lake.kill_in_batch()
+    lake.topics = ModelTopics(orders0=(0, 9), orders1=(0, 880))
+    lake.run()
+    assert lake.sink.offsets(ORDERS) == list(range(9))
+    assert lake.sink.offsets(SECOND) == list(range(880))
+    assert [dict(each) for each in lake.triggers[-2:]] == [{"processingTime": "365 days"}, {"availableNow": True}]
+
+
+def test_a_killed_run_goes_on_after_a_new_topic(lake: Archive) -> None:
+    lake.run()
+    lake.topics = ModelTopics(orders0=(0, 8))
+    lake.kill_in_batch()
+    lake.topics = ModelTopics(orders0=(0, 8), others0=(0, 3))
+    lake.run()
+    assert (lake.sink.offsets(ORDERS), lake.sink.offsets(OTHER)) == (list(range(8)), [0, 1, 2])
+
+
+def test_a_killed_run_that_may_skip_goes_on_after_a_deleted_partition(lake: Archive) -> None:
+    lake.topics = ModelTopics(orders0=(0, 5), others0=(0, 3))
+    lake.run()
+    lake.topics = ModelTopics(orders0=(0, 8), others0=(0, 4))
+    lake.kill_in_batch()
+    lake.topics = ModelTopics(orders0=(0, 9))
+    lake.run(failOnDataLoss="false")
+    assert lake.sink.offsets(ORDERS) == list(range(9))
+
+
+def test_a_batch_that_is_in_the_archive_is_not_written_again(lake: Archive) -> None:
+    lake.run()
+    lake.checkpoint.delete("spark/commits/0")
+    lake.topics = ModelTopics(orders0=(0, 6), orders1=(0, 2))
+    lake.run()
+    assert "archive: batch 0 is written already" in lake.lines
+    assert (lake.sink.offsets(ORDERS), lake.sink.offsets(SECOND)) == (list(range(6)), [0, 1])
+
+
+def test_a_run_that_never_reaches_the_ends_says_what_is_missing(lake: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.run()
+    lake.topics = ModelTopics(orders0=(0, 7))
+    monkeypatch.setattr(ModelQuery, "awaitTermination", lambda *_: True)
+    with pytest.raises(
+        PipelineError, match=r"before the ends .*: orders-0 is read up to offset 5 of 7\. Start the job"
+    ):
+        lake.run()
+    assert len(lake.triggers) == 1 + IDLE_RUNS_MAX
+
+
+def test_a_query_that_ends_before_the_left_batch_is_an_error(lake: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.kill_in_batch()
+    monkeypatch.setattr(ModelQuery, "awaitTermination", lambda *_: True)
+    with pytest.raises(PipelineError, match="Spark has stopped before batch 0 was done"):
+        lake.run()
+
+
+def test_a_new_topic_begins_at_its_start(lake: Archive) -> None:
+    lake.run()
+    lake.topics = ModelTopics(orders0=(0, 6), others0=(40, 100))
+    lake.run()
+    assert lake.sink.offsets(OTHER) == list(range(40, 100))
+    assert "archive: others-0 is new, and begins at offset 40, where its log begins" in lake.lines
+
+
+def test_a_topic_that_appears_during_a_run_begins_at_its_start(lake: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.run()
+    reach = ArchiveJob._reach
+
+    def late(job: ArchiveJob, ends: LogEnds) -> None:
+        lake.topics.logs |= {OTHER: (40, 100)}
+        reach(job, ends)
+
+    monkeypatch.setattr(ArchiveJob, "_reach", late)
+    lake.run()
+    assert lake.sink.offsets(OTHER) == list(range(40, 100))
+
+
+def test_an_archive_that_a_new_topic_had_stopped_goes_on(lake: Archive) -> None:
+    lake.run()
+    plan(lake.checkpoint, 1, {ORDERS: 5, OTHER: 90})  # as released versions have left it
+    lake.topics = ModelTopics(orders0=(0, 6), others0=(40, 100))
+    lake.run()
+    assert (lake.sink.offsets(ORDERS), lake.sink.offsets(OTHER)) == (list(range(6)), list(range(40, 100)))
+
+
+def test_what_a_new_topic_loses_after_it_was_seen_is_a_loss(lake: Archive) -> None:
+    lake.run()
+    lake.topics = ModelTopics(orders0=(0, 6), others0=(40, 100))
+    lake.kill_in_batch()
+    lake.topics = ModelTopics(orders0=(0, 6), others0=(41, 100))
+    with pytest.raises(RecordsLost, match="others-0"):
+        lake.run()
+
+
+def test_what_a_topic_loses_after_it_appeared_in_a_run_is_a_loss(
+    lake: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.run()
+    finish = ArchiveJob._finish_left
+
+    def late(job: ArchiveJob) -> None:
+        lake.topics.logs |= {OTHER: (0, 100)}
+        finish(job)
+
+    monkeypatch.setattr(ArchiveJob, "_finish_left", late)
+    lake.kill_in_batch()
+    monkeypatch.setattr(ArchiveJob, "_finish_left", finish)
+    lake.topics.logs[OTHER] = (41, 100)
+    with pytest.raises(RecordsLost, match="others-0"):
+        lake.run()
+
+
+def test_what_a_new_partition_has_lost_is_a_loss(lake: Archive) -> None:
+    lake.run()
+    lake.topics = ModelTopics(orders0=(0, 6), orders1=(40, 100))
+    with pytest.raises(RecordsLost, match="orders-1"):
+        lake.run()
+    assert lake.sink.offsets(SECOND) == []
+
+
+def test_a_topic_that_is_left_out_after_a_failed_run_is_named(lake: Archive) -> None:
+    lake.topics = ModelTopics(orders0=(0, 5), others0=(0, 3))
+    lake.run()
+    lake.pattern = "orders"
+    plan(lake.checkpoint, 1, {ORDERS: 5})  # by a run that might skip, and has failed
+    with pytest.raises(StateConflict, match="topic others was archived before, and is left out now"):
+        lake.run()
+
+
+def test_a_damaged_checkpoint_is_refused_before_a_query_begins(lake: Archive) -> None:
+    lake.run()
+    lake.checkpoint.write("spark/metadata", b"")
+    with pytest.raises(StateConflict, match="spark/metadata is empty"):
+        lake.run()
+    assert len(lake.triggers) == 1
+
+
+def lose_left_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ArchiveJob, "_finish_left", lambda _: None)
+
+
+def compare_no_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    lose_left_batches(monkeypatch)
+    monkeypatch.setattr(archive_job, "missing_ends", lambda *_: [])
+
+
+@pytest.mark.parametrize(("lake", "bug"), [("jvm", lose_left_batches), ("python", compare_no_ends)], indirect=["lake"])
+def test_the_model_finds_a_planted_bug(
+    lake: Archive, bug: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug(monkeypatch)
+    lake.run()
+    lake.topics = ModelTopics(orders0=(0, 8))
+    lake.kill_in_batch()
+    lake.topics = ModelTopics(orders0=(0, 8), orders1=(0, 5))
+    if lake.kind == "jvm":
+        with pytest.raises(PipelineError, match="SPARK-53560"):
+            lake.run()
+    else:
+        lake.run()
+    assert lake.sink.offsets(SECOND) == []
+    assert last_done(lake.checkpoint) is not None
+    assert planned_ends(lake.checkpoint, 1) == {"orders": {"0": 8}}
