@@ -209,3 +209,31 @@ def test_an_error_after_a_signal_is_an_interruption(calls: Calls) -> None:
     calls.job = job
     result = run("archive", "--topics", "a", "--to", "/lake")
     assert (result.exit_code, result.stderr) == (128 + signal.SIGTERM, "some progress\narchive: interrupted\n")
+
+
+@pytest.mark.parametrize("error", [None, PipelineError("o52.registerPython"), TypeError("a mixed up answer")])
+def test_a_signal_while_the_session_opens_is_an_interruption(
+    calls: Calls, monkeypatch: pytest.MonkeyPatch, error: Exception | None
+) -> None:
+    """A finalizer may swallow the interruption, and a call to the JVM may fail later for it."""
+
+    @contextmanager
+    def opening(_: SessionSettings, __: object) -> Iterator[str]:
+        with suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+        if error is not None:
+            raise error
+        yield "session"
+
+    monkeypatch.setattr(session, "pipeline_session", opening)
+    result = run("archive", "--topics", "a", "--to", "/lake")
+    assert (result.exit_code, result.stderr) == (128 + signal.SIGINT, "archive: interrupted\n")
+    assert calls.settings == []
+
+
+def test_an_error_of_the_developer_has_a_stack(calls: Calls) -> None:
+    def job() -> JobReport:
+        raise TypeError("of the developer")
+
+    calls.job = job
+    assert isinstance(run("archive", "--topics", "a", "--to", "/lake").exception, TypeError)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pytest
 from py4j.protocol import Py4JNetworkError
-from pyspark import java_gateway
+from pyspark import SparkContext, java_gateway
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
@@ -19,6 +20,7 @@ from pykbroker.pipeline.session import (
     SessionSettings,
     continued,
     ended_if_unfinished,
+    keeping_interrupts,
     launch_failure,
     open_session,
     pipeline_session,
@@ -201,6 +203,15 @@ def test_an_interrupted_launch_leaves_no_process() -> None:
     assert launcher.Popen is popen
     processes[0].kill()
     processes[0].wait()
+
+
+def test_a_start_keeps_the_handler_of_interrupts() -> None:
+    context: Any = sys.modules[SparkContext.__module__]
+    before = signal.getsignal(signal.SIGINT)
+    with keeping_interrupts():
+        context.signal.signal(context.signal.SIGINT, signal.SIG_IGN)  # as the constructor of a context
+    assert signal.getsignal(signal.SIGINT) is before
+    assert context.signal is signal
 
 
 @pytest.mark.parametrize(
