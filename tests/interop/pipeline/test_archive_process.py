@@ -54,3 +54,19 @@ def test_a_killed_run_is_continued_and_a_stopped_one_ends_in_order(
     assert "archive: interrupted; the next run continues" in second.lines()
     report = archives.verify(source, "lake")
     assert (report.losses, report.figures["records"], report.figures["not_archived_yet"]) == ([], RECORDS, 0)
+
+
+def test_a_signal_while_the_session_opens_is_an_interruption(tmp_path: Path, java: str) -> None:
+    target, scratch = tmp_path / "lake", tmp_path / "scratch"
+    arguments = ("--bootstrap", "127.0.0.1:1", "--topics", "a", "--to", str(target), "--connector", "python")
+    process = JobProcess(tmp_path, "archive", *arguments, "--spark", f"spark.local.dir={scratch}")
+    try:
+        process.wait_until(lambda: next(scratch.glob("blockmgr-*"), None) is not None)  # of the JVM's SparkContext
+        code, output = process.end(signal.SIGINT)
+    finally:
+        process.kill()
+    assert code == 130, process.lines()
+    assert process.lines()[-1] == "archive: interrupted"
+    report = json.loads(output)
+    assert (report["error"], report["exit_code"], report["is_interrupted"]) == ("interrupted", 130, True)
+    assert not target.exists()
