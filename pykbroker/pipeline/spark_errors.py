@@ -34,7 +34,11 @@ JVM_LOST = (
     "--spark spark.driver.memory=4g"
 )
 ENDING_S_MAX = 2
-DISK_FULL = "No space left on device"
+ADVICE = {
+    "No space left on device": "make room, and start the job again",
+    "Checksum error: ": "the file is damaged, so take it from a backup, or archive into a new directory",
+}
+"""What to do about causes with a text."""
 
 
 @contextmanager
@@ -88,7 +92,7 @@ def sentence(error: BaseException) -> str:
     if own := OWN_ERROR.match(cause):
         return cause[own.end() :]
     text = f"Spark has failed: {cause}"
-    return f"{text}: make room, and start the job again" if DISK_FULL in text else text
+    return next((f"{text}: {advice}" for known, advice in ADVICE.items() if known in text), text)
 
 
 def trace(error: BaseException) -> str:
