@@ -38,7 +38,7 @@ ADVICE = {
     "No space left on device": "make room, and start the job again",
     "Checksum error: ": "the file is damaged, so take it from a backup, or archive into a new directory",
 }
-"""What to do about causes with a text."""
+"""The advice about causes with a text."""
 
 
 @contextmanager

@@ -122,8 +122,8 @@ def test_a_full_disk_says_what_to_do() -> None:
 def test_a_file_with_another_checksum_says_what_to_do() -> None:
     text = "org.apache.hadoop.fs.ChecksumException: Checksum error: file:/lake/spark/offsets/3 at 0 exp: 7 got: 8"
     assert sentence(Py4JError(text)) == (
-        "Spark has failed: ChecksumException: Checksum error: file:/lake/spark/offsets/3 at 0 exp: 7 got: 8: the file is "
-        "damaged, so take it from a backup, or archive into a new directory"
+        "Spark has failed: ChecksumException: Checksum error: file:/lake/spark/offsets/3 at 0 exp: 7 got: 8: the file "
+        "is damaged, so take it from a backup, or archive into a new directory"
     )
 
 

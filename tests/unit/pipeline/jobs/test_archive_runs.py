@@ -16,7 +16,7 @@ from pykbroker.pipeline.jobs.archive import IDLE_RUNS_MAX, ArchiveJob, ArchiveSe
 from pykbroker.pipeline.reading import TopicsToRead
 from pykbroker.pipeline.session import PipelineSession
 from pykbroker.pipeline.spark_offsets import Ends, last_done, left_batch, planned_ends
-from pykbroker.pipeline.storage import LocalStorage
+from pykbroker.pipeline.storage import LocalStorage, Storage
 from tests.unit.pipeline.jobs.spark_model import Kind, ModelQuery, ModelTopics, Ranges, plan
 
 KINDS: list[Kind] = ["jvm", "python"]
@@ -71,8 +71,8 @@ class ModelSink:
 class Archive:
     """An archive of the topics that a pattern selects. Each run has a job of its own."""
 
-    def __init__(self, directory: Path, kind: Kind, pattern: str = ".*") -> None:
-        self.checkpoint, self.kind, self.pattern = LocalStorage(directory), kind, pattern
+    def __init__(self, checkpoint: Storage, kind: Kind) -> None:
+        self.checkpoint, self.kind, self.pattern = checkpoint, kind, ".*"
         self.sink, self.topics, self.lines = ModelSink(), ModelTopics(orders0=(0, 5)), list[str]()
         self.triggers: list[Mapping[str, Any]] = []
 
@@ -103,10 +103,10 @@ class Archive:
 
 @pytest.fixture(params=KINDS)
 def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Archive:
-    checkpoint = LocalStorage(tmp_path)
-    monkeypatch.setattr(archive_job, "places", lambda *_: (checkpoint, checkpoint))
+    target, checkpoint = LocalStorage(tmp_path / "lake"), LocalStorage(tmp_path / "checkpoint")
+    monkeypatch.setattr(archive_job, "places", lambda *_: (target, checkpoint))
     monkeypatch.setattr(archive_job, "with_date", lambda records: records)
-    return Archive(tmp_path, request.param)
+    return Archive(checkpoint, request.param)
 
 
 def test_a_run_without_a_left_batch_has_one_query(lake: Archive) -> None:
