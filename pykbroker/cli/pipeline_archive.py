@@ -12,6 +12,7 @@ from pykbroker.cli.pipeline_run import (
     format_option,
     format_packages,
     kafka_option,
+    moved_option,
     run_job,
     session_settings,
     spark_options,
@@ -28,6 +29,7 @@ from pykbroker.cli.pipeline_run import (
 @click.option("--once", is_flag=True, help="Stop with what the topics have now, which is the default.")
 @every_option
 @click.option("--checkpoint", default="", metavar="DIR", help="[default: inside the archive, or beside the table]")
+@moved_option
 @click.option("--uncommitted", is_flag=True, help="Archive records of open and aborted transactions too.")
 @kafka_option("stream")
 @spark_options
@@ -40,6 +42,7 @@ def archive(
     once: bool,
     every: float | None,
     checkpoint: str,
+    moved: bool,
     uncommitted: bool,
     kafka: tuple[tuple[str, str], ...],
     master: str,
@@ -60,7 +63,7 @@ def archive(
     from pykbroker.pipeline.reading import TopicsToRead
 
     source = TopicsToRead(bootstrap, topics or (), pattern or "", dict(kafka), committed_only=not uncommitted)
-    settings = job.ArchiveSettings(source, target, format_, checkpoint, every)
+    settings = job.ArchiveSettings(source, target, format_, checkpoint, every, is_moved=moved)
     run_job(
         session_settings(master, connector, conf, format_packages(format_)),
         lambda session, say: job.archive(session, settings, say),

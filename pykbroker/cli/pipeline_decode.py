@@ -12,6 +12,7 @@ from pykbroker.cli.pipeline_run import (
     every_option,
     failed,
     kafka_option,
+    moved_option,
     run_job,
     session_settings,
     spark_options,
@@ -37,6 +38,7 @@ SCHEMA_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--dead-letters", default="", metavar="TOPIC", help="The topic of records that cannot be decoded.")
 @every_option
 @click.option("--checkpoint", default="", metavar="DIR", help="[default: inside the target]")
+@moved_option
 @click.option("--uncommitted", is_flag=True, help="Decode records of open and aborted transactions too.")
 @kafka_option("stream", "write")
 @spark_options
@@ -53,6 +55,7 @@ def decode(
     dead_letters: str,
     every: float | None,
     checkpoint: str,
+    moved: bool,
     uncommitted: bool,
     kafka: tuple[tuple[str, str], ...],
     master: str,
@@ -79,7 +82,7 @@ def decode(
     plan = _plan(format_, reader, writer_schema, registry, framed=framed or bool(registry))
     options = dict(kafka)
     source = TopicsToRead(bootstrap, topics, "", of_reader(options), committed_only=not uncommitted)
-    settings = jobs.DecodeSettings(source, target, plan, dead_letters, checkpoint, every, of_producer(options))
+    settings = jobs.DecodeSettings(source, target, plan, dead_letters, checkpoint, every, moved, of_producer(options))
     run_job(
         session_settings(master, connector, conf, runs_python=True),
         lambda session, say: jobs.decode(session, settings, say),

@@ -112,6 +112,13 @@ def every_option(command: F) -> F:
     )(command)
 
 
+def moved_option(command: F) -> F:
+    """Add the option for a target that was moved to a command."""
+    return click.option(
+        "--moved", is_flag=True, help="The target of --to was moved there with its checkpoint since the last run."
+    )(command)
+
+
 def spark_options(command: F) -> F:
     """Add the options of a session that reads topics, and of the report, to a command."""
     return click.option(

@@ -15,8 +15,10 @@ from msgspec.structs import replace
 
 from pykbroker.pipeline.cluster import ClusterFacts, recreated_topics
 from pykbroker.pipeline.errors import StateConflict
-from pykbroker.pipeline.storage import Storage
+from pykbroker.pipeline.storage import Storage, real_path
 
+TARGET = "target"
+"""The option that names the place of what the job writes."""
 CONNECTOR = "connector"
 """The option that names the connector, whose offsets in the checkpoint another one cannot read."""
 MANIFEST = "run.json"
@@ -65,6 +67,11 @@ def remember_topics(checkpoint: Storage, manifest: RunManifest, topic_ids: Mappi
     return merged
 
 
+def move_run(checkpoint: Storage, manifest: RunManifest, target: str) -> None:
+    """Note the new place of what a run writes, which was moved there."""
+    _write(checkpoint, replace(manifest, options={**manifest.options, TARGET: target}))
+
+
 def read_manifest(checkpoint: Storage) -> RunManifest:
     """Return the manifest of a checkpoint. Raise StateConflict if it is damaged."""
     try:
@@ -74,18 +81,24 @@ def read_manifest(checkpoint: Storage) -> RunManifest:
 
 
 def _compare(directory: str, found: RunManifest, wanted: RunManifest) -> None:
-    advice = "Choose another directory with --checkpoint"
+    advice = "choose another directory with --checkpoint"
     if found.job != wanted.job:
-        raise StateConflict(f"{directory} is a checkpoint of the job '{found.job}', not of '{wanted.job}'. {advice}")
+        raise StateConflict(f"{directory} is a checkpoint of the job '{found.job}', not of '{wanted.job}': {advice}")
     if found.cluster_id != wanted.cluster_id:
         text = f"{directory} belongs to the cluster {found.cluster_id}, and the brokers are of {wanted.cluster_id}"
-        raise StateConflict(f"{text}. {advice}")
+        raise StateConflict(f"{text}: {advice}")
     for name, value in found.options.items():
-        if wanted.options.get(name, value) != value:
+        if not _is_same(name, wanted.options.get(name, value), value):
             text = f"{directory} belongs to a run with {name}={value}, not {name}={wanted.options[name]}"
             if name == CONNECTOR:
                 raise StateConflict(f"{text}: go on with --connector {value}")
-            raise StateConflict(f"{text}. {advice}")
+            if name == TARGET:
+                raise StateConflict(f"{text}: give --moved if it was moved there from {value}. Otherwise, {advice}")
+            raise StateConflict(f"{text}: {advice}")
+
+
+def _is_same(name: str, one: str, other: str) -> bool:
+    return one == other or (name == TARGET and real_path(one) == real_path(other))
 
 
 def require_same_topics(before: Mapping[str, str], now: Mapping[str, str], directory: str) -> None:

@@ -113,6 +113,14 @@ def literal(path: str) -> str:
     return PATTERN_SIGNS.sub(r"\\\g<0>", path)
 
 
+def real_path(place: str) -> str:
+    """Return the path of a place without links, in one spelling, or a URI of another file system or a name as it is."""
+    parsed = urlparse(place)
+    if parsed.scheme == "file":
+        return os.path.realpath(unquote(parsed.path))
+    return place.rstrip("/") if parsed.scheme else os.path.realpath(place)
+
+
 @contextmanager
 def failures(path: object) -> Iterator[None]:
     """Raise the errors of a file system as PipelineError, with what to do about the usual ones."""

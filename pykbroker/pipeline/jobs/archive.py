@@ -13,8 +13,8 @@ import msgspec
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster, matching, named, require_topics
 from pykbroker.pipeline.errors import PipelineError, RecordsLost, StateConflict
-from pykbroker.pipeline.jobs.commits import CHECKPOINT, OWN, require_same_ends
-from pykbroker.pipeline.jobs.iceberg import IcebergTable, is_directory
+from pykbroker.pipeline.jobs.commits import CHECKPOINT, OWN, OWNER, require_same_ends
+from pykbroker.pipeline.jobs.iceberg import IcebergTable, is_directory, require_location
 from pykbroker.pipeline.jobs.lost_records import changed_topics, lost_offsets
 from pykbroker.pipeline.jobs.parquet import ParquetFiles
 from pykbroker.pipeline.jobs.skipped import Check, SkippedRange, before_records, skipped_losses, skipped_ranges
@@ -37,7 +37,16 @@ from pykbroker.pipeline.spark_offsets import (
     planned_ends,
     reached,
 )
-from pykbroker.pipeline.state import CONNECTOR, MANIFEST, RunManifest, begin_run, read_manifest, remember_topics
+from pykbroker.pipeline.state import (
+    CONNECTOR,
+    MANIFEST,
+    TARGET,
+    RunManifest,
+    begin_run,
+    move_run,
+    read_manifest,
+    remember_topics,
+)
 from pykbroker.pipeline.storage import Storage, storage_of
 
 if TYPE_CHECKING:
@@ -70,6 +79,8 @@ class ArchiveSettings(msgspec.Struct, frozen=True):
     every_s: float | None = None
     file_bytes_min: int = FILE_BYTES_MIN
     """The size below which files of a day are merged, 0 for never."""
+    is_moved: bool = False
+    """Whether the target was moved to its place with its checkpoint since the last run."""
     fixed: Mapping[str, str] = {}
     """Further options that may not change over the runs of a checkpoint."""
 
@@ -163,7 +174,10 @@ class ArchiveJob:
             raise PipelineError(f"no topic of cluster {facts.cluster_id} matches {self._settings.source.pattern!r}")
         self._sink.require_archive()
         with self._checkpoint.lock(LOCK), self._target_lock():
-            if (found := self._earlier(facts.cluster_id)) is not None:
+            found = self._earlier(facts.cluster_id)
+            if self._settings.is_moved:
+                self._note_move(found)
+            if found is not None:
                 require_whole(self._checkpoint, found.options.get(CONNECTOR, ""))
                 self._check_left_out()
                 self._session = continued(self._session, found.options.get(CONNECTOR, ""), self._say)
@@ -179,7 +193,7 @@ class ArchiveJob:
 
     def _target_lock(self) -> AbstractContextManager[None]:
         """Keep runs with a copy of the checkpoint out of an archive of files. A table has one commit at a time."""
-        if self._target is None or self._settings.format == "iceberg":
+        if self._target is None or not self._target.exists(OWNER):
             return nullcontext()
         return self._target.lock(f"{OWN}{LOCK}")
 
@@ -187,6 +201,18 @@ class ArchiveJob:
         """Return the manifest of an earlier run of the job with the cluster, or None without one."""
         found = read_manifest(self._checkpoint) if self._checkpoint.exists(MANIFEST) else None
         return found if found is not None and (found.job, found.cluster_id) == (self._job, cluster_id) else None
+
+    def _note_move(self, found: RunManifest | None) -> None:
+        """Note that the target was moved. Raise PipelineError if it and the checkpoint do not belong together."""
+        if found is None:
+            raise PipelineError(
+                f"{self._checkpoint.directory} has no checkpoint of this job and cluster: move that of the target, "
+                "too, or name it with --checkpoint"
+            )
+        if self._settings.format == "iceberg" and self._target is not None:
+            require_location(self._session.spark, self._target.directory)
+        self._sink.open(found.run_id, is_new=False)
+        move_run(self._checkpoint, found, self._fixed_options()[TARGET])
 
     def _check_left_out(self) -> None:
         """Raise StateConflict if a topic of the last batch is left out, unless the run may skip records.
@@ -213,7 +239,7 @@ class ArchiveJob:
         settings = self._settings
         return {
             "format": settings.format,
-            "target": settings.target if self._target is None else self._target.directory,
+            TARGET: settings.target if self._target is None else self._target.directory,
             "records": "committed" if settings.source.committed_only else "uncommitted",
             CONNECTOR: self._session.connector,
             **settings.fixed,

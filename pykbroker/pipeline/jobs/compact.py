@@ -18,12 +18,13 @@ import msgspec
 
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.archived import read_settled
+from pykbroker.pipeline.jobs.iceberg import is_directory
 from pykbroker.pipeline.jobs.state_directory import StateDirectory
 from pykbroker.pipeline.jobs.state_owner import StateOwner
 from pykbroker.pipeline.jobs.state_table import StateTable
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession
-from pykbroker.pipeline.storage import storage_of
+from pykbroker.pipeline.storage import LocalStorage, real_path, storage_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -131,7 +132,10 @@ def compact(session: PipelineSession, settings: CompactSettings, say: Say) -> Jo
 
 
 def _state(session: PipelineSession, settings: CompactSettings) -> State:
-    owner = StateOwner(JOB, settings.archive, settings.format, sorted(settings.topics))
+    is_table = settings.format == "iceberg" and not is_directory(settings.archive)
+    archive = None if is_table else storage_of(session.spark, settings.archive)
+    place = archive.directory if isinstance(archive, LocalStorage) else settings.archive
+    owner = StateOwner(JOB, place, settings.format, sorted(settings.topics))
     if settings.target_format == "iceberg":
         return StateTable(session.spark, settings.target, owner)
     return StateDirectory(session.spark, storage_of(session.spark, settings.target), owner)
@@ -139,7 +143,8 @@ def _state(session: PipelineSession, settings: CompactSettings) -> State:
 
 def require_apart(archive: str, target: str) -> None:
     """Raise PipelineError if the target is the archive, or if one of them lies inside the other."""
-    one, two = (PurePosixPath(urlparse(each).path) for each in (archive, target))
+    places = (real_path(each) for each in (archive, target))
+    one, two = (PurePosixPath(each if each.startswith("/") else urlparse(each).path) for each in places)
     if one == two or one in two.parents or two in one.parents:
         raise PipelineError(f"{target} and the archive {archive} overlap: choose a directory beside the archive")
 

@@ -51,6 +51,8 @@ class DecodeSettings(msgspec.Struct, frozen=True):
     dead_letters: str = ""
     checkpoint: str = ""
     every_s: float | None = None
+    is_moved: bool = False
+    """Whether the target was moved to its place with its checkpoint since the last run."""
     producer: Mapping[str, str] = {}
 
 
@@ -71,6 +73,7 @@ def decode(session: PipelineSession, settings: DecodeSettings, say: Say) -> JobR
         checkpoint=settings.checkpoint,
         every_s=settings.every_s,
         fixed=fixed_options(settings),
+        is_moved=settings.is_moved,
     )
     job = ArchiveJob(session, archiving, say, JOB, sink)
     losses: list[str] = []

@@ -25,7 +25,7 @@ from pykbroker.pipeline.jobs.table_batches import (
 )
 from pykbroker.pipeline.schema import ARCHIVE, ARCHIVE_TYPES, TIME_COLUMN
 from pykbroker.pipeline.spark_offsets import Ends, by_partition
-from pykbroker.pipeline.storage import storage_of
+from pykbroker.pipeline.storage import real_path, storage_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -163,6 +163,16 @@ def require_columns(table: DataFrame, name: str) -> None:
     ]
     if unlike:
         raise StateConflict(f"{name} has not the columns of an archive: {'; '.join(unlike)}")
+
+
+def require_location(spark: SparkSession, place: str) -> None:
+    """Raise StateConflict if the table at a directory has its files in another one: it names them by whole paths."""
+    name = table_name(spark, place)
+    if spark.catalog.tableExists(name) and real_path(found := loaded(spark, name).location()) != real_path(place):
+        raise StateConflict(
+            f"the table at {place} has its files in {found}: move it back, write its metadata for the new place with "
+            "Iceberg's procedure rewrite_table_path, and copy the files that this lists"
+        )
 
 
 def is_directory(place: str) -> bool:

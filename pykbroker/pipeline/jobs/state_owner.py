@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pykbroker.pipeline.errors import StateConflict
-from pykbroker.pipeline.storage import Storage
+from pykbroker.pipeline.storage import Storage, real_path
 
 OWNER = "_pykbroker/state.json"
 
@@ -24,7 +24,9 @@ class StateOwner(msgspec.Struct, frozen=True):
             found = msgspec.json.decode(content, type=StateOwner)
         except msgspec.MsgspecError as error:
             raise StateConflict(f"the owner of {place} cannot be read: {error}") from None
-        if found != self:
+        if (found.job, found.format, found.topics) != (self.job, self.format, self.topics) or (
+            found.archive != self.archive and real_path(found.archive) != real_path(self.archive)
+        ):
             topics = ", ".join(found.topics) or "all topics"
             raise StateConflict(
                 f"{place} has the state of {topics} of the archive {found.archive}: choose another target, or delete it"

@@ -302,6 +302,34 @@ def test_a_checkpoint_and_an_archive_must_fit(formats: BothFormats, archives: Ar
     assert archives.verify(source, "lake").losses == []
 
 
+def test_an_archive_is_moved_with_its_checkpoint(formats: BothFormats, archives: Archives) -> None:
+    topic = formats.topic(1)
+    formats.feed(topic, numbers(0, 5))
+    archives.archive(archives.source(topic), "lake")
+    (archives.directory / "other").mkdir()
+    (archives.directory / "lake").rename(archives.directory / "other/lake")
+    formats.feed(topic, numbers(5, 8))
+    with pytest.raises(StateConflict, match="give --moved if it was moved there from"):
+        archives.archive(archives.source(topic), "other/lake")
+    with pytest.raises(PipelineError, match="lake/_pykbroker/checkpoint has no checkpoint of this job"):
+        archives.archive(archives.source(topic), "lake", is_moved=True)
+    checkpoint = archives.path("other/lake/_pykbroker/checkpoint")
+    with pytest.raises(StateConflict, match="lake is empty, but the checkpoint has the offsets"):
+        archives.archive(archives.source(topic), "lake", checkpoint=checkpoint, is_moved=True)
+    assert archives.archive(archives.source(topic), "other/lake", is_moved=True).figures["records"] == 3
+    (archives.directory / "link").symlink_to("other/lake")
+    formats.feed(topic, numbers(8, 9))
+    assert archives.archive(archives.source(topic), "link").figures["records"] == 1
+    assert archives.verify(archives.source(topic), "link").losses == []
+    assert archives.count("link") == 9
+
+    archives.archive(archives.source(topic), "ns/u", format="iceberg")
+    for name in ("u", "u.checkpoint"):
+        (archives.directory / "ns" / name).rename(archives.directory / "other" / name)
+    with pytest.raises(StateConflict, match="has its files in .*/ns/u: move it back, write its metadata"):
+        archives.archive(archives.source(topic), "other/u", format="iceberg", is_moved=True)
+
+
 def test_a_run_that_cannot_write_stops_and_the_next_one_completes_it(
     formats: BothFormats, archives: Archives, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,9 +62,9 @@ def run(*arguments: str) -> Result:
 
 
 def test_archive_gets_its_settings(calls: Calls) -> None:
-    run("archive", "-b", "h:1,i", "--topics", "a, b,a", "--to", "/lake", "--every", "500ms", "--uncommitted")
+    run("archive", "-b", "h:1,i", "--topics", "a, b,a", "--to", "/lake", "--every", "500ms", "--uncommitted", "--moved")
     source = TopicsToRead("h:1,i:9092", ("a", "b"), committed_only=False)
-    assert calls.settings == [ArchiveSettings(source, "/lake", every_s=0.5)]
+    assert calls.settings == [ArchiveSettings(source, "/lake", every_s=0.5, is_moved=True)]
     assert calls.sessions == [SessionSettings()]
 
 

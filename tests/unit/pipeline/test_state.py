@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pykbroker.pipeline.cluster import ClusterFacts
 from pykbroker.pipeline.errors import StateConflict
-from pykbroker.pipeline.state import MANIFEST, begin_run, read_manifest, remember_topics
+from pykbroker.pipeline.state import MANIFEST, begin_run, move_run, read_manifest, remember_topics
 from pykbroker.pipeline.storage import LocalStorage
 
 FACTS = ClusterFacts("cluster-1", {"orders": "id-1", "users": "id-2"}, {"orders": 2, "users": 1})
@@ -52,7 +52,12 @@ def test_new_topics_are_added_and_others_kept(tmp_path: Path) -> None:
             {**OPTIONS, "connector": "python"},
             "belongs to a run with connector=jvm, not connector=python: go on with --connector jvm",
         ),
-        ("archive", FACTS, {"target": "/other"}, "belongs to a run with target=/lake, not target=/other"),
+        (
+            "archive",
+            FACTS,
+            {"target": "/other"},
+            "belongs to a run with target=/lake, not target=/other: give --moved if it was moved there from /lake",
+        ),
         (
             "archive",
             replace(FACTS, topic_ids={"orders": "id-9"}),
@@ -69,6 +74,28 @@ def test_a_checkpoint_of_something_else_is_refused(
     with pytest.raises(StateConflict, match=message):
         begin_run(checkpoint, job, facts, options)
     assert read_manifest(checkpoint) == first
+
+
+def test_a_target_is_the_same_in_every_spelling(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lake").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "lake")
+    checkpoint = LocalStorage(tmp_path / "checkpoint")
+    monkeypatch.chdir(tmp_path)
+    first = begin_run(checkpoint, "archive", FACTS, {"target": str(tmp_path / "lake")})
+    for spelling in ("lake", "link", f"{tmp_path}/x/../lake/", f"file://{tmp_path}/link"):
+        assert begin_run(checkpoint, "archive", FACTS, {"target": spelling}) == first
+    with pytest.raises(StateConflict, match="give --moved"):
+        begin_run(checkpoint, "archive", FACTS, {"target": "other"})
+
+
+def test_a_target_that_was_moved_is_noted(tmp_path: Path) -> None:
+    checkpoint = LocalStorage(tmp_path)
+    first = begin_run(checkpoint, "archive", FACTS, OPTIONS)
+    move_run(checkpoint, first, "/other")
+    moved = begin_run(checkpoint, "archive", FACTS, {**OPTIONS, "target": "/other"})
+    assert moved == replace(first, options={**OPTIONS, "target": "/other"})
+    with pytest.raises(StateConflict, match="belongs to a run with target=/other, not target=/lake"):
+        begin_run(checkpoint, "archive", FACTS, OPTIONS)
 
 
 def test_a_directory_with_other_files_is_no_checkpoint(tmp_path: Path) -> None:
