@@ -51,7 +51,7 @@ def begin_run(checkpoint: Storage, job: str, facts: ClusterFacts, options: Mappi
                 f"{checkpoint.directory} has files, but no {MANIFEST}: it is the checkpoint of something else. "
                 "Choose another with --checkpoint"
             )
-        _write(checkpoint, wanted)
+        checkpoint.create(MANIFEST, _encoded(wanted))
         return wanted
     found = read_manifest(checkpoint)
     _compare(checkpoint.directory, found, wanted)
@@ -111,4 +111,8 @@ def require_same_topics(before: Mapping[str, str], now: Mapping[str, str], direc
 
 
 def _write(checkpoint: Storage, manifest: RunManifest) -> None:
-    checkpoint.write(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+    checkpoint.write(MANIFEST, _encoded(manifest))
+
+
+def _encoded(manifest: RunManifest) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(manifest))

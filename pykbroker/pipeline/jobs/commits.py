@@ -49,6 +49,8 @@ STAGING_OF_BEFORE = ".staging"
 """The suffix of the directory beside the archive in which earlier versions staged the files of a batch."""
 BATCH_OF_BEFORE = re.compile("batch-[0-9]+-[0-9a-f]{8}")
 """The directory of a batch in it."""
+BATCH_FILE = re.compile(r"[^_][^/]*/[^/]+/batch-([0-9]+)-[^/]*\.parquet")
+"""A file of a batch by its path in the archive."""
 OWNER = f"{OWN}archive.json"
 SUMMARY = f"{OWN}summary.json"
 PENDING = ".json.pending"
@@ -159,13 +161,14 @@ class ArchiveCommits:
                 "the archive, or delete the checkpoint too to begin at the first record again"
             )
         else:
-            self._archive.write(OWNER, msgspec.json.encode(ArchiveOwner(run_id)))
+            self._archive.create(OWNER, msgspec.json.encode(ArchiveOwner(run_id)))
         for name in self._names(PENDING):
             commit = decoded(self._archive, name, ArchiveCommit)
             if self.committed(commit.batch) is None:
                 self._complete(commit)
             else:
                 self._archive.delete(name)
+        self._require_commits()
         if self._lists.changes():
             self.fold()
         self._archive.delete_leftovers(STAGING, RUN)
@@ -234,6 +237,20 @@ class ArchiveCommits:
         """Delete the files that this run has staged and not committed."""
         self._archive.delete(self.staging)
         self._archive.delete_empty(STAGING)
+
+    def _require_commits(self) -> None:
+        """Raise StateConflict if there are files of a later batch than any commit: it would be written twice.
+
+        The files are listed first, since another run writes the commit before it moves them.
+        """
+        batches = {file.path: match for file in self._archive.files() if (match := BATCH_FILE.fullmatch(file.path))}
+        last = max((each.batch for each in self.all()), default=-1)
+        for path, match in batches.items():
+            if int(match[1]) > last:
+                raise StateConflict(
+                    f"{self._archive.directory}/{path} is a file of batch {match[1]}, of which the archive has no "
+                    f"commit: restore {self._archive.directory}/{COMMITS}, or archive into a new directory"
+                )
 
     def _complete(self, commit: ArchiveCommit) -> None:
         for staged, target in commit.moves().items():

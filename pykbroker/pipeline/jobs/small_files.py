@@ -154,7 +154,7 @@ def replace_day(archive: Storage, staging: str, day: str, small: Sequence[Stored
             archive.delete(file.path)
     merged = {each.path for each in small}
     others = [each.path for each in archive.files(day) if each.path not in merged]
-    is_done = all(archive.link(each, f"{target}/{PurePosixPath(each).name}") for each in others)
+    is_done = all(archive.link(each, f"{target}/{each.removeprefix(f'{day}/')}") for each in others)
     if is_done:
         archive.sync(target)
         is_done = archive.exchange(day, archive, target)
