@@ -15,6 +15,10 @@ class NoConnector(PipelineError):
     """The error of a session without a way to read Kafka topics."""
 
 
+class NoExchange(PipelineError):
+    """The error of a file system that cannot exchange two directories in one step."""
+
+
 class StateConflict(PipelineError):
     """The error of a checkpoint or an archive that belongs to something else."""
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import unquote, urlparse
 from uuid import uuid4
 
-from pykbroker.pipeline.errors import PipelineError, StateConflict
+from pykbroker.pipeline.errors import NoExchange, PipelineError, StateConflict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +34,8 @@ KEEPS_ETAGS = "fs.capability.etags.preserved.in.rename"
 """A capability of stores that have real directories, such as Azure's with a hierarchical namespace."""
 LEFT_S_MIN = 24 * 3600
 """The time without a change after which staged files are of a run that has ended, where no lock tells it."""
+MOUNTS, OCTAL = Path("/proc/self/mountinfo"), re.compile(r"\\([0-7]{3})")
+"""The file with the mount points of this process, and the characters in it that stand for one of a name (proc(5))."""
 PATTERN_SIGNS = re.compile(r"[\[\]{}*?\\]")
 """The characters of patterns for paths in Hadoop."""
 
@@ -95,8 +97,8 @@ class Storage(Protocol):
     def files(self, name: str = "") -> list[StoredFile]:
         """Return all files below a directory, sorted by path, none if it does not exist."""
 
-    def exchange(self, name: str, other: Storage, other_name: str) -> bool:
-        """Exchange a directory with one of another storage in one step. Return False where that is not possible."""
+    def exchange(self, name: str, other: Storage, other_name: str) -> None:
+        """Exchange a directory with one of another storage in one step. Raise NoExchange where that is not possible."""
 
     def sync(self, name: str) -> None:
         """Make everything below a directory durable."""
@@ -140,6 +142,19 @@ def failures(path: object) -> Iterator[None]:
 def taken(path: object) -> StateConflict:
     """Return the error about a file that another run has created."""
     return StateConflict(f"{path} exists: another run is writing to its directory now. Stop one of them")
+
+
+def no_exchange(path: object, reason: str = "") -> NoExchange:
+    """Return the error about a directory that cannot be exchanged."""
+    return NoExchange(f"{path} cannot be exchanged with another directory in one step{reason and f': {reason}'}")
+
+
+def is_mounted(path: Path) -> bool:
+    """Whether Linux has mounted something at a path. A part of the same file system may be mounted, too."""
+    place = os.path.realpath(path)
+    table = MOUNTS.read_text(errors="surrogateescape") if MOUNTS.exists() else ""
+    points = (line.split(" ")[4] for line in table.splitlines())
+    return any(OCTAL.sub(lambda code: chr(int(code[1], 8)), each) == place for each in points)
 
 
 class LocalStorage:
@@ -232,20 +247,26 @@ class LocalStorage:
                 found += [StoredFile(path.relative_to(self._root).as_posix(), path.stat().st_size) for path in paths]
         return sorted(found)
 
-    def exchange(self, name: str, other: Storage, other_name: str) -> bool:
+    def exchange(self, name: str, other: Storage, other_name: str) -> None:
         libc = ctypes.CDLL(None, use_errno=True)
         if not hasattr(libc, "renameat2") or not isinstance(other, LocalStorage):
-            return False
+            raise no_exchange(self._root / name)
         one, two = os.fsencode(self._root / name), os.fsencode(other._root / other_name)
         with failures(self._root / name):
             if libc.renameat2(AT_FDCWD, one, AT_FDCWD, two, RENAME_EXCHANGE):
                 number = ctypes.get_errno()
                 if number in NO_EXCHANGE:
-                    return False
+                    raise no_exchange(self._root / name, os.strerror(number))
                 raise OSError(number, os.strerror(number), str(self._root / name))
             for path in {(self._root / name).parent, (other._root / other_name).parent}:
                 _sync(path)
-        return True
+
+    def cannot_be_renamed(self) -> str:
+        """Return what the directory is if a rename cannot replace it, such as "a mount point", or nothing."""
+        with failures(self._root):
+            if self._root.is_symlink():
+                return f"a link to {self._root.resolve()}"
+            return "a mount point" if self._root.is_mount() or is_mounted(self._root) else ""
 
     def sync(self, name: str) -> None:
         with failures(self._root / name):
@@ -445,8 +466,8 @@ class HadoopStorage:
                     found.append(StoredFile(path, status.getLen()))
         return sorted(found)
 
-    def exchange(self, name: str, other: Storage, other_name: str) -> bool:
-        return False
+    def exchange(self, name: str, other: Storage, other_name: str) -> None:
+        raise no_exchange(self._at(name))
 
     def sync(self, name: str) -> None:
         """Do nothing: a closed file of such a system is durable."""

@@ -108,8 +108,8 @@ def compact(session: PipelineSession, settings: CompactSettings, say: Say) -> Jo
     begun = time.monotonic()
     require_apart(settings.archive, settings.target)
     state = _state(session, settings)
-    state.open()
     try:
+        state.open()
         records = read_settled(session.spark, settings.archive, settings.format, settings.topics).records
         topics = [TopicCount(*row) for row in sorted(counted(records).collect())]
         require_content(topics, settings)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from pykbroker.pipeline.errors import StateConflict
+from pykbroker.pipeline.errors import NoExchange, StateConflict
 from pykbroker.pipeline.jobs.archived_files import ArchivedFile, FileChange, damages, summed_contents
 from pykbroker.pipeline.jobs.commits import ArchiveCommits
 from pykbroker.pipeline.jobs.written_files import written_files
@@ -157,6 +157,9 @@ def replace_day(archive: Storage, staging: str, day: str, small: Sequence[Stored
     is_done = all(archive.link(each, f"{target}/{each.removeprefix(f'{day}/')}") for each in others)
     if is_done:
         archive.sync(target)
-        is_done = archive.exchange(day, archive, target)
+        try:
+            archive.exchange(day, archive, target)
+        except NoExchange:
+            is_done = False
     archive.delete(f"{staging}/{MERGED}")
     return is_done

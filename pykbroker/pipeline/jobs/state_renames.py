@@ -16,12 +16,14 @@ import re
 from uuid import uuid4
 
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.state_owner import StateOwner, require_owned, seal
+from pykbroker.pipeline.jobs.state_owner import OWNER, StateOwner, require_in_place, require_owned, seal
 from pykbroker.pipeline.storage import HadoopStorage
 
 NEW, OLD = "state-", "old-"
-LEFT = re.compile(f"{NEW}[0-9a-f]{{8}}")
-"""The names of new states that ended runs may have left."""
+LEFT, RENAMED_AWAY = re.compile(f"{NEW}[0-9a-f]{{8}}"), re.compile(f"{OLD}[0-9a-f]{{8}}")
+"""The names of new states, and of old ones, that ended runs may have left. Nothing else is touched beside the target."""
+STAGING_SUFFIX_OF_BEFORE = ".staging"
+"""The end of the name of the staging directory of earlier versions, in which a crash may have left the only state."""
 ADVICE = "choose a local directory or one of HDFS, or write an Iceberg table of a catalog with --to-format iceberg"
 
 
@@ -30,8 +32,9 @@ class StateRenames:
 
     def __init__(self, target: HadoopStorage, staging: HadoopStorage) -> None:
         self._target, self._staging = target, staging
-        run = uuid4().hex[:8]
-        self._new, self._old = f"{NEW}{run}", f"{OLD}{run}"
+        self._run = uuid4().hex[:8]
+        self._new, self._old = f"{NEW}{self._run}", f"{OLD}{self._run}"
+        self._keeps_new = False
 
     @property
     def new_directory(self) -> str:
@@ -48,31 +51,41 @@ class StateRenames:
             self._staging.delete_leftovers("", LEFT)
             text = f"the file system of {self._target.directory} cannot rename a directory in one step"
             raise PipelineError(f"{text}: {ADVICE}")
-        self._complete()
+        for staging in (self._staging, self._target.sibling(STAGING_SUFFIX_OF_BEFORE)):
+            self._complete(staging)
         require_owned(self._target, owner)
         self._staging.delete_leftovers("", LEFT)
 
     def publish(self, owner: StateOwner) -> None:
-        """Put the new state in the place of the target, and delete the old one."""
-        seal(self._staging, self._new, owner)
+        """Put the new state in the place of the target, and delete the old one.
+
+        If the target does not get it, the new state is kept for a day.
+        """
+        seal(self._staging, self._new, owner, self._run)
+        require_owned(self._target, owner)
+        self._keeps_new = True
         if self._target.exists():
             self._staging.take(self._target, "", self._old)
         self._target.take(self._staging, self._new, "")
+        require_in_place(self._target, self._run, self.new_directory)
+        self._keeps_new = False
         self._staging.delete(self._old)
 
     def close(self) -> None:
         """Delete what this run has left in the staging directory."""
-        self._staging.delete(self._new)
+        if not self._keeps_new:
+            self._staging.delete(self._new)
         self._staging.delete_leftovers("", LEFT)
 
-    def _complete(self) -> None:
+    def _complete(self, staging: HadoopStorage) -> None:
         """Rename the state back that a crashed run has renamed away, or delete it if it was replaced.
 
         It was replaced if there is a target after it was listed, since a run renames it away before.
         """
-        old = [name for name in self._staging.names() if name.startswith(OLD)]
+        names = staging.names() if staging.exists() else []
+        old = [each for each in names if RENAMED_AWAY.fullmatch(each) and staging.exists(f"{each}/{OWNER}")]
         if self._target.exists():
             for name in old:
-                self._staging.delete(name)
+                staging.delete(name)
         elif old:
-            self._target.take(self._staging, old[0], "")
+            self._target.take(staging, old[0], "")

@@ -17,7 +17,7 @@ import pytest
 from pykbroker.pipeline import storage as storage_module
 from pykbroker.pipeline.audit.findings import AuditFindings
 from pykbroker.pipeline.audit.page import audit_page
-from pykbroker.pipeline.errors import PipelineError, StateConflict
+from pykbroker.pipeline.errors import NoExchange, PipelineError, StateConflict
 from pykbroker.pipeline.jobs.audit import require_directory, write_page
 from pykbroker.pipeline.jobs.commits import COMMITS, PENDING, ArchiveCommit, ArchiveCommits
 from pykbroker.pipeline.jobs.compact import CompactSettings, compact
@@ -77,7 +77,8 @@ def test_files_are_written_replaced_listed_moved_and_deleted(storage: HadoopStor
     storage.take(staging, "x", "topic=t/x")
     assert [each.path for each in storage.files()] == ["a/b", "d/e", "topic=t/x"]
     assert staging.files() == []
-    assert not storage.exchange("a", staging, "x")
+    with pytest.raises(NoExchange, match="lake/a cannot be exchanged"):
+        storage.exchange("a", staging, "x")
     storage.create("a/new", b"1")
     with pytest.raises(StateConflict, match="a/new exists: another run is writing"):
         storage.create("a/new", b"2")

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from pykbroker.pipeline import storage as storage_module
-from pykbroker.pipeline.errors import PipelineError, StateConflict
+from pykbroker.pipeline.errors import NoExchange, PipelineError, StateConflict
 from pykbroker.pipeline.storage import LocalStorage, StoredFile, literal, storage_of
 
 
@@ -57,7 +57,7 @@ def test_directories_are_exchanged_in_one_step(storage: LocalStorage) -> None:
     staging = storage.sibling(".staging")
     storage.write("day/old", b"")
     staging.write("new/day/new", b"")
-    assert storage.exchange("day", staging, "new/day")
+    storage.exchange("day", staging, "new/day")
     assert (storage.files("day"), staging.files()) == ([StoredFile("day/new", 0)], [StoredFile("new/day/old", 0)])
     with pytest.raises(PipelineError, match="missing: No such file or directory"):
         storage.exchange("missing", staging, "new/day")
@@ -65,9 +65,26 @@ def test_directories_are_exchanged_in_one_step(storage: LocalStorage) -> None:
 
 def test_a_file_system_without_an_exchange_says_so(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "get_errno", lambda: errno.EINVAL)
-    assert not storage.exchange("missing", storage, "other")
+    with pytest.raises(NoExchange, match="lake/missing cannot be exchanged with another .* in one step: Invalid arg"):
+        storage.exchange("missing", storage, "other")
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace())
-    assert not storage.exchange("missing", storage, "other")
+    with pytest.raises(NoExchange, match="lake/missing cannot be exchanged with another directory in one step$"):
+        storage.exchange("missing", storage, "other")
+
+
+def test_a_link_and_a_mount_point_cannot_be_renamed(
+    storage: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage.write("a b/file", b"")
+    (tmp_path / "link").symlink_to(tmp_path / "lake")
+    assert LocalStorage(tmp_path / "link").cannot_be_renamed() == f"a link to {tmp_path}/lake"
+    assert LocalStorage("/proc").cannot_be_renamed() == "a mount point"
+    within = LocalStorage(tmp_path / "lake" / "a b")
+    assert (storage.cannot_be_renamed(), within.cannot_be_renamed()) == ("", "")
+    place = os.path.realpath(within.directory).replace(" ", "\\040")
+    (tmp_path / "mountinfo").write_text(f"36 35 98:0 /part {place} rw,noatime - ext3 /dev/root rw\n")
+    monkeypatch.setattr(storage_module, "MOUNTS", tmp_path / "mountinfo")
+    assert (storage.cannot_be_renamed(), within.cannot_be_renamed()) == ("", "a mount point")
 
 
 def test_a_file_moves_to_another_file_system_as_a_whole(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:

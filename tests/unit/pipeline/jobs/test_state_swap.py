@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
 from pykbroker.pipeline.errors import PipelineError, StateConflict
-from pykbroker.pipeline.jobs.state_directory import StateSwap
+from pykbroker.pipeline.jobs.state_directory import StateSwap, replacement
 from pykbroker.pipeline.jobs.state_owner import StateOwner
-from pykbroker.pipeline.storage import LocalStorage
+from pykbroker.pipeline.storage import LocalStorage, Storage, no_exchange
 
 OWNER = StateOwner("compact", "/lake", "parquet", [])
 OLD, NEW = {"part-a.parquet": b"1", "part-b.parquet": b"2"}, {"part-c.parquet": b"3"}
@@ -51,9 +54,8 @@ class CrashingStorage(LocalStorage):
     def delete(self, name: str = "") -> None:
         self._step(name, super().delete, name)
 
-    def exchange(self, name: str, other: Any, other_name: str) -> bool:
-        found: bool = self._step(name, super().exchange, name, other, other_name)
-        return found
+    def exchange(self, name: str, other: Any, other_name: str) -> None:
+        self._step(name, super().exchange, name, other, other_name)
 
     def sync(self, name: str) -> None:
         self._step(name, super().sync, name)
@@ -72,6 +74,9 @@ def run(directory: Path, content: dict[str, bytes], storage: type[LocalStorage] 
         stage(swap, content)
         swap.publish(OWNER)
         swap.close()
+    except PipelineError:
+        swap.close()
+        raise
     finally:
         if swap._lock is not None:
             os.close(swap._lock)
@@ -153,9 +158,130 @@ def test_the_state_of_another_archive_is_never_replaced(tmp_path: Path, owner: S
 def test_a_file_system_without_an_exchange_is_refused_before_the_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(LocalStorage, "exchange", lambda *_: False)
+    monkeypatch.setattr(ctypes, "get_errno", lambda: errno.EINVAL)
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace(renameat2=lambda *_: -1))
     swap = StateSwap(LocalStorage(tmp_path / "s"), LocalStorage(tmp_path / "s.staging"))
     with pytest.raises(PipelineError, match="cannot exchange two directories in one step: choose a local directory"):
         swap.open(OWNER)
     swap.close()
     assert list(tmp_path.iterdir()) == []
+
+
+class Overlay(LocalStorage):
+    """A storage on overlayfs, whose directories of a lower layer cannot be exchanged."""
+
+    lower = "prod"
+
+    def exchange(self, name: str, other: Storage, other_name: str) -> None:
+        if Path(self.directory, name).name == self.lower:
+            raise no_exchange(self.directory, "Invalid cross-device link")
+        super().exchange(name, other, other_name)
+
+
+class Forgetful(LocalStorage):
+    """A storage that says that it has exchanged directories, and has not."""
+
+    def exchange(self, name: str, other: Storage, other_name: str) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("storage", "message"),
+    [
+        (Overlay, "prod cannot be exchanged .* the old state is unchanged, and the new one is in .*/state until"),
+        (Forgetful, "prod has another state than the one that was moved there: look for the new one in .*/state$"),
+    ],
+)
+def test_a_new_state_that_is_not_in_place_is_an_error_and_is_kept(
+    tmp_path: Path, storage: type[LocalStorage], message: str
+) -> None:
+    target = tmp_path / "prod"
+    run(target, OLD)
+    with pytest.raises(PipelineError, match=message):
+        run(target, NEW, storage)
+    assert (read(target), read(tmp_path / "prod.staging" / "state")) == (OLD, NEW)
+    run(target, NEW)
+    assert read(target) == NEW
+    assert [each.name for each in tmp_path.iterdir()] == ["prod"]
+
+
+def every_file(directory: Path) -> dict[str, bytes]:
+    return {str(each.relative_to(directory)): each.read_bytes() for each in directory.rglob("*") if each.is_file()}
+
+
+@pytest.mark.parametrize("foreign", ["state/cat.jpg", "probe/cat.jpg", "topic=a/part-0.parquet"])
+def test_a_staging_directory_of_something_else_is_refused_and_kept(tmp_path: Path, foreign: str) -> None:
+    LocalStorage(tmp_path / "s.staging").write(foreign, b"cat")
+    with pytest.raises(StateConflict, match=r"s\.staging has files of something else.* move them away, or choose"):
+        run(tmp_path / "s", NEW)
+    assert every_file(tmp_path) == {f"s.staging/{foreign}": b"cat"}
+
+
+def test_a_foreign_file_beside_a_new_state_is_kept(tmp_path: Path) -> None:
+    """The mark stays with a file that came during a run, so that the next run is not refused."""
+    staging = LocalStorage(tmp_path / "s.staging")
+    for content in (OLD, NEW):
+        swap = StateSwap(LocalStorage(tmp_path / "s"), staging)
+        swap.open(OWNER)
+        stage(swap, content)
+        staging.write("cat.jpg", b"cat")
+        swap.publish(OWNER)
+        swap.close()
+    assert [each.path for each in staging.files()] == ["cat.jpg", "run.json"]
+    assert read(tmp_path / "s") == NEW
+
+
+def test_no_name_of_a_staging_directory_is_that_of_another_target(tmp_path: Path) -> None:
+    swap = replacement(LocalStorage(tmp_path / "prod"))
+    assert isinstance(swap, StateSwap)
+    LocalStorage(tmp_path / "prod.staging").write("part-0.parquet", b"an archive")
+    assert Path(swap.new_directory).parent == tmp_path / "prod.pykbroker-staging"
+    swap.open(OWNER)
+    stage(swap, NEW)
+    swap.publish(OWNER)
+    swap.close()
+    assert {path.name for path in tmp_path.iterdir()} == {"prod", "prod.staging"}
+    assert read(tmp_path / "prod.staging") == {"part-0.parquet": b"an archive"}
+
+
+@pytest.mark.parametrize("foreign", ["notes.txt", "other.parquet", "_pykbroker/mine", "days/part-a.parquet"])
+@pytest.mark.parametrize("late", [False, True])
+def test_a_foreign_file_in_a_state_is_never_deleted(tmp_path: Path, foreign: str, late: bool) -> None:
+    target = LocalStorage(tmp_path / "s")
+    run(tmp_path / "s", OLD)
+    swap = StateSwap(target, LocalStorage(tmp_path / "s.staging"))
+    if not late:
+        target.write(foreign, b"mine")
+    with pytest.raises(StateConflict, match=f"s/{foreign} is no file of the state.* move the file away"):
+        swap.open(OWNER)
+        stage(swap, NEW)
+        target.write(foreign, b"mine")
+        swap.publish(OWNER)
+    swap.close()
+    assert every_file(tmp_path / "s").items() >= {**OLD, foreign: b"mine"}.items()
+    assert not (tmp_path / "s.staging").exists()
+
+
+def test_a_state_of_an_earlier_version_is_replaced(tmp_path: Path) -> None:
+    run(tmp_path / "s", OLD)
+    LocalStorage(tmp_path / "s").delete("_pykbroker/run.json")
+    run(tmp_path / "s", NEW)
+    assert read(tmp_path / "s") == NEW
+
+
+@pytest.mark.parametrize("what", ["a link to", "a mount point"])
+def test_a_link_or_a_mount_point_is_refused_before_the_work(
+    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tmp_path / "disk" / "s", OLD)
+    target = tmp_path / "s"
+    if what == "a link to":
+        target.symlink_to(tmp_path / "disk" / "s")
+    else:
+        target.mkdir()
+        monkeypatch.setattr(Path, "is_mount", lambda self: self == target)
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(StateConflict, match=f"s is {what}.*, which a new state cannot replace: give"):
+        run(target, NEW)
+    assert sorted(tmp_path.iterdir()) == before
+    assert read(tmp_path / "disk" / "s") == OLD
