@@ -183,16 +183,7 @@ class LocalStorage:
         temporary = path.with_name(f".{path.name}.tmp")
         with failures(path):
             _make(path.parent)
-            try:
-                with temporary.open("wb") as file:
-                    file.write(content)
-                    file.flush()
-                    os.fsync(file.fileno())
-                temporary.replace(path)
-            except OSError:
-                temporary.unlink(missing_ok=True)
-                raise
-            _sync(path.parent)
+            _replace(path, temporary, content)
 
     def create(self, name: str, content: bytes) -> None:
         if self.exists(name):
@@ -303,6 +294,35 @@ class LocalStorage:
             yield
         finally:
             os.close(descriptor)
+
+
+def write_file(place: str | Path, content: bytes) -> None:
+    """Write a file outside of any storage. Readers see the old content or the new one, also after a crash.
+
+    A link is followed, and nothing else in the directory is touched. What is no regular file is written as it is.
+    """
+    path = Path(os.path.realpath(place))
+    with failures(path):
+        if path.exists() and not path.is_file():
+            path.write_bytes(content)
+        else:
+            _replace(path, path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp"), content)
+
+
+def _replace(path: Path, temporary: Path, content: bytes) -> None:
+    """Write a file under a temporary name, and rename it once it is durable."""
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, temporary)
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    _sync(path.parent)
 
 
 def _make(path: Path) -> None:

@@ -26,7 +26,7 @@ from pykbroker.pipeline.quantities import counted
 from pykbroker.pipeline.reading import TopicsToRead, read_records
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession
-from pykbroker.pipeline.storage import failures, storage_of
+from pykbroker.pipeline.storage import storage_of, write_file
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -171,8 +171,7 @@ def write_page(spark: SparkSession, page: str, findings: AuditFindings) -> str:
         directory, _, name = page.rpartition("/")
         storage_of(spark, directory).write(name, text.encode())
         return page
-    with failures(path):
-        path.write_text(text, encoding="utf-8")
+    write_file(path, text.encode())
     return path.as_uri()
 
 

@@ -21,7 +21,7 @@ from pykbroker.pipeline.storage import HadoopStorage
 
 NEW, OLD = "state-", "old-"
 LEFT, RENAMED_AWAY = re.compile(f"{NEW}[0-9a-f]{{8}}"), re.compile(f"{OLD}[0-9a-f]{{8}}")
-"""The names of new states, and of old ones, that ended runs may have left. Nothing else is touched beside the target."""
+"""The names of new states, and of old ones, that ended runs may have left. Nothing else beside a target is touched."""
 STAGING_SUFFIX_OF_BEFORE = ".staging"
 """The end of the name of the staging directory of earlier versions, in which a crash may have left the only state."""
 ADVICE = "choose a local directory or one of HDFS, or write an Iceberg table of a catalog with --to-format iceberg"

@@ -17,7 +17,7 @@ import pytest
 
 from pykbroker.pipeline import storage as storage_module
 from pykbroker.pipeline.errors import NoExchange, PipelineError, StateConflict
-from pykbroker.pipeline.storage import LocalStorage, StoredFile, literal, storage_of
+from pykbroker.pipeline.storage import LocalStorage, StoredFile, literal, storage_of, write_file
 
 
 @pytest.fixture
@@ -172,6 +172,40 @@ def test_a_full_disk_leaves_the_old_content(storage: LocalStorage, monkeypatch: 
         storage.write("run.json", b"new")
     assert [each.path for each in storage.files()] == ["run.json"]
     assert storage.read("run.json") == b"old"
+
+
+def test_a_file_outside_of_a_storage_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "site").mkdir()
+    page, link = tmp_path / "site" / "page.html", tmp_path / "link"
+    link.symlink_to(page)
+    for content in (b"one", b"two"):
+        write_file(link, content)
+    page.chmod(0o600)
+
+    def full(_: int) -> None:
+        assert page.read_bytes() == b"two"
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    (tmp_path / "site" / ".page.html.tmp").write_bytes(b"mine")
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "fsync", full)
+        with pytest.raises(PipelineError, match=r"site/page\.html: No space left on device"):
+            write_file(link, b"three")
+    assert page.read_bytes() == b"two"
+    write_file(link, b"three")
+    found = {each.name: each.read_bytes() for each in (tmp_path / "site").iterdir()}
+    assert found == {"page.html": b"three", ".page.html.tmp": b"mine"}
+    assert (link.is_symlink(), page.stat().st_mode & 0o777) == (True, 0o600)
+
+
+def test_what_is_no_regular_file_is_written_as_it_is(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    descriptor = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        write_file(tmp_path / "pipe", b"page")
+        assert os.read(descriptor, 10) == b"page"
+    finally:
+        os.close(descriptor)
 
 
 HOLDER = """
