@@ -87,13 +87,18 @@ def read_settled(spark: SparkSession, place: str, format_: str, topics: tuple[st
     """
     found = read_archive(spark, place, format_, topics)
     if found.claims.is_pending:
-        raise PipelineError(
-            f"{place} has a batch that is half written: run `pykbroker pipeline archive` again, to complete it"
-        )
+        raise half_written(place)
     if found.damages:
         more = f", and {len(found.damages) - 1} more files are damaged" if len(found.damages) > 1 else ""
         raise PipelineError(f"the archive {place} is damaged: {found.damages[0]}{more}. Restore it, or archive anew")
     return found
+
+
+def half_written(place: str) -> PipelineError:
+    """Return the error about an archive of which a batch is half there."""
+    return PipelineError(
+        f"{place} has a batch that is half written: run `pykbroker pipeline archive` again, to complete it"
+    )
 
 
 def with_settled(

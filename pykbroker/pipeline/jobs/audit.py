@@ -20,8 +20,10 @@ from pykbroker.pipeline.audit.remarks import losses, remarks
 from pykbroker.pipeline.audit.text import audit_lines, figures
 from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster, named, require_topics
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.archived import read_settled
-from pykbroker.pipeline.jobs.skipped import skipped_losses
+from pykbroker.pipeline.jobs.archived import ArchivedRecords, half_written, with_archive
+from pykbroker.pipeline.jobs.commits import ArchivedRange
+from pykbroker.pipeline.jobs.shortfalls import shortfalls
+from pykbroker.pipeline.jobs.skipped import never_archived, skipped_losses
 from pykbroker.pipeline.quantities import counted
 from pykbroker.pipeline.reading import TopicsToRead, read_records
 from pykbroker.pipeline.report import JobReport, Say
@@ -74,22 +76,54 @@ def audit(session: PipelineSession, settings: AuditSettings, say: Say) -> AuditR
     require_directory(settings.page)
     facts = ends = None
     sides: list[AuditedSide] = []
-    lost: list[str] = []
     if settings.source is not None:
         facts, ends = _topics(settings.source)
         offsets = counted(sum(ends.next[key] - ends.first[key] for key in ends.next), "offset")
         say(f"audit: {offsets} in {counted(len(ends.next), 'partition')} of {settings.source.bootstrap}")
         records = read_records(session, settings.source, endingOffsets=ending_offsets(ends))
         sides.append(AuditedSide("topic", settings.source.bootstrap, records))
+    cluster_id = facts.cluster_id if facts else ""
+
+    def with_archived(archived: ArchivedRecords) -> AuditFindings:
+        both = [*sides, AuditedSide("archive", settings.archive, archived.records)]
+        lost = claimed_losses(archived, settings, ends)
+        return compared_with_claims(found(session.spark, both, ends, cluster_id, now_ms, lost), archived, settings)
+
     if settings.archive:
-        claims, records, _ = read_settled(session.spark, settings.archive, settings.format, settings.topics)
-        sides.append(AuditedSide("archive", settings.archive, records))
-        lost = skipped_losses(claims.skipped, settings.source.topics if settings.source else settings.topics)
-    findings = found(session.spark, sides, ends, facts.cluster_id if facts else "", now_ms, lost)
+        findings = with_archive(session.spark, settings.archive, settings.format, settings.topics, with_archived)
+    else:
+        findings = found(session.spark, sides, ends, cluster_id, now_ms)
     if settings.page:
         say(f"audit: the page is {write_page(session.spark, settings.page, findings)}")
     lines = audit_lines(findings)
     return AuditReport(JOB, figures(findings), findings.losses, time.monotonic() - begun, lines=lines)
+
+
+def claimed_losses(archived: ArchivedRecords, settings: AuditSettings, ends: LogEnds | None) -> list[str]:
+    """Return what an archive and its files lack, and what the logs had deleted before the archive had it.
+
+    Raise PipelineError for a batch that is half there.
+    """
+    claims = archived.claims
+    if claims.is_pending:
+        raise half_written(settings.archive)
+    topics = {key.topic for key in claims.ends}
+    outrun = never_archived(claims.ends, ends.first, topics) if ends else []
+    return [*skipped_losses([*claims.skipped, *outrun], settings.topics), *archived.damages]
+
+
+def compared_with_claims(findings: AuditFindings, archived: ArchivedRecords, settings: AuditSettings) -> AuditFindings:
+    """Add a loss for each partition of which the archive has other records than its commits claim."""
+    ranges = [
+        ArchivedRange(topic.topic, each.partition, each.first_offset, each.last_offset, each.records)
+        for side in findings.sides
+        if side.side == "archive"
+        for topic in side.topics
+        for each in topic.partitions
+        if each.records
+    ]
+    lost = shortfalls(archived.claims.ranges, ranges, settings.topics)
+    return msgspec.structs.replace(findings, losses=[*findings.losses, *lost])
 
 
 def _topics(source: TopicsToRead) -> tuple[ClusterFacts, LogEnds]:

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from urllib.parse import urlparse
@@ -18,7 +19,10 @@ import msgspec
 
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.archived import read_settled
+from pykbroker.pipeline.jobs.commits import ArchivedRange
+from pykbroker.pipeline.jobs.differences import checksum
 from pykbroker.pipeline.jobs.iceberg import is_directory
+from pykbroker.pipeline.jobs.shortfalls import has_checksums, require_claimed
 from pykbroker.pipeline.jobs.state_directory import StateDirectory
 from pykbroker.pipeline.jobs.state_owner import StateOwner
 from pykbroker.pipeline.jobs.state_table import StateTable
@@ -93,11 +97,31 @@ def living(latest: DataFrame) -> DataFrame:
     return latest.where("value is not null").sortWithinPartitions("topic", "key")
 
 
-def counted(records: DataFrame) -> DataFrame:
-    """Return the columns of TopicCount."""
+class PartitionCount(NamedTuple):
+    """The records that were read of a partition, and the number of those without a key."""
+
+    found: ArchivedRange
+    null_keys: int
+
+
+def counted(records: DataFrame, *, has_checksum: bool) -> list[PartitionCount]:
+    """Return the counts of all partitions, with a checksum of their records if it is to be compared."""
     from pyspark.sql import functions as f
 
-    return records.groupBy("topic").agg(f.count("*").alias("records"), f.count_if(f.col("key").isNull()))
+    total = f.bit_xor(checksum("offset")) if has_checksum else f.lit(None)
+    every = f.min("offset"), f.max("offset"), f.count("*"), total, f.count_if(f.col("key").isNull())
+    rows = records.groupBy("topic", "partition").agg(*every).collect()
+    return [PartitionCount(ArchivedRange(*row[:-1]), row[-1]) for row in rows]
+
+
+def by_topic(counts: Iterable[PartitionCount]) -> list[TopicCount]:
+    """Return the sums of each topic, sorted."""
+    found: dict[str, TopicCount] = {}
+    for each in counts:
+        topic = each.found.topic
+        old = found.get(topic, TopicCount(topic, 0, 0))
+        found[topic] = TopicCount(topic, old.records + each.found.count, old.null_keys + each.null_keys)
+    return sorted(found.values())
 
 
 def compact(session: PipelineSession, settings: CompactSettings, say: Say) -> JobReport:
@@ -110,8 +134,10 @@ def compact(session: PipelineSession, settings: CompactSettings, say: Say) -> Jo
     state = _state(session, settings)
     try:
         state.open()
-        records = read_settled(session.spark, settings.archive, settings.format, settings.topics).records
-        topics = [TopicCount(*row) for row in sorted(counted(records).collect())]
+        claims, records, _ = read_settled(session.spark, settings.archive, settings.format, settings.topics)
+        counts = counted(records, has_checksum=has_checksums(claims.ranges))
+        require_claimed(claims.ranges, [each.found for each in counts], settings.archive, settings.topics)
+        topics = by_topic(counts)
         require_content(topics, settings)
         say(f"compact: {sum(each.records for each in topics):,} archived records of {len(topics)} topics")
         ends = Observation()

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.pipeline.bounds import between, parse_bound
+from pykbroker.pipeline.bounds import between, condition, parse_bound
 from pykbroker.pipeline.cluster import ClusterFacts, PipelineCluster, named, require_topics
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.archived import ArchivedSpan, archived_spans, read_settled
-from pykbroker.pipeline.jobs.commits import OWNER, ArchiveOwner, decoded
+from pykbroker.pipeline.jobs.archived import ArchivedRecords, ArchivedSpan, archived_spans, read_settled
+from pykbroker.pipeline.jobs.commits import OWNER, ArchivedRange, ArchiveOwner, decoded
+from pykbroker.pipeline.jobs.differences import checksum
 from pykbroker.pipeline.jobs.iceberg import is_directory, table_name, table_run
+from pykbroker.pipeline.jobs.shortfalls import has_checksums, read_ranges, require_claimed
 from pykbroker.pipeline.quantities import counted
 from pykbroker.pipeline.reading import require_plaintext
 from pykbroker.pipeline.report import JobReport, Say
@@ -70,9 +72,9 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
     """Run the job. Raise PipelineError for a mistake that the user can correct, and if a task fails."""
     begun = time.monotonic()
     spark = session.spark.newSession()
-    settled = read_settled(spark, settings.archive, settings.format, settings.topics).records
-    records = between(settled, parse_bound(settings.start), parse_bound(settings.end))
-    spans = archived_spans(records)
+    settled = read_settled(spark, settings.archive, settings.format, settings.topics)
+    spans = read_spans(settled, settings)
+    records = between(settled.records, parse_bound(settings.start), parse_bound(settings.end))
     topics = target_topics(settings, {key.topic for key in spans})
     cluster = PipelineCluster(settings.bootstrap)
     facts = cluster.facts(named(topics.values()))
@@ -92,6 +94,9 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
     rest = unwritten(records, sources, before)
     if any(each.offset for each in before):
         spans = archived_spans(rest)
+    elif not settings.start and not settings.end and has_checksums(settled.claims.ranges):
+        found = read_ranges(records, checksum("offset"))
+        require_claimed(settled.claims.ranges, found.values(), settings.archive, settings.topics)
     limit_batches(spark, records)
     if spans:
         with explained():
@@ -110,6 +115,25 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
         losses({key: each.records for key, each in spans.items()}, sources, before, after),
         time.monotonic() - begun,
     )
+
+
+def read_spans(archived: ArchivedRecords, settings: ReplaySettings) -> dict[TopicPartition, ArchivedSpan]:
+    """Return what there is between the bounds. Raise PipelineError if the archive lacks records that it claims to have.
+
+    The same scan counts all records, since a claim is about all of a partition.
+    """
+    from pyspark.sql import functions as f
+
+    start, end = parse_bound(settings.start), parse_bound(settings.end)
+    claimed = archived.claims.ranges
+    if not claimed:
+        return archived_spans(between(archived.records, start, end))
+    inside = f.expr(f"({condition(start, is_end=False)}) and ({condition(end, is_end=True)})")
+    offset = f.when(inside, f.col("offset"))
+    every = f.min("offset"), f.max("offset"), f.count("*"), f.min(offset), f.max(offset), f.count(offset)
+    rows = archived.records.groupBy("topic", "partition").agg(*every).collect()
+    require_claimed(claimed, [ArchivedRange(*row[:5]) for row in rows], settings.archive, settings.topics)
+    return {TopicPartition(row[0], row[1]): ArchivedSpan(*row[5:]) for row in rows if row[7]}
 
 
 # ---- what is written where

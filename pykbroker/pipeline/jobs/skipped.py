@@ -54,6 +54,20 @@ def skipped_ranges(previous: Ends, planned: Ends, starts: Mapping[TopicPartition
     return found
 
 
+def never_archived(
+    reached: Mapping[TopicPartition, int], starts: Mapping[TopicPartition, int], topics: Collection[str]
+) -> list[SkippedRange]:
+    """Return the offsets that logs have deleted behind the ends of an archive, of topics that it has.
+
+    `reached` are the ends of the archive, and `starts` the starts of the logs. A new partition has 0 for its end.
+    """
+    return [
+        SkippedRange(key.topic, key.partition, reached.get(key, 0), start)
+        for key, start in sorted(starts.items())
+        if key.topic in topics and start > reached.get(key, 0)
+    ]
+
+
 def before_records(skipped: Iterable[SkippedRange], firsts: Mapping[TopicPartition, int]) -> list[SkippedRange]:
     """Return the parts of ranges that lie before the first records that were read."""
     cut = [

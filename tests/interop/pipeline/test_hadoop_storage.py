@@ -180,6 +180,24 @@ def test_a_state_of_something_else_is_kept(storage: HadoopStorage) -> None:
     assert [each.path for each in storage.files()] == ["cat.jpg"]
 
 
+def test_only_states_are_renamed_back_or_deleted(storage: HadoopStorage, mounted: Path) -> None:
+    """A crash of an earlier version has left the only state in its own staging directory."""
+    replace_state(storage, b"old")
+    (mounted / "lake.staging").mkdir()
+    (mounted / "lake").rename(mounted / "lake.staging" / f"{OLD}12345678")
+    foreign = [
+        mounted / f"lake{suffix}" / name / "cat.jpg"
+        for suffix in (".staging", ".pykbroker-staging")
+        for name in (f"{OLD}photos", f"{OLD}87654321")
+    ]
+    for each in foreign:
+        each.parent.mkdir(parents=True)
+        each.write_bytes(b"cat")
+    StateRenames(storage, storage.sibling(".pykbroker-staging")).open(OWNER)
+    assert (mounted / "lake/part.parquet").read_bytes() == b"old"
+    assert all(each.exists() for each in foreign)
+
+
 def test_a_store_of_objects_has_no_states(storage: HadoopStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage_module, "RENAMES_DIRECTORIES", frozenset())
     with pytest.raises(PipelineError, match="cannot rename a directory in one step: choose a local directory"):

@@ -1,0 +1,148 @@
+"""Holes in an archive: no job that reads it goes on without the records that its commits claim."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.jobs import archived as reading
+from pykbroker.pipeline.jobs import compact as compacting
+from pykbroker.pipeline.jobs import replay as replaying
+from pykbroker.pipeline.jobs.audit import AuditSettings, audit
+from pykbroker.pipeline.jobs.compact import CompactSettings, compact
+from pykbroker.pipeline.jobs.replay import ReplaySettings, replay
+from pykbroker.pipeline.report import ExitCode, JobReport
+from tests.interop.pipeline.archive_jobs import Archives
+from tests.interop.pipeline.archived_rows import topic_content
+from tests.interop.pipeline.both_formats import BothFormats
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from tools.broker_process import BrokerProcess
+
+pytestmark = [
+    pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
+    pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
+]
+RECORDS = 60
+
+
+class Holes:
+    """A copy of an archive of two batches, of which a file may be away."""
+
+    def __init__(self, formats: BothFormats, directory: Path, lake: Path) -> None:
+        self.formats, self.directory = formats, directory
+        self.archives, self.copy = Archives(formats.spark, formats.bootstrap, directory), formats.topic(1)
+        shutil.copytree(lake, directory / "lake")
+        self.file = min(self.archives.files("lake"), key=lambda each: each.name.split("batch-")[1])
+        self.kept = directory / "kept"
+
+    def replay(self, **settings: Any) -> JobReport:
+        given: dict[str, Any] = {
+            "archive": self.archives.path("lake"),
+            "bootstrap": self.formats.bootstrap,
+            "target": self.copy,
+        }
+        return replay(self.archives.session, ReplaySettings(**given, **settings), print)
+
+    def compact(self) -> JobReport:
+        settings = CompactSettings(self.archives.path("lake"), self.archives.path("state"), null_keys="drop")
+        return compact(self.archives.session, settings, print)
+
+    def audit(self) -> JobReport:
+        return audit(self.archives.session, AuditSettings(None, self.archives.path("lake")), print)
+
+    def written(self) -> int:
+        return len(topic_content(self.formats.bootstrap, self.copy))
+
+    def check_replay(self, match: str) -> None:
+        """Replay with a file away, and again once it is back."""
+        self.file.rename(self.kept)
+        for settings in ({}, {"start": "0", "end": f"{RECORDS}"}):
+            with pytest.raises(PipelineError, match=match):
+                self.replay(**settings)
+        assert self.written() == 0
+        self.kept.rename(self.file)
+        assert self.replay().losses == []
+        assert self.written() == RECORDS
+
+
+@pytest.fixture(scope="module")
+def lake(spark: SparkSession, spark_broker: BrokerProcess, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an archive of two batches."""
+    formats, directory = BothFormats(spark, spark_broker.address), tmp_path_factory.mktemp("holes")
+    archives, topic = Archives(spark, formats.bootstrap, directory), formats.topic(1)
+    for first in (0, RECORDS // 2):
+        formats.feed(topic, [f"{each}" for each in range(first, first + RECORDS // 2)], 0)
+        archives.archive(archives.source(topic), "lake")
+    return directory / "lake"
+
+
+@pytest.fixture
+def holes(formats: BothFormats, tmp_path: Path, lake: Path) -> Holes:
+    return Holes(formats, tmp_path, lake)
+
+
+def passing_missing_files(patch: pytest.MonkeyPatch) -> None:
+    """Plant the bug of a list of files that is taken as it is."""
+    patch.setattr(reading, "damages", lambda *_: [])
+
+
+def test_a_file_that_is_away_stops_every_job(holes: Holes) -> None:
+    holes.compact()
+    state = sorted(each.name for each in (holes.directory / "state").iterdir())
+    name = holes.file.name.replace(".", r"\.")
+    holes.check_replay(f"{name} is missing, which has 30 records")
+    holes.file.rename(holes.kept)
+    with pytest.raises(PipelineError, match=f"{name} is missing"):
+        holes.compact()
+    assert sorted(each.name for each in (holes.directory / "state").iterdir()) == state
+    report = holes.audit()
+    assert report.exit_code == ExitCode.LOSS
+    assert [name for each in report.losses if "is missing, which has 30 records" in each]
+    assert [each for each in report.losses if "-0: the commits of the archive have 60 records from offset 0" in each]
+
+
+def test_records_that_no_file_has_stop_every_job(holes: Holes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The counts find a hole that the names of the files do not."""
+    passing_missing_files(monkeypatch)
+    holes.check_replay("have 60 records from offset 0 to 59, and its files 30 records from offset 30 to 59")
+    holes.file.rename(holes.kept)
+    with pytest.raises(PipelineError, match="have 60 records .* and its files 30 .* Nothing was written"):
+        holes.compact()
+    assert not (holes.directory / "state").exists()
+
+
+def test_records_with_other_contents_are_found_by_their_checksum(holes: Holes, monkeypatch: pytest.MonkeyPatch) -> None:
+    forged = reading.read_settled
+
+    def forging(*arguments: Any) -> Any:
+        from pyspark.sql import functions as f
+
+        found = forged(*arguments)
+        value = f.when(f.col("offset") == 7, f.lit(b"forged")).otherwise(f.col("value"))
+        return found._replace(records=found.records.withColumn("value", value))
+
+    for job in (replaying, compacting):
+        monkeypatch.setattr(job, "read_settled", forging)
+    for run in (holes.replay, holes.compact):
+        with pytest.raises(
+            PipelineError, match="other contents than the 60 records from offset 0 to 59 of its commits"
+        ):
+            run()
+    assert holes.written() == 0
+
+
+def test_the_planted_bug_of_a_position_past_a_hole_is_found(holes: Holes, monkeypatch: pytest.MonkeyPatch) -> None:
+    passing_missing_files(monkeypatch)
+    monkeypatch.setattr(replaying, "require_claimed", lambda *_: None)
+    with pytest.raises(pytest.fail.Exception, match="DID NOT RAISE"):
+        holes.check_replay("")
+    holes.kept.rename(holes.file)
+    assert holes.replay().figures["records"] == 0  # the records are never written
+    assert holes.written() == RECORDS // 2

@@ -1,0 +1,57 @@
+"""The losses that an audit names of an archive that lacks records."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.audit.findings import AuditFindings
+from pykbroker.pipeline.cluster import LogEnds
+from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.jobs.archived import ArchiveClaims, ArchivedRecords
+from pykbroker.pipeline.jobs.audit import AuditSettings, claimed_losses, compared_with_claims
+from pykbroker.pipeline.jobs.commits import ArchivedRange
+from pykbroker.pipeline.jobs.skipped import SkippedRange
+from tests.unit.pipeline.audit.samples import partition, side, topic
+
+A0, A1, NEW = (TopicPartition("a", index) for index in range(3))
+SETTINGS = AuditSettings(None, "/lake")
+FRAME: Any = None
+
+
+def archived(*damages: str, **claims: Any) -> ArchivedRecords:
+    return ArchivedRecords(ArchiveClaims({A0: 10, A1: 20}, **claims), FRAME, damages)
+
+
+def test_retention_that_has_outrun_the_archive_is_a_loss() -> None:
+    """The log of one partition begins at the end of the archive, and that of a new one behind its first record."""
+    starts = {A0: 10, A1: 23, NEW: 5, TopicPartition("b", 0): 7}
+    ends = LogEnds(starts, dict.fromkeys(starts, 30))
+    assert claimed_losses(archived(), SETTINGS, ends) == [
+        "a-1: the topic had deleted the offsets 20 to 22 before they were archived",
+        "a-2: the topic had deleted the offsets 0 to 4 before they were archived",
+    ]
+    assert claimed_losses(archived(), SETTINGS, None) == []
+
+
+def test_skipped_offsets_and_damaged_files_are_losses() -> None:
+    found = claimed_losses(archived("x is missing", skipped=[SkippedRange("a", 0, 3, 4)]), SETTINGS, None)
+    assert found == ["a-0: the topic had deleted the offset 3 before it was archived", "x is missing"]
+
+
+def test_a_batch_that_is_half_there_is_no_loss() -> None:
+    with pytest.raises(PipelineError, match="/lake has a batch that is half written"):
+        claimed_losses(archived(is_pending=True), SETTINGS, None)
+
+
+def test_other_records_than_those_of_the_commits_are_a_loss() -> None:
+    sides = [side("topic", topic("a", partition(0, records=9))), side("archive", topic("a", partition(0, records=8)))]
+    read = compared_with_claims(AuditFindings(0, "", sides, losses=["one"]), archived(), SETTINGS)
+    assert read.losses == ["one"]
+    claimed = {A0: ArchivedRange("a", 0, 0, 8, 9, 5)}
+    read = compared_with_claims(AuditFindings(0, "", sides, losses=["one"]), archived(ranges=claimed), SETTINGS)
+    assert read.losses[1:] == [
+        "a-0: the commits of the archive have 9 records from offset 0 to 8, and its files 8 records from offset 0 to 7"
+    ]

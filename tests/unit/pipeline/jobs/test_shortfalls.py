@@ -1,0 +1,64 @@
+"""The comparison of the records of an archive with what its commits claim."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.jobs.commits import ArchivedRange
+from pykbroker.pipeline.jobs.shortfalls import has_checksums, require_claimed, shortfalls
+
+ORDERS = [ArchivedRange("orders", 0, 0, 1999, 2000, 77), ArchivedRange("orders", 1, 5, 9, 5, 3)]
+OTHER = ArchivedRange("other", 0, 0, 0, 1, 8)
+CLAIMED = {TopicPartition(each.topic, each.partition): each for each in [*ORDERS, OTHER]}
+
+
+def test_what_the_commits_claim_is_no_shortfall() -> None:
+    assert shortfalls(CLAIMED, [*ORDERS, OTHER]) == []
+    assert shortfalls(CLAIMED, ORDERS, ["orders"]) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        ([], "orders-0: the commits of the archive have 2,000 records from offset 0 to 1999, and its files no records"),
+        ([("orders", 0, 0, 1998, 1999, 77)], "its files 1,999 records from offset 0 to 1998"),
+        ([("orders", 0, 1, 1999, 2000, 77)], "its files 2,000 records from offset 1 to 1999"),
+        ([("orders", 0, 0, 1999, 2001, 77)], "its files 2,001 records from offset 0 to 1999"),
+        (
+            [("orders", 0, 0, 1999, 2000, 76)],
+            "orders-0: the files of the archive have other contents than the 2,000 rec",
+        ),
+        (
+            [("orders", 0, 0, 1999, 2000, 77), ("orders", 2, 4, 4, 1, 0)],
+            "orders-2: .* no records, and its files 1 record ",
+        ),
+    ],
+)
+def test_each_kind_of_shortfall_has_a_sentence(
+    found: Sequence[tuple[str, int, int, int, int, int]], sentence: str
+) -> None:
+    read = [ORDERS[1], *(ArchivedRange(*each) for each in found)]
+    assert len(shortfalls(CLAIMED, read, ["orders"])) == 1
+    with pytest.raises(PipelineError, match=rf"{sentence}.*\. Nothing was written: restore the files of /lake"):
+        require_claimed(CLAIMED, read, "/lake", ["orders"])
+
+
+def test_other_partitions_are_counted() -> None:
+    with pytest.raises(PipelineError, match=r"orders-0: .* \(and 2 other partitions differ\)\. Nothing"):
+        require_claimed(CLAIMED, [], "/lake")
+
+
+def test_records_of_an_earlier_version_are_compared_without_checksums() -> None:
+    before = ArchivedRange("orders", 0, 0, 1999, 2000)
+    key = TopicPartition("orders", 0)
+    assert shortfalls({key: before}, ORDERS[:1]) == shortfalls({key: ORDERS[0]}, [before]) == []
+    assert len(shortfalls({key: before}, [ArchivedRange("orders", 0, 0, 1999, 1999, 5)])) == 1
+    assert (has_checksums({key: before}), has_checksums(CLAIMED)) == (False, True)
+
+
+def test_a_directory_without_commits_claims_nothing() -> None:
+    assert shortfalls({}, ORDERS) == []
