@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.storage import LocalStorage, Storage, taken
+from pykbroker.pipeline.storage import LocalStorage, Storage, no_exchange, taken
 
 STEPS_MAX = 500
 Fault = Literal["crash before", "crash within", "crash after", "error before", "error after"]
@@ -102,8 +102,8 @@ class FaultyStorage(LocalStorage):
     def delete_empty(self, name: str = "") -> None:
         self.disk.step(self, name, lambda: super(FaultyStorage, self).delete_empty(name))
 
-    def exchange(self, name: str, other: Storage, other_name: str) -> Any:
-        return self.disk.step(self, name, lambda: super(FaultyStorage, self).exchange(name, other, other_name))
+    def exchange(self, name: str, other: Storage, other_name: str) -> None:
+        self.disk.step(self, name, lambda: super(FaultyStorage, self).exchange(name, other, other_name))
 
     def sync(self, name: str) -> None:
         self.disk.step(self, name, lambda: super(FaultyStorage, self).sync(name))
@@ -132,8 +132,8 @@ class RenamingStorage(FaultyStorage):
 
         self.disk.step(self, name, take)
 
-    def exchange(self, name: str, other: Storage, other_name: str) -> Any:
-        return False
+    def exchange(self, name: str, other: Storage, other_name: str) -> None:
+        raise no_exchange(name)
 
     def link(self, name: str, target: str) -> bool:
         return False

@@ -13,7 +13,7 @@ import pytest
 
 from pykbroker.pipeline.errors import PipelineError, StateConflict
 from pykbroker.pipeline.jobs.commits import COMMITS, STAGING
-from pykbroker.pipeline.storage import LocalStorage
+from pykbroker.pipeline.storage import LocalStorage, no_exchange
 from tests.unit.pipeline.jobs import lake
 from tests.unit.pipeline.jobs.crashes import CRASHES, OPERATIONS_MAX
 from tests.unit.pipeline.jobs.faulty_storage import FAULTS, STEPS_MAX, Disk, Fault, FaultyStorage, RenamingStorage
@@ -173,10 +173,10 @@ def mounted(monkeypatch: pytest.MonkeyPatch, mount: str) -> None:
         refuse(source, target)
         link(source, target)
 
-    def exchanged(self: LocalStorage, name: str, other: Any, other_name: str) -> Any:
+    def exchanged(self: LocalStorage, name: str, other: Any, other_name: str) -> None:
         if is_inside(f"{self.directory}/{name}/x") != is_inside(f"{other.directory}/{other_name}/x"):
-            return False
-        return exchange(self, name, other, other_name)
+            raise no_exchange(name)
+        exchange(self, name, other, other_name)
 
     monkeypatch.setattr(Path, "rename", renamed)
     monkeypatch.setattr(os, "link", linked)

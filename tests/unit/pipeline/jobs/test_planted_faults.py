@@ -73,10 +73,10 @@ def deleted_before_exchange(patch: pytest.MonkeyPatch) -> None:
     """Exchange a directory in two steps."""
     exchange = LocalStorage.exchange
 
-    def exchanged(self: LocalStorage, name: str, other: Any, other_name: str) -> Any:
+    def exchanged(self: LocalStorage, name: str, other: Any, other_name: str) -> None:
         self.delete(name)
         Path(self.directory, name).mkdir()
-        return exchange(self, name, other, other_name)
+        exchange(self, name, other, other_name)
 
     patch.setattr(LocalStorage, "exchange", exchanged)
 
