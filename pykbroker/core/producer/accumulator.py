@@ -131,7 +131,7 @@ class RecordAccumulator:
         if appended is not None:
             self.pool.give_back(granted)
             return appended
-        batch = self._batch_with_room(partition, record_bytes_max(key, value, headers), now_ms, granted)
+        batch = self._batch_with_room(partition, record_bytes_max(key, value, headers), timestamp, now_ms, granted)
         if batch is None:
             return None
         index = batch.try_append(key, value, headers, timestamp)
@@ -152,7 +152,9 @@ class RecordAccumulator:
             if end > start:
                 self.pool.give_back(granted)
                 return batch, batch.count - (end - start), end
-        opened = self._batch_with_room(partition, columns.record_bytes_max(start), now_ms, granted)
+        opened = self._batch_with_room(
+            partition, columns.record_bytes_max(start), columns.timestamp_of(start), now_ms, granted
+        )
         if opened is None:
             return None
         end = columns.append_to(opened, start)
@@ -164,9 +166,12 @@ class RecordAccumulator:
         return max(self.settings.batch_bytes, size)
 
     def _batch_with_room(
-        self, partition: TopicPartition, size: int, now_ms: float, granted: int
+        self, partition: TopicPartition, size: int, timestamp: int, now_ms: float, granted: int
     ) -> ProducerBatch | None:
-        """Return a batch with memory for a record of `size` bytes. Return None if the pool lacks the memory."""
+        """Return a batch with memory for a record of `size` bytes. Return None if the pool lacks the memory.
+
+        `timestamp` is that of the record.
+        """
         taken = granted or self.memory_for(size)
         if granted:
             self.pool.redeem(granted)
@@ -175,7 +180,7 @@ class RecordAccumulator:
         queue = self._queues.get(partition)
         if queue is not None:
             batch = queue[-1]
-            if not batch.is_full and batch.size + size <= batch.bytes_max:
+            if not batch.is_full and batch.size + size <= batch.bytes_max and batch.takes_time(timestamp):
                 batch.reserved += taken
                 return batch
             batch.close()

@@ -188,8 +188,11 @@ class ProducerBatch:
         """Return the bytes of the encoded timestamp of a further record, or more than a batch has."""
         if not self._runs:
             return 1
-        delta = timestamp - self._runs[0][0]
-        return len(varint(delta)) if TIMESTAMP_MIN <= delta <= TIMESTAMP_MAX else CONTENT_BYTES_MAX
+        return len(varint(timestamp - self._runs[0][0])) if self.takes_time(timestamp) else CONTENT_BYTES_MAX
+
+    def takes_time(self, timestamp: int) -> bool:
+        """Whether the distance of a timestamp to the first one of the batch has at most 64 bits."""
+        return not self._runs or TIMESTAMP_MIN <= timestamp - self._runs[0][0] <= TIMESTAMP_MAX
 
     def _begin_run(self, index: int, timestamp: int) -> None:
         self._stamp_bytes, self._timestamp = self.stamp_bytes(timestamp), timestamp

@@ -64,6 +64,10 @@ class Columns:
             () if self._headers is None else self._headers[row],
         )
 
+    def timestamp_of(self, row: int) -> int:
+        """Return the timestamp of a row in ms since 1970."""
+        return self._timestamp if self._timestamps is None else self._timestamps[row]
+
     def largest_row(self) -> int:
         """Return the row with the most bytes."""
         if self._headers is None:
@@ -115,8 +119,7 @@ class Columns:
         for row in range(start, len(self)):
             key = None if self.keys is None else self.keys[row]
             headers = () if self._headers is None else self._headers[row]
-            timestamp = self._timestamp if self._timestamps is None else self._timestamps[row]
-            if batch.try_append(key, self.values[row], headers, timestamp) is None:
+            if batch.try_append(key, self.values[row], headers, self.timestamp_of(row)) is None:
                 return row
         return len(self)
 

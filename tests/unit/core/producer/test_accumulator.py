@@ -55,6 +55,24 @@ class TestAppend:
         assert not batches[4].is_closed
         assert records.pool.available_bytes == MEMORY_BYTES - 3 * BATCH_BYTES
 
+    def test_times_that_are_too_far_apart_for_a_batch_go_to_several(self) -> None:
+        times = [-1, (1 << 63) - 1, -(1 << 63), 0]
+        by_rows, by_columns = accumulator(), accumulator()
+        batches: list[list[ProducerBatch]] = [[], []]
+        for time in times:
+            appended = by_rows.append(A0, None, b"v", (), time, 0)
+            assert appended is not None
+            batches[0].append(appended[0])
+        columns, start = Columns([b"v"] * 4, None, None, times), 0
+        while start < len(columns):
+            taken = by_columns.append_columns(A0, columns, start, 0)
+            assert taken is not None
+            batches[1].append(taken[0])
+            start = taken[2]
+        for each in batches:
+            content = [Batch.read(batch.encode(Codec.NONE)) for batch in dict.fromkeys(each)]
+            assert [record.timestamp for batch in content for record in records(batch, 1 << 20)] == times
+
     def test_a_partition_has_batches_of_its_own(self) -> None:
         records = accumulator()
         assert append(records, A0) is not append(records, A1)
