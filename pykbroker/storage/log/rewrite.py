@@ -160,7 +160,8 @@ def _validated(batch: Batch, config: LogConfig, now_ms: int, bytes_max: int, hea
     if config.log_append_time:
         return batch
     before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
-    if (oldest != NO_TIMESTAMP and now_ms - oldest > before) or youngest - now_ms > after:
+    is_old = oldest != NO_TIMESTAMP and before != LONG_MAX and now_ms - oldest > before
+    if is_old or youngest - now_ms > after:
         raise ApiError(
             ErrorCode.INVALID_TIMESTAMP,
             f"timestamps from {oldest} to {youngest}: more than {before} ms "

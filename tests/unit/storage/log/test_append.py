@@ -17,7 +17,7 @@ from pykbroker.core.errors import ApiError
 from pykbroker.core.log.producers import Marker
 from pykbroker.storage.log.log import Log
 from pykbroker.storage.log.rewrite import FRAMED_AT_ONCE_BLOCKS_MAX, LongWork
-from pykbroker.storage.segments.config import LogConfig
+from pykbroker.storage.segments.config import LONG_MAX, LogConfig
 from pykbroker.world import system_disk
 from pykbroker.world.disk import Buffer
 from pykbroker.world.system_disk import SystemDisk, SystemFile
@@ -175,6 +175,14 @@ async def test_records_older_than_message_timestamp_before_max_ms_are_refused(di
     log = await open_log(disk, LogConfig(message_timestamp_before_max_ms=1000))
     log.append(batch(timestamp=NOW - 1000), 0, NOW)
     assert refused(log, batch(b"a", b"b", timestamp=NOW, step=-1001)) is ErrorCode.INVALID_TIMESTAMP
+
+
+async def test_no_record_is_too_old_without_message_timestamp_before_max_ms(disk: SystemDisk) -> None:
+    log = await open_log(disk, LogConfig(message_timestamp_before_max_ms=LONG_MAX))
+    oldest = -(1 << 63)
+    assert log.append(batch(timestamp=oldest), 0, NOW).last_offset == 0
+    log.configure(LogConfig(message_timestamp_before_max_ms=LONG_MAX - 1))
+    assert refused(log, batch(timestamp=oldest)) is ErrorCode.INVALID_TIMESTAMP
 
 
 async def test_records_are_validated_unless_validation_is_disabled(disk: SystemDisk) -> None:
