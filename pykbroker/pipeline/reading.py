@@ -11,8 +11,10 @@ from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.schema import RECORD_COLUMNS, TIME_COLUMN
 from pykbroker.pipeline.session import PipelineSession
 from pykbroker.pipeline.source.client_options import PREFIX, needs_security
+from pykbroker.pipeline.source.offset_limits import EARLIEST, ENDING, STARTING
 from pykbroker.pipeline.source.read_options import INCLUDE_TIME
 from pykbroker.pipeline.source.topic_pattern import whole
+from pykbroker.pipeline.spark_offsets import Ends
 from pykbroker.pipeline.times import time_ms_of_connector, timestamp_of
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 FORMATS = {"jvm": "kafka", "python": "pykbroker"}
 """The format of each connector."""
+NOT_OF_BATCHES = frozenset(each.lower() for each in (*STARTING, *ENDING))
+"""Options of a stream that a batch of it has not, since its offsets are known."""
 
 
 class TopicsToRead(msgspec.Struct, frozen=True):
@@ -65,6 +69,23 @@ def require_plaintext(options: Mapping[str, str]) -> None:
 def read_records(session: PipelineSession, source: TopicsToRead, **options: str) -> DataFrame:
     """Return the records of topics from `startingOffsets` to `endingOffsets`, with the columns RECORD_COLUMNS."""
     return _records(session, session.spark.read, {**source.connector_options(), **options})
+
+
+def read_planned(session: PipelineSession, source: TopicsToRead, starts: Ends, ends: Ends) -> DataFrame:
+    """Return the records of a batch of a stream. A partition without a start is new, and begins where its log does."""
+    begins = {
+        topic: {partition: starts.get(topic, {}).get(partition, EARLIEST) for partition in partitions}
+        for topic, partitions in ends.items()
+    }
+    options = {name: value for name, value in source.options.items() if name.lower() not in NOT_OF_BATCHES}
+    assigned = {topic: sorted(map(int, partitions)) for topic, partitions in ends.items()}
+    options |= {"assign": json_text(assigned), "startingOffsets": json_text(begins), "endingOffsets": json_text(ends)}
+    return read_records(session, msgspec.structs.replace(source, topics=(), pattern="", options=options))
+
+
+def json_text(content: object) -> str:
+    """Return an option of the `kafka` format whose value is JSON."""
+    return msgspec.json.encode(content).decode()
 
 
 def stream_records(session: PipelineSession, source: TopicsToRead, **options: str) -> DataFrame:

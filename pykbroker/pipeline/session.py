@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -24,12 +24,14 @@ from pykbroker.pipeline.jars import artifact, connector_package, missing_package
 from pykbroker.pipeline.java import require_java
 from pykbroker.pipeline.report import Say
 from pykbroker.pipeline.source.registration import register
-from pykbroker.pipeline.spark_errors import explained, tolerating_end
+from pykbroker.pipeline.spark_errors import explained, tolerating_end, trace
+from pykbroker.pipeline.times import has_unreadable_time
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Connector = Literal["jvm", "python"]
+T = TypeVar("T")
 PROVIDER = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 CLASSES = {"iceberg-spark-runtime": "org.apache.iceberg.spark.SparkCatalog"}
 """A class of each package that a job may need beside the connector."""
@@ -170,10 +172,29 @@ def continued(session: PipelineSession, connector: str, say: Say) -> PipelineSes
             "--spark spark.jars=PATH,..., or begin a new checkpoint"
         )
     say("the checkpoint was begun with --connector python, which goes on")
+    return with_data_source(session, say)
+
+
+def with_data_source(session: PipelineSession, say: Say) -> PipelineSession:
+    """Return a session that reads topics by the data source `pykbroker`."""
     if not is_local(session.spark):
         equip_executors(session.spark, say)
     register(session.spark)
     return session._replace(connector="python")
+
+
+def retried_by_data_source(session: PipelineSession, action: Callable[[PipelineSession], T], say: Say) -> T:
+    """Return the result of an action that reads topics and may be repeated.
+
+    It is repeated by the data source `pykbroker` if a record has a time that Spark's own connector cannot hold.
+    """
+    try:
+        return action(session)
+    except Exception as error:
+        if session.connector == "python" or not has_unreadable_time(trace(error)):
+            raise
+    say("a record has a time that --connector jvm cannot hold: its topic is read by the data source `pykbroker`")
+    return action(with_data_source(session, say))
 
 
 def has_class(spark: SparkSession, name: str) -> bool:

@@ -13,6 +13,8 @@ from pykbroker.pipeline.storage import Storage
 
 SPARK = "spark"
 """The directory of Spark's own checkpoint in that of a job."""
+FIRST_OFFSETS = "sources/0/0"
+"""The file in which Spark's own connector notes the offsets at which the query has started."""
 Ends = dict[str, dict[str, int]]
 """The offset behind the last record, by topic and partition, as in the JSON of Spark's offsets."""
 
@@ -57,6 +59,21 @@ def planned_ends(checkpoint: Storage, batch: int, *, or_start: bool = False) -> 
     name = f"{SPARK}/offsets/{batch}"
     text = checkpoint.read(name).decode(errors="replace")
     return parsed_ends(text, f"{checkpoint.directory}/{name}", or_start=or_start)
+
+
+def planned_starts(checkpoint: Storage, batch: int) -> Ends:
+    """Return the offsets at which a batch begins, as far as it goes on with an earlier one or the start of the query.
+
+    A partition that is new in the batch is left out.
+    """
+    if batch:
+        return planned_ends(checkpoint, batch - 1)
+    name = f"{SPARK}/{FIRST_OFFSETS}"
+    text = checkpoint.read(name).decode(errors="replace").rpartition("\n")[2]  # behind the version of the file
+    try:
+        return msgspec.json.decode(text, type=Ends)
+    except msgspec.MsgspecError as error:
+        raise StateConflict(f"{checkpoint.directory}/{name} is damaged: {error}") from None
 
 
 def reached(checkpoint: Storage) -> dict[TopicPartition, int]:

@@ -17,7 +17,7 @@ class PartitionProfile(msgspec.Struct, frozen=True):
 
     `steps_back` counts the records whose timestamp is before that of the record before them. `lateness_ms_max` is the
     longest time by which a record is older than any record before it. `low_ms` and `high_ms` are the limits of the
-    timestamps in ms, None without timestamps.
+    timestamps in ms, None without timestamps. `undated` records have none, or one outside the years 1 to 9999.
     """
 
     partition: int
@@ -37,6 +37,7 @@ class PartitionProfile(msgspec.Struct, frozen=True):
     high_ms: int | None
     steps_back: int
     lateness_ms_max: int
+    undated: int = 0
 
     @property
     def bytes(self) -> int:

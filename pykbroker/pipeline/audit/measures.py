@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykbroker.pipeline.times import NO_TIMESTAMP
+from pykbroker.pipeline.times import NO_TIMESTAMP, has_day
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -15,6 +15,7 @@ TIME_SLOTS = 120
 OFFSET_SLOTS = 100
 TOP_KEYS = 10
 KEY_BYTES_SHOWN = 40
+MS_MAX = 2**63 - 1
 PARTITION = ("side", "topic", "partition")
 HEADER_BYTES = "aggregate(headers, 0L, (sum, h) -> sum + octet_length(h.key) + coalesce(octet_length(h.value), 0))"
 
@@ -44,7 +45,8 @@ def segments(rows: DataFrame) -> DataFrame:
     """Return the figures of each segment of offsets of a partition.
 
     `high_ms` and `low_ms` are the limits of the times, `first_ms` and `last_ms` the times of the first and the last
-    record. `lateness_ms` is the longest time by which a record is older than one before it in the segment.
+    record. `lateness_ms` is the longest time by which a record is older than one before it in the segment, at most
+    MS_MAX. `undated` records have no time, or one outside the years 1 to 9999.
     """
     from pyspark.sql import Window
     from pyspark.sql import functions as f
@@ -57,7 +59,7 @@ def segments(rows: DataFrame) -> DataFrame:
         {
             "step": step,
             "is_back": f.col("time_ms") < f.lag("time_ms").over(ordered),
-            "late_ms": f.max("time_ms").over(earlier) - f.col("time_ms"),
+            "late_ms": _later(f.max("time_ms").over(earlier), f.col("time_ms")),
         }
     )
     return rows.groupBy(*PARTITION, "segment").agg(
@@ -80,6 +82,7 @@ def segments(rows: DataFrame) -> DataFrame:
         f.coalesce(f.max("value_bytes"), f.lit(0)).alias("value_bytes_max"),
         f.count_if(f.col("key_bytes").isNull()).alias("null_keys"),
         f.count_if(f.col("value_bytes").isNull()).alias("null_values"),
+        f.count_if(f.col("time_ms").isNull() | ~has_day(f.col("time_ms"))).alias("undated"),
     )
 
 
@@ -91,10 +94,13 @@ def segment() -> Column:
 
 
 def timeline(rows: DataFrame) -> DataFrame:
-    """Return the records and bytes of each topic in equal slots of time between its first and its last time."""
+    """Return the records and bytes of each topic in equal slots of time between its first and its last time.
+
+    Records without a time, or with one outside the years 1 to 9999, are left out: few of them would hide the others.
+    """
     from pyspark.sql import functions as f
 
-    timed = rows.where("time_ms is not null")
+    timed = rows.where(has_day(f.col("time_ms")))
     limits = timed.groupBy("topic").agg(f.min("time_ms").alias("start_ms"), f.max("time_ms").alias("end_ms"))
     width = f.ceil((f.col("end_ms") - f.col("start_ms") + 1) / TIME_SLOTS)
     slots = timed.join(f.broadcast(limits.withColumn("width_ms", width)), "topic")
@@ -175,6 +181,13 @@ def compared(rows: DataFrame, places: DataFrame) -> DataFrame:
         f.count_if(archive_alone & is_deleted).alias("deleted"),
         f.count_if(archive_alone & ~is_deleted).alias("only_archived"),
     )
+
+
+def _later(time_ms: Column, than_ms: Column) -> Column:
+    """Return by how many ms a time is later than another one, MS_MAX if that has more than 63 bits, or null."""
+    from pyspark.sql import functions as f
+
+    return f.when(time_ms > than_ms, f.coalesce(f.try_subtract(time_ms, than_ms), f.lit(MS_MAX)))
 
 
 def _sum(column: Column) -> Column:

@@ -30,6 +30,7 @@ SUMS = (
     "header_bytes",
     "null_keys",
     "null_values",
+    "undated",
     "steps_back",
 )
 """The figures of segments that are added."""

@@ -98,3 +98,8 @@ def _of_order(topic: TopicProfile) -> Iterator[str]:
             f"{topic.topic}: timestamps go back {counted(steps, 'time')}. A watermark that loses no record needs a "
             f"delay of {duration(latest)}."
         )
+    if undated := sum(each.undated for each in topic.partitions):
+        yield (
+            f"{topic.topic}: {counted(undated, 'record')} without a timestamp of the years 1 to 9999, which the plot "
+            "of the rate leaves out."
+        )

@@ -18,10 +18,10 @@ from pykbroker.pipeline.jobs.iceberg import IcebergTable, is_directory, require_
 from pykbroker.pipeline.jobs.lost_records import changed_topics, lost_offsets
 from pykbroker.pipeline.jobs.parquet import ParquetFiles
 from pykbroker.pipeline.jobs.skipped import Check, SkippedRange, before_records, skipped_losses, skipped_ranges
-from pykbroker.pipeline.reading import TopicsToRead, stream_records
+from pykbroker.pipeline.reading import TopicsToRead, read_planned, stream_records
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.schema import with_date
-from pykbroker.pipeline.session import PipelineSession, continued
+from pykbroker.pipeline.session import PipelineSession, continued, retried_by_data_source
 from pykbroker.pipeline.spark_checkpoint import begin_topics, require_whole
 from pykbroker.pipeline.spark_errors import is_loss, loss_reason, sentence, tolerating_end
 from pykbroker.pipeline.spark_offsets import (
@@ -35,6 +35,7 @@ from pykbroker.pipeline.spark_offsets import (
     left_batch,
     missing_ends,
     planned_ends,
+    planned_starts,
     reached,
 )
 from pykbroker.pipeline.state import (
@@ -355,7 +356,7 @@ class ArchiveJob:
             skipped = found or skipped
             return found
 
-        count = self._sink.write(with_date(records), batch, ends, check)
+        count = self._written(records, batch, ends, check)
         self.skipped += skipped
         for loss in skipped_losses(skipped):
             self._say(f"{self._job}: {loss}")
@@ -371,6 +372,19 @@ class ArchiveJob:
         """
         if batch and not self._may_skip and ends.keys() - self._planned(batch - 1).keys():
             begin_topics(self._checkpoint, dict.fromkeys(by_partition(ends), 0))
+
+    def _written(self, records: DataFrame, batch: int, ends: Ends, check: Check) -> int:
+        """Write the records of a batch, or the same ones as the data source `pykbroker` reads them."""
+
+        def write(session: PipelineSession) -> int:
+            found = records
+            if session.connector != self._session.connector:
+                starts = planned_starts(self._checkpoint, batch)
+                found = read_planned(session, self._settings.source, starts, ends)
+            return self._sink.write(with_date(found), batch, ends, check)
+
+        of_batch = self._session._replace(spark=records.sparkSession)
+        return retried_by_data_source(of_batch, write, lambda line: self._say(f"{self._job}: batch {batch}: {line}"))
 
     def _planned(self, batch: int) -> Ends:
         """Return the ends of a batch as Spark has planned them."""

@@ -27,7 +27,7 @@ from pykbroker.pipeline.jobs.skipped import never_archived, skipped_losses
 from pykbroker.pipeline.quantities import counted
 from pykbroker.pipeline.reading import TopicsToRead, read_records
 from pykbroker.pipeline.report import JobReport, Say
-from pykbroker.pipeline.session import PipelineSession
+from pykbroker.pipeline.session import PipelineSession, retried_by_data_source
 from pykbroker.pipeline.storage import storage_of, write_file
 
 if TYPE_CHECKING:
@@ -72,8 +72,17 @@ class AuditReport(JobReport):
 
 def audit(session: PipelineSession, settings: AuditSettings, say: Say) -> AuditReport:
     """Run the job. Raise PipelineError for a mistake that the user can correct."""
-    begun, now_ms = time.monotonic(), time.time_ns() // 1_000_000
+    begun = time.monotonic()
     require_directory(settings.page)
+    report = retried_by_data_source(
+        session, lambda session: _audited(session, settings, say), lambda line: say(f"audit: {line}")
+    )
+    report.seconds = time.monotonic() - begun
+    return report
+
+
+def _audited(session: PipelineSession, settings: AuditSettings, say: Say) -> AuditReport:
+    now_ms = time.time_ns() // 1_000_000
     facts = ends = None
     sides: list[AuditedSide] = []
     if settings.source is not None:
@@ -96,7 +105,7 @@ def audit(session: PipelineSession, settings: AuditSettings, say: Say) -> AuditR
     if settings.page:
         say(f"audit: the page is {write_page(session.spark, settings.page, findings)}")
     lines = audit_lines(findings)
-    return AuditReport(JOB, figures(findings), findings.losses, time.monotonic() - begun, lines=lines)
+    return AuditReport(JOB, figures(findings), findings.losses, lines=lines)
 
 
 def claimed_losses(archived: ArchivedRecords, settings: AuditSettings, ends: LogEnds | None) -> list[str]:

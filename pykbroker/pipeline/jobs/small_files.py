@@ -35,7 +35,7 @@ def merge_small_files(
     """Merge the small files of each day of a topic that has several. Return the number of days.
 
     Only files that the commits name are merged, and those of earlier versions. `columns` are those of the files in
-    Spark's DDL. Without them, those of the first file are read.
+    Spark's DDL. Without them, those of all files are read.
 
     Readers of the bare directory see the old files or the new ones. A file system without an exchange of directories
     keeps its small files.
@@ -97,7 +97,8 @@ class DayMerge:
         staging = f"{self._commits.staging}/{MERGED}"
         self._archive.delete(staging)
         paths = [f"{self._archive.directory}/{each}" for each in sizes]
-        reader = self._spark.read.schema(self._columns) if self._columns else self._spark.read
+        reader = self._spark.read
+        reader = reader.schema(self._columns) if self._columns else reader.option("mergeSchema", "true")
         records = reader.parquet(*map(literal, paths)).coalesce(merged_files(list(sizes.values()), bytes_min))
         path = f"{self._archive.directory}/{staging}/{self._day}"
         records.sortWithinPartitions("partition", "offset").write.parquet(path)

@@ -38,7 +38,7 @@ from pykbroker.pipeline.jobs.skipped import SkippedRange, skipped_losses
 from pykbroker.pipeline.quantities import counted
 from pykbroker.pipeline.reading import TopicsToRead, read_records
 from pykbroker.pipeline.report import JobReport, Say
-from pykbroker.pipeline.session import PipelineSession
+from pykbroker.pipeline.session import PipelineSession, retried_by_data_source
 from pykbroker.pipeline.spark_errors import is_of_spark, root_cause, trace
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ def verify(session: PipelineSession, settings: VerifySettings, say: Say) -> JobR
     """Run the job. The report has a loss for each kind of difference in a partition, and for files without content."""
     begun = time.monotonic()
     try:
-        report = _verified(session, settings, say)
+        report = retried_by_data_source(
+            session, lambda session: _verified(session, settings, say), lambda line: say(f"verify: {line}")
+        )
     except Exception as error:
         if not is_of_spark(error) or UNREADABLE not in trace(error):
             raise

@@ -64,13 +64,16 @@ class Narrowing(NamedTuple):
 
     @property
     def since_ms(self) -> int | None:
-        """Return the time in ms before which no record passes, or None."""
+        """Return the time in ms before which no record passes, or None.
+
+        ListOffsets takes negative times for places such as the end of the log.
+        """
         found = [
             floor(each.value.timestamp() * 1000)
             for each in self.conditions
             if each.column == "timestamp" and each.comparison in LOWER_BOUNDS and _is_instant(each.value)
         ]
-        return max(found, default=None)
+        return max((each for each in found if each >= 0), default=None)
 
     def ranges(
         self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]

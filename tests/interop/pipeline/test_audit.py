@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from pykbroker.pipeline.jobs.audit import AuditReport, AuditSettings, audit
 from pykbroker.pipeline.reading import TopicsToRead
 from pykbroker.pipeline.schema import RECORD_TYPES, TIME_COLUMN, with_date
 from pykbroker.pipeline.session import PipelineSession
-from pykbroker.pipeline.times import NO_TIMESTAMP, time_ms_of_connector
+from pykbroker.pipeline.times import DAYS_END_MS, FIRST_DAY_MS, NO_TIMESTAMP, time_ms_of_connector
 from tests.interop.pipeline.both_formats import BothFormats, numbers
 from tests.unit.pipeline.audit.segment_rows import Record, segment_rows
 
@@ -30,7 +29,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
 ]
 SEGMENT, COUNT = 10, 200
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+ODD_MS = (0, -2, FIRST_DAY_MS, FIRST_DAY_MS - 1, DAYS_END_MS, DAYS_END_MS - 1, -(2**63), 2**63 - 1)
 
 
 def sample(seed: int) -> list[Record]:
@@ -39,7 +38,7 @@ def sample(seed: int) -> list[Record]:
     return [
         Record(
             rng.randrange(120),
-            rng.choice((None, 1000 + rng.randrange(500))),
+            rng.choice((None, 1000 + rng.randrange(500), rng.choice(ODD_MS))),
             rng.choice((None, b"", b"a", b"key-" + bytes([65 + rng.randrange(4)]) * 60)),
             rng.choice((None, b"x" * rng.randrange(40))),
             side,
@@ -51,6 +50,10 @@ def sample(seed: int) -> list[Record]:
     ]
 
 
+def is_dated(record: Record) -> bool:
+    return record.time_ms is not None and FIRST_DAY_MS <= record.time_ms < DAYS_END_MS
+
+
 def frame(spark: SparkSession, records: list[Record]) -> DataFrame:
     """Return the narrow rows of records. Records of the same offset have the same time, as copies do."""
     times: dict[tuple[str, int, int], int | None] = {}
@@ -59,8 +62,7 @@ def frame(spark: SparkSession, records: list[Record]) -> DataFrame:
     for each in records:
         ms = times.setdefault((each.side, each.partition, each.offset), each.time_ms)
         ms = NO_TIMESTAMP if ms is None else ms
-        time = EPOCH + timedelta(milliseconds=ms)
-        rows.append((each.key, each.value, each.topic, each.partition, each.offset, time, 0, [], ms, each.side))
+        rows.append((each.key, each.value, each.topic, each.partition, each.offset, None, 0, [], ms, each.side))
     found = spark.createDataFrame(rows, ", ".join(f"{name} {kind}" for name, kind in columns.items()))
     sides = [measures.measured(found.where(f"side = '{side}'"), side) for side in ("topic", "archive")]
     return sides[0].unionAll(sides[1]).cache()
@@ -102,9 +104,9 @@ def test_the_measures_are_those_of_a_model(spark: SparkSession, small_segments: 
     sizes = {(row.side, row.power): row.records for row in measures.value_sizes(rows).collect()}
     assert sizes == Counter((r.side, max(len(r.value), 1).bit_length() - 1) for r in records if r.value is not None)
     slots = measures.timeline(rows).collect()
-    assert sum(row.records for row in slots) == sum(each.time_ms is not None for each in records)
+    assert sum(row.records for row in slots) == sum(is_dated(each) for each in records)
     assert sum(row.bytes for row in slots) == sum(
-        len(each.key or b"") + len(each.value or b"") for each in records if each.time_ms is not None
+        len(each.key or b"") + len(each.value or b"") for each in records if is_dated(each)
     )
     assert sum(row.records for row in measures.coverage(rows).collect()) == len(records)
 

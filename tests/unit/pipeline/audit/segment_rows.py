@@ -6,6 +6,9 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from pykbroker.pipeline.audit.measures import MS_MAX
+from pykbroker.pipeline.times import DAYS_END_MS, FIRST_DAY_MS
+
 
 class Record(NamedTuple):
     """A record as the measures see it."""
@@ -44,7 +47,7 @@ def _row(place: tuple[str, str, int, int], rows: Sequence[Record]) -> dict[str, 
         "gaps": sum(step > 1 for step in steps),
         "duplicates": steps.count(0),
         "steps_back": sum(two < one for one, two in pairs),
-        "lateness_ms": max([0, *late]),
+        "lateness_ms": min(max([0, *late]), MS_MAX),
         "low_ms": min(known, default=None),
         "high_ms": max(known, default=None),
         "first_ms": times[0],
@@ -55,4 +58,5 @@ def _row(place: tuple[str, str, int, int], rows: Sequence[Record]) -> dict[str, 
         "value_bytes_max": max(sizes, default=0),
         "null_keys": sum(row.key is None for row in rows),
         "null_values": sum(row.value is None for row in rows),
+        "undated": sum(ms is None or not FIRST_DAY_MS <= ms < DAYS_END_MS for ms in times),
     }

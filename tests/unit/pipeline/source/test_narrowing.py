@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pytest
@@ -82,3 +82,6 @@ def test_only_a_lower_bound_of_an_instant_moves_the_start() -> None:
     assert narrowing(("timestamp", "GreaterThan", noon)).since_ms == 1_767_355_200_000
     assert narrowing(("timestamp", "LessThan", noon)).since_ms is None
     assert narrowing(("timestamp", "EqualTo", noon.replace(tzinfo=None))).since_ms is None
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    assert narrowing(("timestamp", "GreaterThan", epoch)).since_ms == 0
+    assert narrowing(("timestamp", "GreaterThan", epoch - timedelta(milliseconds=1))).since_ms is None
