@@ -38,6 +38,7 @@ class ParquetFiles:
         self._spark, self._target, self._say = spark.newSession(), target, say
         self._file_bytes_min = file_bytes_min
         self._commits = ArchiveCommits(target)
+        self._attempts = 0
         _configure(self._spark)
 
     def require_archive(self) -> None:
@@ -65,9 +66,11 @@ class ParquetFiles:
     def write(self, records: DataFrame, batch: int, ends: Ends, check: Check) -> int:
         """Write the files of a batch to the run's directory, and commit them. Return the number of records.
 
-        Tasks of a killed run may still write into the directory of theirs.
+        Tasks of a killed run may still write into the directory of theirs. So may those of an attempt that has failed
+        in this run, so that each attempt has another one.
         """
-        directory = f"{self._commits.staging}/batch-{batch}"
+        self._attempts += 1
+        directory = f"{self._commits.staging}/batch-{batch}-{self._attempts}"
         path = f"{self._target.directory}/{directory}"
         _configure(records.sparkSession)
         records.write.partitionBy(*PARTITIONED_BY).parquet(path)
