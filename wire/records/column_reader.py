@@ -22,7 +22,8 @@ _KEYLESS_MAX = 1024
 class Columns(msgspec.Struct, gc=False):
     """The columns of records, lists of equal length. `headers` is None if no record has headers.
 
-    Timestamps are in ms since 1970. A null value is a tombstone.
+    Timestamps are in ms since 1970. A null value is a tombstone. The keys, values and headers have at most
+    `content_bytes` bytes: the decompressed size of the batch from which the records are.
     """
 
     offsets: list[int]
@@ -30,6 +31,7 @@ class Columns(msgspec.Struct, gc=False):
     keys: list[bytes | None]
     values: list[bytes | None]
     headers: list[Headers] | None = None
+    content_bytes: int = 0
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -38,7 +40,8 @@ class Columns(msgspec.Struct, gc=False):
         """Return the records from index `start` up to but not including `end`."""
         at = slice(start, end)
         headers = None if self.headers is None else self.headers[at]
-        return Columns(self.offsets[at], self.timestamps[at], self.keys[at], self.values[at], headers)
+        found = self.offsets[at], self.timestamps[at], self.keys[at], self.values[at]
+        return Columns(*found, headers, self.content_bytes)
 
 
 def read_columns(batch: Batch, bytes_max: int) -> Columns:
@@ -50,6 +53,7 @@ def read_columns(batch: Batch, bytes_max: int) -> Columns:
     reader = ColumnReader(batch, bytes_max)
     reader.read()
     columns = reader.columns
+    columns.content_bytes = reader.content_bytes
     if batch.is_log_append_time:
         columns.timestamps = [batch.max_timestamp] * len(columns)
     return columns
@@ -87,6 +91,11 @@ class ColumnReader:
         self._delta_max = batch.last_offset_delta
         self._equal, self._keyless = _Window(batch.count), _Window(batch.count)
         self._headers = HeaderReader()
+
+    @property
+    def content_bytes(self) -> int:
+        """Return the decompressed size of the batch."""
+        return len(self._data)
 
     def read(self) -> None:
         """Read all records. Raise DecodeError if they are damaged."""

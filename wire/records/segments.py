@@ -60,10 +60,10 @@ class Segments:
     The attributes are those of `Columns`. Those of lists are made when they are asked for.
     """
 
-    __slots__ = ("_columns", "_count", "segments")
+    __slots__ = ("_columns", "_count", "content_bytes", "segments")
 
-    def __init__(self, segments: Sequence[Segment]) -> None:
-        self.segments, self._count = segments, sum(map(len, segments))
+    def __init__(self, segments: Sequence[Segment], content_bytes: int) -> None:
+        self.segments, self._count, self.content_bytes = segments, sum(map(len, segments)), content_bytes
         self._columns: Columns | None = None
 
     def __len__(self) -> int:
@@ -110,7 +110,7 @@ class Segments:
             if low < high:
                 found.append(each if high - low == len(each) else each.slice(low, high))
             first += len(each)
-        return Segments(found)
+        return Segments(found, self.content_bytes)
 
 
 class _JoinedOffsets(Sequence[int]):
@@ -153,7 +153,7 @@ def read_segments(batch: Batch, bytes_max: int) -> Segments:
     """Return the records of a batch. Everything else is as in `read_columns`."""
     reader = _SegmentReader(batch, bytes_max)
     reader.read()
-    return Segments(reader.segments())
+    return Segments(reader.segments(), reader.content_bytes)
 
 
 class _SegmentReader(ColumnReader):

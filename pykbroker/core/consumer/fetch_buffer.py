@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from pykbroker.core.consumer.errors import ConsumerError, OffsetsOutOfRange, TopicsUnauthorized, UnreadableRecords
-from pykbroker.core.consumer.fetched import CompletedFetch
+from pykbroker.core.consumer.fetched import BYTES_ENOUGH, CompletedFetch
 from pykbroker.core.consumer.offset_reset import NO_RESET
 from pykbroker.core.consumer.partition_state import AssignedPartition, FetchState
 from pykbroker.core.consumer.records import FetchedColumns
@@ -78,13 +78,15 @@ class FetchBuffer:
     ) -> Collected:
         """Return up to `records_max` records, of all partitions or `among` some, and move the positions behind them.
 
-        If `cuts_batch` is false, the last batch is returned whole, which may be more records.
+        If `cuts_batch` is false, the last batch is returned whole, which may be more records. As few as one batch is
+        returned if it has BYTES_ENOUGH bytes: a poll bounds memory by bytes as well as by records.
         """
         found: list[FetchedColumns] = []
         left: list[CompletedFetch] = []
         has_progress = False
+        bytes_enough = BYTES_ENOUGH
         try:
-            while records_max > 0:
+            while records_max > 0 and bytes_enough > 0:
                 current = self._next(now_ms, may_drop=not found)
                 if current is None:
                     break
@@ -94,9 +96,10 @@ class FetchBuffer:
                     self._current = None
                     continue
                 before = state.position if state is not None else None
-                for part in self._take(current, records_max, cuts_batch=cuts_batch):
+                for part in self._take(current, records_max, bytes_enough, cuts_batch=cuts_batch):
                     found.append(part)
                     records_max -= len(part)
+                    bytes_enough -= part.columns.content_bytes
                 has_progress = has_progress or (state is not None and state.position != before)
         except (ConsumerError, ApiError):
             if not found:
@@ -126,7 +129,9 @@ class FetchBuffer:
             self._current = completed if is_usable else None
         return self._current
 
-    def _take(self, completed: CompletedFetch, records_max: int, *, cuts_batch: bool) -> Iterator[FetchedColumns]:
+    def _take(
+        self, completed: CompletedFetch, records_max: int, bytes_enough: int, *, cuts_batch: bool
+    ) -> Iterator[FetchedColumns]:
         """Yield records that are next in line, and move the position behind each part. Drop other records."""
         state = self._subscription.get(completed.partition)
         position = None if state is None else state.position
@@ -135,7 +140,7 @@ class FetchBuffer:
             completed.drain()
         else:
             try:
-                for part in completed.take(records_max, cuts_batch=cuts_batch):
+                for part in completed.take(records_max, cuts_batch=cuts_batch, bytes_enough=bytes_enough):
                     state.advance(completed.next_offset, completed.last_epoch)
                     yield part
             finally:

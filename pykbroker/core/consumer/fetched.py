@@ -18,6 +18,9 @@ from wire.records.control import ControlType, control_records
 
 CONTENT_BYTES_MAX = 1 << 31
 """The maximum decompressed size of a batch, which is the largest that Kafka's Java clients can read."""
+BYTES_ENOUGH = 32 << 20
+"""The decompressed bytes after which a poll takes no further batch. A Fetch response may have thousands of times more
+than its own size."""
 NO_PRODUCER = -1
 
 
@@ -80,22 +83,26 @@ class CompletedFetch:
         """Drop the records that were not taken."""
         self.is_drained, self._columns, self._batch = True, None, None
 
-    def take(self, records_max: int, *, cuts_batch: bool = True) -> Iterator[FetchedColumns]:
+    def take(
+        self, records_max: int, *, cuts_batch: bool = True, bytes_enough: int = BYTES_ENOUGH
+    ) -> Iterator[FetchedColumns]:
         """Yield the next records, up to `records_max`, as columns of each batch.
 
-        If `cuts_batch` is false, the last batch is yielded whole, which may be more records.
+        If `cuts_batch` is false, the last batch is yielded whole, which may be more records. No further batch is
+        decompressed once those before it have `bytes_enough` bytes of content.
 
         Raise UnreadableRecords if the next batch cannot be read. The position then stays where it is, and every further
         call raises the same error.
         """
         if self._failure is not None:
             raise again(self._failure)
-        while records_max > 0 and not self.is_drained:
+        while records_max > 0 and bytes_enough > 0 and not self.is_drained:
             if self._columns is None:
                 self._next_batch()
                 continue
             found = self._take_columns(records_max if cuts_batch else CONTENT_BYTES_MAX)
             records_max -= len(found)
+            bytes_enough -= found.columns.content_bytes
             yield found
 
     def _take_columns(self, records_max: int) -> FetchedColumns:

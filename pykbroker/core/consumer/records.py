@@ -38,6 +38,10 @@ class RecordColumns(Protocol):
     def __len__(self) -> int: ...
 
     @property
+    def content_bytes(self) -> int:
+        """Return a number of bytes that keys, values and headers do not exceed, without a look at each record."""
+
+    @property
     def offsets(self) -> Sequence[int]:
         """Return the offsets, which increase."""
 

@@ -6,6 +6,7 @@ numpy copies the fields of equal rows by slices with a step, and computes offset
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 Rows: TypeAlias = "np.ndarray[tuple[int, int], np.dtype[np.uint8]]"
 """Bytes in rows of equal size."""
+COLUMN_BYTES_MAX = 2**31 - 1
+"""The bytes that a column with offsets of 32 bits can have."""
 _NULL = -1
 
 
@@ -31,7 +34,7 @@ class BinaryColumn:
     def add_values(self, values: Sequence[bytes | None]) -> None:
         """Append values, None for nulls."""
         self._lengths.append(np.array([_NULL if each is None else len(each) for each in values], np.int32))
-        self._content.append(np.frombuffer(b"".join([each for each in values if each]), np.uint8))
+        self._content.append([each for each in values if each])
         self._is_null = self._is_null and not any(each is not None for each in values)
 
     def add_rows(self, rows: Rows, lengths: Sequence[int]) -> None:
@@ -79,18 +82,31 @@ class LongColumn:
         return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(values)])
 
 
-def _joined(parts: Sequence[Any]) -> Any:
-    """Return the bytes of parts, of which each is a sequence of bytes or of rows."""
-    found = np.empty(sum(part.size for part in parts), np.uint8)
+def _joined(parts: Sequence[Rows | list[bytes]]) -> Any:
+    """Return the bytes of parts, of which each is rows or a list of values, as an object with a buffer.
+
+    Content is copied once: values that stand among rows are joined one part at a time.
+    """
+    lists = [part for part in parts if isinstance(part, list)]
+    if len(lists) == len(parts):
+        return b"".join(chain.from_iterable(lists))
+    found = np.empty(sum(sum(map(len, part)) if isinstance(part, list) else part.size for part in parts), np.uint8)
     start = 0
     for part in parts:
-        found[start : start + part.size].reshape(part.shape)[...] = part
-        start += part.size
+        rows = np.frombuffer(b"".join(part), np.uint8) if isinstance(part, list) else part
+        found[start : start + rows.size].reshape(rows.shape)[...] = rows
+        start += rows.size
     return found
 
 
 def offsets_of(lengths: Any) -> Any:
-    """Return the offsets of parts of these lengths, and their end, as 32-bit integers."""
+    """Return the offsets of parts of these lengths, and their end, as 32-bit integers.
+
+    Raise OverflowError if the parts have more than COLUMN_BYTES_MAX bytes: numpy would wrap in silence.
+    """
+    total = int(lengths.sum(dtype=np.int64))
+    if total > COLUMN_BYTES_MAX:
+        raise OverflowError(f"a column of {total} bytes: offsets of 32 bits end at {COLUMN_BYTES_MAX}")
     offsets = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=offsets[1:])
     return offsets

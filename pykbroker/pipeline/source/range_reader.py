@@ -12,6 +12,7 @@ from pykbroker.consumer.settings import consumer_settings
 from pykbroker.core.consumer.errors import OffsetsOutOfRange
 from pykbroker.pipeline.source.errors import ReadStalled, report_losses
 from pykbroker.pipeline.source.offset_ranges import TaskRange
+from pykbroker.pipeline.source.portions import portions
 from pykbroker.pipeline.source.read_options import ReadOptions
 from pykbroker.pipeline.source.record_batches import RecordBatches
 from wire.records.segments import read_segments
@@ -59,8 +60,7 @@ class RangeReader:
             polled = hosted.take(ROWS_ENOUGH, cuts_batch=False)
             if position < found.end:
                 self._begin_poll()
-            if parts := [part for each in polled if (part := _until(each, found.end))]:
-                yield parts
+            yield from portions([part for each in polled if (part := _until(each, found.end))])
 
     def _begin_poll(self) -> None:
         hosted = self._hosted

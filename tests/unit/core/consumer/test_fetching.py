@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pykbroker.core.consumer.errors import OffsetsOutOfRange, TopicsUnauthorized, UnreadableRecords
 from pykbroker.core.consumer.fetch_call import FetchSettings
+from pykbroker.core.consumer.fetched import BYTES_ENOUGH, CompletedFetch
 from pykbroker.core.consumer.fetching import ConsumerFetches
 from pykbroker.core.consumer.offset_reset import EARLIEST, NO_RESET, ResetStrategy
 from pykbroker.core.consumer.partition_state import FetchState
@@ -21,7 +22,9 @@ from pykbroker.core.topic_partition import TopicPartition
 from tests.unit.core.consumer.fetch_broker import VERSION, FetchBroker, Log, topic_id
 from wire.error_codes import ErrorCode
 from wire.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch, PartitionData
+from wire.records.batch import Batch
 from wire.records.builder import BatchBuilder
+from wire.records.column_reader import read_columns
 from wire.records.compression import Codec
 
 NODE = 7
@@ -413,3 +416,36 @@ def test_an_abort_marker_hides_only_the_transaction_before_it() -> None:
         log.append(1)
         log.finish(1, commit=commit)
     assert reader.values() == [b"1", b"3", b"4", b"7"]
+
+
+@pytest.mark.parametrize(("spare", "batches"), [(1, 3), (0, 2), (-1, 2)])
+@pytest.mark.parametrize("cuts_batch", [True, False])
+def test_a_poll_takes_no_further_batch_once_it_has_enough_bytes(spare: int, batches: int, cuts_batch: bool) -> None:
+    log = Log()
+    for _ in range(5):
+        log.append(10, codec=Codec.GZIP)
+    data = PartitionData(records=b"".join(log.batches))
+    content = sum(read_columns(Batch.read(each), 1 << 20).content_bytes for each in log.batches[:2])
+    completed = CompletedFetch(A, 0, data, committed=False, checks_crc=True)
+    found = list(completed.take(1000, cuts_batch=cuts_batch, bytes_enough=content + spare))
+    assert [len(part) for part in found] == [10] * batches
+    rest = list(completed.take(1000, cuts_batch=cuts_batch))
+    assert [offset for part in (*found, *rest) for offset in part.offsets] == list(range(50))
+    assert completed.is_drained
+
+
+def test_polls_of_large_values_return_every_record_once_within_the_bytes() -> None:
+    reader = Reader([A, B])
+    value = bytes(BYTES_ENOUGH // 2)
+    for log in reader.broker.logs.values():
+        for _ in range(3):
+            builder = BatchBuilder(Codec.GZIP, base_offset=log.end, leader_epoch=3)
+            builder.append(None, value, (), 1000)
+            log.end += 1
+            log.batches.append(builder.build())
+    found = []
+    reader.fetch()
+    while records := reader.poll():
+        assert len(records) <= 2
+        found += [(record.partition, record.offset) for record in records]
+    assert sorted(found) == [(partition, offset) for partition in (0, 1) for offset in range(3)]
