@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from pykbroker.pipeline.decoding.avro_items import CheckItems, item_check
 from pykbroker.pipeline.decoding.bad_record import BadRecord, reason
 from pykbroker.pipeline.decoding.framing import unframed
 from pykbroker.pipeline.errors import PipelineError
@@ -47,16 +48,25 @@ class AvroDecoder:
     ) -> None:
         self._reader, self._writer, self._schema_of = reader, writer or reader, schema_of
         self._read = fastavro().schemaless_reader
+        self._checks: dict[int | None, CheckItems | None] = {}
+        """The check of each writer schema by its id, None for one whose values need none."""
 
     def decode(self, value: bytes) -> dict[str, Any]:
-        """Return the record. Raise BadRecord if the bytes are no record of its schema, or if the schemas differ."""
+        """Return the record.
+
+        Raise BadRecord if the bytes are no record of its schema, if the schemas differ, or if arrays have more than
+        EMPTY_ITEMS_MAX items without bytes.
+        """
         schema_id, writer = None, self._writer
         if self._schema_of is not None:
             schema_id, value = unframed(value)
             writer = self._schema_of(schema_id)
         stream = BytesIO(value)
         try:
+            self._check_items(schema_id, writer, value)
             record: dict[str, Any] = self._read(stream, writer, self._reader)
+        except BadRecord:
+            raise
         except Exception as error:  # noqa: BLE001 - fastavro raises errors of many kinds for wrong bytes
             known = "" if schema_id is None else f" of schema {schema_id}"
             raise BadRecord(
@@ -65,3 +75,10 @@ class AvroDecoder:
         if stream.tell() != len(value):
             raise BadRecord(f"{len(value) - stream.tell()} bytes follow the Avro record")
         return record
+
+    def _check_items(self, schema_id: int | None, writer: AvroSchema, value: bytes) -> None:
+        if schema_id not in self._checks:
+            self._checks[schema_id] = item_check(writer)
+        check = self._checks[schema_id]
+        if check is not None:
+            check(value)
