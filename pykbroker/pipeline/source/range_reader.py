@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from bisect import bisect_left
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pykbroker.consumer.hosted import HostedConsumer
 from pykbroker.consumer.settings import consumer_settings
-from pykbroker.core.consumer.errors import OffsetsOutOfRange
+from pykbroker.core.consumer.errors import ConsumerTimeout, OffsetsOutOfRange
 from pykbroker.pipeline.source.errors import ReadStalled, report_losses
 from pykbroker.pipeline.source.offset_ranges import TaskRange
 from pykbroker.pipeline.source.portions import portions
 from pykbroker.pipeline.source.read_options import ReadOptions
 from pykbroker.pipeline.source.record_batches import RecordBatches
+from wire.error_codes import ErrorCode
 from wire.records.segments import read_segments
 
 if TYPE_CHECKING:
@@ -25,6 +27,11 @@ if TYPE_CHECKING:
 
 ROWS_ENOUGH = 1 << 16
 """The rows after which an Arrow batch takes no further batch of the log. The records of one Fetch are mostly fewer."""
+
+LOOK_S = 1.0
+"""The seconds without a record after which a task asks whether its partition still exists."""
+ABSENCES_ENOUGH = 3
+"""The answers in a row by which a partition is deleted. One alone may be that of a broker with old metadata."""
 
 
 def read_range(found: TaskRange, options: ReadOptions) -> Iterator[pa.RecordBatch]:
@@ -44,6 +51,7 @@ class RangeReader:
         self._range, self._options = found, options
         self._hosted = HostedConsumer(consumer_settings(options.consumer), reads=read_segments)
         self._poll: Future[None] | None = None
+        self._poll_s = min(LOOK_S, options.poll_timeout_s)
 
     def close(self) -> None:
         """Stop the consumer."""
@@ -64,21 +72,51 @@ class RangeReader:
 
     def _begin_poll(self) -> None:
         hosted = self._hosted
-        self._poll = hosted.submit(hosted.poll, self._options.poll_timeout_s, ROWS_ENOUGH, False)
+        self._poll = hosted.submit(hosted.poll, self._poll_s, ROWS_ENOUGH, False)
 
     def _next_position(self, position: int) -> int:
-        """Return the position after the next poll, whose records are then there. Skip records that are lost."""
+        """Return the position after the next poll with progress, whose records are then there. Skip lost records."""
+        absences, polls = 0, math.ceil(self._options.poll_timeout_s / self._poll_s)
+        for _ in range(polls):
+            try:
+                after = self._polled()
+            except OffsetsOutOfRange:
+                return self._after_loss(position, self._offsets_of_log())
+            if after != position:
+                return after
+            absences = absences + 1 if self._is_absent() else 0
+            if absences == ABSENCES_ENOUGH:
+                return self._after_deletion(position)
+        return self._without_progress(position)
+
+    def _polled(self) -> int:
+        """Return the position after the next poll. Raise OffsetsOutOfRange if the log lacks the one before it."""
         if self._poll is None:
             self._begin_poll()
         poll, self._poll = self._poll, None
         assert poll is not None, "a poll has begun"
-        try:
-            poll.result()
-        except OffsetsOutOfRange:
-            return self._after_loss(position, self._offsets_of_log())
+        poll.result()
         after = self._hosted.shell.subscription[self._range.partition].position
         assert after is not None, "the position was set by a seek"
-        return self._without_progress(position) if after.offset == position else after.offset
+        return after.offset
+
+    def _is_absent(self) -> bool:
+        """Whether a broker answers that the partition does not exist. A broker that does not answer says nothing."""
+        (topic, partition), hosted = self._range.partition, self._hosted
+        try:
+            (found,) = hosted.ask(hosted.shell.lookups.topics, [topic], timeout_s=LOOK_S)
+        except ConsumerTimeout:
+            return False
+        if found.error_code:
+            return bool(found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return all(each.partition_index != partition for each in found.partitions)
+
+    def _after_deletion(self, position: int) -> int:
+        """Return the end of the range, whose partition is deleted. Raise DataLoss unless `failOnDataLoss` is false."""
+        partition, end = self._range.partition, self._range.end
+        reason = f"Could not read records in offset [{position}, {end}) for topic partition {partition}."
+        report_losses([f"{reason} The partition was deleted."], fails=self._options.fails_on_loss)
+        return end
 
     def _without_progress(self, position: int) -> int:
         """Return where to go on after a poll that has timed out. Raise ReadStalled if the log has the position."""

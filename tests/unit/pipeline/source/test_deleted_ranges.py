@@ -1,0 +1,100 @@
+"""Ranges of partitions that are deleted before they are read, and topics that no query reads."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.kafka import KafkaProducer
+from pykbroker.pipeline.source import range_reader
+from pykbroker.pipeline.source.errors import DataLoss, ReadStalled
+from pykbroker.pipeline.source.lookups import OffsetLookup
+from pykbroker.pipeline.source.offset_ranges import TaskRange
+from pykbroker.pipeline.source.range_reader import RangeReader, read_range
+from pykbroker.pipeline.source.read_options import ReadOptions, batch_options
+from pykbroker.testing import RunningBroker, running_broker
+from wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
+
+pytest.importorskip("pyarrow")
+
+SLOW_S = 30.0
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[RunningBroker]:
+    with running_broker(configs={"auto.create.topics.enable": "false"}) as run:
+        yield run
+
+
+@pytest.fixture(autouse=True)
+def _looks_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(range_reader, "LOOK_S", 0.1)
+
+
+def options(broker: RunningBroker, topic: str, **more: str) -> ReadOptions:
+    return batch_options({"kafka.bootstrap.servers": broker.bootstrap, "subscribe": topic, **more})
+
+
+@pytest.mark.parametrize("name", ["gone", "kept"])
+def test_a_deleted_partition_is_data_loss_within_seconds(broker: RunningBroker, name: str) -> None:
+    if name == "kept":
+        broker.topic(name, partitions=1)
+    deleted = TaskRange(TopicPartition(name, 0 if name == "gone" else 7), 3, 10)
+    begun = time.monotonic()
+    with pytest.raises(
+        DataLoss, match=rf"offset \[3, 10\) for topic partition {name}-\d\. The partition was deleted\."
+    ):
+        list(read_range(deleted, options(broker, name)))
+    assert list(read_range(deleted, options(broker, name, failondataloss="false"))) == []
+    assert time.monotonic() - begun < SLOW_S  # the time-outs of a consumer alone take 180 s
+
+
+def test_what_was_read_before_a_deletion_is_kept(broker: RunningBroker) -> None:
+    broker.topic("orders", partitions=1)
+    with KafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
+        for row in range(5):
+            producer.send("orders", b"%d" % row)
+    reader = RangeReader(
+        TaskRange(TopicPartition("orders", 0), 0, 10), options(broker, "orders", failondataloss="false")
+    )
+    try:
+        parts = reader.parts()
+        found = next(parts)
+        broker.delete(["orders"])
+        rest = list(parts)
+    finally:
+        reader.close()
+    assert [value for part in found for value in part.values] == [b"%d" % row for row in range(5)]
+    assert rest == []
+
+
+def test_a_partition_that_exists_and_stands_still_is_no_loss(broker: RunningBroker) -> None:
+    """The end of a log that has the offset of a range, which no reader gets, is a stalled read as before."""
+    broker.topic("open", partitions=1)
+    with KafkaProducer(bootstrap_servers=broker.bootstrap) as producer:
+        producer.send("open", b"0").get(10)
+    stalled = options(broker, "open", **{"kafkaconsumer.polltimeoutms": "500"})
+    reader = RangeReader(TaskRange(TopicPartition("open", 0), 0, 1), stalled)
+    try:
+        with pytest.raises(ReadStalled, match="in 500 milliseconds"):
+            reader._without_progress(0)
+    finally:
+        reader.close()
+
+
+def test_topics_of_the_brokers_themselves_are_left_out_as_by_spark(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    internal, parts = "__consumer_offsets", [MetadataResponsePartition(partition_index=0)]
+    described = [
+        MetadataResponseTopic(name="plain", partitions=parts),
+        MetadataResponseTopic(name=internal, is_internal=True, partitions=parts),
+    ]
+    monkeypatch.setattr(OffsetLookup, "_ask", lambda self, function, *args, timed: described)
+    assigned = batch_options({"kafka.bootstrap.servers": broker.bootstrap, "assign": f'{{"{internal}":[0]}}'})
+    for selected, found in ((options(broker, f"plain,{internal}"), ["plain"]), (assigned, [])):
+        with OffsetLookup(selected) as lookup:
+            assert [each.topic for each in lookup.partitions()] == found
