@@ -35,13 +35,25 @@ T = TypeVar("T")
 PROVIDER = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 CLASSES = {"iceberg-spark-runtime": "org.apache.iceberg.spark.SparkCatalog"}
 """A class of each package that a job may need beside the connector."""
-LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+DRIVER_MEMORY = "2g"
+"""The heap of a JVM in which all tasks run. Records of 1 MB, Kafka's default maximum, end Spark's default of 1 GB."""
+LOCAL = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.memory": DRIVER_MEMORY,
+}
+ROW_GROUP_BYTES = 32 << 20
+"""The size of a row group of a Parquet file. A task holds one for each file that it writes or reads."""
 DEFAULTS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.hadoop.parquet.block.size": str(ROW_GROUP_BYTES),
+    # The size of a page and of a row group is first looked at after these rows, by default 100 of any size.
+    "spark.hadoop.parquet.page.size.row.check.min": "10",
+    "spark.hadoop.parquet.block.size.row.check.min": "10",
 }
 PRINTED_BYTES_MAX = 1 << 20
 GIVE_JARS = ". Give them with --spark spark.jars=PATH,... instead"
