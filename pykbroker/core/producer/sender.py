@@ -51,8 +51,8 @@ class SendSettings(msgspec.Struct, frozen=True):
 class DeliverySequencer(Sequencer, Protocol):
     """The part of an idempotent producer that learns the outcome of batches."""
 
-    def answered(self, batch: ProducerBatch) -> None:
-        """Note that the request of a batch has ended, with an answer or without one."""
+    def answered(self, batch: ProducerBatch, code: ErrorCode) -> None:
+        """Note that the request of a batch has ended with this code, that of an answer or of a failed request."""
 
     def may_retry(self, batch: ProducerBatch, answer: PartitionProduceResponse) -> bool:
         """Whether the batch may be sent again after this error. It may get another sequence number."""
@@ -61,9 +61,9 @@ class DeliverySequencer(Sequencer, Protocol):
         """Note that the batch was written."""
 
     def failed(self, batch: ProducerBatch, error: ApiError, *, adjust: bool) -> None:
-        """Note that the batch failed for good. `adjust` permits that later batches take over its sequence numbers."""
+        """Note that the batch failed for good. With `adjust`, it was not written, and later ones are numbered anew."""
 
-    def expired(self, batch: ProducerBatch) -> None:
+    def left(self, batch: ProducerBatch) -> None:
         """Note that nobody waits for a batch any more that was sent before and may have been written."""
 
 
@@ -152,10 +152,10 @@ class Sender:
     def _complete(self, batch: ProducerBatch, answer: PartitionProduceResponse, now_ms: float) -> None:
         self._in_flight.pop(batch, None)
         self.accumulator.muted.discard(batch.partition)
-        if self._sequencer is not None:
-            self._sequencer.answered(batch)
         code = error_code(answer.error_code)
         batch.may_be_written = batch.may_be_written or code in PERHAPS_WRITTEN
+        if self._sequencer is not None:
+            self._sequencer.answered(batch, code)
         if batch.outcome is not None:
             self._complete_late(batch, answer, code)
         elif code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
@@ -197,13 +197,13 @@ class Sender:
         return code.retriable if self._sequencer is None else self._sequencer.may_retry(batch, answer)
 
     def _fail(self, batch: ProducerBatch, error: ApiError, record_errors: dict[int, Exception]) -> None:
-        # After the last retry, the batch may have been written: no later batch may then get its sequence numbers.
-        adjust = batch.attempts < self.settings.retries
         self.counters.record_error += batch.count
         outcome = BatchOutcome(error=ApiError(ErrorCode.INVALID_RECORD, OTHER_RECORD) if record_errors else error)
         self.accumulator.incomplete.settle(batch, outcome._replace(record_errors=record_errors))
         if self._sequencer is not None:
-            self._sequencer.failed(batch, error, adjust=adjust)
+            self._sequencer.failed(batch, error, adjust=not batch.may_be_written)
+            if batch.may_be_written:
+                self._leave(batch)
 
     # ---- expiry and abort
 
@@ -228,24 +228,23 @@ class Sender:
         )
         if self._sequencer is not None:
             self._sequencer.failed(batch, error, adjust=False)
-            if batch.state.base_sequence >= 0:
-                self._sequencer.expired(batch)
+            self._leave(batch)
         return error
 
     def abort(self, error: Exception, *, unsent_only: bool) -> None:
         """Fail the queued batches that were never sent, or all batches, also in flight."""
         for batch in self.accumulator.remove(sequenced=not unsent_only):
             self.accumulator.incomplete.settle(batch, BatchOutcome(error=error))
-            self._abandon(batch)
+            self._leave(batch)
         if not unsent_only:
             for batch in self._in_flight:
                 self.accumulator.incomplete.settle_in_flight(batch, BatchOutcome(error=error))
-                self._abandon(batch)
+                self._leave(batch)
 
-    def _abandon(self, batch: ProducerBatch) -> None:
+    def _leave(self, batch: ProducerBatch) -> None:
         """Let the sequencer resolve a batch that may have been written. Later batches would wait for it otherwise."""
         if self._sequencer is not None and batch.state.base_sequence >= 0:
-            self._sequencer.expired(batch)
+            self._sequencer.left(batch)
 
 
 def error_of(batch: ProducerBatch, answer: PartitionProduceResponse) -> ApiError:

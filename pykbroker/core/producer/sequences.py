@@ -8,8 +8,9 @@
    a change of the leader: a broker recognizes a repeated batch among the last five only. Kafka's producer limits the
    requests of each connection. If the old leader's answers are lost, it may write their batches twice.
 4. A gap that no retry can close is left by a bump of the epoch (KIP-360): the batches of the partition that are still
-   wanted are numbered from 0 again. The bump waits until no batch of the partition is on its way to a broker, since
-   such a batch may still be written under its old number. Kafka's producer does not wait.
+   wanted are numbered from 0 again. The bump waits until no batch of the partition is on its way to a broker or may
+   have been written, since the broker knows such a batch by its old number only. Until then it is sent again under that
+   number. Kafka's producer does not wait.
 5. Other partitions keep the old epoch until their batches in flight are done.
 6. An epoch that cannot be raised any more is replaced by a new producer id.
 """
@@ -28,6 +29,8 @@ from wire.error_codes import ErrorCode, error_code
 from wire.messages.produce import PartitionProduceResponse
 
 UNKNOWN_OFFSET = -1
+NOT_WRITTEN = frozenset({ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID})
+"""The errors after which neither a batch nor any later one of its partition is in the log, whatever came before."""
 IN_FLIGHT_BATCHES_MAX = 5
 """The number of batches of a producer that a log remembers."""
 
@@ -78,6 +81,11 @@ class PartitionSequences:
         batch.set_state(BatchState(*self.identity, self.next, transactional))
         self.next = (self.next + batch.count) & SEQUENCE_MASK
 
+    @property
+    def may_be_written(self) -> bool:
+        """Whether a batch in flight may be in the log under its number."""
+        return any(batch.may_be_written for batch in self.in_flight)
+
     def follows_written(self, sequence: int) -> bool:
         """Whether a sequence number is the next one after the last that was acknowledged."""
         return sequence == (self.last_written + 1) & SEQUENCE_MASK
@@ -127,7 +135,7 @@ class Sequences:
                 partition.unresolved = None
                 if not partition.follows_written(partition.next):
                     self._request_bump(name)
-        if self._bumping and self.identity.is_valid and not any(map(self._is_on_wire, self._bumping)):
+        if self._bumping and self.identity.is_valid and not any(map(self._is_open, self._bumping)):
             producer_id, epoch = self.identity
             exhausted = epoch == EPOCH_MAX  # an idempotent producer, which nobody fences, uses the last epoch, too
             self.identity = ProducerIdentity() if exhausted else ProducerIdentity(producer_id, next_epoch(epoch))
@@ -142,8 +150,9 @@ class Sequences:
                 self._of(partition).restart(self.identity)
             self._bumping.clear()
 
-    def _is_on_wire(self, partition: TopicPartition) -> bool:
-        return bool(self._of(partition).on_wire)
+    def _is_open(self, partition: TopicPartition) -> bool:
+        found = self._of(partition)
+        return bool(found.on_wire) or found.may_be_written
 
     def _of(self, partition: TopicPartition) -> PartitionSequences:
         found = self._partitions.get(partition)
@@ -155,12 +164,13 @@ class Sequences:
 
     def may_drain(self, batch: ProducerBatch) -> bool:
         """Whether the batch may be sent now without breaking the order of sequence numbers."""
-        if not self.identity.is_valid or batch.partition in self._bumping:
+        if not self.identity.is_valid:
             return False
-        partition = self._of(batch.partition)
+        partition, is_bumping = self._of(batch.partition), batch.partition in self._bumping
         if batch.state.base_sequence >= 0:
-            return not partition.in_flight or partition.in_flight[0] is batch
-        if len(partition.in_flight) >= IN_FLIGHT_BATCHES_MAX:
+            is_first = not partition.in_flight or partition.in_flight[0] is batch
+            return is_first and (not is_bumping or partition.may_be_written)
+        if is_bumping or len(partition.in_flight) >= IN_FLIGHT_BATCHES_MAX:
             return False
         is_alone = not partition.in_flight and not partition.on_wire
         return partition.unresolved is None and (
@@ -185,9 +195,13 @@ class Sequences:
 
     # ---- answers
 
-    def answered(self, batch: ProducerBatch) -> None:
-        """Note that the request of a batch has ended, with an answer or without one."""
-        self._of(batch.partition).on_wire.discard(batch)
+    def answered(self, batch: ProducerBatch, code: ErrorCode) -> None:
+        """Note that the request of a batch has ended with this code, that of an answer or of a failed request."""
+        partition = self._of(batch.partition)
+        partition.on_wire.discard(batch)
+        if code in NOT_WRITTEN and batch in partition.in_flight:
+            for each in partition.in_flight[partition.in_flight.index(batch) :]:
+                each.may_be_written = False
 
     def may_retry(self, batch: ProducerBatch, answer: PartitionProduceResponse) -> bool:
         """Whether the batch may be sent again after this error. A gap in the sequence requests a bump of the epoch."""
@@ -217,7 +231,7 @@ class Sequences:
         if adjust:
             self._request_bump(batch.partition)
 
-    def expired(self, batch: ProducerBatch) -> None:
+    def left(self, batch: ProducerBatch) -> None:
         """Note that a batch may have been written although it has failed. New batches wait until that is known."""
         partition = self._of(batch.partition)
         self._remove(partition, batch)

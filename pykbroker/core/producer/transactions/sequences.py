@@ -87,7 +87,7 @@ class TransactionalSequences(Sequences):
         self._status.fail_records(error.code, error, has_sequence=has_sequence)
         self._remove(self._of(batch.partition), batch)
 
-    def expired(self, batch: ProducerBatch) -> None:
+    def left(self, batch: ProducerBatch) -> None:
         """Do nothing, since `failed` has noted the gap."""
 
     def _remove(self, partition: PartitionSequences, batch: ProducerBatch) -> None:

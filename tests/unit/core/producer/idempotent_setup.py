@@ -53,12 +53,14 @@ class CheckedLog:
 class IdempotentSetup:
     """A producer with one connection to a broker, whose requests and answers are moved by the test."""
 
-    def __init__(self, *, delivery_timeout_ms: float = 1e9, first_epoch: int = 0) -> None:
+    def __init__(
+        self, *, delivery_timeout_ms: float = 1e9, first_epoch: int = 0, retries: int = SendSettings().retries
+    ) -> None:
         self.now_ms = 0.0
         self.sequences = Sequences()
         batches = BatchSettings(batch_bytes=100, linger_ms=0, delivery_timeout_ms=delivery_timeout_ms)
         self.accumulator = RecordAccumulator(batches, BufferPool(MEMORY_BYTES), self.sequences)
-        settings = SendSettings(retry_backoff_ms=0)
+        settings = SendSettings(retries=retries, retry_backoff_ms=0)
         self.sender = Sender(self.accumulator, settings, lambda low, high: (low + high) / 2, self.sequences)
         self.logs = {A: CheckedLog(), B: CheckedLog()}
         self.unhandled: deque[tuple[ProduceCall, dict[TopicPartition, bytes]]] = deque()
@@ -111,6 +113,12 @@ class IdempotentSetup:
         self.unhandled.clear()
         for call in calls:
             self.sender.failed(call, ErrorCode.NETWORK_EXCEPTION, "gone", self.now_ms)
+
+    def lose_answers(self) -> None:
+        """Let the broker handle all requests, and lose the connection with their answers."""
+        while self.unhandled:
+            self.handle()
+        self.disconnect()
 
     def finish(self) -> None:
         """Send everything that is left, without further faults."""

@@ -233,6 +233,74 @@ def test_an_expired_batch_that_was_not_written_bumps_the_epoch() -> None:
     assert setup.logs[A].values == [setup.sent[A][1][0]]
 
 
+def test_a_batch_that_may_be_written_keeps_its_number_when_an_earlier_one_expires_with_its_answer() -> None:
+    """Both are written. Their answers are lost in the pass of the loop in which the first one expires."""
+    setup = known(IdempotentSetup(delivery_timeout_ms=100))
+    sent_batches(setup, 1)
+    setup.now_ms = 50
+    (second,) = sent_batches(setup, 1)
+    setup.now_ms = 100
+    setup.lose_answers()
+    setup.finish()
+    assert second.result_of(0).offset == 1
+    assert setup.sequences.identity.epoch == 0
+    setup.check()
+
+
+def test_a_bump_waits_until_batches_that_may_be_written_are_answered_under_their_numbers() -> None:
+    """The first batch is refused for good, and the connection is lost while the second one is on its way."""
+    setup = IdempotentSetup()
+    sent_batches(setup, 1)
+    setup.finish()
+    _, second = sent_batches(setup, 2)
+    setup.handle(ErrorCode.INVALID_TIMESTAMP)
+    setup.answer()
+    setup.disconnect()
+    setup.append(A, size=90)
+    setup.send()
+    assert states([second]) == [(0, 2)]
+    assert [list(call.batches.values()) for call, _ in setup.unhandled] == [[second]]
+    setup.finish()
+    assert states([second]) == [(1, 0)]
+    setup.check()
+    setup.check_order()
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+def test_a_batch_that_fails_after_the_last_retry_leaves_no_gap(retries: int) -> None:
+    setup = IdempotentSetup(retries=retries)
+    sent_batches(setup, 1)
+    setup.finish()
+    sent_batches(setup, 2)
+    for _ in range(retries + 1):
+        setup.handle(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        setup.answer()
+        setup.disconnect()
+        setup.send()
+    setup.finish()
+    (last,) = sent_batches(setup, 1)
+    setup.finish()
+    assert last.result_of(0).offset >= 0
+    setup.check()
+
+
+def test_a_batch_that_fails_for_good_out_of_order_bumps_the_epoch() -> None:
+    """Without retries, the first batch may have been written when its answer is lost, and the second one is behind."""
+    setup = IdempotentSetup(retries=0)
+    sent_batches(setup, 1)
+    setup.finish()
+    first, _ = sent_batches(setup, 2)
+    setup.handle(ErrorCode.REQUEST_TIMED_OUT)
+    setup.answer()
+    setup.handle()
+    setup.answer()
+    assert first.outcome is not None
+    (last,) = sent_batches(setup, 1)
+    setup.finish()
+    assert last.result_of(0).offset == 1
+    assert setup.sequences.identity.epoch == 1
+
+
 def test_an_exhausted_epoch_is_replaced_by_a_new_producer_id() -> None:
     setup = known(IdempotentSetup(first_epoch=EPOCH_MAX))
     (batch,) = sent_batches(setup, 1)
