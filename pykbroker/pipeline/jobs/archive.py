@@ -161,9 +161,9 @@ class ArchiveJob:
         if sink is not None and self._target is not None:
             self._sink = sink(self._target)
         elif self._target is None:
-            self._sink = IcebergTable(session.spark, settings.target, settings.file_bytes_min)
+            self._sink = IcebergTable(session.spark, settings.target, settings.file_bytes_min, say)
         elif settings.format == "iceberg":
-            self._sink = IcebergTable(session.spark, self._target.directory, settings.file_bytes_min)
+            self._sink = IcebergTable(session.spark, self._target.directory, settings.file_bytes_min, say)
         else:
             self._sink = ParquetFiles(session.spark, self._target, settings.file_bytes_min, say)
 

@@ -13,7 +13,8 @@ from pykbroker.pipeline.jobs.archived_files import TOPIC, ArchivedFile, damages,
 from pykbroker.pipeline.jobs.commits import CHECKPOINT, READ_ATTEMPTS, ArchiveCommits, ArchivedRange, BatchSpan
 from pykbroker.pipeline.jobs.iceberg import is_directory, require_columns, table_name
 from pykbroker.pipeline.jobs.skipped import SkippedRange
-from pykbroker.pipeline.jobs.table_batches import last_batch, loaded, skipped_of
+from pykbroker.pipeline.jobs.table_batches import history, loaded, skipped_of
+from pykbroker.pipeline.jobs.table_sums import claimed_ranges
 from pykbroker.pipeline.schema import ARCHIVE, with_times
 from pykbroker.pipeline.spark_offsets import by_partition
 from pykbroker.pipeline.state import MANIFEST, read_manifest
@@ -37,7 +38,7 @@ class ArchivedSpan(NamedTuple):
 class ArchiveClaims(NamedTuple):
     """The claims of an archive about itself: the offsets up to which it has read, and what its commits prove.
 
-    `counts` is None for a format that does not count by partition. `is_pending`: a killed run has left a batch half.
+    `counts` is None for a table of before, which does not count by partition. `is_pending`: a killed run has left a batch half.
     `skipped` are offsets that were deleted before they were archived. `ranges` has the sum of all batches for each
     partition, whose checksum is None if the batches of an earlier version have some of its records.
 
@@ -201,8 +202,13 @@ def read_claims(spark: SparkSession, place: str, format_: str) -> ArchiveClaims:
     """Return what an archive says about itself. Nothing if no job has written it."""
     if format_ == "iceberg":
         name = table_name(spark, place)
-        last = last_batch(spark, name)
-        return ArchiveClaims({} if last is None else by_partition(last.ends), skipped=skipped_of(loaded(spark, name)))
+        table = loaded(spark, name)
+        last, skipped = history(table).last, skipped_of(table)
+        if last is None:
+            return ArchiveClaims({}, skipped=skipped)
+        ranges = claimed_ranges(spark, name, table, last.batch, last.ends)
+        counts = None if ranges is None else {key: each.count for key, each in ranges.items()}
+        return ArchiveClaims(by_partition(last.ends), counts, skipped=skipped, ranges=ranges or {})
     return claims_of(storage_of(spark, place))
 
 

@@ -76,6 +76,12 @@ class ArchivedRange(msgspec.Struct, frozen=True):
     count: int
     checksum: int | None = None
 
+    def plus(self, other: ArchivedRange) -> ArchivedRange:
+        """Return the range of the records of both."""
+        first, last = min(self.first, other.first), max(self.last, other.last)
+        checksum = added_checksums(self.checksum, other.checksum)
+        return ArchivedRange(self.topic, self.partition, first, last, self.count + other.count, checksum)
+
 
 class ArchiveCommit(msgspec.Struct, frozen=True, omit_defaults=True):
     """A batch of an archive, or the sum of all batches up to this one.
@@ -361,15 +367,9 @@ def summed(commits: Iterable[ArchiveCommit]) -> ArchiveCommit:
             unproven.append((begun, batches[1]))
         for each in last.ranges:
             key = each.topic, each.partition
-            ranges[key] = _sum(ranges[key], each) if key in ranges else each
+            ranges[key] = ranges[key].plus(each) if key in ranges else each
     total = [ranges[key] for key in sorted(ranges)]
     return ArchiveCommit(last.batch, {}, total, ends, skipped, unproven=unproven)
-
-
-def _sum(one: ArchivedRange, other: ArchivedRange) -> ArchivedRange:
-    first, last = min(one.first, other.first), max(one.last, other.last)
-    checksum = added_checksums(one.checksum, other.checksum)
-    return ArchivedRange(one.topic, one.partition, first, last, one.count + other.count, checksum)
 
 
 def unproven_batches(commit: ArchiveCommit) -> list[BatchSpan]:

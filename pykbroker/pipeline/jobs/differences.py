@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.jobs.commits import ArchivedRange
 from pykbroker.pipeline.schema import IDENTITY
 
 if TYPE_CHECKING:
@@ -60,6 +61,15 @@ def checksum(*more: str) -> Column:
     nulls = [f.isnull(name) for name in ("key", "value", "headers")]
     headers = f.transform("headers", lambda each: f.struct(each["key"], f.isnull(each["value"]), each["value"]))
     return f.xxhash64(*more, *nulls, "key", "value", f.size("headers"), headers, "timestamp_ms", "timestampType")
+
+
+def ranges_of(records: DataFrame, *, has_checksum: bool = True) -> list[ArchivedRange]:
+    """Return the records of each partition as one range. Without checksums only the columns of `IDENTITY` are read."""
+    from pyspark.sql import functions as f
+
+    checksums = f.bit_xor(checksum("offset")) if has_checksum else f.lit(None)
+    found = records.groupBy("topic", "partition").agg(f.min("offset"), f.max("offset"), f.count("*"), checksums)
+    return [ArchivedRange(*row) for row in sorted(found.collect(), key=lambda row: row[:2])]
 
 
 def buckets(records: DataFrame) -> DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 from zlib import crc32
 
@@ -15,6 +15,7 @@ from pykbroker.pipeline.jobs.skipped import Check
 from pykbroker.pipeline.jobs.small_files import merge_files_of_table
 from pykbroker.pipeline.jobs.table_batches import (
     RUN,
+    SUMS,
     has_records,
     history,
     last_batch,
@@ -23,6 +24,8 @@ from pykbroker.pipeline.jobs.table_batches import (
     note_batch,
     note_skipped,
 )
+from pykbroker.pipeline.jobs.table_sums import TableSums, first_sums, noted_sums, settled_sums, sums_with
+from pykbroker.pipeline.report import Say
 from pykbroker.pipeline.schema import ARCHIVE, ARCHIVE_TYPES, TIME_COLUMN
 from pykbroker.pipeline.spark_offsets import Ends, by_partition
 from pykbroker.pipeline.storage import real_path, storage_of
@@ -39,8 +42,8 @@ class IcebergTable:
     `place` is CATALOG.NAMESPACE.TABLE, or a directory whose last names are namespace and table of a Hadoop catalog.
     """
 
-    def __init__(self, spark: SparkSession, place: str, file_bytes_min: int) -> None:
-        self._spark, self.name = spark, table_name(spark, place)
+    def __init__(self, spark: SparkSession, place: str, file_bytes_min: int, say: Say) -> None:
+        self._spark, self.name, self._say = spark, table_name(spark, place), say
         self._file_bytes_min = file_bytes_min
         self._run_id = ""
 
@@ -59,7 +62,7 @@ class IcebergTable:
                     "delete the checkpoint too to begin at the first record again"
                 )
             text = f"CREATE TABLE {self.name} ({ARCHIVE}) USING iceberg PARTITIONED BY (topic, date)"
-            self._spark.sql(f"{text} TBLPROPERTIES ('{RUN}' = '{run_id}')")
+            self._spark.sql(f"{text} TBLPROPERTIES ('{RUN}' = '{run_id}', '{SUMS}' = '{TableSums().json()}')")
         if table_run(self._spark, self.name) != run_id:
             raise StateConflict(
                 f"the table {self.name} was written by a run with another checkpoint: a new one would begin at its "
@@ -107,8 +110,10 @@ class IcebergTable:
         if skipped := check({}):
             note_skipped(self._spark, self.name, skipped)
         writer = records.sortWithinPartitions("topic", "date", "partition", "offset").writeTo(self.name)
-        last = last_batch(self._spark, self.name)
+        table = loaded(self._spark, self.name)
+        last = history(table).last
         every = ends if last is None else {**last.ends, **ends}  # also those of topics that are left out now
+        sums = self._sums(table, batch - 1, {} if last is None else last.ends)
         for key, value in marks(self._run_id, batch, every).items():
             writer = writer.option(f"snapshot-property.{key}", value)
         writer.option("distribution-mode", "none").append()  # sorted tasks need no shuffle
@@ -119,15 +124,28 @@ class IcebergTable:
                 f"{error}. The last snapshot of {self.name}, with batch {batch}, may have records of the new topic: "
                 "roll the table back to the snapshot before it"
             ) from None
-        written = last_batch(self._spark, self.name)
+        table.refresh()
+        sums = sums_with(self._spark, self.name, table, sums, batch, every)
+        note_batch(table, batch, every, sums.json())
+        written = history(table).last
         return written.records if written is not None and written.batch == batch else 0
+
+    def _sums(self, table: Any, batch: int, ends: Ends) -> TableSums:
+        """Return the sums up to a batch with these ends, also if a run was killed before it had noted them."""
+        sums = noted_sums(table)
+        if sums is not None and sums.batch <= batch:
+            return settled_sums(self._spark, self.name, sums, batch, ends)
+        if table.currentSnapshot() is None:
+            return TableSums(batch)
+        self._say(f"archive: the table {self.name} has no checksums of the batches up to {batch}")
+        return first_sums(self._spark, self.name, batch)
 
     def tidy(self) -> None:
         """Merge small files, and name the last batch in the properties of the table."""
         table = loaded(self._spark, self.name)
         last = history(table).last
         if last is not None:
-            note_batch(table, last.batch, last.ends)
+            note_batch(table, last.batch, last.ends, self._sums(table, last.batch, last.ends).json())
             if self._file_bytes_min:
                 names = marks(self._run_id, last.batch, last.ends)
                 merge_files_of_table(self._spark, table, self._file_bytes_min, names)

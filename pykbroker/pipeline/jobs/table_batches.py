@@ -21,6 +21,8 @@ maintenance than that of the job have none of them.
 """
 SKIPPED = "pykbroker.skipped"
 """The property of a table that has all its skipped ranges."""
+SUMS = "pykbroker.sums"
+"""The property of a table that has the sums over its batches, as `table_sums` writes them."""
 
 
 class TableBatch(NamedTuple):
@@ -73,11 +75,15 @@ def marks(run_id: str, batch: int, ends: Ends) -> dict[str, str]:
     return {RUN: run_id, BATCH: str(batch), ENDS: msgspec.json.encode(ends).decode()}
 
 
-def note_batch(table: Any, batch: int, ends: Ends) -> None:
-    """Note a batch in the properties of a table, which outlive the snapshot of the batch."""
-    if table.properties().get(BATCH) != str(batch):
-        changes = table.updateProperties().set(BATCH, str(batch))
-        changes.set(ENDS, msgspec.json.encode(ends).decode()).commit()
+def note_batch(table: Any, batch: int, ends: Ends, sums: str | None = None) -> None:
+    """Note a batch and the sums up to it in the properties of a table, which outlive the snapshot of the batch."""
+    noted = table.properties()
+    if noted.get(BATCH) == str(batch) and sums in (None, noted.get(SUMS)):
+        return
+    changes = table.updateProperties().set(BATCH, str(batch)).set(ENDS, msgspec.json.encode(ends).decode())
+    if sums is not None:
+        changes.set(SUMS, sums)
+    changes.commit()
 
 
 def has_records(spark: SparkSession, name: str, previous: Ends, ends: Ends) -> bool:

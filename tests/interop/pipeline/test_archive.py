@@ -10,17 +10,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError, StateConflict
-from pykbroker.pipeline.jobs import archived, small_files
+from pykbroker.pipeline.jobs import archived, iceberg, small_files
+from pykbroker.pipeline.jobs.archived import read_claims
 from pykbroker.pipeline.jobs.audit import AuditSettings, audit
-from pykbroker.pipeline.jobs.commits import STAGING
+from pykbroker.pipeline.jobs.commits import STAGING, ArchivedRange
 from pykbroker.pipeline.jobs.compact import CompactSettings, compact
-from pykbroker.pipeline.jobs.table_batches import BATCH, ENDS, TableBatch, last_batch, loaded
+from pykbroker.pipeline.jobs.differences import ranges_of
+from pykbroker.pipeline.jobs.table_batches import BATCH, ENDS, SUMS, TableBatch, last_batch, loaded
+from pykbroker.pipeline.jobs.table_sums import TableSums, noted_sums
 from pykbroker.pipeline.report import ExitCode
+from pykbroker.pipeline.schema import with_times
 from tests.interop.pipeline.archive_jobs import Archives
 from tests.interop.pipeline.both_formats import PATIENCE_S, BothFormats, numbers
 from tools.broker_process import BrokerProcess
@@ -116,7 +122,8 @@ def test_a_batch_is_one_snapshot_of_an_iceberg_table(formats: BothFormats, archi
     assert (report.losses, report.figures["records"], report.figures["not_archived_yet"]) == ([], 42, 0)
     archives.spark.sql(f"delete from {table_of(archives, table)} where offset >= 38")
     assert archives.verify(archives.source(topic), table, "iceberg").losses == [
-        f"{topic}-0: 2 records are missing in the archive, between the offsets 38 and 39"
+        f"{topic}-0: 2 records are missing in the archive, between the offsets 38 and 39",
+        f"{topic}-0: the archive's files have 38 records, and its commits 40",
     ]
     shutil.rmtree(archives.path(f"{table}.checkpoint"))
     with pytest.raises(StateConflict, match="was written by a run with another checkpoint"):
@@ -155,6 +162,40 @@ def test_a_table_may_have_merged_files_and_expired_snapshots_but_no_lost_batches
     assert archives.archive(source, table, format="iceberg").figures["records"] == 10
     report = archives.verify(archives.source(topic), table, "iceberg")
     assert (report.losses, report.figures["records"]) == ([], 30)
+    assert sums_of(archives, table) == summed_rows(archives, table)
+
+
+def test_the_sums_of_a_table_outlive_a_kill_before_they_are_noted(
+    formats: BothFormats, archives: Archives, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = formats.topic()
+    formats.feed(topic, numbers(0, 10))
+    source, table = archives.source(topic), "lake/orders"
+    with monkeypatch.context() as patch:
+        patch.setattr(iceberg, "note_batch", Mock(side_effect=OSError("killed")))
+        with pytest.raises(PipelineError, match="killed"):
+            archives.archive(source, table, format="iceberg")
+    assert noted_sums(loaded(archives.spark, table_of(archives, table))) == TableSums()
+    assert sums_of(archives, table) == summed_rows(archives, table)
+    formats.feed(topic, numbers(10, 15), 1)
+    archives.archive(source, table, format="iceberg")
+    now = loaded(archives.spark, table_of(archives, table))
+    assert noted_sums(now).ranges() == sums_of(archives, table) == summed_rows(archives, table)
+    now.updateProperties().remove(SUMS).commit()  # a table of before
+    formats.feed(topic, numbers(20, 23), 0)
+    archives.archive(source, table, format="iceberg")
+    [said] = [line for line in archives.lines if "checksum" in line]
+    assert "has no checksums of the batches up to 1" in said
+    assert [(each.count, each.checksum) for each in sums_of(archives, table).values()] == [(13, None), (5, None)]
+
+
+def sums_of(archives: Archives, table: str) -> dict[TopicPartition, ArchivedRange]:
+    return dict(read_claims(archives.spark, archives.path(table), "iceberg").ranges)
+
+
+def summed_rows(archives: Archives, table: str) -> dict[TopicPartition, ArchivedRange]:
+    found = ranges_of(with_times(archives.spark.table(table_of(archives, table))))
+    return {TopicPartition(each.topic, each.partition): each for each in found}
 
 
 def table_of(archives: Archives, table: str) -> str:

@@ -6,23 +6,65 @@ from unittest.mock import MagicMock
 
 import pytest
 
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.jobs import iceberg
+from pykbroker.pipeline.jobs.commits import ArchivedRange
 from pykbroker.pipeline.jobs.iceberg import IcebergTable
-from pykbroker.pipeline.jobs.table_batches import TableBatch
+from pykbroker.pipeline.jobs.table_batches import SUMS, TableBatch, TableHistory
+from pykbroker.pipeline.jobs.table_sums import TableSums, noted_sums
+
+BYTES_MAX = 60
 
 
 def test_a_topic_that_was_created_again_during_a_batch_is_found_before_and_after_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(iceberg, "last_batch", lambda *_: TableBatch(4, 7, {}))
+    table, noted = MagicMock(), list[str]()
+    monkeypatch.setattr(iceberg, "loaded", lambda *_: table)
+    monkeypatch.setattr(iceberg, "history", lambda _: TableHistory(TableBatch(4, 7, {}), is_whole=True))
+    monkeypatch.setattr(iceberg, "noted_sums", lambda _: TableSums(3))
+    monkeypatch.setattr(iceberg, "sums_with", lambda *_: TableSums(4))
+    monkeypatch.setattr(iceberg, "note_batch", lambda _, batch, ends, sums: noted.append(sums))
     error = StateConflict("topic t was deleted and created again")
     records, append = MagicMock(), "sortWithinPartitions().writeTo().option().option().option().option().append"
-    table = IcebergTable(MagicMock(), "c.n.t", 0)
+    archive = IcebergTable(MagicMock(), "c.n.t", 0, print)
     with pytest.raises(StateConflict, match="^topic t was deleted and created again$"):
-        table.write(records, 4, {}, MagicMock(side_effect=error))
+        archive.write(records, 4, {}, MagicMock(side_effect=error))
     assert [call for call, *_ in records.mock_calls].count(append) == 0
     with pytest.raises(StateConflict, match="created again. The last snapshot of `c`.`n`.`t`, with batch 4, may have"):
-        table.write(records, 4, {}, MagicMock(side_effect=[[], error]))
+        archive.write(records, 4, {}, MagicMock(side_effect=[[], error]))
     assert [call for call, *_ in records.mock_calls].count(append) == 1
-    assert table.write(records, 4, {}, lambda _: []) == 7
+    assert archive.write(records, 4, {}, lambda _: []) == 7
+    assert noted == [TableSums(4).json()]  # a batch that is refused has no sums
+
+
+def test_sums_of_batches_add_up_and_stay_small() -> None:
+    one = TableSums().plus(0, [ArchivedRange("t", 1, 0, 4, 5, -7), ArchivedRange("t", 0, 3, 3, 1, 2)])
+    two = one.plus(1, [ArchivedRange("t", 1, 5, 9, 4, 9)])
+    assert two.ranges() == {
+        TopicPartition("t", 0): ArchivedRange("t", 0, 3, 3, 1, 2),
+        TopicPartition("t", 1): ArchivedRange("t", 1, 0, 9, 9, -7 ^ 9),
+    }
+    assert two.json() == '{"batch":1,"unproven":-1,"partitions":{"t":{"0":[3,3,1,2],"1":[0,9,9,-16]}}}'
+    table = MagicMock()
+    table.properties.return_value = {SUMS: two.json()}
+    assert noted_sums(table) == two
+    wide = TableSums().plus(0, [ArchivedRange("topic", each, 0, 10**9, 10**9, -(1 << 63)) for each in range(10_000)])
+    assert len(wide.json()) < 10_000 * BYTES_MAX
+
+
+def test_a_sum_with_a_batch_without_checksum_has_none() -> None:
+    before = TableSums(4, 4, {"t": {0: (0, 9, 10, None)}})
+    now = before.plus(5, [ArchivedRange("t", 0, 10, 19, 10, 5), ArchivedRange("t", 1, 0, 0, 1, 6)])
+    assert now.partitions == {"t": {0: (0, 19, 20, None), 1: (0, 0, 1, 6)}}
+    assert (now.batch, now.unproven) == (5, 4)
+
+
+def test_a_table_of_before_has_no_sums_and_a_damaged_property_is_named() -> None:
+    table = MagicMock()
+    table.properties.return_value = {}
+    assert noted_sums(table) is None
+    table.properties.return_value = {SUMS: "{"}
+    with pytest.raises(StateConflict, match="the property pykbroker.sums of the table .* is damaged"):
+        noted_sums(table)

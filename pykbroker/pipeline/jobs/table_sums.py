@@ -1,0 +1,128 @@
+"""The sums over the batches of an archive in an Iceberg table, by partition. A property of the table has them.
+
+1. A batch is summed from the files that its snapshot has added, so that the sums are of what the table really has.
+2. Sums are noted behind the snapshot. After a crash between both, the records behind those that are summed are exactly
+   those of the batches that are not: their sums are made up for.
+3. The property has one sum for each partition, however many batches there are. It outlives expired snapshots, and
+   merging files does not change it.
+4. A table of before has numbers, but no checksums, up to the batch that it had when sums began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.errors import StateConflict
+from pykbroker.pipeline.jobs.commits import ArchivedRange
+from pykbroker.pipeline.jobs.differences import ranges_of, within
+from pykbroker.pipeline.jobs.table_batches import BATCH, SUMS
+from pykbroker.pipeline.schema import with_times
+from pykbroker.pipeline.spark_offsets import Ends, by_partition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+NONE = -1
+"""The number of the batch before the first one."""
+Numbers = tuple[int, int, int, int | None]
+"""First offset, last offset, count and checksum of the records of a partition, 55 bytes as JSON in place of 120."""
+
+
+class TableSums(msgspec.Struct, frozen=True):
+    """The sums up to a batch. Up to the batch `unproven` there are no checksums."""
+
+    batch: int = NONE
+    unproven: int = NONE
+    partitions: dict[str, dict[int, Numbers]] = {}
+
+    def ranges(self) -> dict[TopicPartition, ArchivedRange]:
+        """Return the sums by partition."""
+        return {
+            TopicPartition(topic, index): ArchivedRange(topic, index, *numbers)
+            for topic, found in self.partitions.items()
+            for index, numbers in found.items()
+        }
+
+    def plus(self, batch: int, ranges: Iterable[ArchivedRange]) -> TableSums:
+        """Return the sums up to a later batch."""
+        found = self.ranges()
+        for each in ranges:
+            key = TopicPartition(each.topic, each.partition)
+            found[key] = found[key].plus(each) if key in found else each
+        return TableSums(batch, self.unproven, _by_topic(found.values()))
+
+    def json(self) -> str:
+        """Return the text of the property."""
+        return msgspec.json.encode(self).decode()
+
+
+def noted_sums(table: Any) -> TableSums | None:
+    """Return the sums in the properties of a table, or None if it is one of before. Raise StateConflict for damage."""
+    text = table.properties().get(SUMS)
+    try:
+        return None if text is None else msgspec.json.decode(text, type=TableSums)
+    except msgspec.MsgspecError as error:
+        raise StateConflict(f"the property {SUMS} of the table {table.name()} is damaged: {error}") from None
+
+
+def first_sums(spark: SparkSession, name: str, batch: int) -> TableSums:
+    """Return sums for a table that has none, or those of more batches than it has: numbers of records alone."""
+    return TableSums(batch, batch, _by_topic(ranges_of(spark.table(name), has_checksum=False)))
+
+
+def settled_sums(spark: SparkSession, name: str, sums: TableSums, batch: int, ends: Ends) -> TableSums:
+    """Return sums up to a batch with these ends, of which some batches may not be summed yet."""
+    if sums.batch >= batch:
+        return sums
+    done = sums.ranges()
+    limits = {key: (done[key].last + 1 if key in done else 0, end) for key, end in by_partition(ends).items()}
+    limits = {key: (first, end) for key, (first, end) in limits.items() if first < end}
+    return sums.plus(batch, ranges_of(within(with_times(spark.table(name)), limits)) if limits else [])
+
+
+def sums_with(spark: SparkSession, name: str, table: Any, sums: TableSums, batch: int, ends: Ends) -> TableSums:
+    """Return sums with the batch that was just appended to a table."""
+    appended = appended_records(spark, name, table, batch)
+    return (
+        settled_sums(spark, name, sums, batch, ends)
+        if appended is None
+        else sums.plus(batch, ranges_of(with_times(appended)))
+    )
+
+
+def appended_records(spark: SparkSession, name: str, table: Any, batch: int) -> DataFrame | None:
+    """Return the records in the files that the snapshot of a batch has added, or None if the snapshot is gone."""
+    snapshot = table.currentSnapshot()
+    while snapshot is not None:
+        if snapshot.operation() == "append" and snapshot.summary().get(BATCH) == str(batch):
+            break
+        parent = snapshot.parentId()
+        snapshot = None if parent is None else table.snapshot(parent)
+    if snapshot is None:
+        return None
+    reader, parent = spark.read, snapshot.parentId()
+    if parent is None:
+        return reader.option("snapshot-id", snapshot.snapshotId()).table(name)
+    limits = {"start-snapshot-id": parent, "end-snapshot-id": snapshot.snapshotId()}
+    return reader.options(**limits).table(name)
+
+
+def claimed_ranges(
+    spark: SparkSession, name: str, table: Any, batch: int, ends: Ends
+) -> Mapping[TopicPartition, ArchivedRange] | None:
+    """Return the sums up to the last batch of a table, or None if it has none, or those of other batches."""
+    sums = noted_sums(table)
+    if sums is None or sums.batch > batch:
+        return None
+    return settled_sums(spark, name, sums, batch, ends).ranges()
+
+
+def _by_topic(ranges: Iterable[ArchivedRange]) -> dict[str, dict[int, Numbers]]:
+    found: dict[str, dict[int, Numbers]] = {}
+    for each in sorted(ranges, key=lambda each: (each.topic, each.partition)):
+        found.setdefault(each.topic, {})[each.partition] = (each.first, each.last, each.count, each.checksum)
+    return found
