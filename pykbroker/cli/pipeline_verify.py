@@ -18,16 +18,18 @@ from pykbroker.cli.pipeline_run import (
 
 @click.command()
 @bootstrap_option
-@click.option("--topics", type=topic_list, required=True, metavar="NAME,...", help="The topics to compare.")
+@click.option("--topics", type=topic_list, metavar="NAME,...", help="The topics to compare.")
 @click.option("--from", "archive", required=True, metavar="DIR", help="The archive, or CATALOG.NAMESPACE.TABLE.")
+@click.option("--archive-only", is_flag=True, help="Compare the archive with its own commits, without brokers.")
 @format_option
 @click.option("--uncommitted", is_flag=True, help="The archive has records of open and aborted transactions too.")
 @kafka_option("batch")
 @spark_options
 def verify(
     bootstrap: str,
-    topics: tuple[str, ...],
+    topics: tuple[str, ...] | None,
     archive: str,
+    archive_only: bool,
     format_: str,
     uncommitted: bool,
     kafka: tuple[tuple[str, str], ...],
@@ -43,10 +45,12 @@ def verify(
     from pykbroker.pipeline.jobs import verify as job
     from pykbroker.pipeline.reading import TopicsToRead
 
-    source = TopicsToRead(bootstrap, topics, "", dict(kafka), committed_only=not uncommitted)
-    settings = job.VerifySettings(source, archive, format_)
+    if not topics and not archive_only:
+        raise click.UsageError("name the topics with --topics, or give --archive-only")
+    source = TopicsToRead(bootstrap, topics or (), "", dict(kafka), committed_only=not uncommitted)
+    settings = job.VerifySettings(None if archive_only else source, archive, format_, topics or ())
     run_job(
-        session_settings(master, connector, conf, format_packages(format_)),
+        session_settings(master, connector, conf, format_packages(format_), reads_topics=not archive_only),
         lambda session, say: job.verify(session, settings, say),
         as_json=as_json,
     )

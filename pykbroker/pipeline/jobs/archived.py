@@ -38,9 +38,9 @@ class ArchivedSpan(NamedTuple):
 class ArchiveClaims(NamedTuple):
     """The claims of an archive about itself: the offsets up to which it has read, and what its commits prove.
 
-    `counts` is None for a table of before, which does not count by partition. `is_pending`: a killed run has left a batch half.
-    `skipped` are offsets that were deleted before they were archived. `ranges` has the sum of all batches for each
-    partition, whose checksum is None if the batches of an earlier version have some of its records.
+    `counts` is None for a table of before, which does not count by partition. `is_pending`: a killed run has left a
+    batch half. `skipped` are offsets that were deleted before they were archived. `ranges` has the sum of all batches
+    of each partition, whose checksum is None if the batches of an earlier version have some of its records.
 
     `files` has the files that the commits name by their paths in the archive, or None for a format that names files
     itself, and for a directory that no job has made. Those in `pending` may not be there yet. `unproven` are the
@@ -234,6 +234,13 @@ def unproven_note(claims: ArchiveClaims) -> str:
         return ""
     spans = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in claims.unproven)
     return f"the batches {spans} are of an earlier version: no checksum proves their records, and no commit their files"
+
+
+def read_batches(spark: SparkSession, place: str, format_: str) -> list[ArchivedRange]:
+    """Return the records of each batch, as far as commits are not folded. A table has one sum for each partition."""
+    if format_ == "iceberg":
+        return list(read_claims(spark, place, format_).ranges.values())
+    return [each for commit in ArchiveCommits(storage_of(spark, place)).all() for each in commit.ranges]
 
 
 def read_topic_ids(spark: SparkSession, place: str, format_: str) -> Mapping[str, str]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 BUCKET_OFFSETS = 10_000
 MISSING, DOUBLE, ALONE, DIFFERENT = "missing", "double", "alone", "different"
 """The kinds of records that the two sides do not have once and alike."""
+STRAYED = "strayed"
+"""The kind of records of an archive that do not lie under the day of their timestamp."""
 ComparedOffsets = Mapping[TopicPartition, tuple[int, int]]
 """The first offset and the offset behind the last one, by partition."""
 RANGES = "array<struct<topic:string,partition:int,lower:bigint,upper:bigint>>"

@@ -87,11 +87,9 @@ def settled_sums(spark: SparkSession, name: str, sums: TableSums, batch: int, en
 def sums_with(spark: SparkSession, name: str, table: Any, sums: TableSums, batch: int, ends: Ends) -> TableSums:
     """Return sums with the batch that was just appended to a table."""
     appended = appended_records(spark, name, table, batch)
-    return (
-        settled_sums(spark, name, sums, batch, ends)
-        if appended is None
-        else sums.plus(batch, ranges_of(with_times(appended)))
-    )
+    if appended is None:
+        return settled_sums(spark, name, sums, batch, ends)
+    return sums.plus(batch, ranges_of(with_times(appended)))
 
 
 def appended_records(spark: SparkSession, name: str, table: Any, batch: int) -> DataFrame | None:
@@ -114,10 +112,18 @@ def appended_records(spark: SparkSession, name: str, table: Any, batch: int) -> 
 def claimed_ranges(
     spark: SparkSession, name: str, table: Any, batch: int, ends: Ends
 ) -> Mapping[TopicPartition, ArchivedRange] | None:
-    """Return the sums up to the last batch of a table, or None if it has none, or those of other batches."""
+    """Return the sums up to the last batch of a table, or None if it has none.
+
+    Raise StateConflict if the table has fewer batches than its sums.
+    """
     sums = noted_sums(table)
-    if sums is None or sums.batch > batch:
+    if sums is None:
         return None
+    if sums.batch > batch:
+        raise StateConflict(
+            f"the table {name} ends with batch {batch}, and its sums are of batch {sums.batch}: was it rolled back? "
+            "The next run of `pykbroker pipeline archive` begins new sums, without checksums of the batches before"
+        )
     return settled_sums(spark, name, sums, batch, ends).ranges()
 
 

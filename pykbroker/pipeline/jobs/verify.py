@@ -4,12 +4,14 @@
 2. The topic is read in its own isolation level, so that transaction markers and aborted records explain themselves:
    neither side has them.
 3. A record that only the archive has is explained if the topic is compacted and the record has a successor.
-4. Below the start of a log, where retention has deleted records, the archive's own commits are the judge. They also
-   name the offsets that were deleted before they were archived.
+4. Below the start of a log, where retention has deleted records, and for a compacted topic, the numbers and checksums
+   of the archive's own commits are the judge. Without brokers they are the judge of all records.
+5. Offsets that were deleted before they were archived are a loss, whether the archive or the start of the log says so.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,12 +21,21 @@ import msgspec
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster, named, recreated_topics, require_topics
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.archived import ArchivedSpan, archived_spans, read_archive, read_topic_ids
+from pykbroker.pipeline.jobs.archived import (
+    ArchiveClaims,
+    ArchivedSpan,
+    read_archive,
+    read_batches,
+    read_claims,
+    read_topic_ids,
+    unproven_note,
+)
 from pykbroker.pipeline.jobs.differences import (
     ALONE,
     DIFFERENT,
     DOUBLE,
     MISSING,
+    STRAYED,
     ComparedOffsets,
     Difference,
     compacted_away,
@@ -34,7 +45,8 @@ from pykbroker.pipeline.jobs.differences import (
     totals,
     within,
 )
-from pykbroker.pipeline.jobs.skipped import SkippedRange, skipped_losses
+from pykbroker.pipeline.jobs.proof import HeldRecords, differing_batches, held_records, strayed, unlike, unproven_losses
+from pykbroker.pipeline.jobs.skipped import SkippedRange, merged, never_archived, skipped_losses
 from pykbroker.pipeline.quantities import counted
 from pykbroker.pipeline.reading import TopicsToRead, read_records
 from pykbroker.pipeline.report import JobReport, Say
@@ -45,22 +57,29 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 JOB = "verify"
-UNREADABLE = "FAILED_READ_FILE"
-"""The class of Spark's errors about a damaged file."""
+UNREADABLE = re.compile(
+    r"FAILED_READ_FILE|FileNotFoundException|is not a Parquet file|(iceberg|parquet)\S*(Exception|Error)"
+)
+"""What the errors of Spark and Iceberg about a missing or a damaged file have."""
 WORDS = {
     MISSING: "are missing in the archive",
     DOUBLE: "are in the archive more than once",
     ALONE: "are in the archive alone",
     DIFFERENT: "differ from those of the topic",
+    STRAYED: "are not under the day of their timestamp",
 }
 
 
 class VerifySettings(msgspec.Struct, frozen=True):
-    """The settings of the job."""
+    """The settings of the job. Without a source, the archive is compared with its own commits.
 
-    source: TopicsToRead
+    `topics` may then restrict it to some topics.
+    """
+
+    source: TopicsToRead | None
     archive: str
     format: str = "parquet"
+    topics: tuple[str, ...] = ()
 
 
 class Comparison(NamedTuple):
@@ -74,44 +93,153 @@ def verify(session: PipelineSession, settings: VerifySettings, say: Say) -> JobR
     """Run the job. The report has a loss for each kind of difference in a partition, and for files without content."""
     begun = time.monotonic()
     try:
-        report = retried_by_data_source(
-            session, lambda session: _verified(session, settings, say), lambda line: say(f"verify: {line}")
-        )
+        if settings.source is None:
+            report = _verified_alone(session, settings, say)
+        else:
+            report = retried_by_data_source(
+                session, lambda session: _verified(session, settings, say), lambda line: say(f"verify: {line}")
+            )
     except Exception as error:
-        if not is_of_spark(error) or UNREADABLE not in trace(error):
+        if not is_of_spark(error) or not UNREADABLE.search(trace(error)):
             raise
         report = JobReport(JOB, {}, [f"a file of the archive cannot be read: {root_cause(trace(error))}"])
     report.seconds = time.monotonic() - begun
     return report
 
 
+def _verified_alone(session: PipelineSession, settings: VerifySettings, say: Say) -> JobReport:
+    """Compare an archive with its own commits."""
+    spark, topics = session.spark, settings.topics
+    claims, archived, damages = read_archive(spark, settings.archive, settings.format, topics)
+    claims = _of_topics(claims, topics)
+    if not claims.ends:
+        raise PipelineError(f"{settings.archive} has no commits{' of these topics' * bool(topics)}: nothing proves it")
+    _say_state(claims, say)
+    held = held_records(archived, has_checksums=True)
+    _say_found(held, say)
+    if without := [str(key) for key, each in sorted(claims.ranges.items()) if each.checksum is None]:
+        say(f"verify: no checksums of all batches of {', '.join(without)}: their numbers of records are compared")
+    keys = held.ranges.keys() | claims.ranges.keys()
+    losses = [*damages, *_own_losses(session, settings, archived, claims, held, keys)]
+    losses += _strayed_losses(archived, held) + skipped_losses(claims.skipped)
+    never = sum(each.end - each.first for each in claims.skipped)
+    records = sum(each.count for each in held.ranges.values())
+    return JobReport(JOB, {"records": records, "partitions": len(held.ranges), "never_archived": never}, losses)
+
+
+def _own_losses(
+    session: PipelineSession,
+    settings: VerifySettings,
+    archived: DataFrame,
+    claims: ArchiveClaims,
+    held: HeldRecords,
+    keys: Collection[TopicPartition],
+) -> list[str]:
+    """Return what partitions have other than their commits say. `held` has their checksums."""
+    claimed = {key: each for key, each in claims.ranges.items() if key in keys}
+    found = {key: each for key, each in held.ranges.items() if key in keys}
+    losses = unproven_losses(claimed, found) if claims.counts is not None else []
+    if differing := unlike(claimed, found):
+        batches = read_batches(session.spark, settings.archive, settings.format)
+        losses = differing_batches(archived, batches, differing) + losses
+    return losses
+
+
+def _strayed_losses(archived: DataFrame, held: HeldRecords) -> list[str]:
+    return explained(strayed(archived)) if held.has_strayed else []
+
+
+def _say_state(claims: ArchiveClaims, say: Say) -> None:
+    if note := unproven_note(claims):
+        say(f"verify: {note}")
+    if claims.is_pending:
+        say("verify: a batch is only half in the archive: `pykbroker pipeline archive` completes it at its next start")
+
+
+def _say_found(held: HeldRecords, say: Say) -> None:
+    records = counted(sum(each.count for each in held.ranges.values()), "archived record")
+    say(f"verify: {records} in {counted(len(held.ranges), 'partition')}")
+
+
+def _of_topics(claims: ArchiveClaims, topics: Collection[str]) -> ArchiveClaims:
+    """Return the claims about some topics, or about all without any."""
+    if not topics:
+        return claims
+    counts = claims.counts and {key: count for key, count in claims.counts.items() if key.topic in topics}
+    return claims._replace(
+        ends={key: end for key, end in claims.ends.items() if key.topic in topics},
+        counts=counts,
+        skipped=[each for each in claims.skipped if each.topic in topics],
+        ranges={key: each for key, each in claims.ranges.items() if key.topic in topics},
+    )
+
+
 def _verified(session: PipelineSession, settings: VerifySettings, say: Say) -> JobReport:
     source = settings.source
+    assert source is not None, "there is a cluster to compare with"
     cluster = PipelineCluster(source.bootstrap, committed_only=source.committed_only)
     facts = cluster.facts(named(source.topics))
     require_topics(facts, source.topics)
     topic_ids = read_topic_ids(session.spark, settings.archive, settings.format)
     if note := recreation(topic_ids, facts):
         say(f"verify: {note}")
-    claims, archived, _ = read_archive(session.spark, settings.archive, settings.format, source.topics)
-    if claims.is_pending:
-        say("verify: a batch is only half in the archive: `pykbroker pipeline archive` completes it at its next start")
-    spans = archived_spans(archived)
-    require_archived(settings, {*topic_ids, *(key.topic for key in (*spans, *claims.ends))})
-    records = counted(sum(each.records for each in spans.values()), "archived record")
-    say(f"verify: {records} in {counted(len(spans), 'partition')}")
+    claims, archived, damages = read_archive(session.spark, settings.archive, settings.format, source.topics)
+    claims = _of_topics(claims, source.topics)
+    _say_state(claims, say)
+    held = held_records(archived, has_checksums=False)
+    spans = {key: ArchivedSpan(each.first, each.last, each.count) for key, each in held.ranges.items()}
+    require_archived(settings.archive, source.topics, {*topic_ids, *(key.topic for key in (*spans, *claims.ends))})
+    _say_found(held, say)
     ends = cluster.ends(facts)
-    claimed = {key: end for key, end in claims.ends.items() if key.topic in source.topics}
-    require_partitions({*spans, *claimed}, ends)
-    limits = comparable(spans, claimed, ends)
-    found = _compared(session, settings, archived, limits, cluster.compacted(source.topics), ends)
-    losses = behind_the_end(spans, ends) + explained([*_early_doubles(archived, spans, ends), *found.differences])
-    if claims.counts is not None:
-        counts = {key: count for key, count in claims.counts.items() if key.topic in source.topics}
-        losses += count_losses(counts, spans)
-    skipped = [each for each in claims.skipped if each.topic in source.topics]
+    require_partitions({*spans, *claims.ends}, ends)
+    limits = comparable(spans, claims.ends, ends)
+    compacted = cluster.compacted(source.topics)
+    found = _compared(session, settings, archived, limits, compacted, ends)
+    losses = [*damages, *behind_the_end(spans, ends)]
+    losses += explained([*_early_doubles(archived, spans, ends), *found.differences])
+    losses += _unproven_by_topic(session, settings, archived, claims, ends, compacted)
+    losses += count_losses(claims.counts, spans) if claims.counts is not None else []
+    losses += _strayed_losses(archived, held)
+    skipped = merged(claims.skipped, _never_archived(session, settings, claims, spans, ends))
     losses += skipped_losses(skipped)
-    return JobReport(JOB, {**figures(spans, claimed, ends, skipped), "compacted": found.compacted}, losses)
+    return JobReport(JOB, {**figures(spans, claims.ends, ends, skipped), "compacted": found.compacted}, losses)
+
+
+def _unproven_by_topic(
+    session: PipelineSession,
+    settings: VerifySettings,
+    archived: DataFrame,
+    claims: ArchiveClaims,
+    ends: LogEnds,
+    compacted: Collection[str],
+) -> list[str]:
+    """Return what partitions of which the topic may lack records have other than their commits say."""
+    keys = {
+        key: (0, each.last + 1)
+        for key, each in claims.ranges.items()
+        if each.checksum is not None and (key.topic in compacted or each.first < ends.first[key])
+    }
+    if not keys:
+        return []
+    held = held_records(within(archived, keys), has_checksums=True)
+    return _own_losses(session, settings, archived, claims, held, keys)
+
+
+def _never_archived(
+    session: PipelineSession,
+    settings: VerifySettings,
+    claims: ArchiveClaims,
+    spans: Mapping[TopicPartition, ArchivedSpan],
+    ends: LogEnds,
+) -> list[SkippedRange]:
+    """Return the offsets that were deleted behind the archive's end. A running archive may have reached them since."""
+
+    def gaps(now: ArchiveClaims) -> list[SkippedRange]:
+        topics = {key.topic for key in (*spans, *now.ends)}
+        reached = {key: archived_end(key, spans, now.ends) for key in {*spans, *now.ends}}
+        return never_archived(reached, ends.first, topics)
+
+    return gaps(claims) and gaps(read_claims(session.spark, settings.archive, settings.format))
 
 
 def figures(
@@ -161,11 +289,11 @@ def comparable(
     return {key: found[key] for key in sorted(found) if found[key][0] < found[key][1]}
 
 
-def require_archived(settings: VerifySettings, topics: Collection[str]) -> None:
+def require_archived(archive: str, wanted: Collection[str], topics: Collection[str]) -> None:
     """Raise PipelineError if the archive has nothing of a topic. A topic that is empty itself has ends there."""
-    if unknown := sorted(set(settings.source.topics) - set(topics)):
+    if unknown := sorted(set(wanted) - set(topics)):
         raise PipelineError(
-            f"{settings.archive} has neither records nor commits of {', '.join(unknown)}: there is nothing to verify"
+            f"{archive} has neither records nor commits of {', '.join(unknown)}: there is nothing to verify"
         )
 
 
@@ -203,6 +331,7 @@ def _compared(
     ends: LogEnds,
 ) -> Comparison:
     """Return the differences between the sides, without those that compaction explains."""
+    assert settings.source is not None, "there is a cluster to compare with"
     if not limits:
         return Comparison([], 0)
     stored = read_records(session, assigned(settings.source, limits), **offsets(limits))

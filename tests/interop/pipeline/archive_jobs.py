@@ -43,6 +43,10 @@ class Archives:
         """Run the job `verify`."""
         return verify(self.session, VerifySettings(source, self.path(target), format_), self.lines.append)
 
+    def prove(self, target: str, format_: str = "parquet", *topics: str) -> JobReport:
+        """Run the job `verify` without brokers."""
+        return verify(self.session, VerifySettings(None, self.path(target), format_, topics), self.lines.append)
+
     def path(self, target: str) -> str:
         """Return the path of an archive."""
         return str(self.directory / target)

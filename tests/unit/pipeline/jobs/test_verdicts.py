@@ -17,7 +17,6 @@ from pykbroker.pipeline.jobs.differences import ALONE, DIFFERENT, DOUBLE, MISSIN
 from pykbroker.pipeline.jobs.iceberg import is_directory, table_directory, table_name
 from pykbroker.pipeline.jobs.small_files import crowded_days, merged_files
 from pykbroker.pipeline.jobs.verify import (
-    VerifySettings,
     assigned,
     behind_the_end,
     comparable,
@@ -70,12 +69,11 @@ def test_partitions_that_the_cluster_lacks_are_refused() -> None:
 
 
 def test_topics_that_the_archive_lacks_are_refused() -> None:
-    settings = VerifySettings(TopicsToRead("h:1", ("t", "u")), "/lake")
-    require_archived(settings, ["u", "t", "v"])
+    require_archived("/lake", ["t", "u"], ["u", "t", "v"])
     with pytest.raises(PipelineError, match="/lake has neither records nor commits of u: there is nothing to verify"):
-        require_archived(settings, ["t"])
+        require_archived("/lake", ["t", "u"], ["t"])
     with pytest.raises(PipelineError, match="commits of t, u:"):
-        require_archived(settings, [])
+        require_archived("/lake", ["t", "u"], [])
 
 
 def test_a_topic_that_was_created_again_is_named() -> None:

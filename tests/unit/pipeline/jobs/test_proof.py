@@ -1,0 +1,65 @@
+"""The proof of an archive by its own commits, and offsets that were deleted behind its end, without Spark."""
+
+from __future__ import annotations
+
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.jobs.commits import ArchivedRange
+from pykbroker.pipeline.jobs.proof import NO_DAY, batch_losses, day_text, held, unlike, unproven_losses
+from pykbroker.pipeline.jobs.skipped import SkippedRange, never_archived
+
+ONE, TWO, THREE = (TopicPartition("t", index) for index in range(3))
+
+
+def test_days_of_a_partition_add_up_and_strayed_records_are_noticed() -> None:
+    rows = [("t", 0, "1970-01-02", 0, 4, 5, 6, 1, 1), ("t", 0, None, 5, 6, 2, 3, NO_DAY, NO_DAY)]
+    assert held(rows) == ({ONE: ArchivedRange("t", 0, 0, 6, 7, 5)}, False)
+    assert held([("t", 0, "1970-01-02", 0, 4, 5, 6, 1, 2)]).has_strayed
+    assert held([("t", 0, "1970-01-02", 0, 4, 5, 6, NO_DAY, NO_DAY)]).has_strayed
+    assert held([("t", 0, None, 0, 4, 5, 6, NO_DAY, 0)]).has_strayed
+    assert [day_text(each) for each in (NO_DAY, -719_162, 0, 2_932_896)] == [
+        None,
+        "0001-01-01",
+        "1970-01-01",
+        "9999-12-31",
+    ]
+
+
+def test_partitions_differ_by_limits_numbers_and_checksums() -> None:
+    claim = ArchivedRange("t", 0, 0, 9, 10, 5)
+    for other in (
+        ArchivedRange("t", 0, 0, 9, 10, 4),
+        ArchivedRange("t", 0, 0, 9, 9, 5),
+        ArchivedRange("t", 0, 1, 9, 10, 5),
+    ):
+        assert unlike({ONE: claim}, {ONE: other}) == {ONE: claim}
+    assert unlike({ONE: claim}, {}) == {ONE: claim}
+    assert unlike({ONE: claim}, {ONE: claim}) == {}
+    assert unlike({ONE: ArchivedRange("t", 0, 0, 9, 10)}, {ONE: claim}) == {}  # an archive of before
+
+
+def test_losses_are_as_narrow_as_the_commits() -> None:
+    batches = [ArchivedRange("t", 0, first, first + 9, 10, 5) for first in (0, 10, 20, 30)]
+    found = {("t", 0, 0): (0, 9, 10, 5), ("t", 0, 10): (10, 19, 9, 5), ("t", 0, 20): (20, 29, 10, 4)}
+    assert batch_losses(batches, found) == [
+        "t-0: between the offsets 10 and 19 the archive has 9 records, and its commits 10",
+        "t-0: between the offsets 20 and 29 the archive has other records than its commits",
+        "t-0: between the offsets 30 and 39 the archive has 0 records, and its commits 10",
+    ]
+
+
+def test_records_outside_of_the_commits_are_losses() -> None:
+    claim, more = ArchivedRange("t", 0, 0, 9, 10, 5), ArchivedRange("t", 0, 0, 12, 11, 5)
+    assert unproven_losses({ONE: claim}, {ONE: claim}) == []
+    assert unproven_losses({ONE: claim}, {ONE: more, TWO: more}) == [
+        "t-0: the archive has records between the offsets 0 and 12, and its commits only from 0 to 9",
+        "t-1: the archive has records between the offsets 0 and 12, and its commits name none",
+    ]
+
+
+def test_offsets_deleted_behind_the_archive_are_named_also_of_new_partitions() -> None:
+    other = TopicPartition("unknown", 0)
+    starts = {ONE: 30, TWO: 5, THREE: 20, other: 9}
+    assert never_archived({ONE: 10, TWO: 5}, starts, {"t"}) == [
+        SkippedRange("t", 0, 10, 30),
+        SkippedRange("t", 2, 0, 20),
+    ]
