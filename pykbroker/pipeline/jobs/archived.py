@@ -184,6 +184,23 @@ def look_up(archive: Storage, claims: ArchiveClaims, topics: Collection[str] = (
     return FoundFiles([file.path for file in listed if file.path in is_named], damages(required, listed))
 
 
+def unnamed_files(archive: Storage, before: ArchiveClaims, topics: Collection[str] = ()) -> list[str]:
+    """Return a sentence for each Parquet file that no commit names, though readers of the bare directory see it.
+
+    A commit names a file before it appears, so that claims that are read behind the listing name it.
+    """
+    if before.files is None or before.unproven:
+        return []
+    listed = [file.path for file in archive.files() if file.path.startswith(TOPIC) and file.path.endswith(".parquet")]
+    known = before.files.keys() | before.pending
+    if all(path in known for path in listed):
+        return []
+    now = claims_of(archive)
+    known = known | (now.files or {}).keys() | now.pending
+    unnamed = [path for path in listed if path not in known and (not topics or topic_of(path) in topics)]
+    return [f"{archive.directory}/{path} is named by no commit" for path in unnamed if archive.exists(path)]
+
+
 def _read_files(spark: SparkSession, archive: Storage, paths: Sequence[str]) -> DataFrame:
     if not paths:
         return spark.createDataFrame([], ARCHIVE)

@@ -28,6 +28,7 @@ from pykbroker.pipeline.jobs.archived import (
     read_batches,
     read_claims,
     read_topic_ids,
+    unnamed_files,
     unproven_note,
 )
 from pykbroker.pipeline.jobs.differences import (
@@ -52,6 +53,7 @@ from pykbroker.pipeline.reading import TopicsToRead, read_records
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession, retried_by_data_source
 from pykbroker.pipeline.spark_errors import is_of_spark, root_cause, trace
+from pykbroker.pipeline.storage import storage_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -114,13 +116,19 @@ def _verified_alone(session: PipelineSession, settings: VerifySettings, say: Say
     claims = _of_topics(claims, topics)
     if not claims.ends:
         raise PipelineError(f"{settings.archive} has no commits{' of these topics' * bool(topics)}: nothing proves it")
+    if claims.counts is None:
+        raise PipelineError(f"{settings.archive} has no sums of its batches: compare it with its topics")
     _say_state(claims, say)
     held = held_records(archived, has_checksums=True)
     _say_found(held, say)
     if without := [str(key) for key, each in sorted(claims.ranges.items()) if each.checksum is None]:
         say(f"verify: no checksums of all batches of {', '.join(without)}: their numbers of records are compared")
     keys = held.ranges.keys() | claims.ranges.keys()
-    losses = [*damages, *_own_losses(session, settings, archived, claims, held, keys)]
+    losses = [
+        *damages,
+        *_unnamed(session, settings, claims, topics),
+        *_own_losses(session, settings, archived, claims, held, keys),
+    ]
     losses += _strayed_losses(archived, held) + skipped_losses(claims.skipped)
     never = sum(each.end - each.first for each in claims.skipped)
     records = sum(each.count for each in held.ranges.values())
@@ -147,6 +155,15 @@ def _own_losses(
 
 def _strayed_losses(archived: DataFrame, held: HeldRecords) -> list[str]:
     return explained(strayed(archived)) if held.has_strayed else []
+
+
+def _unnamed(
+    session: PipelineSession, settings: VerifySettings, claims: ArchiveClaims, topics: Collection[str]
+) -> list[str]:
+    """Return a sentence for each file of a directory that no commit names."""
+    if settings.format == "iceberg":
+        return []
+    return unnamed_files(storage_of(session.spark, settings.archive), claims, topics)
 
 
 def _say_state(claims: ArchiveClaims, say: Say) -> None:
@@ -195,7 +212,7 @@ def _verified(session: PipelineSession, settings: VerifySettings, say: Say) -> J
     limits = comparable(spans, claims.ends, ends)
     compacted = cluster.compacted(source.topics)
     found = _compared(session, settings, archived, limits, compacted, ends)
-    losses = [*damages, *behind_the_end(spans, ends)]
+    losses = [*damages, *_unnamed(session, settings, claims, source.topics), *behind_the_end(spans, ends)]
     losses += explained([*_early_doubles(archived, spans, ends), *found.differences])
     losses += _unproven_by_topic(session, settings, archived, claims, ends, compacted)
     losses += count_losses(claims.counts, spans) if claims.counts is not None else []
