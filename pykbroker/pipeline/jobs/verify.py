@@ -212,11 +212,11 @@ def _verified(session: PipelineSession, settings: VerifySettings, say: Say) -> J
     limits = comparable(spans, claims.ends, ends)
     compacted = cluster.compacted(source.topics)
     found = _compared(session, settings, archived, limits, compacted, ends)
-    losses = [*damages, *_unnamed(session, settings, claims, source.topics), *behind_the_end(spans, ends)]
+    losses = behind_the_end(spans, ends)
     losses += explained([*_early_doubles(archived, spans, ends), *found.differences])
     losses += _unproven_by_topic(session, settings, archived, claims, ends, compacted)
     losses += count_losses(claims.counts, spans) if claims.counts is not None else []
-    losses += _strayed_losses(archived, held)
+    losses += [*_strayed_losses(archived, held), *damages, *_unnamed(session, settings, claims, source.topics)]
     skipped = merged(claims.skipped, _never_archived(session, settings, claims, spans, ends))
     losses += skipped_losses(skipped)
     return JobReport(JOB, {**figures(spans, claims.ends, ends, skipped), "compacted": found.compacted}, losses)

@@ -137,8 +137,8 @@ ICEBERG: dict[str, Damage] = {
     "a row is changed": lambda place: place.sql(f"update {{table}} set value = binary('forged') where {FIRST}"),
     "a row is removed": lambda place: place.sql(f"delete from {{table}} where {FIRST}"),
     "a row is forged": lambda place: place.sql(
-        "insert into {table} select key, value, topic, partition, 90L, timestamp, timestampType, headers, timestamp_ms, "
-        "date from {table} where " + FIRST
+        "insert into {table} select key, value, topic, partition, 90L, timestamp, timestampType, headers, "
+        "timestamp_ms, date from {table} where " + FIRST
     ),
     "a row takes the place of another one": lambda place: place.sql("update {table} set offset = 2L where " + FIRST),
     "the commit of a batch is removed": lambda place: sums(place, None),

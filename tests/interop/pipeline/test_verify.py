@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.report import ExitCode
+from pykbroker.pipeline.report import ExitCode, JobReport
 from tests.interop.pipeline.archive_jobs import Archives, edit
 from tests.interop.pipeline.archived_rows import topic_content
 from tests.interop.pipeline.both_formats import PATIENCE_S, BothFormats, numbers
@@ -24,6 +24,11 @@ pytestmark = [
 @pytest.fixture
 def archives(formats: BothFormats, tmp_path: Path) -> Archives:
     return Archives(formats.spark, formats.bootstrap, tmp_path)
+
+
+def of_records(report: JobReport) -> list[str]:
+    """Return the losses of a report without those about the sizes of files, which an edited file has too."""
+    return [each for each in report.losses if "bytes in place of" not in each]
 
 
 def test_planted_losses_are_found_by_kind_and_offset(formats: BothFormats, archives: Archives) -> None:
@@ -54,7 +59,7 @@ def test_planted_losses_are_found_by_kind_and_offset(formats: BothFormats, archi
             edit(path, damage)
     report = archives.verify(source, "lake")
     assert report.exit_code == ExitCode.LOSS
-    assert report.losses == [
+    assert of_records(report) == [
         f"{topic}-0: 3 records are missing in the archive, between the offsets 3 and 17",
         f"{topic}-1: the record at offset 5 is in the archive more than once",
         f"{topic}-2: 4 records differ from those of the topic, between the offsets 1 and 9",
@@ -108,7 +113,10 @@ def test_records_that_compaction_has_removed_are_explained(formats: BothFormats,
         return rows
 
     edit(path, plant)
-    assert archives.verify(source, "lake").losses == [f"{topic}-0: the record at offset 11 is in the archive alone"]
+    assert of_records(archives.verify(source, "lake")) == [
+        f"{topic}-0: the record at offset 11 is in the archive alone",
+        f"{topic}-0: between the offsets 0 and 29 the archive has other records than its commits",
+    ]
 
 
 def test_the_archive_of_another_topic_is_no_proof(formats: BothFormats, archives: Archives) -> None:
