@@ -62,7 +62,7 @@ JOB = "verify"
 UNREADABLE = re.compile(
     r"FAILED_READ_FILE|FileNotFoundException|is not a Parquet file|(iceberg|parquet)\S*(Exception|Error)"
 )
-"""What the errors of Spark and Iceberg about a missing or a damaged file have."""
+"""The words of Spark's and Iceberg's errors about a missing or a damaged file."""
 WORDS = {
     MISSING: "are missing in the archive",
     DOUBLE: "are in the archive more than once",

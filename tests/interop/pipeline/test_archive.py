@@ -300,6 +300,8 @@ def test_records_that_retention_has_deleted_are_a_loss(formats: BothFormats, arc
     ]
     lost = [f"{topic}-0: the topic had deleted the offsets 10 to 19 before they were archived"]
     for name, format_ in ((lake, "parquet"), ("tables/lake", "iceberg")):
+        report = archives.verify(source, name, format_)  # no run has noticed it
+        assert (report.losses, report.figures["never_archived"]) == (lost, 10)
         report = archives.archive(archives.source(topic, failOnDataLoss="false"), name, format=format_)
         assert (report.losses, report.exit_code, report.figures["records"]) == (lost, ExitCode.LOSS, 10)
         report = archives.verify(source, name, format_)
@@ -308,6 +310,12 @@ def test_records_that_retention_has_deleted_are_a_loss(formats: BothFormats, arc
         assert (deleted, never, empty) == (10, 10, 0)
     report = audit(archives.session, AuditSettings(None, archives.path(lake)), archives.lines.append)
     assert (report.losses, report.exit_code) == (lost, ExitCode.LOSS)
+    table = table_of(archives, "tables/lake")
+    archives.spark.sql(f"update {table} set value = binary('forged') where offset = 3")  # before the start of the log
+    assert archives.verify(source, "tables/lake", "iceberg").losses == [
+        f"{topic}-0: between the offsets 0 and 29 the archive has other records than its commits",
+        *lost,
+    ]
 
 
 def test_a_checkpoint_and_an_archive_must_fit(formats: BothFormats, archives: Archives) -> None:

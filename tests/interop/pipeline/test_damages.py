@@ -1,4 +1,4 @@
-"""Each kind of damage of an archive is named by `verify`, in both formats, also without brokers."""
+"""The kinds of damage of an archive: each one is named by `verify`, in both formats, also without brokers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WORDS = {
     "bytes in place of": SIZE,
     "is named by no commit": UNNAMED,
 }
-"""What a loss has, and how the page names it."""
+"""The names of losses on the page, by words that they have."""
 
 pytestmark = [
     pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
