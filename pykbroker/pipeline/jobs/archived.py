@@ -144,9 +144,21 @@ def _read_table(spark: SparkSession, place: str, topics: tuple[str, ...]) -> Arc
     name = table_name(spark, place)
     if not spark.catalog.tableExists(name):
         raise PipelineError(f"no table {name} at {place}")
-    claims, found = read_claims(spark, place, "iceberg"), spark.table(name)
+    for _ in range(READ_ATTEMPTS):
+        before = _snapshot(spark, name)
+        claims = read_claims(spark, place, "iceberg")
+        if _snapshot(spark, name) == before:
+            break
+    reader = spark.read if before is None else spark.read.option("snapshot-id", before)
+    found = reader.table(name)
     require_columns(found, name)
     return ArchivedRecords(claims, _of_topics(found, topics))
+
+
+def _snapshot(spark: SparkSession, name: str) -> int | None:
+    """Return the id of a table's snapshot. A batch that is archived after the claims is in a later one."""
+    snapshot = loaded(spark, name).currentSnapshot()
+    return None if snapshot is None else snapshot.snapshotId()
 
 
 def _read_directory(spark: SparkSession, archive: Storage, topics: tuple[str, ...]) -> ArchivedRecords:

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError, StateConflict
 from pykbroker.pipeline.jobs import archived, iceberg, small_files
-from pykbroker.pipeline.jobs.archived import read_claims
+from pykbroker.pipeline.jobs.archived import read_archive, read_claims
 from pykbroker.pipeline.jobs.audit import AuditSettings, audit
 from pykbroker.pipeline.jobs.commits import STAGING, ArchivedRange
 from pykbroker.pipeline.jobs.compact import CompactSettings, compact
@@ -181,12 +181,17 @@ def test_the_sums_of_a_table_outlive_a_kill_before_they_are_noted(
     archives.archive(source, table, format="iceberg")
     now = loaded(archives.spark, table_of(archives, table))
     assert noted_sums(now).ranges() == sums_of(archives, table) == summed_rows(archives, table)
+    read = read_archive(archives.spark, archives.path(table), "iceberg")
+    formats.feed(topic, numbers(15, 17), 1)
+    archives.archive(source, table, format="iceberg")
+    assert read.records.count() == sum(each.count for each in read.claims.ranges.values()) == 15  # of one snapshot
+    now.refresh()
     now.updateProperties().remove(SUMS).commit()  # a table of before
     formats.feed(topic, numbers(20, 23), 0)
     archives.archive(source, table, format="iceberg")
     [said] = [line for line in archives.lines if "checksum" in line]
-    assert "has no checksums of the batches up to 1" in said
-    assert [(each.count, each.checksum) for each in sums_of(archives, table).values()] == [(13, None), (5, None)]
+    assert "has no checksums of the batches up to 2" in said
+    assert [(each.count, each.checksum) for each in sums_of(archives, table).values()] == [(13, None), (7, None)]
 
 
 def sums_of(archives: Archives, table: str) -> dict[TopicPartition, ArchivedRange]:
