@@ -162,20 +162,13 @@ def _snapshot(spark: SparkSession, name: str) -> int | None:
 
 
 def _read_directory(spark: SparkSession, archive: Storage, topics: tuple[str, ...]) -> ArchivedRecords:
-    """Read claims before files. A file that a merge has replaced in between is looked up again."""
     if not archive.exists():
         raise PipelineError(f"no archive at {archive.directory}")
     claims = claims_of(archive)
     if claims.files is None:
         reader = spark.read.schema(ARCHIVE).option("pathGlobFilter", "*.parquet")
         return ArchivedRecords(claims, _of_topics(reader.parquet(literal(archive.directory)), topics))
-    for attempt in range(SETTLING_ATTEMPTS):
-        if attempt:
-            time.sleep(SETTLING_S)
-            claims = claims_of(archive)
-        found = look_up(archive, claims, topics)
-        if not claims.is_pending and ((not found.damages and not claims.unproven) or claims_of(archive) == claims):
-            break
+    claims, found = settled_files(archive, claims, topics)
     return ArchivedRecords(claims, _of_topics(_read_files(spark, archive, found.paths), topics), found.damages)
 
 
@@ -184,6 +177,24 @@ class FoundFiles(NamedTuple):
 
     paths: Sequence[str]
     damages: Sequence[str]
+
+
+def settled_files(
+    archive: Storage, claims: ArchiveClaims, topics: Collection[str] = ()
+) -> tuple[ArchiveClaims, FoundFiles]:
+    """Return claims and the files with their records, looked up again while a run commits a batch or merges files.
+
+    Files are listed after the claims are read. Otherwise the files of a batch that is committed in between would be
+    missing.
+    """
+    for attempt in range(SETTLING_ATTEMPTS):
+        if attempt:
+            time.sleep(SETTLING_S)
+            claims = claims_of(archive)
+        found = look_up(archive, claims, topics)
+        if not claims.is_pending and ((not found.damages and not claims.unproven) or claims_of(archive) == claims):
+            break
+    return claims, found
 
 
 def look_up(archive: Storage, claims: ArchiveClaims, topics: Collection[str] = ()) -> FoundFiles:

@@ -177,6 +177,7 @@ class ArchiveCommits:
         self._require_commits()
         if self._lists.changes():
             self.fold()
+        self._lists.delete_leftovers()
         self._archive.delete_leftovers(STAGING, RUN)
 
     def committed(self, batch: int) -> ArchiveCommit | None:

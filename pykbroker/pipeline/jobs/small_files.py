@@ -113,14 +113,21 @@ class DayMerge:
         if unnamed:
             there = [f"{self._archive.directory}/{each}" for each in unnamed]
             removed |= written_files(self._spark, there, unnamed, self._columns)
-        if (before := summed_contents(removed.values())) != (after := summed_contents(added.values())):
-            raise StateConflict(
-                f"the small files in {self._archive.directory}/{self._day} are kept: their records are {before} by the "
-                f"commits, and {after} when they are read and merged. `pykbroker pipeline verify` shows what is damaged"
-            )
+        require_same_records(f"{self._archive.directory}/{self._day}", removed.values(), added.values())
         change = FileChange(sorted(removed), added)
         small, staged = self._small, self._commits.staging
         return self._commits.replace_files(change, lambda: replace_day(self._archive, staged, self._day, small))
+
+
+def require_same_records(place: str, small: Iterable[ArchivedFile], merged: Iterable[ArchivedFile]) -> None:
+    """Raise StateConflict if merged files have other records than the small ones have by the commits."""
+    before, after = summed_contents(small), summed_contents(merged)
+    unlike = sorted({each.partition for each in (*before, *after) if each not in before or each not in after})
+    if unlike:
+        raise StateConflict(
+            f"the small files in {place} are kept: they have other records of partition {', '.join(map(str, unlike))} "
+            "than their commits name. `pykbroker pipeline verify` shows which"
+        )
 
 
 def merge_files_of_table(spark: SparkSession, table: Any, bytes_min: int, properties: Mapping[str, str]) -> int:

@@ -1,0 +1,344 @@
+"""The files that commits name have all records: after any crash of a merge and of a fold, and while a run works."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from operator import xor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.errors import PipelineError, StateConflict
+from pykbroker.pipeline.jobs import archived, small_files
+from pykbroker.pipeline.jobs.archived import ArchiveClaims, FoundFiles, claims_of, look_up, settled_files, unproven_note
+from pykbroker.pipeline.jobs.archived_files import ArchivedFile, FileChange, PartitionContent, damages, summed_contents
+from pykbroker.pipeline.jobs.commits import (
+    COMMITS,
+    DONE,
+    SUMMARY,
+    ArchiveCommit,
+    ArchiveCommits,
+    ArchivedRange,
+    ranges_of,
+    summed,
+)
+from pykbroker.pipeline.jobs.file_lists import CHANGES, LISTS
+from pykbroker.pipeline.jobs.small_files import MERGED, crowded_days, replace_day, require_same_records
+from pykbroker.pipeline.storage import LocalStorage, StoredFile
+from tests.unit.pipeline.jobs.crashes import CRASHES, OPERATIONS_MAX
+
+DAY = "topic=orders/date=2026-11-24"
+FILES, FILE_RECORDS, BATCHES = 2, 5, 3
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture(autouse=True)
+def in_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out fsync, which takes most of the time. Two small files are merged already, and nothing is waited for."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    monkeypatch.setattr(small_files, "FILES_MIN", 2)
+    monkeypatch.setattr(archived, "SETTLING_S", 0)
+
+
+def content(path: Path) -> ArchivedFile:
+    """Return the content of a file, whose records have the checksum of their offset."""
+    offsets = records_in(path)
+    part = PartitionContent(0, min(offsets), max(offsets), len(offsets), checksum(offsets))
+    return ArchivedFile(path.stat().st_size, [part])
+
+
+def records_in(path: Path) -> list[int]:
+    """Return the offsets of a file, which stands for one of Parquet."""
+    return msgspec.json.decode(path.read_bytes(), type=list[int])
+
+
+def checksum(offsets: Sequence[int]) -> int:
+    return reduce(xor, (hash((each, "record")) for each in offsets))
+
+
+def write_file(path: Path, offsets: Sequence[int]) -> ArchivedFile:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(msgspec.json.encode(list(offsets)))
+    return content(path)
+
+
+def write_batch(commits: ArchiveCommits, directory: Path, batch: int) -> None:
+    """Stage the files of a batch, as Spark does, and commit them."""
+    size, contents = FILES * FILE_RECORDS, {}
+    for index in range(FILES):
+        first = batch * size + index * FILE_RECORDS
+        place = f"{commits.staging}/batch-{batch}"
+        file = write_file(directory / place / DAY / f"part-{index}.parquet", range(first, first + FILE_RECORDS))
+        contents[f"{DAY}/batch-{batch}-{index}.parquet"] = file
+    ends = {"orders": {"0": (batch + 1) * size}}
+    commits.commit(ArchiveCommit(batch, {}, ranges_of(contents), ends, [], place, contents))
+
+
+def merge(commits: ArchiveCommits, directory: Path) -> None:
+    """Merge the small files of the day, as the job does with Spark."""
+    archive = LocalStorage(directory)
+    files = commits.read().files
+    for day, small in crowded_days((StoredFile(path, each.size) for path, each in files.items()), 10_000).items():
+        offsets = records_of(directory, [each.path for each in small])
+        name = f"{day}/part-{offsets[0]}-{len(offsets)}.parquet"
+        added = {name: write_file(directory / commits.staging / MERGED / name, offsets)}
+        change = FileChange([each.path for each in small], added)
+        require_same_records(day, [files[each.path] for each in small], added.values())
+        exchange = partial(replace_day, archive, commits.staging, day, small)
+        assert commits.replace_files(change, exchange)
+
+
+def run(directory: Path, batches: int = BATCHES) -> None:
+    """Archive all batches, merge and fold, as a job does that may have been killed before."""
+    commits = ArchiveCommits(LocalStorage(directory))
+    commits.open("run", is_new=not (directory / "checkpoint").exists())
+    for batch in range(batches):
+        if commits.committed(batch) is None:
+            write_batch(commits, directory, batch)
+        if batch != 1:
+            merge(commits, directory)
+            commits.fold(1)
+    commits.close()
+
+
+def records_of(directory: Path, paths: Sequence[str]) -> list[int]:
+    return sorted(offset for path in paths for offset in records_in(directory / path))
+
+
+def require_proven(directory: Path) -> int:
+    """Require that the claimed files have the records that the commits claim, and return their number."""
+    claims, found = settled_files(LocalStorage(directory), claims_of(LocalStorage(directory)))
+    assert found.damages == [], directory
+    offsets = records_of(directory, found.paths)
+    if not claims.is_pending and offsets:
+        assert offsets == list(range(len(offsets))), directory
+        assert claims.ranges == {ORDERS: ArchivedRange("orders", 0, 0, offsets[-1], len(offsets), checksum(offsets))}, (
+            directory
+        )
+        assert summed_contents((claims.files or {}).values()) == [
+            PartitionContent(0, 0, offsets[-1], len(offsets), checksum(offsets))
+        ], directory
+    return len(offsets)
+
+
+def test_after_a_crash_before_any_operation_the_claimed_files_are_the_records(tmp_path: Path) -> None:
+    for step in range(1, OPERATIONS_MAX):
+        directory = tmp_path / f"archive-{step}"
+        is_crashed = CRASHES.run(partial(run, directory), step)
+        if (directory / "_pykbroker/archive.json").exists():
+            require_proven(directory)
+        run(directory)
+        assert require_proven(directory) == BATCHES * FILES * FILE_RECORDS
+        own = [each.path for each in LocalStorage(directory).files("_pykbroker")]
+        lists = [each for each in own if each.startswith(LISTS)]
+        assert not [each for each in own if each.startswith(CHANGES) or "tmp" in each.removeprefix(COMMITS)], directory
+        assert len(lists) <= 2, directory  # one may be left until the next fold
+        if not is_crashed:
+            assert step > 120
+            return
+    raise AssertionError("the run has no end")
+
+
+# ---- readers beside a run
+
+
+class BusyStorage(LocalStorage):
+    """A storage beside which a run does something, after a number of operations of its reader."""
+
+    def __init__(self, directory: Path, action: Callable[[], None], operations: int) -> None:
+        super().__init__(directory)
+        self._action, self.left = action, operations
+
+    def _acted(self, result: Any) -> Any:
+        self.left -= 1
+        if self.left == 0:
+            self._action()
+        return result
+
+    def exists(self, name: str = "") -> bool:
+        return bool(self._acted(super().exists(name)))
+
+    def read(self, name: str) -> bytes:
+        return bytes(self._acted(super().read(name)))
+
+    def files(self, name: str = "") -> list[StoredFile]:
+        found: list[StoredFile] = self._acted(super().files(name))
+        return found
+
+
+Reader = Callable[[LocalStorage], tuple[ArchiveClaims, FoundFiles]]
+
+
+def claims_first(archive: LocalStorage) -> tuple[ArchiveClaims, FoundFiles]:
+    return settled_files(archive, claims_of(archive))
+
+
+def claims_after_files(archive: LocalStorage) -> tuple[ArchiveClaims, FoundFiles]:
+    """Plant a bug: list the files before the claims are read."""
+    listed = archive.files("topic=orders")
+    claims = claims_of(archive)
+    paths = [each.path for each in listed if each.path in (claims.files or {})]
+    return claims, FoundFiles(paths, damages(claims.files or {}, listed))
+
+
+def go_on(directory: Path) -> None:
+    """Write a batch, merge all files and fold the commits, beside a reader."""
+    commits = ArchiveCommits(LocalStorage(directory))
+    write_batch(commits, directory, BATCHES)
+    merge(commits, directory)
+    commits.fold(0)
+
+
+def invented_losses(read: Reader, tmp_path: Path) -> list[str]:
+    """Let a run go on after each operation of a reader. Return the losses that the reader finds in a whole archive."""
+    found: list[str] = []
+    for step in range(1, OPERATIONS_MAX):
+        directory = tmp_path / f"busy-{step}"
+        run(directory)
+        storage = BusyStorage(directory, partial(go_on, directory), step)
+        claims, files = read(storage)
+        if storage.left > 0:
+            return found
+        found += files.damages
+        if not files.damages and (directory / files.paths[0]).exists():
+            assert len(records_of(directory, files.paths)) == claims.ranges[ORDERS].count
+    raise AssertionError("the reader has no end")
+
+
+def test_a_running_archive_never_makes_a_reader_invent_losses(tmp_path: Path) -> None:
+    assert invented_losses(claims_first, tmp_path) == []
+
+
+def test_claims_that_are_read_after_the_files_are_found_as_a_planted_bug(tmp_path: Path) -> None:
+    assert any("is missing, which has" in each for each in invented_losses(claims_after_files, tmp_path))
+
+
+def test_a_reader_of_a_file_that_a_merge_has_replaced_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tmp_path)
+
+    def read(*_: Any) -> archived.ArchivedRecords:
+        claims, found = claims_first(LocalStorage(tmp_path))
+        return archived.ArchivedRecords(claims, found.paths, found.damages)  # type: ignore[arg-type]
+
+    uses = []
+
+    def use(found: archived.ArchivedRecords) -> int:
+        uses.append(found)
+        if len(uses) == 1:
+            go_on(tmp_path)
+        return len(records_of(tmp_path, found.records))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(archived, "read_archive", read)
+    monkeypatch.setattr(archived, "read_claims", lambda *_: claims_of(LocalStorage(tmp_path)))
+    spark: Any = None
+    assert archived.with_settled(spark, str(tmp_path), "parquet", (), use) == (BATCHES + 1) * FILES * FILE_RECORDS
+    assert len(uses) == 2
+    [path] = (tmp_path / DAY).glob("part-*.parquet")
+    path.unlink()
+    with pytest.raises(PipelineError, match=rf"is damaged: {DAY}/part-0-40\.parquet is missing, which has 40 records"):
+        archived.with_settled(spark, str(tmp_path), "parquet", (), use)
+
+
+# ---- damages
+
+
+def test_a_missing_and_a_changed_file_are_named_and_a_foreign_one_is_not_read(tmp_path: Path) -> None:
+    commits = ArchiveCommits(LocalStorage(tmp_path))
+    commits.open("run", is_new=True)
+    for batch in range(2):
+        write_batch(commits, tmp_path, batch)
+    one, two = (tmp_path / DAY / f"batch-{index}-0.parquet" for index in range(2))
+    one.rename(tmp_path / DAY / "renamed.parquet")
+    size = two.stat().st_size
+    two.write_bytes(two.read_bytes()[:-1])
+    claims, found = claims_first(LocalStorage(tmp_path))
+    assert found.damages == [
+        f"{DAY}/batch-0-0.parquet is missing, which has 5 records",
+        f"{DAY}/batch-1-0.parquet has {size - 1:,} bytes in place of {size:,}",
+    ]
+    assert f"{DAY}/renamed.parquet" not in found.paths
+    assert look_up(LocalStorage(tmp_path), claims, ("other",)) == FoundFiles([], [])
+
+
+def test_a_damaged_list_of_files_is_named(tmp_path: Path) -> None:
+    run(tmp_path)
+    [path] = (tmp_path / LISTS).iterdir()
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(StateConflict, match=rf"{path.name} is damaged"):
+        claims_of(LocalStorage(tmp_path))
+    path.unlink()
+    with pytest.raises(PipelineError, match=rf"{path.name}: No such file"):
+        claims_of(LocalStorage(tmp_path))
+
+
+def test_a_merge_with_other_records_is_refused() -> None:
+    one, two = (ArchivedFile(9, [PartitionContent(index, 0, 4, 5, 7)]) for index in range(2))
+    require_same_records("day", [one, two], [two, one])
+    altered = ArchivedFile(9, [PartitionContent(0, 0, 4, 5, 8)])
+    for merged in ([altered, two], [two], [one, two, ArchivedFile(9, [PartitionContent(0, 5, 5, 1, 0)])]):
+        with pytest.raises(StateConflict, match="other records of partition 0 than their commits name"):
+            require_same_records("day", [one, two], merged)
+    with pytest.raises(StateConflict, match="other records of partition 1 than"):
+        require_same_records("day", [one], [one, two])
+
+
+# ---- archives of before
+
+
+def test_an_archive_of_an_earlier_version_goes_on_and_names_its_batches(tmp_path: Path) -> None:
+    """A summary of the batches 0 to 4, and a commit of batch 5, as the last release has written them."""
+    storage = LocalStorage(tmp_path)
+    storage.write("_pykbroker/archive.json", b'{"run_id":"run"}')
+    storage.write(
+        SUMMARY,
+        b'{"batch":4,"files":{},"ranges":[{"topic":"orders","partition":0,"first":0,"last":9,"count":10},{"topic":'
+        b'"orders","partition":1,"first":0,"last":0,"count":1}],"ends":{"orders":{"0":10,"1":1}},"skipped":[]}',
+    )
+    storage.write(
+        f"{COMMITS}/0000000005{DONE}",
+        b'{"batch":5,"files":{"batch-5-x/topic=orders/date=2026-11-24/part-0.parquet":'
+        b'"topic=orders/date=2026-11-24/batch-5-0.parquet"},"ranges":[{"topic":"orders","partition":0,"first":10,'
+        b'"last":14,"count":5}],"ends":{"orders":{"0":15,"1":1}},"skipped":[]}',
+    )
+    write_file(tmp_path / DAY / "merged.parquet", range(10))
+    write_file(tmp_path / DAY / "batch-5-0.parquet", range(10, 15))
+    commits = ArchiveCommits(storage)
+    commits.open("run", is_new=False)
+    write_batch(commits, tmp_path, 6)
+    for step in range(2):
+        claims, found = claims_first(storage)
+        assert claims.unproven == ((0, 5),), step
+        assert claims.ranges[ORDERS] == ArchivedRange("orders", 0, 0, 69, 25)
+        assert sorted(claims.files or {}) == [f"{DAY}/batch-6-0.parquet", f"{DAY}/batch-6-1.parquet"]
+        assert len(records_of(tmp_path, found.paths)) == 25
+        commits.fold(0)
+    assert "the batches 0 to 5 are of an earlier version" in unproven_note(claims)
+    (tmp_path / DAY / "batch-6-1.parquet").unlink()
+    assert claims_first(storage)[1].damages == [f"{DAY}/batch-6-1.parquet is missing, which has 5 records"]
+
+
+def test_batches_without_contents_are_summed_to_spans() -> None:
+    old = [ArchiveCommit(batch, {"a": "b"}, [ArchivedRange("t", 0, 0, 0, 1)]) for batch in (0, 1, 3)]
+    new = ArchiveCommit(2, {}, [ArchivedRange("t", 1, 0, 0, 1, 5)], contents={"topic=t/x": ArchivedFile(1, [])})
+    empty = ArchiveCommit(4, {}, [])
+    total = summed([old[0], old[1], new, old[2], empty])
+    assert total.unproven == [(0, 1), (3, 3)]
+    assert [each.checksum for each in total.ranges] == [None, 5]
+    assert unproven_note(ArchiveClaims({})) == ""
+
+
+def test_a_commit_is_read_as_it_was_written() -> None:
+    contents = {f"{DAY}/batch-3-00000-u.parquet": ArchivedFile(5, [PartitionContent(0, 1, 2, 2, -(1 << 63))])}
+    commit = ArchiveCommit(3, {}, ranges_of(contents), {}, [], "_pykbroker/staging/run-0123abcd/batch-3", contents)
+    assert msgspec.json.decode(msgspec.json.encode(commit), type=ArchiveCommit) == commit
+    assert commit.moves() == {
+        f"_pykbroker/staging/run-0123abcd/batch-3/{DAY}/part-00000-u.parquet": f"{DAY}/batch-3-00000-u.parquet"
+    }
+    assert contents[f"{DAY}/batch-3-00000-u.parquet"].rows == 2
