@@ -18,7 +18,14 @@ from pykbroker.pipeline.spark_offsets import by_partition, last_done, left_batch
 from pykbroker.pipeline.storage import Storage
 
 Kind = Literal["jvm", "python"]
-Ranges = dict[TopicPartition, tuple[int, int]]
+
+
+class Ranges(dict[TopicPartition, tuple[int, int]]):
+    """The records of a batch: the first offset of each partition, and the one behind the last. They need no session."""
+
+    sparkSession = None
+
+
 LOSS = "data may have been lost: set failOnDataLoss to false. Reason: "
 
 
@@ -83,7 +90,7 @@ class ModelQuery:
     def _run(self, batch: int, ends: OffsetMap) -> None:
         plan(self._checkpoint, batch, ends)
         begins = by_partition(planned_ends(self._checkpoint, batch - 1)) if batch else {}
-        ranges: Ranges = {}
+        ranges = Ranges()
         for key, end in ends.items():
             first = self._topics.logs[key][0] if key in self._topics.logs else end
             begin = begins.get(key, 0 if batch else first)
