@@ -87,5 +87,5 @@ def test_the_page_describes_all_jobs_and_their_options() -> None:
 
 
 def test_the_links_of_the_page_lead_to_its_sections() -> None:
-    sections = {title.lower().replace(" ", "-") for title in re.findall(r"^## (.+)$", PAGE, re.MULTILINE)}
+    sections = {title.lower().replace(" ", "-") for title in re.findall(r"^##+ (.+)$", PAGE, re.MULTILINE)}
     assert set(re.findall(r"\(#([\w-]+)\)", PAGE)) <= sections
