@@ -85,7 +85,12 @@ def test_archive_gets_options_for_kafka_and_spark(calls: Calls) -> None:
 
 def test_verify_gets_its_settings(calls: Calls) -> None:
     run("verify", "--topics", "a", "--from", "/lake")
-    assert calls.settings == [VerifySettings(TopicsToRead("127.0.0.1:9092", ("a",)), "/lake")]
+    assert calls.settings == [VerifySettings(TopicsToRead("127.0.0.1:9092", ("a",)), "/lake", topics=("a",))]
+
+
+def test_verify_of_an_archive_alone_has_no_source(calls: Calls) -> None:
+    run("verify", "--archive-only", "--from", "/lake")
+    assert calls.settings == [VerifySettings(None, "/lake")]
 
 
 @pytest.mark.parametrize(
