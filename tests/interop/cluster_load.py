@@ -307,7 +307,7 @@ class Load:
         """Leave a copier that hangs alone, and say where it hangs."""
         copier.is_given_up = True
         self.given_up += 1
-        self._note(f"{copier.transactional_id}: hangs in {copier.call}")
+        logger.warning("%s: hangs in %s", copier.transactional_id, copier.call)
 
     def _note(self, error: str) -> None:
         """Note an error that a client was given."""
