@@ -31,9 +31,19 @@ from wire.error_codes import ErrorCode, error_code
 from wire.messages.produce import PartitionProduceResponse, ProduceResponse
 
 PERHAPS_WRITTEN = frozenset(
-    {ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.UNKNOWN_SERVER_ERROR,
+    }
 )
-"""The errors of a batch that the leader may have written nevertheless."""
+"""The errors of a batch that the leader may have written nevertheless.
+
+A leader that loses its leadership, or its disk, answers with that error also to batches that it has appended.
+"""
 OTHER_RECORD = "the record was not written, because its batch has invalid records"
 
 

@@ -8,7 +8,7 @@
    a change of the leader: a broker recognizes a repeated batch among the last five only. Kafka's producer limits the
    requests of each connection. If the old leader's answers are lost, it may write their batches twice.
 4. A gap that no retry can close is left by a bump of the epoch (KIP-360): the batches of the partition that are still
-   wanted are numbered from 0 again. The bump waits until no batch of the partition is on its way to a broker or may
+   wanted are numbered from 0 again. The partition waits until no batch of it is on its way to a broker or may
    have been written, since the broker knows such a batch by its old number only. Until then it is sent again under that
    number. Kafka's producer does not wait.
 5. Other partitions keep the old epoch until their batches in flight are done.
@@ -135,7 +135,7 @@ class Sequences:
                 partition.unresolved = None
                 if not partition.follows_written(partition.next):
                     self._request_bump(name)
-        if self._bumping and self.identity.is_valid and not any(map(self._is_open, self._bumping)):
+        if self.identity.is_valid and not all(map(self._is_open, self._bumping)):
             producer_id, epoch = self.identity
             exhausted = epoch == EPOCH_MAX  # an idempotent producer, which nobody fences, uses the last epoch, too
             self.identity = ProducerIdentity() if exhausted else ProducerIdentity(producer_id, next_epoch(epoch))
@@ -145,10 +145,11 @@ class Sequences:
         self._bumping.add(partition)
 
     def _restart_bumping(self) -> None:
+        """Number the batches of partitions anew that need it. Those that wait for an answer keep their old epoch."""
         if self.identity.is_valid:
-            for partition in self._bumping:
+            for partition in [each for each in self._bumping if not self._is_open(each)]:
                 self._of(partition).restart(self.identity)
-            self._bumping.clear()
+                self._bumping.remove(partition)
 
     def _is_open(self, partition: TopicPartition) -> bool:
         found = self._of(partition)

@@ -301,6 +301,42 @@ def test_a_batch_that_fails_for_good_out_of_order_bumps_the_epoch() -> None:
     assert setup.sequences.identity.epoch == 1
 
 
+def test_a_batch_that_a_leader_has_appended_before_it_lost_its_leadership_keeps_its_number() -> None:
+    """The first batch expires as it is refused with NOT_LEADER_OR_FOLLOWER. Both are in the log."""
+    setup = IdempotentSetup(delivery_timeout_ms=100)
+    sent_batches(setup, 1)
+    setup.finish()
+    sent_batches(setup, 1)
+    setup.now_ms = 50
+    (second,) = sent_batches(setup, 1)
+    setup.now_ms = 100
+    for _ in range(2):
+        setup.handle()
+    refused = [(call, ErrorCode.NOT_LEADER_OR_FOLLOWER) for call, _ in setup.unanswered]
+    setup.unanswered.clear()
+    for call, code in refused:
+        setup.sender.failed(call, code, "", setup.now_ms)
+    setup.finish()
+    assert second.result_of(0).offset == 2
+    setup.check()
+
+
+def test_a_partition_that_waits_does_not_keep_others_from_another_epoch() -> None:
+    sequences = Sequences()
+    sequences.set_identity(ProducerIdentity(7, 0))
+    batches = [ProducerBatch(partition, 100, 100, 0) for partition in (A, B)]
+    for batch in batches:
+        sequences.drained(batch)
+        sequences._request_bump(batch.partition)
+    sequences.answered(batches[0], ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    sequences.advance()
+    assert not sequences.needs_identity
+    assert states(batches) == [(1, 0), (0, 0)]
+    sequences.answered(batches[1], ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    sequences.advance()
+    assert states(batches) == [(1, 0), (2, 0)]
+
+
 def test_an_exhausted_epoch_is_replaced_by_a_new_producer_id() -> None:
     setup = known(IdempotentSetup(first_epoch=EPOCH_MAX))
     (batch,) = sent_batches(setup, 1)
