@@ -49,7 +49,7 @@ STAGING_OF_BEFORE = ".staging"
 """The suffix of the directory beside the archive in which earlier versions staged the files of a batch."""
 BATCH_OF_BEFORE = re.compile("batch-[0-9]+-[0-9a-f]{8}")
 """The directory of a batch in it."""
-BATCH_FILE = re.compile(r"[^_][^/]*/[^/]+/batch-([0-9]+)-[^/]*\.parquet")
+BATCH_FILE = re.compile(r"topic=[^/]+/date=[^/]+/batch-([0-9]+)-[^/]*\.parquet")
 """A file of a batch by its path in the archive."""
 OWNER = f"{OWN}archive.json"
 SUMMARY = f"{OWN}summary.json"

@@ -5,7 +5,8 @@ Iceberg merges the files of a table itself.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Container, Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 FILES_MIN = 10
 """The number of small files in a directory from which they are merged, so that few records are merged twice."""
+UNNAMED = re.compile(r"topic=[^/]+/date=[^/]+/(batch-[0-9]+|part)-[^/]+\.parquet")
+"""The paths of the files that an earlier version has written, or merged."""
 MERGED = "merged"
 MERGED_TIMES_MAX = 8
 """A merged file may have this number of times the size below which a file is small."""
@@ -44,7 +47,7 @@ def merge_small_files(
     if troubles := damages(state.files, listed):
         say(f"small files are kept, since the archive {archive.directory} is damaged: {troubles[0]}")
         return 0
-    days = crowded_days([each for each in listed if state.total.unproven or each.path in state.files], bytes_min)
+    days = crowded_days(own_files(listed, state.files, has_unnamed=bool(state.total.unproven)), bytes_min)
     if not days:
         return 0
     refusal = f"small files are kept: {archive.directory} cannot replace a directory in one step"
@@ -57,6 +60,14 @@ def merge_small_files(
             say(refusal)
             return 0
     return len(days)
+
+
+def own_files(listed: Iterable[StoredFile], named: Container[str], *, has_unnamed: bool) -> list[StoredFile]:
+    """Return the files of an archive among all that lie in it.
+
+    Those of an earlier version have no names in commits. They are known by their own names, and by those of their days.
+    """
+    return [each for each in listed if each.path in named or (has_unnamed and UNNAMED.fullmatch(each.path))]
 
 
 def crowded_days(files: Iterable[StoredFile], bytes_min: int) -> dict[str, list[StoredFile]]:

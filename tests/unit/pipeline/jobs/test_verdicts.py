@@ -15,7 +15,7 @@ from pykbroker.pipeline.jobs import small_files
 from pykbroker.pipeline.jobs.archived import ArchivedSpan
 from pykbroker.pipeline.jobs.differences import ALONE, DIFFERENT, DOUBLE, MISSING, Difference
 from pykbroker.pipeline.jobs.iceberg import is_directory, table_directory, table_name
-from pykbroker.pipeline.jobs.small_files import crowded_days, merged_files
+from pykbroker.pipeline.jobs.small_files import crowded_days, merged_files, own_files
 from pykbroker.pipeline.jobs.verify import (
     assigned,
     behind_the_end,
@@ -115,6 +115,21 @@ def test_limits_become_options_of_the_format() -> None:
         "startingOffsets": '{"t":{"0":0,"1":20}}',
         "endingOffsets": '{"t":{"0":95,"1":50}}',
     }
+
+
+def test_the_files_of_others_are_never_merged() -> None:
+    day, unnamed = "topic=a/date=1", ["batch-3-0.parquet", "part-0-c000.parquet"]
+    others = [
+        "reports/part-0.parquet",
+        "exports/2024/part-0.parquet",
+        f"{day}/mine.parquet",
+        f"{day}/sub/part-0.parquet",
+    ]
+    named = f"{day}/renamed.parquet"
+    paths = [named, *others, *(f"{day}/{name}" for name in unnamed)]
+    listed = [StoredFile(path, 1) for path in paths]
+    assert [each.path for each in own_files(listed, {named}, has_unnamed=False)] == [named]
+    assert [each.path for each in own_files(listed, {named}, has_unnamed=True)] == [named, *paths[-2:]]
 
 
 def test_days_with_several_small_files_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
