@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pykbroker.pipeline.times import date_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 HEADERS = "array<struct<key:string,value:binary>>"
 RECORD_TYPES = {
@@ -47,9 +47,12 @@ def with_date(records: DataFrame) -> DataFrame:
 
 def with_times(archived: DataFrame) -> DataFrame:
     """Return the columns of an archive. Where it has no `timestamp_ms`, as of before, that comes from `timestamp`."""
+    return archived.withColumn(TIME_COLUMN, time_of(archived)).select(*ARCHIVE_TYPES)
+
+
+def time_of(archived: DataFrame) -> Column:
+    """Return the column `timestamp_ms` of records, of which those of before have a `timestamp` alone."""
     from pyspark.sql import functions as f
 
     time_ms = f.unix_millis("timestamp")
-    if TIME_COLUMN in archived.columns:
-        time_ms = f.coalesce(TIME_COLUMN, time_ms)
-    return archived.withColumn(TIME_COLUMN, time_ms).select(*ARCHIVE_TYPES)
+    return f.coalesce(TIME_COLUMN, time_ms) if TIME_COLUMN in archived.columns else time_ms

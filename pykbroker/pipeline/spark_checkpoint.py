@@ -16,10 +16,10 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.source.offset_json import nested_of
 from pykbroker.pipeline.source.stream_offsets import STARTING
-from pykbroker.pipeline.spark_offsets import SPARK, last_done, left_batch, planned_ends
+from pykbroker.pipeline.spark_offsets import FIRST_OFFSETS, SPARK, last_done, left_batch, planned_ends
 from pykbroker.pipeline.storage import Storage
 
-METADATA, FIRST_OFFSETS = "metadata", "sources/0/0"
+METADATA = "metadata"
 LINES = {"offsets": 3, "commits": 2, FIRST_OFFSETS: 2}
 """The lines of a file: a version, and texts of JSON."""
 RESTORE = "restore the checkpoint and the archive from backups of one time, or archive into a new directory"

@@ -20,7 +20,7 @@ import msgspec
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.archived import read_settled
 from pykbroker.pipeline.jobs.commits import ArchivedRange
-from pykbroker.pipeline.jobs.differences import checksum
+from pykbroker.pipeline.jobs.differences import range_columns
 from pykbroker.pipeline.jobs.iceberg import is_directory
 from pykbroker.pipeline.jobs.shortfalls import has_checksums, require_claimed
 from pykbroker.pipeline.jobs.state_directory import StateDirectory
@@ -108,8 +108,7 @@ def counted(records: DataFrame, *, has_checksum: bool) -> list[PartitionCount]:
     """Return the counts of all partitions, with a checksum of their records if it is to be compared."""
     from pyspark.sql import functions as f
 
-    total = f.bit_xor(checksum("offset")) if has_checksum else f.lit(None)
-    every = f.min("offset"), f.max("offset"), f.count("*"), total, f.count_if(f.col("key").isNull())
+    every = *range_columns(has_checksum=has_checksum), f.count_if(f.col("key").isNull())
     rows = records.groupBy("topic", "partition").agg(*every).collect()
     return [PartitionCount(ArchivedRange(*row[:-1]), row[-1]) for row in rows]
 

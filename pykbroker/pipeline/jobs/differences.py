@@ -68,12 +68,20 @@ def checksum(*more: str) -> Column:
     )
 
 
-def ranges_of(records: DataFrame, *, has_checksum: bool = True) -> list[ArchivedRange]:
-    """Return the records of each partition as one range. Without checksums only the columns of `IDENTITY` are read."""
+def range_columns(*, has_checksum: bool) -> tuple[Column, ...]:
+    """Return the columns of an aggregation: the first and the last offset, the number of records, and their checksum.
+
+    Without a checksum that column is null, and the contents of records are not read.
+    """
     from pyspark.sql import functions as f
 
-    checksums = f.bit_xor(checksum("offset")) if has_checksum else f.lit(None)
-    found = records.groupBy("topic", "partition").agg(f.min("offset"), f.max("offset"), f.count("*"), checksums)
+    total = f.bit_xor(checksum("offset")) if has_checksum else f.lit(None).cast("bigint")
+    return f.min("offset"), f.max("offset"), f.count("*"), total
+
+
+def ranges_of(records: DataFrame, *, has_checksum: bool = True) -> list[ArchivedRange]:
+    """Return the records of each partition as one range. Without checksums only the columns of `IDENTITY` are read."""
+    found = records.groupBy("topic", "partition").agg(*range_columns(has_checksum=has_checksum))
     return [ArchivedRange(*row) for row in sorted(found.collect(), key=lambda row: row[:2])]
 
 

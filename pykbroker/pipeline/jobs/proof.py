@@ -14,7 +14,7 @@ import msgspec
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.jobs.commits import ArchivedRange
-from pykbroker.pipeline.jobs.differences import RANGES, STRAYED, Difference, checksum, totals
+from pykbroker.pipeline.jobs.differences import RANGES, STRAYED, Difference, range_columns, totals
 from pykbroker.pipeline.times import DAY_MS, date_of, has_day
 
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ def held_records(archived: DataFrame, *, has_checksums: bool) -> HeldRecords:
 
     time_ms = f.col("timestamp_ms")
     day = f.when(has_day(time_ms), f.floor(time_ms / DAY_MS)).otherwise(NO_DAY)
-    sums = f.bit_xor(checksum("offset")) if has_checksums else f.lit(None)
-    figures = f.min("offset"), f.max("offset"), f.count("*"), sums, f.min(day), f.max(day)
+    figures = *range_columns(has_checksum=has_checksums), f.min(day), f.max(day)
     return held(tuple(row) for row in archived.groupBy("topic", "partition", "date").agg(*figures).collect())
 
 
@@ -95,8 +94,8 @@ def differing_batches(
     text = f.lit(msgspec.json.encode(rows).decode())
     ranges = archived.sparkSession.range(1).select(f.inline(f.from_json(text, RANGES)))
     inside = archived.join(f.broadcast(ranges), ["topic", "partition"]).where("offset >= lower and offset < upper")
-    sums = f.min("offset"), f.max("offset"), f.count("*"), f.bit_xor(checksum("offset"))
-    found = {row[:3]: row[3:] for row in map(tuple, inside.groupBy("topic", "partition", "lower").agg(*sums).collect())}
+    rows_found = inside.groupBy("topic", "partition", "lower").agg(*range_columns(has_checksum=True)).collect()
+    found = {row[:3]: row[3:] for row in map(tuple, rows_found)}
     return batch_losses(wanted, found)
 
 

@@ -16,9 +16,9 @@ from pykbroker.pipeline.cluster import ClusterFacts, PipelineCluster, named, req
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.archived import ArchivedRecords, ArchivedSpan, archived_spans, read_settled
 from pykbroker.pipeline.jobs.commits import OWNER, ArchivedRange, ArchiveOwner, decoded
-from pykbroker.pipeline.jobs.differences import checksum
+from pykbroker.pipeline.jobs.differences import ranges_of
 from pykbroker.pipeline.jobs.iceberg import is_directory, table_name, table_run
-from pykbroker.pipeline.jobs.shortfalls import has_checksums, read_ranges, require_claimed
+from pykbroker.pipeline.jobs.shortfalls import has_checksums, require_claimed
 from pykbroker.pipeline.quantities import counted
 from pykbroker.pipeline.reading import require_plaintext
 from pykbroker.pipeline.report import JobReport, Say
@@ -95,8 +95,7 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
     if any(each.offset for each in before):
         spans = archived_spans(rest)
     elif not settings.start and not settings.end and has_checksums(settled.claims.ranges):
-        found = read_ranges(records, checksum("offset"))
-        require_claimed(settled.claims.ranges, found.values(), settings.archive, settings.topics)
+        require_claimed(settled.claims.ranges, ranges_of(records), settings.archive, settings.topics)
     limit_batches(spark, records)
     if spans:
         with explained():

@@ -6,15 +6,11 @@ A job that passed a hole would count the archive as done, and never read the rec
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.commits import ArchivedRange
 from pykbroker.pipeline.quantities import counted
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 Claimed = Mapping[TopicPartition, ArchivedRange]
 """The sum of all batches for each partition. An archive without any has made no claims, and nothing is compared."""
@@ -28,15 +24,6 @@ def claimed_of(claimed: Claimed, topics: Collection[str]) -> Claimed:
 def has_checksums(claimed: Claimed) -> bool:
     """Whether records can be proven, and not only their number: an earlier version has written no checksums."""
     return any(each.checksum is not None for each in claimed.values())
-
-
-def read_ranges(records: DataFrame, proof: Column | None = None) -> dict[TopicPartition, ArchivedRange]:
-    """Return what there is of each partition, in one scan, with the checksum of all records if its column is given."""
-    from pyspark.sql import functions as f
-
-    total = f.lit(None).cast("bigint") if proof is None else f.bit_xor(proof)
-    found = records.groupBy("topic", "partition").agg(f.min("offset"), f.max("offset"), f.count("*"), total).collect()
-    return {TopicPartition(row[0], row[1]): ArchivedRange(*row) for row in found}
 
 
 def shortfalls(claimed: Claimed, found: Iterable[ArchivedRange], topics: Collection[str] = ()) -> list[str]:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from pykbroker.pipeline.jobs.archived_files import ArchivedFile, PartitionContent
-from pykbroker.pipeline.jobs.differences import checksum
-from pykbroker.pipeline.schema import TIME_COLUMN
+from pykbroker.pipeline.jobs.differences import range_columns
+from pykbroker.pipeline.schema import TIME_COLUMN, time_of
 from pykbroker.pipeline.storage import literal
 
 if TYPE_CHECKING:
@@ -30,13 +30,10 @@ def written_files(
     are like topic=orders/date=2026-11-24/part-0.parquet. `columns` are those of the files in Spark's DDL. Without them
     the records have no checksum.
     """
-    from pyspark.sql import functions as f
-
     rows = spark.read.schema(columns or OFFSETS).parquet(*(literal(each) for each in paths))
     if columns:
-        rows = rows.withColumn(TIME_COLUMN, f.coalesce(TIME_COLUMN, f.unix_millis("timestamp")))
-    proof = f.bit_xor(checksum("offset")) if columns else f.lit(None).cast("bigint")
-    found = rows.groupBy("_metadata.file_path", "partition").agg(f.min("offset"), f.max("offset"), f.count("*"), proof)
+        rows = rows.withColumn(TIME_COLUMN, time_of(rows))
+    found = rows.groupBy("_metadata.file_path", "partition").agg(*range_columns(has_checksum=bool(columns)))
     partitions: dict[str, list[PartitionContent]] = {}
     for path, *content in sorted(found.collect()):
         name = "/".join(unquote(path).split("/")[-PLACES:])
