@@ -12,6 +12,7 @@ import pytest
 from py4j.java_gateway import JavaPackage, JVMView
 
 from pykbroker.pipeline.source.registration import register
+from tests.interop.pipeline.archive_jobs import Archives
 from tests.interop.pipeline.both_formats import BothFormats
 from tools import spark_session
 from tools.broker_process import BrokerProcess
@@ -92,3 +93,9 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 def formats(spark: SparkSession, spark_broker: BrokerProcess) -> BothFormats:
     """Return the two formats on one broker."""
     return BothFormats(spark, spark_broker.address)
+
+
+@pytest.fixture
+def archives(formats: BothFormats, tmp_path: Path) -> Archives:
+    """Return the archives of the topics of the broker in a directory."""
+    return Archives(formats.spark, formats.bootstrap, tmp_path)

@@ -43,11 +43,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def archives(formats: BothFormats, tmp_path: Path) -> Archives:
-    return Archives(formats.spark, formats.bootstrap, tmp_path)
-
-
 @contextmanager
 def running(archives: Archives, *arguments: Any, **settings: Any) -> Iterator[Callable[[], Any]]:
     """Run the job in a thread until its query is stopped. The yielded function waits for its report or its error."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 import trio
@@ -50,11 +49,6 @@ pytestmark = [
     pytest.mark.timeout(120, func_only=True),  # the session is prepared before the first test
     pytest.mark.filterwarnings("ignore"),  # the Java version and jars of pyspark
 ]
-
-
-@pytest.fixture
-def archives(formats: BothFormats, tmp_path: Path) -> Archives:
-    return Archives(formats.spark, formats.bootstrap, tmp_path)
 
 
 def day_of(time_ms: int) -> str | None:

@@ -21,11 +21,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def archives(formats: BothFormats, tmp_path: Path) -> Archives:
-    return Archives(formats.spark, formats.bootstrap, tmp_path)
-
-
 def of_records(report: JobReport) -> list[str]:
     """Return the losses of a report without those about the sizes of files, which an edited file has too."""
     return [each for each in report.losses if "bytes in place of" not in each]

@@ -115,7 +115,7 @@ class IdempotentSetup:
             self.sender.failed(call, ErrorCode.NETWORK_EXCEPTION, "gone", self.now_ms)
 
     def lose_answers(self) -> None:
-        """Let the broker handle all requests, and lose the connection with their answers."""
+        """Handle all requests as the broker, and lose the connection before the producer reads an answer."""
         while self.unhandled:
             self.handle()
         self.disconnect()

@@ -33,6 +33,13 @@ def known(setup: IdempotentSetup) -> IdempotentSetup:
     return setup
 
 
+def begun(setup: IdempotentSetup) -> IdempotentSetup:
+    """Send a first batch to partition A. Its log knows the producer from then on. Return the setup."""
+    sent_batches(setup, 1)
+    setup.finish()
+    return setup
+
+
 def states(batches: list[ProducerBatch]) -> list[tuple[int, int]]:
     """Return epoch and base sequence of each batch."""
     return [(batch.state.epoch, batch.state.base_sequence) for batch in batches]
@@ -249,9 +256,7 @@ def test_a_batch_that_may_be_written_keeps_its_number_when_an_earlier_one_expire
 
 def test_a_bump_waits_until_batches_that_may_be_written_are_answered_under_their_numbers() -> None:
     """The first batch is refused for good, and the connection is lost while the second one is on its way."""
-    setup = IdempotentSetup()
-    sent_batches(setup, 1)
-    setup.finish()
+    setup = begun(IdempotentSetup())
     _, second = sent_batches(setup, 2)
     setup.handle(ErrorCode.INVALID_TIMESTAMP)
     setup.answer()
@@ -268,9 +273,7 @@ def test_a_bump_waits_until_batches_that_may_be_written_are_answered_under_their
 
 @pytest.mark.parametrize("retries", [0, 1])
 def test_a_batch_that_fails_after_the_last_retry_leaves_no_gap(retries: int) -> None:
-    setup = IdempotentSetup(retries=retries)
-    sent_batches(setup, 1)
-    setup.finish()
+    setup = begun(IdempotentSetup(retries=retries))
     sent_batches(setup, 2)
     for _ in range(retries + 1):
         setup.handle(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -286,9 +289,7 @@ def test_a_batch_that_fails_after_the_last_retry_leaves_no_gap(retries: int) -> 
 
 def test_a_batch_that_fails_for_good_out_of_order_bumps_the_epoch() -> None:
     """Without retries, the first batch may have been written when its answer is lost, and the second one is behind."""
-    setup = IdempotentSetup(retries=0)
-    sent_batches(setup, 1)
-    setup.finish()
+    setup = begun(IdempotentSetup(retries=0))
     first, _ = sent_batches(setup, 2)
     setup.handle(ErrorCode.REQUEST_TIMED_OUT)
     setup.answer()
@@ -303,9 +304,7 @@ def test_a_batch_that_fails_for_good_out_of_order_bumps_the_epoch() -> None:
 
 def test_a_batch_that_a_leader_has_appended_before_it_lost_its_leadership_keeps_its_number() -> None:
     """The first batch expires as it is refused with NOT_LEADER_OR_FOLLOWER. Both are in the log."""
-    setup = IdempotentSetup(delivery_timeout_ms=100)
-    sent_batches(setup, 1)
-    setup.finish()
+    setup = begun(IdempotentSetup(delivery_timeout_ms=100))
     sent_batches(setup, 1)
     setup.now_ms = 50
     (second,) = sent_batches(setup, 1)

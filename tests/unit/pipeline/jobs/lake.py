@@ -84,7 +84,7 @@ def written_files(_: Any, paths: Sequence[str], sizes: Mapping[str, int], __: st
 
 
 def in_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let two small files be merged and two commits be folded, without Spark and without fsync."""
+    """Merge from two small files on and fold from two commits on, without Spark and without fsync."""
     monkeypatch.setattr("os.fsync", lambda _: None)
     monkeypatch.setattr(small_files, "FILES_MIN", 2)
     monkeypatch.setattr(ArchiveCommits.fold, "__defaults__", (1,))

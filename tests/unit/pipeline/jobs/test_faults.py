@@ -153,7 +153,7 @@ def test_an_archive_over_two_file_systems_has_each_record_once(
 
 
 def mounted(monkeypatch: pytest.MonkeyPatch, mount: str) -> None:
-    """Let renames, links and exchanges fail between a directory of the archive and what is outside of it."""
+    """Mount a directory of the archive: renames, links and exchanges across its border fail."""
 
     def is_inside(path: Any) -> bool:
         relative = str(path).partition("/lake")[2].removeprefix("/")

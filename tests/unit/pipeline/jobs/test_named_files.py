@@ -195,7 +195,7 @@ def go_on(directory: Path) -> None:
 
 
 def invented_losses(read: Reader, tmp_path: Path) -> list[str]:
-    """Let a run go on after each operation of a reader. Return the losses that the reader finds in a whole archive."""
+    """Advance a run after each operation of a reader. Return the losses that the reader finds in a whole archive."""
     found: list[str] = []
     for step in range(1, OPERATIONS_MAX):
         directory = tmp_path / f"busy-{step}"
