@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import pykbroker.kafka
 from tests.interop.leaving import leave
+from tests.interop.scenarios import PATIENCE_S
 from tests.interop.test_exactly_once import CLASSIC, ConfluentKafka
 
 logger = logging.getLogger(__name__)
@@ -34,10 +35,11 @@ POLL_MS_MAX = 20_000
 
 A call of librdkafka may never return if the coordinator is killed meanwhile.
 """
-HANG_S_MAX = 40
+HANG_S_MAX = PATIENCE_S + 5
 """The time after which a copier whose call does not return is given up, and another one takes its transactional id.
 
-All calls have shorter timeouts, but a TxnOffsetCommit of librdkafka to a coordinator that has moved may not end.
+All calls have shorter timeouts, but a TxnOffsetCommit of librdkafka to a coordinator that it has removed may not end
+(`pykbroker/server/departures.py`).
 """
 COMMIT_MS_MAX = 60_000
 """A commit that a client gives up may still be written, after later commits of the same client."""
@@ -425,22 +427,28 @@ class Load:
                 try:
                     if client.moved:
                         commits.learn(client.rewind())
+                        copier.show()
                     records = client.poll()
                     if records and not client.moved:
-                        self._transact(client, records, commits)
+                        self._transact(copier, client, records, commits)
                 except client.errors as error:
                     if not copier.is_given_up:
                         self._note(f"{copier.transactional_id}: {error}")
+                        copier.show()
                         client.recover(error)
         finally:
             client.close()
 
     @staticmethod
-    def _transact(client: ConfluentKafka, records: list[tuple[int, int, bytes]], commits: Commits) -> None:
+    def _transact(
+        copier: Copier, client: ConfluentKafka, records: list[tuple[int, int, bytes]], commits: Commits
+    ) -> None:
         offsets = {index: offset + 1 for index, offset, _ in records}
         client.begin()
         client.send(records)
+        copier.show()
         client.send_offsets(offsets)
+        copier.show()
         client.commit()
         commits.learn(offsets)
 

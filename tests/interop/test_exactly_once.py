@@ -73,12 +73,21 @@ class ConfluentKafka:
         self.moved = True
 
     def rewind(self) -> dict[int, int]:
+        """Return the committed offsets, at which reading goes on.
+
+        Return nothing if a partition that was just assigned cannot be sought yet. The next call seeks it.
+        """
         places = self._consumer.committed(self._consumer.assignment(), PATIENCE_S)
         for place in places:
             if place.error:
                 raise ck.KafkaException(place.error)
             place.offset = max(place.offset, 0)
-            self._consumer.seek(place)
+            try:
+                self._consumer.seek(place)
+            except ck.KafkaException as error:
+                if error.args[0].code() != ck.KafkaError._STATE:
+                    raise
+                return {}
         self.moved = False
         return {place.partition: place.offset for place in places}
 
