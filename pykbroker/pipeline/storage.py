@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -21,8 +21,8 @@ from pykbroker.pipeline.errors import NoExchange, PipelineError, StateConflict
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-AT_FDCWD, RENAME_EXCHANGE = -100, 2
-"""The arguments of renameat2 for paths, and for an exchange."""
+AT_FDCWD, RENAME_NOREPLACE, RENAME_EXCHANGE = -100, 1, 2
+"""The arguments of renameat2 for paths, for a rename that replaces nothing, and for an exchange."""
 NO_EXCHANGE = frozenset((errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EXDEV))
 """The errors of a file system that cannot exchange directories."""
 NO_LINK = frozenset((errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EXDEV, errno.EMLINK))
@@ -186,9 +186,13 @@ class LocalStorage:
             _replace(path, temporary, content)
 
     def create(self, name: str, content: bytes) -> None:
-        if self.exists(name):
-            raise taken(self._root / name)
-        self.write(name, content)
+        path = self._root / name
+        with failures(path):
+            _make(path.parent)
+            try:
+                _replace(path, _temporary(path), content, _rename_new)
+            except FileExistsError:
+                raise taken(path) from None
 
     def rename(self, name: str, target: str) -> None:
         self.take(self, name, target)
@@ -239,16 +243,15 @@ class LocalStorage:
         return sorted(found)
 
     def exchange(self, name: str, other: Storage, other_name: str) -> None:
-        libc = ctypes.CDLL(None, use_errno=True)
-        if not hasattr(libc, "renameat2") or not isinstance(other, LocalStorage):
+        if not isinstance(other, LocalStorage):
             raise no_exchange(self._root / name)
-        one, two = os.fsencode(self._root / name), os.fsencode(other._root / other_name)
         with failures(self._root / name):
-            if libc.renameat2(AT_FDCWD, one, AT_FDCWD, two, RENAME_EXCHANGE):
-                number = ctypes.get_errno()
-                if number in NO_EXCHANGE:
-                    raise no_exchange(self._root / name, os.strerror(number))
-                raise OSError(number, os.strerror(number), str(self._root / name))
+            try:
+                _rename(self._root / name, other._root / other_name, RENAME_EXCHANGE)
+            except OSError as error:
+                if error.errno in NO_EXCHANGE:
+                    raise no_exchange(self._root / name, str(error.strerror)) from None
+                raise
             for path in {(self._root / name).parent, (other._root / other_name).parent}:
                 _sync(path)
 
@@ -306,10 +309,50 @@ def write_file(place: str | Path, content: bytes) -> None:
         if path.exists() and not path.is_file():
             path.write_bytes(content)
         else:
-            _replace(path, path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp"), content)
+            _replace(path, _temporary(path), content)
 
 
-def _replace(path: Path, temporary: Path, content: bytes) -> None:
+def _temporary(path: Path) -> Path:
+    """Return a name beside a file that no other process has."""
+    return path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
+
+
+def _rename(path: Path, target: Path, flag: int) -> None:
+    """Call renameat2 of Linux. Raise OSError with ENOSYS without it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    call = getattr(libc, "renameat2", None)
+    if call is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), str(path))
+    if call(AT_FDCWD, os.fsencode(path), AT_FDCWD, os.fsencode(target), flag):
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number), str(path))
+
+
+def _rename_new(path: Path, target: Path) -> None:
+    """Rename a file. Raise FileExistsError if the target exists, which stays as it is.
+
+    Where a file system has neither links nor such a rename, as some of FUSE, only the lock of a run keeps others out.
+    """
+    try:
+        os.link(path, target)
+    except OSError as error:
+        if error.errno not in NO_LINK:
+            raise
+        try:
+            _rename(path, target, RENAME_NOREPLACE)
+        except OSError as refusal:
+            if refusal.errno not in NO_EXCHANGE:
+                raise
+            if target.exists():
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
+            path.rename(target)
+    else:
+        path.unlink()
+
+
+def _replace(
+    path: Path, temporary: Path, content: bytes, rename: Callable[[Path, Path], object] = Path.replace
+) -> None:
     """Write a file under a temporary name, and rename it once it is durable."""
     try:
         with temporary.open("wb") as file:

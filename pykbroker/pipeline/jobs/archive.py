@@ -13,7 +13,7 @@ import msgspec
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster, matching, named, require_topics
 from pykbroker.pipeline.errors import PipelineError, RecordsLost, StateConflict
-from pykbroker.pipeline.jobs.commits import CHECKPOINT, OWN, OWNER, require_same_ends
+from pykbroker.pipeline.jobs.commits import CHECKPOINT, OWN, require_same_ends
 from pykbroker.pipeline.jobs.iceberg import IcebergTable, is_directory, require_location
 from pykbroker.pipeline.jobs.lost_records import changed_topics, lost_offsets
 from pykbroker.pipeline.jobs.parquet import ParquetFiles
@@ -193,8 +193,11 @@ class ArchiveJob:
             self._sink.close()
 
     def _target_lock(self) -> AbstractContextManager[None]:
-        """Keep runs with a copy of the checkpoint out of an archive of files. A table has one commit at a time."""
-        if self._target is None or not self._target.exists(OWNER):
+        """Keep other runs out of an archive of files, whatever checkpoint they have, also before it has an owner.
+
+        A table has one commit at a time.
+        """
+        if self._target is None or self._settings.format == "iceberg":
             return nullcontext()
         return self._target.lock(f"{OWN}{LOCK}")
 

@@ -32,7 +32,7 @@ from pykbroker.pipeline.jobs.archived_files import (
     summed_contents,
     topic_of,
 )
-from pykbroker.pipeline.jobs.file_lists import CHANGES, LISTS, FileLists, parsed
+from pykbroker.pipeline.jobs.file_lists import CHANGES, LEFT, LISTS, FileLists, parsed
 from pykbroker.pipeline.jobs.skipped import SkippedRange, merged
 from pykbroker.pipeline.spark_offsets import Ends
 from pykbroker.pipeline.storage import Storage, StoredFile, taken
@@ -177,7 +177,8 @@ class ArchiveCommits:
         self._require_commits()
         if self._lists.changes():
             self.fold()
-        self._lists.delete_leftovers()
+        for directory in (OWN.rstrip("/"), COMMITS, LISTS, CHANGES):
+            self._archive.delete_leftovers(directory, LEFT)
         self._archive.delete_leftovers(STAGING, RUN)
 
     def committed(self, batch: int) -> ArchiveCommit | None:

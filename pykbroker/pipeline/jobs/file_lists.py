@@ -26,8 +26,8 @@ LISTS = "_pykbroker/files"
 LIST = re.compile(r"(?P<batch>[0-9]{10})-[0-9a-f]{8}\.json\.gz")
 CHANGES = "_pykbroker/changes"
 CHANGE = ".json"
-LEFT = re.compile(r"\.?[0-9a-f-]+\.json(\.gz)?(\.[0-9a-f]{8})?\.tmp")
-"""The names under which a storage writes lists and changes before it renames them."""
+LEFT = re.compile(r"\.?([0-9a-f-]+|archive|summary)\.json(\.gz|\.pending)?(\.[0-9a-f]{8})?\.tmp")
+"""The names under which a storage writes the files of commits, lists and changes before it renames them."""
 COMPRESSION_LEVEL = 6
 
 
@@ -73,11 +73,6 @@ class FileLists:
         name = f"{CHANGES}/{uuid4().hex[:8]}{CHANGE}"
         self._archive.create(name, msgspec.json.encode(change))
         return name
-
-    def delete_leftovers(self) -> None:
-        """Delete the files that a crash has left half written."""
-        for directory in (LISTS, CHANGES):
-            self._archive.delete_leftovers(directory, LEFT)
 
     def delete(self, name: str) -> None:
         """Delete the record of a change that has not happened, or that a list has."""

@@ -68,7 +68,9 @@ def test_a_file_system_without_an_exchange_says_so(storage: LocalStorage, monkey
     with pytest.raises(NoExchange, match="lake/missing cannot be exchanged with another .* in one step: Invalid arg"):
         storage.exchange("missing", storage, "other")
     monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace())
-    with pytest.raises(NoExchange, match="lake/missing cannot be exchanged with another directory in one step$"):
+    with pytest.raises(
+        NoExchange, match="lake/missing cannot be exchanged with another directory in one step: Function"
+    ):
         storage.exchange("missing", storage, "other")
 
 
@@ -110,6 +112,47 @@ def test_a_file_moves_to_another_file_system_as_a_whole(storage: LocalStorage, m
     with pytest.raises(PipelineError, match="No space left on device"):
         storage.rename("b/x", "a/x")
     assert storage.files() == [StoredFile("b/x", 1)]
+
+
+def no_links(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", refuse)
+
+
+def no_renames(monkeypatch: pytest.MonkeyPatch) -> None:
+    no_links(monkeypatch)
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: SimpleNamespace())
+
+
+@pytest.mark.parametrize("lacking", [lambda _: None, no_links, no_renames])
+def test_a_file_is_created_once(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch, lacking: Any) -> None:
+    lacking(monkeypatch)
+    storage.create("a/b", b"one")
+    with pytest.raises(StateConflict, match="lake/a/b exists: another run is writing"):
+        storage.create("a/b", b"two")
+    assert (storage.read("a/b"), storage.files()) == (b"one", [StoredFile("a/b", 3)])
+
+
+@pytest.mark.parametrize("lacking", [lambda _: None, no_links])
+def test_of_two_that_create_a_file_at_a_time_one_does(
+    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch, lacking: Any
+) -> None:
+    """The other one comes when the first one has found that there is no such file."""
+    lacking(monkeypatch)
+    fsync = os.fsync
+
+    def other(descriptor: int) -> None:
+        monkeypatch.setattr(os, "fsync", fsync)
+        storage.create("a/b", b"two")
+        fsync(descriptor)
+
+    storage.write("a/c", b"")
+    monkeypatch.setattr(os, "fsync", other)
+    with pytest.raises(StateConflict, match="lake/a/b exists"):
+        storage.create("a/b", b"one")
+    assert (storage.read("a/b"), len(storage.files())) == (b"two", 2)
 
 
 @pytest.mark.parametrize(("number", "is_tolerated"), [(errno.EXDEV, True), (errno.EPERM, True), (errno.EACCES, False)])

@@ -89,6 +89,9 @@ class FaultyStorage(LocalStorage):
     def write(self, name: str, content: bytes) -> None:
         self.disk.step(self, name, lambda: super(FaultyStorage, self).write(name, content))
 
+    def create(self, name: str, content: bytes) -> None:
+        self.disk.step(self, name, lambda: super(FaultyStorage, self).create(name, content))
+
     def take(self, other: Storage, name: str, target: str) -> None:
         self.disk.step(self, name, lambda: super(FaultyStorage, self).take(other, name, target))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from functools import reduce
 from operator import xor
 from pathlib import Path
@@ -18,7 +17,7 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import ClusterFacts
 from pykbroker.pipeline.jobs import parquet, small_files
 from pykbroker.pipeline.jobs.archived_files import ArchivedFile, PartitionContent, damages
-from pykbroker.pipeline.jobs.commits import CHECKPOINT, OWNER, ArchiveCommits, require_same_ends
+from pykbroker.pipeline.jobs.commits import CHECKPOINT, ArchiveCommits, require_same_ends
 from pykbroker.pipeline.jobs.parquet import ParquetFiles
 from pykbroker.pipeline.jobs.skipped import SkippedRange
 from pykbroker.pipeline.jobs.written_files import PLACES
@@ -101,7 +100,7 @@ def archive(directory: Path, storage: type[LocalStorage] = LocalStorage) -> None
     target, checkpoint = storage(directory), storage(directory / CHECKPOINT)
     sink = ParquetFiles(Session(target), target, 1 << 20, lambda _: None)  # type: ignore[arg-type]
     sink.require_archive()
-    with checkpoint.lock("lock"), target.lock("_pykbroker/lock") if target.exists(OWNER) else nullcontext():
+    with checkpoint.lock("lock"), target.lock("_pykbroker/lock"):
         manifest = begin_run(checkpoint, "archive", FACTS, {"target": target.directory})
         planned, done = (len(checkpoint.files(name)) for name in ("offsets", "commits"))
         sink.open(manifest.run_id, is_new=not planned)
