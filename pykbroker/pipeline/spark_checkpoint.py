@@ -2,11 +2,14 @@
 
 The checkpoint has a file `offsets/N` for each batch that is planned, and `commits/N` once it is written. `metadata` has
 the id of the query, and `sources/0/0` the offsets at which the connector "jvm" has begun.
+
+Spark makes none of these files durable, so that a loss of power may cut them. `mend` writes those about batches that
+the target has again, from the ends that the target has noted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 from uuid import uuid4
 
@@ -16,41 +19,72 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.source.offset_json import nested_of
 from pykbroker.pipeline.source.stream_offsets import STARTING
-from pykbroker.pipeline.spark_offsets import FIRST_OFFSETS, SPARK, last_done, left_batch, planned_ends
+from pykbroker.pipeline.spark_offsets import FIRST_OFFSETS, SPARK, Ends, last_done, left_batch, planned_ends
 from pykbroker.pipeline.storage import Storage
 
 METADATA = "metadata"
 LINES = {"offsets": 3, "commits": 2, FIRST_OFFSETS: 2}
 """The lines of a file: a version, and texts of JSON."""
+COMMIT = 'v1\n{"nextBatchWatermarkMs":0}'
+"""The content of `commits/N` for a query without watermarks."""
+PLAN_HEAD = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":0,"conf":{}}\n'
+"""The content of `offsets/N` before the offsets, for a batch that is not computed again."""
+FIRST_HEAD = "\0v1\n"
+"""The content of `sources/0/0` before the offsets."""
 RESTORE = "restore the checkpoint and the archive from backups of one time, or archive into a new directory"
+
+
+def mend(
+    checkpoint: Storage, connector: str, noted: Callable[[int], Ends | None], topics: Collection[str]
+) -> list[str]:
+    """Write damaged files about batches again that the target has. Return a sentence for each of them.
+
+    `noted` returns the ends that the target has noted of a batch, or None if it has none. They may have topics that
+    were left out before. Those of `topics` and of the plans that are whole are taken over.
+    """
+    last, done, said = _last(checkpoint), last_done(checkpoint), list[str]()
+    batches = [batch for batch in (last - 1, last) if batch >= 0]
+    whole = [batch for batch in batches if not _trouble_of(checkpoint, f"offsets/{batch}")]
+    known = {*topics}.union(*(planned_ends(checkpoint, batch, or_start=True) for batch in whole))
+
+    def write(name: str, content: Callable[[Ends], str], *batches: int) -> None:
+        trouble = _trouble_of(checkpoint, name)
+        ends = next((found for batch in batches if (found := noted(batch))), None) if trouble else None
+        if ends:
+            _write(checkpoint, name, content({topic: each for topic, each in ends.items() if topic in known}))
+            said.append(f"{SPARK}/{name} was {trouble}, and is written again from the commits of the target")
+
+    for batch in batches:
+        write(f"offsets/{batch}", lambda ends: PLAN_HEAD + _text(ends), batch, last)
+    if done is not None:
+        write(f"commits/{done}", lambda _: COMMIT, done)
+    if connector == "jvm" and left_batch(checkpoint) == 0:
+        write(FIRST_OFFSETS, lambda ends: FIRST_HEAD + _text(ends), 0)
+    return said
 
 
 def require_whole(checkpoint: Storage, connector: str) -> None:
     """Raise StateConflict if a file from which Spark goes on is missing, empty or cut. The error says what to do.
 
-    `connector` is that of the checkpoint, and empty if it is unknown.
+    `connector` is that of the checkpoint, and empty if it is unknown. The target lacks the batches of damaged files,
+    or does not note their ends, since `mend` would have written them again otherwise.
     """
-    planned = _numbers(checkpoint, "offsets")
-    done = last_done(checkpoint)
-    if not planned and done is None:
+    last = _last(checkpoint)
+    if last < 0:
         return
     _require_metadata(checkpoint)
-    last = max([*planned, -1])
-    if done is not None and done > last:
-        raise _damaged(checkpoint, f"offsets/{done}", "missing", RESTORE)
     left = left_batch(checkpoint)
     for batch in (last - 1, last):
         if batch >= 0:
-            is_left = batch == last == left
-            advice = f"delete it, and the next run plans the batch again; or {RESTORE}" if is_left else RESTORE
-            _require_lines(checkpoint, f"offsets/{batch}", LINES["offsets"], advice)
-    if done is not None:
-        advice = "delete it: the next run repeats the batch, whose records are in the archive once"
-        _require_lines(checkpoint, f"commits/{done}", LINES["commits"], advice)
-    is_needed = connector == "jvm" and left == 0
-    if is_needed or checkpoint.exists(f"{SPARK}/{FIRST_OFFSETS}"):
-        advice = f"delete {SPARK}/{FIRST_OFFSETS} and {SPARK}/offsets/0: no batch is done yet" if is_needed else RESTORE
-        _require_lines(checkpoint, FIRST_OFFSETS, LINES[FIRST_OFFSETS], advice)
+            advice = f"delete it, and the next run plans the batch again; or {RESTORE}" if batch == left else RESTORE
+            _require_lines(checkpoint, f"offsets/{batch}", advice)
+    if (done := last_done(checkpoint)) is not None:
+        _require_lines(checkpoint, f"commits/{done}", RESTORE)
+    if connector == "jvm" and left == 0:
+        advice = f"delete {SPARK}/{FIRST_OFFSETS} and {SPARK}/offsets/0: no batch is done yet"
+        _require_lines(checkpoint, FIRST_OFFSETS, advice)
+    elif checkpoint.exists(f"{SPARK}/{FIRST_OFFSETS}"):
+        _require_lines(checkpoint, FIRST_OFFSETS, RESTORE if left == 0 else "delete it: the first batch alone needs it")
 
 
 def begin_topics(checkpoint: Storage, starts: Mapping[TopicPartition, int]) -> list[str]:
@@ -60,7 +94,8 @@ def begin_topics(checkpoint: Storage, starts: Mapping[TopicPartition, int]) -> l
     records. That is right for a new partition of a known topic. A topic begins at its start when it is first seen, and
     what its log loses from then on is lost. Spark reads the file again when a query starts.
 
-    While a batch is left, its topics alone are noted: it would seem to have lost the others.
+    While a batch is left, its topics alone are noted: it would seem to have lost the others. That the batch before is
+    done is durable first, since it could not be repeated with other topics.
     """
     done = last_done(checkpoint)
     if done is None:
@@ -75,19 +110,31 @@ def begin_topics(checkpoint: Storage, starts: Mapping[TopicPartition, int]) -> l
     }
     if not new:
         return []
-    name = f"{SPARK}/offsets/{done}"
-    *head, text = checkpoint.read(name).decode().splitlines()
+    *head, text = checkpoint.read(f"{SPARK}/offsets/{done}").decode().splitlines()
     position: dict[str, Any] = msgspec.json.decode(text)
     place = position[STARTING] if position.keys() == {STARTING} else position
     place.update(nested_of(new))
-    checkpoint.delete(f"{SPARK}/offsets/.{done}.crc")  # of the old content
-    checkpoint.write(name, "\n".join([*head, msgspec.json.encode(position).decode()]).encode())
+    checkpoint.sync(f"{SPARK}/commits")
+    _write(checkpoint, f"offsets/{done}", "\n".join([*head, msgspec.json.encode(position).decode()]))
     return sorted({key.topic for key in new})
 
 
-def _numbers(checkpoint: Storage, directory: str) -> list[int]:
-    names = [each.path.rpartition("/")[2] for each in checkpoint.files(f"{SPARK}/{directory}")]
-    return [int(name) for name in names if name.isdecimal()]
+def _last(checkpoint: Storage) -> int:
+    """Return the number of the last batch that is planned or done, or -1."""
+    names = [
+        each.path.rpartition("/")[2] for kind in ("offsets", "commits") for each in checkpoint.files(f"{SPARK}/{kind}")
+    ]
+    return max((int(name) for name in names if name.isdecimal()), default=-1)
+
+
+def _text(ends: Ends) -> str:
+    return msgspec.json.encode(ends).decode()
+
+
+def _write(checkpoint: Storage, name: str, content: str) -> None:
+    directory, _, base = f"{SPARK}/{name}".rpartition("/")
+    checkpoint.delete(f"{directory}/.{base}.crc")  # of the old content
+    checkpoint.write(f"{directory}/{base}", content.encode())
 
 
 def _require_metadata(checkpoint: Storage) -> None:
@@ -97,16 +144,23 @@ def _require_metadata(checkpoint: Storage) -> None:
         raise _damaged(checkpoint, METADATA, trouble, f"delete it, and write {identity} to it, the id of a query")
 
 
-def _require_lines(checkpoint: Storage, name: str, count: int, advice: str) -> None:
+def _require_lines(checkpoint: Storage, name: str, advice: str) -> None:
+    if trouble := _trouble_of(checkpoint, name):
+        raise _damaged(checkpoint, name, trouble, advice)
+
+
+def _trouble_of(checkpoint: Storage, name: str) -> str:
+    """Return what is wrong with a file of lines, or nothing."""
     content = _content(checkpoint, name)
     if content is None:
-        raise _damaged(checkpoint, name, "missing", advice)
+        return "missing"
+    if not content:
+        return "empty"
+    count = LINES[name if name == FIRST_OFFSETS else name.partition("/")[0]]
     lines = content.lstrip("\0").splitlines()  # Spark writes a zero byte before the offsets of a source
-    trouble = "empty" if not content else f"cut: it has {len(lines)} lines in place of {count}"
-    if len(lines) == count:
-        trouble = next((found for line in lines[1:] if (found := _trouble(line))), "")
-    if trouble:
-        raise _damaged(checkpoint, name, trouble, advice)
+    if len(lines) != count:
+        return f"cut: it has {len(lines)} lines in place of {count}"
+    return next((found for line in lines[1:] if (found := _trouble(line))), "")
 
 
 def _content(checkpoint: Storage, name: str) -> str | None:

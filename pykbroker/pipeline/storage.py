@@ -101,7 +101,7 @@ class Storage(Protocol):
         """Exchange a directory with one of another storage in one step. Raise NoExchange where that is not possible."""
 
     def sync(self, name: str) -> None:
-        """Make everything below a directory durable."""
+        """Make a file durable, or everything below a directory."""
 
     def link(self, name: str, target: str) -> bool:
         """Give a file a second name. Return False where that is not possible."""
@@ -264,6 +264,8 @@ class LocalStorage:
 
     def sync(self, name: str) -> None:
         with failures(self._root / name):
+            if (self._root / name).is_file():
+                _sync(self._root / name)
             for directory, _, names in os.walk(self._root / name):
                 for path in (*(Path(directory) / each for each in names), Path(directory)):
                     _sync(path)
@@ -361,7 +363,7 @@ def _replace(
             os.fsync(file.fileno())
         if path.exists():
             shutil.copymode(path, temporary)
-        temporary.replace(path)
+        rename(temporary, path)
     except OSError:
         temporary.unlink(missing_ok=True)
         raise

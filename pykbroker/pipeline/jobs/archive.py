@@ -22,7 +22,7 @@ from pykbroker.pipeline.reading import TopicsToRead, read_planned, stream_record
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.schema import with_date
 from pykbroker.pipeline.session import PipelineSession, continued, retried_by_data_source
-from pykbroker.pipeline.spark_checkpoint import begin_topics, require_whole
+from pykbroker.pipeline.spark_checkpoint import begin_topics, mend, require_whole
 from pykbroker.pipeline.spark_errors import is_loss, loss_reason, sentence, tolerating_end
 from pykbroker.pipeline.spark_offsets import (
     SPARK,
@@ -107,6 +107,9 @@ class Sink(Protocol):
     def committed(self, batch: int, planned: Callable[[int], Ends]) -> Ends | None:
         """Return the ends of a batch, or None if it is not written."""
 
+    def noted(self, batch: int) -> Ends | None:
+        """Return the ends that the target itself has noted of a batch, or of all batches up to a later one, or None."""
+
     def write(self, records: DataFrame, batch: int, ends: Ends, check: Check) -> int:
         """Write a batch in one step, with what a last check returns. Return the number of records."""
 
@@ -179,11 +182,11 @@ class ArchiveJob:
             if self._settings.is_moved:
                 self._note_move(found)
             if found is not None:
-                require_whole(self._checkpoint, found.options.get(CONNECTOR, ""))
-                self._check_left_out()
                 self._session = continued(self._session, found.options.get(CONNECTOR, ""), self._say)
             self._manifest = begin_run(self._checkpoint, self._job, facts, self._fixed_options())
             self._sink.open(self._manifest.run_id, is_new=not has_offsets(self._checkpoint))
+            self._check_files(self._manifest.options.get(CONNECTOR, ""), facts.topic_ids.keys())
+            self._check_left_out()
             if (done := last_done(self._checkpoint)) is not None:
                 self._sink.require_batch(done, self._planned)
             if (planned := last_planned(self._checkpoint)) is not None:
@@ -217,6 +220,12 @@ class ArchiveJob:
             require_location(self._session.spark, self._target.directory)
         self._sink.open(found.run_id, is_new=False)
         move_run(self._checkpoint, found, self._fixed_options()[TARGET])
+
+    def _check_files(self, connector: str, topics: AbstractSet[str]) -> None:
+        """Mend damaged files of Spark's checkpoint. Raise StateConflict for one that the target cannot mend."""
+        for line in mend(self._checkpoint, connector, self._sink.noted, topics):
+            self._say(f"{self._job}: {self._checkpoint.directory}/{line}")
+        require_whole(self._checkpoint, connector)
 
     def _check_left_out(self) -> None:
         """Raise StateConflict if a topic of the last batch is left out, unless the run may skip records.
@@ -352,6 +361,7 @@ class ArchiveJob:
             return
         skipped = self._check(batch, ends, {})
         self._begin_checked(batch, ends)
+        self._checkpoint.sync(f"{SPARK}/offsets/{batch}")  # a repeat with other ends would be refused
 
         def check(firsts: Mapping[TopicPartition, int]) -> list[SkippedRange]:
             nonlocal skipped

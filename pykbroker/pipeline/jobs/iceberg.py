@@ -96,6 +96,11 @@ class IcebergTable:
             return last.ends
         return planned(batch) if not is_whole and self._finds(batch, planned) else None
 
+    def noted(self, batch: int) -> Ends | None:
+        """Return the ends of the last batch that the table names, or None if that is an earlier one."""
+        last = history(loaded(self._spark, self.name)).last
+        return None if last is None or last.batch < batch else last.ends
+
     def _finds(self, batch: int, planned: Callable[[int], Ends]) -> bool:
         """Whether the table has the records of a batch that it does not name."""
         previous = planned(batch - 1) if batch else {}

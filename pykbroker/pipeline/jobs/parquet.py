@@ -60,6 +60,10 @@ class ParquetFiles:
 
     def committed(self, batch: int, planned: Callable[[int], Ends]) -> Ends | None:
         """Return the ends of a batch, or None if it is not written."""
+        return self.noted(batch)
+
+    def noted(self, batch: int) -> Ends | None:
+        """Return the ends that the commit of a batch has, or of all batches up to a later one, or None."""
         found = self._commits.committed(batch)
         return None if found is None else found.ends
 

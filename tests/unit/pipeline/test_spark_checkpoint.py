@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline import storage as storage_module
 from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.spark_checkpoint import begin_topics, require_whole
 from pykbroker.pipeline.spark_offsets import left_batch, missing_ends, planned_ends, reached
@@ -64,7 +65,7 @@ def test_a_directory_without_batches_is_accepted(tmp_path: Path) -> None:
         ("metadata", 'delete it, and write {"id":"'),
         ("offsets/1", "restore the checkpoint and the archive from backups"),
         ("offsets/2", "delete it, and the next run plans the batch again"),
-        ("commits/1", "delete it: the next run repeats the batch"),
+        ("commits/1", "restore the checkpoint and the archive from backups"),
     ],
 )
 def test_a_damaged_file_is_named_with_what_to_do(tmp_path: Path, name: str, advice: str, size: str) -> None:
@@ -106,6 +107,23 @@ def test_the_first_offsets_are_missed_while_the_first_batch_is_not_done(tmp_path
     require_whole(files.storage, "python")
     files.put("commits/0", COMMIT)
     require_whole(files.storage, "jvm")
+
+
+def test_the_first_offsets_are_deleted_once_the_first_batch_is_done(tmp_path: Path) -> None:
+    files = SparkFiles(tmp_path, 1, 1)
+    files.put("sources/0/0", "")
+    assert "sources/0/0 is empty. What to do: delete it: the first batch alone needs it" in refusal(files)
+    (files.path / "sources/0/0").unlink()
+    require_whole(files.storage, "jvm")
+
+
+def test_a_batch_is_durably_done_before_other_topics_begin_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, synced = SparkFiles(tmp_path, 2, 2), list[Path]()
+    monkeypatch.setattr(storage_module, "_sync", synced.append)
+    begin_topics(files.storage, {USERS: 40})
+    assert synced.index(files.path / "commits/1") < synced.index(files.path / "offsets")
 
 
 def test_metadata_as_the_error_says_is_accepted(tmp_path: Path) -> None:

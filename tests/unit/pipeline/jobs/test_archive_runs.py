@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline import storage as storage_module
 from pykbroker.pipeline.cluster import LogEnds
 from pykbroker.pipeline.errors import PipelineError, RecordsLost, StateConflict
 from pykbroker.pipeline.jobs import archive as archive_job
@@ -16,6 +17,7 @@ from pykbroker.pipeline.jobs.archive import IDLE_RUNS_MAX, ArchiveJob, ArchiveSe
 from pykbroker.pipeline.reading import TopicsToRead
 from pykbroker.pipeline.session import PipelineSession
 from pykbroker.pipeline.spark_offsets import Ends, last_done, left_batch, planned_ends
+from pykbroker.pipeline.state import begin_run
 from pykbroker.pipeline.storage import LocalStorage, Storage
 from tests.unit.pipeline.jobs.spark_model import Kind, ModelQuery, ModelTopics, Ranges, plan
 
@@ -47,6 +49,9 @@ class ModelSink:
         return {topic for ends, _ in self.batches.values() for topic in ends}
 
     def committed(self, batch: int, planned: object) -> Ends | None:
+        return self.noted(batch)
+
+    def noted(self, batch: int) -> Ends | None:
         return self.batches[batch][0] if batch in self.batches else None
 
     def write(self, records: Any, batch: int, ends: Ends, check: Callable[[Mapping[TopicPartition, int]], Any]) -> int:
@@ -93,6 +98,28 @@ class Archive:
     def run(self, **options: str) -> None:
         self.job(**options).run()
 
+    def kill_after_batch(self) -> None:
+        """Run, and end the process when the next batch is written, before Spark counts it as done."""
+        write = self.sink.write
+
+        def killed(*arguments: Any) -> int:
+            write(*arguments)
+            raise Killed
+
+        vars(self.sink)["write"] = killed
+        with pytest.raises(Killed):
+            self.run()
+        del vars(self.sink)["write"]
+
+    def damage(self, name: str, content: bytes | None) -> None:
+        """Cut a file of Spark's checkpoint to a content, or delete it. Its checksum stays."""
+        if content is None:
+            self.checkpoint.delete(f"spark/{name}")
+        else:
+            self.checkpoint.write(f"spark/{name}", content)
+        directory, _, base = f"spark/{name}".rpartition("/")
+        self.checkpoint.write(f"{directory}/.{base}.crc", b"crc\0")
+
     def kill_in_batch(self) -> None:
         """Run, and end the process while the next batch is written."""
         self.sink.fails = Killed()
@@ -106,6 +133,7 @@ def lake(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     target, checkpoint = LocalStorage(tmp_path / "lake"), LocalStorage(tmp_path / "checkpoint")
     monkeypatch.setattr(archive_job, "places", lambda *_: (target, checkpoint))
     monkeypatch.setattr(archive_job, "with_date", lambda records: records)
+    monkeypatch.setattr("os.fsync", lambda _: None)
     return Archive(checkpoint, request.param)
 
 
@@ -253,6 +281,100 @@ def test_a_damaged_checkpoint_is_refused_before_a_query_begins(lake: Archive) ->
     with pytest.raises(StateConflict, match="spark/metadata is empty"):
         lake.run()
     assert len(lake.triggers) == 1
+
+
+def test_a_first_run_keeps_another_one_with_its_own_checkpoint_out(
+    lake: Archive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Archive(LocalStorage(tmp_path / "other"), lake.kind)
+
+    def begun(*arguments: Any) -> Any:
+        monkeypatch.setattr(archive_job, "begin_run", begin_run)
+        monkeypatch.setattr(archive_job, "places", lambda *_: (LocalStorage(tmp_path / "lake"), other.checkpoint))
+        with pytest.raises(StateConflict, match="another process is working on .*lake now"):
+            other.run()
+        return begin_run(*arguments)
+
+    monkeypatch.setattr(archive_job, "begin_run", begun)
+    lake.run()
+    assert (lake.sink.offsets(ORDERS), other.sink.batches) == ([0, 1, 2, 3, 4], {})
+
+
+CUTS = (b"", b"\0\0", b"v1\n{")
+
+
+@pytest.mark.parametrize("content", [*CUTS, None])
+@pytest.mark.parametrize("name", ["offsets/1", "offsets/0"])
+def test_the_plan_of_a_batch_that_is_archived_is_mended(lake: Archive, name: str, content: bytes | None) -> None:
+    lake.run()
+    lake.topics = ModelTopics(orders0=(0, 8), others0=(0, 3))
+    if content is None and name == "offsets/1":
+        lake.run()  # a plan that is gone is missed if its batch is done
+    else:
+        lake.kill_after_batch()
+    lake.damage(name, content)
+    lake.topics = ModelTopics(orders0=(0, 10), others0=(0, 4))
+    lake.run()
+    assert (lake.sink.offsets(ORDERS), lake.sink.offsets(OTHER)) == (list(range(10)), list(range(4)))
+    [line] = [line for line in lake.lines if "is written again from the commits of the target" in line]
+    assert f"checkpoint/spark/{name} was " in line
+    assert not lake.checkpoint.exists(f"spark/offsets/.{name[-1]}.crc")
+
+
+def test_the_plan_of_a_batch_that_is_not_archived_is_deleted_as_the_error_says(lake: Archive) -> None:
+    lake.run()
+    lake.topics = ModelTopics(orders0=(0, 8))
+    lake.kill_in_batch()
+    lake.damage("offsets/1", b"")
+    lake.topics = ModelTopics(orders0=(0, 10))
+    with pytest.raises(StateConflict, match="offsets/1 is empty. What to do: delete it, and the next run plans the"):
+        lake.run()
+    lake.checkpoint.delete("spark/offsets/1")
+    lake.run()
+    assert lake.sink.offsets(ORDERS) == list(range(10))
+
+
+@pytest.mark.parametrize("content", CUTS)
+def test_a_batch_after_which_topics_began_stays_done(lake: Archive, content: bytes) -> None:
+    lake.run()
+    lake.topics = ModelTopics(orders0=(0, 5), others0=(3, 6))
+    lake.kill_in_batch()
+    lake.checkpoint.delete("spark/offsets/1")
+    assert planned_ends(lake.checkpoint, 0) == {"orders": {"0": 5}, "others": {"0": 3}}
+    lake.damage("commits/0", content)
+    lake.run()
+    assert (lake.sink.offsets(ORDERS), lake.sink.offsets(OTHER)) == (list(range(5)), [3, 4, 5])
+    assert len([line for line in lake.lines if "spark/commits/0 was " in line]) == 1
+
+
+@pytest.mark.parametrize("name", ["offsets/0", "sources/0/0"])
+def test_the_files_of_the_first_batch_are_mended(lake: Archive, name: str) -> None:
+    lake.kill_after_batch()
+    lake.damage(name, b"")
+    lake.topics = ModelTopics(orders0=(0, 9))
+    if lake.kind == "python" and name == "sources/0/0":
+        with pytest.raises(StateConflict, match="sources/0/0 is empty"):
+            lake.run()
+        lake.checkpoint.delete("spark/sources/0/0")
+    lake.run()
+    assert lake.sink.offsets(ORDERS) == list(range(9))
+
+
+def test_a_topic_that_was_left_out_before_is_in_no_plan(lake: Archive) -> None:
+    """The sum of many commits has the ends of all topics that were ever archived."""
+    lake.run()
+    ends, ranges = lake.sink.batches[0]
+    lake.sink.batches[0] = ends | {"left": {"0": 7}}, ranges
+    lake.damage("offsets/0", b"")
+    lake.run()
+    assert planned_ends(lake.checkpoint, 0) == {"orders": {"0": 5}}
+
+
+def test_the_plan_of_a_batch_is_durable_before_the_batch(lake: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(storage_module, "_sync", synced.append)
+    lake.kill_in_batch()
+    assert Path(lake.checkpoint.directory) / "spark/offsets/0" in synced
 
 
 def lose_left_batches(monkeypatch: pytest.MonkeyPatch) -> None:
