@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -40,7 +40,8 @@ class ArchiveClaims(NamedTuple):
 
     `counts` is None for a table of before, which does not count by partition. `is_pending`: a killed run has left a
     batch half. `skipped` are offsets that were deleted before they were archived. `ranges` has the sum of all batches
-    of each partition, whose checksum is None if the batches of an earlier version have some of its records.
+    of each partition, whose checksum is None if the batches of an earlier version have some of its records. `proven`
+    has the sum of the batches with checksums alone. Their records have higher offsets than the others.
 
     `files` has the files that the commits name by their paths in the archive, or None for a format that names files
     itself, and for a directory that no job has made. Those in `pending` may not be there yet. `unproven` are the
@@ -55,6 +56,7 @@ class ArchiveClaims(NamedTuple):
     files: Mapping[str, ArchivedFile] | None = None
     pending: AbstractSet[str] = frozenset()
     unproven: Sequence[BatchSpan] = ()
+    proven: Mapping[TopicPartition, ArchivedRange] = {}
 
 
 class ArchivedRecords(NamedTuple):
@@ -246,9 +248,9 @@ def read_claims(spark: SparkSession, place: str, format_: str) -> ArchiveClaims:
         last, skipped = history(table).last, skipped_of(table)
         if last is None:
             return ArchiveClaims({}, skipped=skipped)
-        ranges = claimed_ranges(spark, name, table, last.batch, last.ends)
-        counts = None if ranges is None else {key: each.count for key, each in ranges.items()}
-        return ArchiveClaims(by_partition(last.ends), counts, skipped=skipped, ranges=ranges or {})
+        found = claimed_ranges(spark, name, table, last.batch, last.ends)
+        claims = ArchiveClaims(by_partition(last.ends), skipped=skipped)
+        return claims if found is None else _with_ranges(claims, found)
     return claims_of(storage_of(spark, place))
 
 
@@ -259,27 +261,35 @@ def claims_of(archive: Storage) -> ArchiveClaims:
         return ArchiveClaims({})
     state = commits.read()
     total = state.total
-    ranges = {TopicPartition(each.topic, each.partition): each for each in total.ranges}
-    counts = {key: each.count for key, each in ranges.items()}
-    ends = by_partition(total.ends)
-    pending = state.pending
-    return ArchiveClaims(
-        ends, counts, state.is_pending, total.skipped, ranges, state.files, pending, tuple(total.unproven)
+    claims = ArchiveClaims(
+        by_partition(total.ends),
+        is_pending=state.is_pending,
+        skipped=total.skipped,
+        files=state.files,
+        pending=state.pending,
+        unproven=tuple(total.unproven),
     )
+    return _with_ranges(claims, total.ranges)
 
 
-def unproven_note(claims: ArchiveClaims) -> str:
-    """Return a sentence about the batches of an earlier version, or nothing without any."""
-    if not claims.unproven:
-        return ""
-    spans = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in claims.unproven)
-    return f"the batches {spans} are of an earlier version: no checksum proves their records, and no commit their files"
+def _with_ranges(claims: ArchiveClaims, sums: Iterable[ArchivedRange]) -> ArchiveClaims:
+    """Return claims with the sums of all batches, of which a partition may have two."""
+    ranges: dict[TopicPartition, ArchivedRange] = {}
+    proven: dict[TopicPartition, ArchivedRange] = {}
+    for each in sums:
+        key = TopicPartition(each.topic, each.partition)
+        ranges[key] = ranges[key].plus(each) if key in ranges else each
+        if each.checksum is not None:
+            proven[key] = each
+    return claims._replace(ranges=ranges, counts={key: each.count for key, each in ranges.items()}, proven=proven)
 
 
 def read_batches(spark: SparkSession, place: str, format_: str) -> list[ArchivedRange]:
-    """Return the records of each batch, as far as commits are not folded. A table has one sum for each partition."""
+    """Return the records of each batch, as far as commits are not folded. A table has its sums alone."""
     if format_ == "iceberg":
-        return list(read_claims(spark, place, format_).ranges.values())
+        table = loaded(spark, name := table_name(spark, place))
+        last = history(table).last
+        return [] if last is None else claimed_ranges(spark, name, table, last.batch, last.ends) or []
     return [each for commit in ArchiveCommits(storage_of(spark, place)).all() for each in commit.ranges]
 
 

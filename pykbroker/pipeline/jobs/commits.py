@@ -91,6 +91,7 @@ class ArchiveCommit(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `ends` are the offsets up to which the batch has read, which may be behind its last records. `skipped` are offsets
     that were deleted before that. `unproven` are the batches of earlier versions in a sum, which are without contents.
+    A sum has two ranges of a partition to which such batches and later ones have added records.
 
     `files` maps the names of staged files of an earlier version to those in the archive. A name that does not begin
     with STAGING is one in the directory STAGING_OF_BEFORE.
@@ -360,18 +361,42 @@ def summed(commits: Iterable[ArchiveCommit]) -> ArchiveCommit:
     ends: Ends = {}
     skipped: list[SkippedRange] = []
     unproven: list[BatchSpan] = []
-    ranges: dict[tuple[str, int], ArchivedRange] = {}
+    ranges: list[ArchivedRange] = []
     for last in commits:
         skipped = merged(skipped, last.skipped)
         ends = {**ends, **last.ends}
         for batches in unproven_batches(last):
             begun = unproven.pop()[0] if unproven and unproven[-1][1] + 1 == batches[0] else batches[0]
             unproven.append((begun, batches[1]))
-        for each in last.ranges:
-            key = each.topic, each.partition
-            ranges[key] = ranges[key].plus(each) if key in ranges else each
-    total = [ranges[key] for key in sorted(ranges)]
-    return ArchiveCommit(last.batch, {}, total, ends, skipped, unproven=unproven)
+        ranges += last.ranges
+    return ArchiveCommit(last.batch, {}, summed_ranges(ranges), ends, skipped, unproven=unproven)
+
+
+def summed_ranges(ranges: Iterable[ArchivedRange]) -> list[ArchivedRange]:
+    """Return the sums of ranges by partition, sorted. Those without checksums are summed apart, and come first.
+
+    If a range without a checksum follows others, as after a return to an earlier version, it takes theirs.
+    """
+    sums: dict[tuple[str, int], ArchivedRange] = {}
+    without: dict[tuple[str, int], ArchivedRange] = {}
+    for each in ranges:
+        key = each.topic, each.partition
+        if each.checksum is None:
+            for before in (sums.pop(key, None), without.get(key)):
+                each = each if before is None else before.plus(each)
+            without[key] = each
+        else:
+            sums[key] = sums[key].plus(each) if key in sums else each
+    return [found[key] for key in sorted(sums.keys() | without.keys()) for found in (without, sums) if key in found]
+
+
+def unproven_note(unproven: Iterable[BatchSpan]) -> str:
+    """Return a sentence about the batches of an earlier version, or nothing without any."""
+    spans = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in unproven)
+    return spans and (
+        f"the batches of an earlier version ({spans}) are proven by the numbers of their records alone, and files without "
+        "a commit are taken for theirs"
+    )
 
 
 def unproven_batches(commit: ArchiveCommit) -> list[BatchSpan]:

@@ -7,7 +7,14 @@ from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING
 
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.pipeline.jobs.commits import ArchiveCommit, ArchiveCommits, older_than_checkpoint, ranges_of, summed
+from pykbroker.pipeline.jobs.commits import (
+    ArchiveCommit,
+    ArchiveCommits,
+    older_than_checkpoint,
+    ranges_of,
+    summed,
+    unproven_note,
+)
 from pykbroker.pipeline.jobs.skipped import Check
 from pykbroker.pipeline.jobs.small_files import merge_small_files
 from pykbroker.pipeline.jobs.written_files import written_files
@@ -46,8 +53,11 @@ class ParquetFiles:
         self._commits.require_archive()
 
     def open(self, run_id: str, *, is_new: bool) -> None:
-        """Take the directory for a run, and complete its last commit."""
+        """Take the directory for a run, and complete its last commit. Say if no batch has checksums yet."""
         self._commits.open(run_id, is_new=is_new)
+        total = summed(self._commits.all())
+        if self.columns and total.unproven and total.unproven[-1][1] == total.batch:
+            self._say(f"archive: {unproven_note(total.unproven)}. New batches have checksums")
 
     def require_batch(self, batch: int, planned: Callable[[int], Ends]) -> None:
         """Raise StateConflict if the archive lacks a batch that the checkpoint counts as written."""

@@ -73,6 +73,13 @@ def unlike(
     return {key: each for key, each in sorted(claimed.items()) if key not in found or _is_unlike(each, found[key])}
 
 
+def newer_ranges(
+    claimed: Mapping[TopicPartition, ArchivedRange], proven: Mapping[TopicPartition, ArchivedRange]
+) -> dict[TopicPartition, ArchivedRange]:
+    """Return the claims with checksums about partitions that have records without them, too, at lower offsets."""
+    return {key: each for key, each in proven.items() if key in claimed and claimed[key].checksum is None}
+
+
 def _is_unlike(claim: ArchivedRange, found: ArchivedRange) -> bool:
     is_known = claim.checksum is not None and found.checksum is not None
     return (claim.first, claim.last, claim.count) != (found.first, found.last, found.count) or (

@@ -5,19 +5,19 @@
    those of the batches that are not: their sums are made up for.
 3. The property has one sum for each partition, however many batches there are. It outlives expired snapshots, and
    merging files does not change it.
-4. A table of before has numbers, but no checksums, up to the batch that it had when sums began.
+4. A table of before has numbers, but no checksums, up to the batch that it had when sums began. These are summed apart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import StateConflict
-from pykbroker.pipeline.jobs.commits import ArchivedRange
+from pykbroker.pipeline.jobs.commits import ArchivedRange, summed_ranges
 from pykbroker.pipeline.jobs.differences import ranges_of, within
 from pykbroker.pipeline.jobs.table_batches import BATCH, SUMS
 from pykbroker.pipeline.schema import with_times
@@ -32,28 +32,27 @@ Numbers = tuple[int, int, int, int | None]
 """First offset, last offset, count and checksum of the records of a partition, 55 bytes as JSON in place of 120."""
 
 
-class TableSums(msgspec.Struct, frozen=True):
-    """The sums up to a batch. Up to the batch `unproven` there are no checksums."""
+class TableSums(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The sums up to a batch. `before` has those up to the batch `unproven`, which are without checksums."""
 
     batch: int = NONE
     unproven: int = NONE
     partitions: dict[str, dict[int, Numbers]] = {}
+    before: dict[str, dict[int, Numbers]] = {}
 
-    def ranges(self) -> dict[TopicPartition, ArchivedRange]:
-        """Return the sums by partition."""
-        return {
-            TopicPartition(topic, index): ArchivedRange(topic, index, *numbers)
-            for topic, found in self.partitions.items()
+    def ranges(self) -> list[ArchivedRange]:
+        """Return the sums by partition. Those without checksums come first."""
+        every = (
+            ArchivedRange(topic, index, *numbers)
+            for by_topic in (self.before, self.partitions)
+            for topic, found in by_topic.items()
             for index, numbers in found.items()
-        }
+        )
+        return summed_ranges(every)
 
     def plus(self, batch: int, ranges: Iterable[ArchivedRange]) -> TableSums:
         """Return the sums up to a later batch."""
-        found = self.ranges()
-        for each in ranges:
-            key = TopicPartition(each.topic, each.partition)
-            found[key] = found[key].plus(each) if key in found else each
-        return TableSums(batch, self.unproven, _by_topic(found.values()))
+        return _sums(batch, self.unproven, summed_ranges([*self.ranges(), *ranges]))
 
     def json(self) -> str:
         """Return the text of the property."""
@@ -71,15 +70,15 @@ def noted_sums(table: Any) -> TableSums | None:
 
 def first_sums(spark: SparkSession, name: str, batch: int) -> TableSums:
     """Return sums for a table that has none, or those of more batches than it has: numbers of records alone."""
-    return TableSums(batch, batch, _by_topic(ranges_of(spark.table(name), has_checksum=False)))
+    return _sums(batch, batch, ranges_of(spark.table(name), has_checksum=False))
 
 
 def settled_sums(spark: SparkSession, name: str, sums: TableSums, batch: int, ends: Ends) -> TableSums:
     """Return sums up to a batch with these ends, of which some batches may not be summed yet."""
     if sums.batch >= batch:
         return sums
-    done = sums.ranges()
-    limits = {key: (done[key].last + 1 if key in done else 0, end) for key, end in by_partition(ends).items()}
+    done = {TopicPartition(each.topic, each.partition): each.last + 1 for each in sums.ranges()}
+    limits = {key: (done.get(key, 0), end) for key, end in by_partition(ends).items()}
     limits = {key: (first, end) for key, (first, end) in limits.items() if first < end}
     return sums.plus(batch, ranges_of(within(with_times(spark.table(name)), limits)) if limits else [])
 
@@ -109,9 +108,7 @@ def appended_records(spark: SparkSession, name: str, table: Any, batch: int) -> 
     return reader.options(**limits).table(name)
 
 
-def claimed_ranges(
-    spark: SparkSession, name: str, table: Any, batch: int, ends: Ends
-) -> Mapping[TopicPartition, ArchivedRange] | None:
+def claimed_ranges(spark: SparkSession, name: str, table: Any, batch: int, ends: Ends) -> list[ArchivedRange] | None:
     """Return the sums up to the last batch of a table, or None if it has none.
 
     Raise StateConflict if the table has fewer batches than its sums.
@@ -125,6 +122,11 @@ def claimed_ranges(
             "The next run of `pykbroker pipeline archive` begins new sums, without checksums of the batches before"
         )
     return settled_sums(spark, name, sums, batch, ends).ranges()
+
+
+def _sums(batch: int, unproven: int, ranges: Sequence[ArchivedRange]) -> TableSums:
+    proven = [each for each in ranges if each.checksum is not None]
+    return TableSums(batch, unproven, _by_topic(proven), _by_topic(each for each in ranges if each.checksum is None))
 
 
 def _by_topic(ranges: Iterable[ArchivedRange]) -> dict[str, dict[int, Numbers]]:

@@ -29,8 +29,8 @@ from pykbroker.pipeline.jobs.archived import (
     read_claims,
     read_topic_ids,
     unnamed_files,
-    unproven_note,
 )
+from pykbroker.pipeline.jobs.commits import unproven_note
 from pykbroker.pipeline.jobs.differences import (
     ALONE,
     DIFFERENT,
@@ -46,7 +46,15 @@ from pykbroker.pipeline.jobs.differences import (
     totals,
     within,
 )
-from pykbroker.pipeline.jobs.proof import HeldRecords, differing_batches, held_records, strayed, unlike, unproven_losses
+from pykbroker.pipeline.jobs.proof import (
+    HeldRecords,
+    differing_batches,
+    held_records,
+    newer_ranges,
+    strayed,
+    unlike,
+    unproven_losses,
+)
 from pykbroker.pipeline.jobs.skipped import SkippedRange, merged, never_archived, skipped_losses
 from pykbroker.pipeline.quantities import counted
 from pykbroker.pipeline.reading import TopicsToRead, read_records
@@ -121,8 +129,12 @@ def _verified_alone(session: PipelineSession, settings: VerifySettings, say: Say
     _say_state(claims, say)
     held = held_records(archived, has_checksums=True)
     _say_found(held, say)
-    if without := [str(key) for key, each in sorted(claims.ranges.items()) if each.checksum is None]:
-        say(f"verify: no checksums of all batches of {', '.join(without)}: their numbers of records are compared")
+    if without := [
+        f"{key} up to offset {claims.proven[key].first - 1 if key in claims.proven else each.last}"
+        for key, each in sorted(claims.ranges.items())
+        if each.checksum is None
+    ]:
+        say(f"verify: without checksums, records are proven by their numbers alone: {', '.join(without)}")
     keys = held.ranges.keys() | claims.ranges.keys()
     losses = [
         *damages,
@@ -143,11 +155,18 @@ def _own_losses(
     held: HeldRecords,
     keys: Collection[TopicPartition],
 ) -> list[str]:
-    """Return what partitions have other than their commits say. `held` has their checksums."""
+    """Return what partitions have other than their commits say. `held` has their checksums.
+
+    Of a partition with batches of an earlier version, those with checksums are compared by themselves, too.
+    """
     claimed = {key: each for key, each in claims.ranges.items() if key in keys}
     found = {key: each for key, each in held.ranges.items() if key in keys}
     losses = unproven_losses(claimed, found) if claims.counts is not None else []
-    if differing := unlike(claimed, found):
+    differing = unlike(claimed, found)
+    if newer := newer_ranges({key: each for key, each in claimed.items() if key not in differing}, claims.proven):
+        limits = {key: (each.first, each.last + 1) for key, each in newer.items()}
+        differing |= unlike(newer, held_records(within(archived, limits), has_checksums=True).ranges)
+    if differing:
         batches = read_batches(session.spark, settings.archive, settings.format)
         losses = differing_batches(archived, batches, differing) + losses
     return losses
@@ -167,7 +186,7 @@ def _unnamed(
 
 
 def _say_state(claims: ArchiveClaims, say: Say) -> None:
-    if note := unproven_note(claims):
+    if note := unproven_note(claims.unproven):
         say(f"verify: {note}")
     if claims.is_pending:
         say("verify: a batch is only half in the archive: `pykbroker pipeline archive` completes it at its next start")
@@ -188,6 +207,7 @@ def _of_topics(claims: ArchiveClaims, topics: Collection[str]) -> ArchiveClaims:
         counts=counts,
         skipped=[each for each in claims.skipped if each.topic in topics],
         ranges={key: each for key, each in claims.ranges.items() if key.topic in topics},
+        proven={key: each for key, each in claims.proven.items() if key.topic in topics},
     )
 
 
@@ -233,8 +253,8 @@ def _unproven_by_topic(
     """Return what partitions of which the topic may lack records have other than their commits say."""
     keys = {
         key: (0, each.last + 1)
-        for key, each in claims.ranges.items()
-        if each.checksum is not None and (key.topic in compacted or each.first < ends.first[key])
+        for key, each in claims.proven.items()
+        if key.topic in compacted or each.first < ends.first[key]
     }
     if not keys:
         return []

@@ -6,7 +6,6 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.jobs import iceberg
 from pykbroker.pipeline.jobs.commits import ArchivedRange
@@ -42,11 +41,8 @@ def test_a_topic_that_was_created_again_during_a_batch_is_found_before_and_after
 def test_sums_of_batches_add_up_and_stay_small() -> None:
     one = TableSums().plus(0, [ArchivedRange("t", 1, 0, 4, 5, -7), ArchivedRange("t", 0, 3, 3, 1, 2)])
     two = one.plus(1, [ArchivedRange("t", 1, 5, 9, 4, 9)])
-    assert two.ranges() == {
-        TopicPartition("t", 0): ArchivedRange("t", 0, 3, 3, 1, 2),
-        TopicPartition("t", 1): ArchivedRange("t", 1, 0, 9, 9, -7 ^ 9),
-    }
-    assert two.json() == '{"batch":1,"unproven":-1,"partitions":{"t":{"0":[3,3,1,2],"1":[0,9,9,-16]}}}'
+    assert two.ranges() == [ArchivedRange("t", 0, 3, 3, 1, 2), ArchivedRange("t", 1, 0, 9, 9, -7 ^ 9)]
+    assert two.json() == '{"batch":1,"partitions":{"t":{"0":[3,3,1,2],"1":[0,9,9,-16]}}}'
     table = MagicMock()
     table.properties.return_value = {SUMS: two.json()}
     assert noted_sums(table) == two
@@ -54,11 +50,11 @@ def test_sums_of_batches_add_up_and_stay_small() -> None:
     assert len(wide.json()) < 10_000 * BYTES_MAX
 
 
-def test_a_sum_with_a_batch_without_checksum_has_none() -> None:
-    before = TableSums(4, 4, {"t": {0: (0, 9, 10, None)}})
+def test_batches_without_checksums_are_summed_apart() -> None:
+    before = TableSums(4, 4, {"t": {0: (0, 9, 10, None)}})  # as the first sums were written
     now = before.plus(5, [ArchivedRange("t", 0, 10, 19, 10, 5), ArchivedRange("t", 1, 0, 0, 1, 6)])
-    assert now.partitions == {"t": {0: (0, 19, 20, None), 1: (0, 0, 1, 6)}}
-    assert (now.batch, now.unproven) == (5, 4)
+    now = now.plus(6, [ArchivedRange("t", 0, 20, 29, 10, 9)])
+    assert now == TableSums(6, 4, {"t": {0: (10, 29, 20, 5 ^ 9), 1: (0, 0, 1, 6)}}, {"t": {0: (0, 9, 10, None)}})
 
 
 def test_a_table_of_before_has_no_sums_and_a_damaged_property_is_named() -> None:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
 from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.pipeline.jobs import verify
+from pykbroker.pipeline.jobs.archived import ArchiveClaims
 from pykbroker.pipeline.jobs.commits import ArchivedRange
-from pykbroker.pipeline.jobs.proof import NO_DAY, batch_losses, day_text, held, unlike, unproven_losses
+from pykbroker.pipeline.jobs.proof import NO_DAY, HeldRecords, batch_losses, day_text, held, unlike, unproven_losses
 from pykbroker.pipeline.jobs.skipped import SkippedRange, never_archived
+from pykbroker.pipeline.jobs.verify import VerifySettings
 
 ONE, TWO, THREE = (TopicPartition("t", index) for index in range(3))
 
@@ -35,6 +43,27 @@ def test_partitions_differ_by_limits_numbers_and_checksums() -> None:
     assert unlike({ONE: claim}, {}) == {ONE: claim}
     assert unlike({ONE: claim}, {ONE: claim}) == {}
     assert unlike({ONE: ArchivedRange("t", 0, 0, 9, 10)}, {ONE: claim}) == {}  # an archive of before
+
+
+def test_batches_with_checksums_are_compared_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Partition 0 has batches of an earlier version, and partition 1 has none."""
+    before, newer = ArchivedRange("t", 0, 0, 9, 10), ArchivedRange("t", 0, 10, 19, 10, 5)
+    other = ArchivedRange("t", 1, 0, 9, 10, 7)
+    claims = ArchiveClaims({}, {}, ranges={ONE: before.plus(newer), TWO: other}, proven={ONE: newer, TWO: other})
+    limits: list[object] = []
+    found = ArchivedRange("t", 0, 10, 19, 10, 4)
+    monkeypatch.setattr(verify, "within", lambda _, wanted: limits.append(wanted))
+    monkeypatch.setattr(verify, "held_records", lambda *_, **__: HeldRecords({ONE: found}, has_strayed=False))
+    monkeypatch.setattr(verify, "read_batches", lambda *_: [before, newer])
+    monkeypatch.setattr(verify, "differing_batches", lambda _, batches, keys: [str((batches, sorted(keys)))])
+    whole = HeldRecords({ONE: ArchivedRange("t", 0, 0, 19, 20, 99), TWO: other}, has_strayed=False)
+    session: Any = MagicMock()
+    settings = VerifySettings(None, "/lake")
+    arguments: Any = (session, settings, None, claims, whole, {ONE, TWO})
+    assert verify._own_losses(*arguments) == [str(([before, newer], [ONE]))]
+    assert limits == [{ONE: (10, 20)}]
+    found = newer
+    assert verify._own_losses(*arguments) == []
 
 
 def test_losses_are_as_narrow_as_the_commits() -> None:
