@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from subprocess import TimeoutExpired
+from urllib.parse import unquote
 
 from pykbroker.pipeline.errors import PipelineError
 
@@ -27,6 +28,8 @@ WRAPPED = re.compile(r"(?<=[\w;,])\n(?=[a-z]+ )")
 """A line break inside of a message: the next line begins with a word."""
 OWN_ERROR = re.compile("(PipelineError|StateConflict): ")
 """The beginning of a cause that is an error of this package in a task."""
+FILE = re.compile(r"(?P<scheme>\bfile:/{1,3}|[a-z0-9]+://|(?<!\S)/)(?P<path>[^\s'\"]+\.parquet)\b")
+"""The first file of Parquet in an error, as a URI or a path."""
 CALL_FAILED = "An error occurred while calling"
 """The first line of an error of py4j. The exception of Java follows."""
 JVM_LOST = (
@@ -124,6 +127,14 @@ def loss_reason(error: BaseException) -> str:
     """Return which records are gone, by the message of a connector."""
     found = REASON.search(trace(error))
     return found["reason"] if found else sentence(error)
+
+
+def file_of(text: str) -> str:
+    """Return the path or URI of the first file of Parquet in the text of an error, or nothing."""
+    found = FILE.search(text)
+    if found is None:
+        return ""
+    return unquote(f"/{found['path']}") if found["scheme"].startswith("file:") else found[0]
 
 
 def root_cause(text: str) -> str:

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import fcntl
 import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Container, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import unquote, urlparse
 from uuid import uuid4
 
+from pykbroker.pipeline import local_files
 from pykbroker.pipeline.errors import NoExchange, PipelineError, StateConflict
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-AT_FDCWD, RENAME_NOREPLACE, RENAME_EXCHANGE = -100, 1, 2
-"""The arguments of renameat2 for paths, for a rename that replaces nothing, and for an exchange."""
-NO_EXCHANGE = frozenset((errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EXDEV))
-"""The errors of a file system that cannot exchange directories."""
-NO_LINK = frozenset((errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EXDEV, errno.EMLINK))
-"""The errors of a file system that cannot give a file a second name."""
 
 RENAMES_DIRECTORIES = frozenset(("hdfs", "webhdfs", "swebhdfs", "file"))
 """The schemes of file systems that rename a directory in one step."""
@@ -95,7 +88,10 @@ class Storage(Protocol):
         """Return the size of a file in bytes."""
 
     def files(self, name: str = "") -> list[StoredFile]:
-        """Return all files below a directory, sorted by path, none if it does not exist."""
+        """Return all files below a directory, sorted by path, none if it does not exist.
+
+        A link to a directory is a file, which is not followed.
+        """
 
     def exchange(self, name: str, other: Storage, other_name: str) -> None:
         """Exchange a directory with one of another storage in one step. Raise NoExchange where that is not possible."""
@@ -103,8 +99,11 @@ class Storage(Protocol):
     def sync(self, name: str) -> None:
         """Make a file durable, or everything below a directory."""
 
-    def link(self, name: str, target: str) -> bool:
-        """Give a file a second name. Return False where that is not possible."""
+    def names(self) -> list[str]:
+        """Return the names of what lies in the directory, the newest first, none if it does not exist."""
+
+    def copy_mode(self, name: str, other: Storage) -> None:
+        """Give a directory the mode of that of another storage, and its owner where this process may do so."""
 
     def lock(self, name: str) -> AbstractContextManager[None]:
         """Hold a lock file for a block. Raise StateConflict if another process of this machine holds it."""
@@ -182,15 +181,15 @@ class LocalStorage:
         path = self._root / name
         temporary = path.with_name(f".{path.name}.tmp")
         with failures(path):
-            _make(path.parent)
-            _replace(path, temporary, content)
+            local_files.make(path.parent)
+            local_files.replace(path, temporary, content)
 
     def create(self, name: str, content: bytes) -> None:
         path = self._root / name
         with failures(path):
-            _make(path.parent)
+            local_files.make(path.parent)
             try:
-                _replace(path, _temporary(path), content, _rename_new)
+                local_files.replace(path, local_files.temporary(path), content, local_files.rename_new)
             except FileExistsError:
                 raise taken(path) from None
 
@@ -200,14 +199,14 @@ class LocalStorage:
     def take(self, other: Storage, name: str, target: str) -> None:
         source, path = Path(other.directory) / name, self._root / target
         with failures(source):
-            _make(path.parent)
+            local_files.make(path.parent)
             try:
                 source.rename(path)
             except OSError as error:
                 if error.errno != errno.EXDEV or source.is_dir():
                     raise
-                _move_across(source, path)
-            _sync(path.parent)
+                local_files.move_across(source, path)
+            local_files.sync(path.parent)
 
     def delete(self, name: str = "") -> None:
         path = self._root / name
@@ -237,9 +236,12 @@ class LocalStorage:
     def files(self, name: str = "") -> list[StoredFile]:
         found = []
         with failures(self._root / name):
-            for directory, _, names in os.walk(self._root / name):
-                paths = (Path(directory) / each for each in names)
-                found += [StoredFile(path.relative_to(self._root).as_posix(), path.stat().st_size) for path in paths]
+            for directory, below, names in os.walk(self._root / name):
+                links = (each for each in below if (Path(directory) / each).is_symlink())
+                for path in (Path(directory) / each for each in (*names, *links)):
+                    with suppress(FileNotFoundError):  # it was deleted meanwhile
+                        size = (path.stat() if path.is_file() else path.lstat()).st_size
+                        found.append(StoredFile(path.relative_to(self._root).as_posix(), size))
         return sorted(found)
 
     def exchange(self, name: str, other: Storage, other_name: str) -> None:
@@ -247,13 +249,13 @@ class LocalStorage:
             raise no_exchange(self._root / name)
         with failures(self._root / name):
             try:
-                _rename(self._root / name, other._root / other_name, RENAME_EXCHANGE)
+                local_files.rename(self._root / name, other._root / other_name, local_files.RENAME_EXCHANGE)
             except OSError as error:
-                if error.errno in NO_EXCHANGE:
+                if error.errno in local_files.NO_EXCHANGE:
                     raise no_exchange(self._root / name, str(error.strerror)) from None
                 raise
             for path in {(self._root / name).parent, (other._root / other_name).parent}:
-                _sync(path)
+                local_files.sync(path)
 
     def cannot_be_renamed(self) -> str:
         """Return what the directory is if a rename cannot replace it, such as "a mount point", or nothing."""
@@ -265,29 +267,54 @@ class LocalStorage:
     def sync(self, name: str) -> None:
         with failures(self._root / name):
             if (self._root / name).is_file():
-                _sync(self._root / name)
+                local_files.sync(self._root / name)
             for directory, _, names in os.walk(self._root / name):
-                for path in (*(Path(directory) / each for each in names), Path(directory)):
-                    _sync(path)
+                paths = [Path(directory) / each for each in names]
+                for path in (*(each for each in paths if each.is_file()), Path(directory)):
+                    local_files.sync(path)
             for path in (self._root / name).parents[: len(Path(name).parts)]:
-                _sync(path)
+                local_files.sync(path)
 
-    def link(self, name: str, target: str) -> bool:
-        with failures(self._root / target):
-            _make((self._root / target).parent)
-            try:
-                os.link(self._root / name, self._root / target)
-            except OSError as error:
-                if error.errno in NO_LINK:
-                    return False
-                raise
+    def mirror(self, name: str, target: str, without: Container[str]) -> bool:
+        """Give everything below a directory but some files a second name below another one.
+
+        Links stay links, and directories have their modes. Return False where a file cannot have a second name.
+        """
+        directories = []
+        with failures(self._root / name):
+            for directory, below, names in os.walk(self._root / name):
+                place = self._root / target / Path(directory).relative_to(self._root / name)
+                place.mkdir(exist_ok=True)
+                directories.append((Path(directory), place))
+                for path in (Path(directory) / each for each in (*names, *below)):
+                    is_left = not path.is_symlink() and path.is_dir()
+                    if is_left or path.relative_to(self._root).as_posix() in without:
+                        continue
+                    try:
+                        os.link(path, place / path.name, follow_symlinks=False)
+                    except OSError as error:
+                        if error.errno in local_files.NO_LINK:
+                            return False
+                        raise
+            for source, place in reversed(directories):
+                local_files.copy_mode(source, place)
         return True
+
+    def names(self) -> list[str]:
+        with failures(self._root):
+            found = list(self._root.iterdir()) if self._root.exists() else []
+            return [each.name for each in sorted(found, key=lambda each: -each.lstat().st_mtime)]
+
+    def copy_mode(self, name: str, other: Storage) -> None:
+        with failures(self._root / name):
+            local_files.copy_mode(Path(other.directory), self._root / name)
+            local_files.sync(self._root / name)
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:
         path = self._root / name
         with failures(path):
-            _make(path.parent)
+            local_files.make(path.parent)
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             with failures(path):
@@ -311,94 +338,7 @@ def write_file(place: str | Path, content: bytes) -> None:
         if path.exists() and not path.is_file():
             path.write_bytes(content)
         else:
-            _replace(path, _temporary(path), content)
-
-
-def _temporary(path: Path) -> Path:
-    """Return a name beside a file that no other process has."""
-    return path.with_name(f".{path.name}.{uuid4().hex[:8]}.tmp")
-
-
-def _rename(path: Path, target: Path, flag: int) -> None:
-    """Call renameat2 of Linux. Raise OSError with ENOSYS without it."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    call = getattr(libc, "renameat2", None)
-    if call is None:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), str(path))
-    if call(AT_FDCWD, os.fsencode(path), AT_FDCWD, os.fsencode(target), flag):
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(path))
-
-
-def _rename_new(path: Path, target: Path) -> None:
-    """Rename a file. Raise FileExistsError if the target exists, which stays as it is.
-
-    Where a file system has neither links nor such a rename, as some of FUSE, only the lock of a run keeps others out.
-    """
-    try:
-        os.link(path, target)
-    except OSError as error:
-        if error.errno not in NO_LINK:
-            raise
-        try:
-            _rename(path, target, RENAME_NOREPLACE)
-        except OSError as refusal:
-            if refusal.errno not in NO_EXCHANGE:
-                raise
-            if target.exists():
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target)) from None
-            path.rename(target)
-    else:
-        path.unlink()
-
-
-def _replace(
-    path: Path, temporary: Path, content: bytes, rename: Callable[[Path, Path], object] = Path.replace
-) -> None:
-    """Write a file under a temporary name, and rename it once it is durable."""
-    try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, temporary)
-        rename(temporary, path)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync(path.parent)
-
-
-def _make(path: Path) -> None:
-    """Make a directory and those above it that are missing, so that their names are durable."""
-    missing = [each for each in (path, *path.parents) if not each.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for each in missing:
-        _sync(each.parent)
-
-
-def _move_across(source: Path, target: Path) -> None:
-    """Move a file to another file system. It appears there as a whole, and is durable before its source is deleted."""
-    temporary = target.with_name(f".{target.name}.tmp")
-    try:
-        shutil.copyfile(source, temporary)
-        _sync(temporary)
-        temporary.replace(target)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-    _sync(target.parent)
-    source.unlink()
-
-
-def _sync(path: Path) -> None:
-    """Make the content of a file or the names in a directory durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+            local_files.replace(path, local_files.temporary(path), content)
 
 
 class HadoopStorage:
@@ -497,8 +437,9 @@ class HadoopStorage:
             self._files.mkdirs(self._root)
 
     def names(self) -> list[str]:
-        """Return the names of what lies in the directory, the newest first."""
         with failures(self._root):
+            if not self._files.exists(self._root):
+                return []
             statuses = sorted(self._files.listStatus(self._root), key=lambda each: -each.getModificationTime())
             return [each.getPath().getName() for each in statuses]
 
@@ -537,8 +478,10 @@ class HadoopStorage:
     def sync(self, name: str) -> None:
         """Do nothing: a closed file of such a system is durable."""
 
-    def link(self, name: str, target: str) -> bool:
-        return False
+    def copy_mode(self, name: str, other: Storage) -> None:
+        with failures(self._at(name)):
+            status = self._files.getFileStatus(self._jvm.org.apache.hadoop.fs.Path(other.directory))
+            self._files.setPermission(self._at(name), status.getPermission())
 
     @contextmanager
     def lock(self, name: str) -> Iterator[None]:

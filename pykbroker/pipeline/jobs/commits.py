@@ -394,8 +394,8 @@ def unproven_note(unproven: Iterable[BatchSpan]) -> str:
     """Return a sentence about the batches of an earlier version, or nothing without any."""
     spans = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in unproven)
     return spans and (
-        f"the batches of an earlier version ({spans}) are proven by the numbers of their records alone, and files without "
-        "a commit are taken for theirs"
+        f"the batches of an earlier version ({spans}) are proven by the numbers of their records alone, and files "
+        "without a commit are taken for theirs"
     )
 
 

@@ -153,7 +153,7 @@ class IcebergTable:
             note_batch(table, last.batch, last.ends, self._sums(table, last.batch, last.ends).json())
             if self._file_bytes_min:
                 names = marks(self._run_id, last.batch, last.ends)
-                merge_files_of_table(self._spark, table, self._file_bytes_min, names)
+                merge_files_of_table(self._spark, table, self._file_bytes_min, names, self._say)
 
     def close(self) -> None:
         """Do nothing: no file lies outside the table."""

@@ -103,10 +103,14 @@ class ParquetFiles:
         return sum(each.count for each in ranges)
 
     def tidy(self) -> None:
-        """Merge small files, and fold the commits."""
-        if self._file_bytes_min:
-            merge_small_files(self._spark, self._target, self._commits, self._file_bytes_min, self._say, self.columns)
-        self._commits.fold()
+        """Merge small files, and fold the commits, whatever happens to the files."""
+        try:
+            if self._file_bytes_min:
+                merge_small_files(
+                    self._spark, self._target, self._commits, self._file_bytes_min, self._say, self.columns
+                )
+        finally:
+            self._commits.fold()
 
     def close(self) -> None:
         """Delete what this run has staged."""

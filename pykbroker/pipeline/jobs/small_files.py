@@ -15,7 +15,7 @@ from pykbroker.pipeline.jobs.archived_files import ArchivedFile, FileChange, dam
 from pykbroker.pipeline.jobs.commits import ArchiveCommits
 from pykbroker.pipeline.jobs.written_files import written_files
 from pykbroker.pipeline.report import Say
-from pykbroker.pipeline.spark_errors import explained
+from pykbroker.pipeline.spark_errors import file_of, has_lost_jvm, is_of_spark, root_cause, trace
 from pykbroker.pipeline.storage import LocalStorage, Storage, StoredFile, literal
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ FILE_BYTES_MAX = 1 << 62
 """The size above which a file of an Iceberg table would be split: never."""
 
 
+class OtherRecords(StateConflict):
+    """Small files have other records than their commits name."""
+
+
 def merge_small_files(
     spark: SparkSession, archive: Storage, commits: ArchiveCommits, bytes_min: int, say: Say, columns: str = ""
 ) -> int:
@@ -41,7 +45,7 @@ def merge_small_files(
     Spark's DDL. Without them, those of all files are read.
 
     Readers of the bare directory see the old files or the new ones. A file system without an exchange of directories
-    keeps its small files.
+    keeps its small files, and so does a day with a damaged file, which is said.
     """
     state, listed = commits.read(), archive.files()
     if troubles := damages(state.files, listed):
@@ -50,16 +54,36 @@ def merge_small_files(
     days = crowded_days(own_files(listed, state.files, has_unnamed=bool(state.total.unproven)), bytes_min)
     if not days:
         return 0
-    refusal = f"small files are kept: {archive.directory} cannot replace a directory in one step"
+    refusal = f"small files are kept: {archive.directory} cannot replace a directory and all that is in it in one step"
     if not isinstance(archive, LocalStorage):
         say(refusal)
         return 0
+    merged = 0
     for day, small in days.items():
         named = {each.path: state.files[each.path] for each in small if each.path in state.files}
-        if not DayMerge(spark, archive, commits, day, small, columns).run(named, bytes_min):
-            say(refusal)
-            return 0
-    return len(days)
+        try:
+            if not DayMerge(spark, archive, commits, day, small, columns).run(named, bytes_min):
+                say(refusal)
+                break
+            merged += 1
+        except Exception as error:
+            if not isinstance(error, OtherRecords) and not is_failed_read(error):
+                raise
+            reason = str(error) if isinstance(error, OtherRecords) else failed_read(error)
+            say(f"the small files in {archive.directory}/{day} are kept: {reason}")
+    return merged
+
+
+def is_failed_read(error: Exception) -> bool:
+    """Whether an error of a merge is one of Spark, which can go on."""
+    return is_of_spark(error) and not has_lost_jvm(error)
+
+
+def failed_read(error: Exception) -> str:
+    """Return why Spark has not merged files, with the name of the one that it could not read, if it says so."""
+    text = trace(error)
+    found = file_of(text)
+    return f"{found} cannot be read: {root_cause(text)}" if found else root_cause(text)
 
 
 def own_files(listed: Iterable[StoredFile], named: Container[str], *, has_unnamed: bool) -> list[StoredFile]:
@@ -90,7 +114,7 @@ class DayMerge:
     def __init__(
         self,
         spark: SparkSession,
-        archive: Storage,
+        archive: LocalStorage,
         commits: ArchiveCommits,
         day: str,
         small: Sequence[StoredFile],
@@ -102,7 +126,7 @@ class DayMerge:
     def run(self, named: Mapping[str, ArchivedFile], bytes_min: int) -> bool:
         """Merge the files, of which the commits name some. Return False if they cannot be exchanged.
 
-        Raise StateConflict if the merged files have other records than the small ones. The small ones are kept then.
+        Raise OtherRecords if the merged files have other records than the small ones. The small ones are kept then.
         """
         sizes = {each.path: each.size for each in self._small}
         staging = f"{self._commits.staging}/{MERGED}"
@@ -124,27 +148,37 @@ class DayMerge:
         if unnamed:
             there = [f"{self._archive.directory}/{each}" for each in unnamed]
             removed |= written_files(self._spark, there, unnamed, self._columns)
-        require_same_records(f"{self._archive.directory}/{self._day}", removed.values(), added.values())
+        if unlike := unlike_partitions(removed.values(), added.values()):
+            raise OtherRecords(self._unlike_file(named) or f"their partitions {unlike} have other records once merged")
         change = FileChange(sorted(removed), added)
         small, staged = self._small, self._commits.staging
         return self._commits.replace_files(change, lambda: replace_day(self._archive, staged, self._day, small))
 
-
-def require_same_records(place: str, small: Iterable[ArchivedFile], merged: Iterable[ArchivedFile]) -> None:
-    """Raise StateConflict if merged files have other records than the small ones have by the commits."""
-    before, after = summed_contents(small), summed_contents(merged)
-    unlike = sorted({each.partition for each in (*before, *after) if each not in before or each not in after})
-    if unlike:
-        raise StateConflict(
-            f"the small files in {place} are kept: they have other records of partition {', '.join(map(str, unlike))} "
-            "than their commits name. `pykbroker pipeline verify` shows which"
+    def _unlike_file(self, named: Mapping[str, ArchivedFile]) -> str:
+        """Return a sentence about the first file that has other records than its commit, or nothing."""
+        paths, sizes = (
+            [f"{self._archive.directory}/{each}" for each in named],
+            {each: named[each].size for each in named},
         )
+        found = written_files(self._spark, paths, sizes, self._columns) if named else {}
+        unlike = sorted(each for each in named if found[each] != named[each])
+        more = f", and so have {len(unlike) - 1} more" if len(unlike) > 1 else ""
+        return f"{self._archive.directory}/{unlike[0]} has other records than its commit{more}" if unlike else ""
 
 
-def merge_files_of_table(spark: SparkSession, table: Any, bytes_min: int, properties: Mapping[str, str]) -> int:
+def unlike_partitions(small: Iterable[ArchivedFile], merged: Iterable[ArchivedFile]) -> list[int]:
+    """Return the partitions of which merged files have other records than the small ones have by the commits."""
+    before, after = summed_contents(small), summed_contents(merged)
+    return sorted({each.partition for each in (*before, *after) if each not in before or each not in after})
+
+
+def merge_files_of_table(
+    spark: SparkSession, table: Any, bytes_min: int, properties: Mapping[str, str], say: Say
+) -> int:
     """Merge the small files of each day of an Iceberg table that has several. Return their number.
 
-    The new snapshot has these properties. It replaces files only if no other process has changed them.
+    The new snapshot has these properties. It replaces files only if no other process has changed them. All are kept if
+    one is damaged, which is said.
     """
     jvm: Any = spark._jvm
     action = jvm.org.apache.iceberg.spark.actions.SparkActions.get(spark._jsparkSession).rewriteDataFiles(table)
@@ -158,12 +192,17 @@ def merge_files_of_table(spark: SparkSession, table: Any, bytes_min: int, proper
         action.option(key, str(value))
     for key, text in properties.items():
         action.snapshotProperty(key, text)
-    with explained():
+    try:
         return int(action.execute().rewrittenDataFilesCount())
+    except Exception as error:
+        if not is_failed_read(error):
+            raise
+        say(f"the small files of the table {table.name()} are kept: {failed_read(error)}")
+        return 0
 
 
-def replace_day(archive: Storage, staging: str, day: str, small: Sequence[StoredFile]) -> bool:
-    """Replace the small files of a day by those in the staging directory. Its other files get a second name there.
+def replace_day(archive: LocalStorage, staging: str, day: str, small: Sequence[StoredFile]) -> bool:
+    """Replace the small files of a day by those in the staging directory. All else gets a second name there.
 
     Return False if the file system cannot exchange the directories.
     """
@@ -171,9 +210,7 @@ def replace_day(archive: Storage, staging: str, day: str, small: Sequence[Stored
     for file in archive.files(target):
         if not file.path.endswith(".parquet"):
             archive.delete(file.path)
-    merged = {each.path for each in small}
-    others = [each.path for each in archive.files(day) if each.path not in merged]
-    is_done = all(archive.link(each, f"{target}/{each.removeprefix(f'{day}/')}") for each in others)
+    is_done = archive.mirror(day, target, {each.path for each in small})
     if is_done:
         archive.sync(target)
         try:

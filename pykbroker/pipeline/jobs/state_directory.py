@@ -107,6 +107,7 @@ class StateSwap:
         require_owned(self._target, owner)
         self._keeps_new = True
         if self._target.exists():
+            self._staging.copy_mode(NEW, self._target)
             self._exchange()
         else:
             self._target.take(self._staging, NEW, "")
@@ -125,8 +126,7 @@ class StateSwap:
 
     def _mark(self) -> None:
         """Mark the staging directory as that of this run. Raise StateConflict if it has something else."""
-        names = {each.path for each in self._staging.files()}
-        if MARK not in names and names - {UNFINISHED_MARK}:
+        if not is_marked(self._staging) and set(self._staging.names()) - {UNFINISHED_MARK}:
             raise StateConflict(
                 f"{self._staging.directory} has files of something else, and a new state is written there: move them "
                 "away, or choose another target"
@@ -138,7 +138,7 @@ class StateSwap:
         """Delete what this run has written to the staging directory. The mark stays where there is something else."""
         for name in OWN:
             self._staging.delete(name)
-        if {each.path for each in self._staging.files()} == {MARK}:
+        if self._staging.names() == [MARK]:
             self._staging.delete(MARK)
 
     def _exchange(self) -> None:
@@ -160,6 +160,17 @@ class StateSwap:
             text = f"the file system of {self._staging.directory} cannot exchange two directories in one step"
             raise PipelineError(f"{text}: {ADVICE}") from error
         self._staging.delete(PROBE)
+
+
+def is_marked(staging: Storage) -> bool:
+    """Whether a staging directory has the mark of a run."""
+    if not staging.exists(MARK):
+        return False
+    try:
+        found = msgspec.json.decode(staging.read(MARK), type=StateRun)
+    except msgspec.MsgspecError:
+        return False
+    return found.files == [NEW]
 
 
 def _locked(directory: Path) -> int:

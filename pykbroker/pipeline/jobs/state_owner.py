@@ -45,16 +45,18 @@ class StateOwner(msgspec.Struct, frozen=True):
 
 
 def require_owned(target: Storage, owner: StateOwner) -> None:
-    """Raise StateConflict if a directory has the state of another owner, or files of something else."""
+    """Raise StateConflict if a directory has the state of another owner, or files or directories of something else."""
     names = {each.path for each in target.files()}
     if OWNER in names:
         owner.require(target.read(OWNER), target.directory)
-        if foreign := sorted(names - _own_files(target, names)):
+        own = _own_files(target, names)
+        entries = set(target.names()) - {each.partition("/")[0] for each in own}  # also empty directories
+        if foreign := sorted(names - own) or sorted(entries):
             raise StateConflict(
                 f"{target.directory}/{foreign[0]} is no file of the state, which is replaced with its directory: move "
-                "the file away"
+                "it away"
             )
-    elif names:
+    elif names or target.names():
         raise StateConflict(f"{target.directory} has files that are no state: choose an empty directory")
 
 

@@ -65,6 +65,7 @@ class StateRenames:
         require_owned(self._target, owner)
         self._keeps_new = True
         if self._target.exists():
+            self._staging.copy_mode(self._new, self._target)
             self._staging.take(self._target, "", self._old)
         self._target.take(self._staging, self._new, "")
         require_in_place(self._target, self._run, self.new_directory)

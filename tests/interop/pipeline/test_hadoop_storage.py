@@ -95,10 +95,6 @@ def test_failures_name_the_file(storage: HadoopStorage) -> None:
         storage.rename("missing", "x")
 
 
-def test_files_have_one_name(storage: HadoopStorage) -> None:
-    assert not storage.link("a", "b")
-
-
 def test_files_of_other_runs_are_kept_for_a_day(storage: HadoopStorage, mounted: Path) -> None:
     storage.write("old-1/file", b"")
     storage.write("new-1/file", b"")

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.pipeline import storage as storage_module
+from pykbroker.pipeline import local_files
 from pykbroker.pipeline.errors import StateConflict
 from pykbroker.pipeline.spark_checkpoint import begin_topics, require_whole
 from pykbroker.pipeline.spark_offsets import left_batch, missing_ends, planned_ends, reached
@@ -121,7 +121,7 @@ def test_a_batch_is_durably_done_before_other_topics_begin_after_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files, synced = SparkFiles(tmp_path, 2, 2), list[Path]()
-    monkeypatch.setattr(storage_module, "_sync", synced.append)
+    monkeypatch.setattr(local_files, "sync", synced.append)
     begin_topics(files.storage, {USERS: 40})
     assert synced.index(files.path / "commits/1") < synced.index(files.path / "offsets")
 

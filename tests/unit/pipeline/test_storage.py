@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from pykbroker.pipeline import local_files
 from pykbroker.pipeline import storage as storage_module
 from pykbroker.pipeline.errors import NoExchange, PipelineError, StateConflict
 from pykbroker.pipeline.storage import LocalStorage, StoredFile, literal, storage_of, write_file
@@ -48,8 +49,7 @@ def test_files_move_between_siblings(storage: LocalStorage) -> None:
     assert staging.directory == f"{storage.directory}.staging"
     staging.write("x", b"1")
     storage.take(staging, "x", "topic=t/x")
-    assert storage.link("topic=t/x", "topic=t/y")
-    assert storage.files() == [StoredFile("topic=t/x", 1), StoredFile("topic=t/y", 1)]
+    assert storage.files() == [StoredFile("topic=t/x", 1)]
     assert staging.files() == []
 
 
@@ -159,16 +159,54 @@ def test_of_two_that_create_a_file_at_a_time_one_does(
 def test_a_file_system_without_links_says_so(
     storage: LocalStorage, monkeypatch: pytest.MonkeyPatch, number: int, is_tolerated: bool
 ) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    storage.write("a", b"")
+    storage.write("a/x", b"")
     monkeypatch.setattr(os, "link", refuse)
     if is_tolerated:
-        assert not storage.link("a", "b")
+        assert not storage.mirror("a", "b", ())
     else:
         with pytest.raises(PipelineError, match="Permission denied"):
-            storage.link("a", "b")
+            storage.mirror("a", "b", ())
+
+
+def test_a_directory_is_mirrored_with_links_empty_directories_and_modes(storage: LocalStorage, tmp_path: Path) -> None:
+    root = Path(storage.directory)
+    for name in ("day/small", "day/note", "day/more/x", "away/x"):
+        storage.write(name, name.encode())
+    (root / "day/empty").mkdir()
+    (root / "day/directory").symlink_to(root / "away")
+    (root / "day/file").symlink_to("note")
+    (root / "day/nothing").symlink_to("nowhere")
+    modes = {"": 0o2750, "more": 0o700, "empty": 0o1777}
+    for name, mode in modes.items():
+        (root / "day" / name).chmod(mode)
+    (root / "new").mkdir()
+    assert storage.mirror("day", "new", {"day/small"})
+    assert [each.path.removeprefix("new/") for each in storage.files("new")] == [
+        *("directory", "file", "more/x", "note", "nothing")
+    ]
+    assert {name: (root / "new" / name).stat().st_mode & 0o7777 for name in modes} == modes
+    links = {name: os.readlink(root / "new" / name) for name in ("directory", "file", "nothing")}
+    assert links == {"directory": str(root / "away"), "file": "note", "nothing": "nowhere"}
+    assert (root / "new/note").samefile(root / "day/note")
+    storage.sync("new")
+
+
+def test_a_file_that_is_deleted_meanwhile_is_not_listed(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage.write("a", b"1")
+    walk = os.walk
+    monkeypatch.setattr(os, "walk", lambda top: ((place, dirs, [*names, "gone"]) for place, dirs, names in walk(top)))
+    assert storage.files() == [StoredFile("a", 1)]
+
+
+def test_the_newest_name_comes_first(storage: LocalStorage) -> None:
+    assert storage.names() == []
+    for age, name in enumerate(("a/x", "b", "c/y")):
+        storage.write(name, b"")
+        os.utime(Path(storage.directory) / name.partition("/")[0], (1000 - age, 1000 - age))
+    assert storage.names() == ["a", "b", "c"]
 
 
 def test_only_names_of_the_pattern_are_left(storage: LocalStorage) -> None:
@@ -185,7 +223,7 @@ def test_only_names_of_the_pattern_are_left(storage: LocalStorage) -> None:
 
 def test_names_of_new_directories_are_durable(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[Path] = []
-    monkeypatch.setattr(storage_module, "_sync", synced.append)
+    monkeypatch.setattr(local_files, "sync", synced.append)
     root = Path(storage.directory)
     storage.write("a/b/c", b"")
     assert {root.parent, root, root / "a", root / "a/b"} <= set(synced)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -111,9 +111,12 @@ class FaultyStorage(LocalStorage):
     def sync(self, name: str) -> None:
         self.disk.step(self, name, lambda: super(FaultyStorage, self).sync(name))
 
-    def link(self, name: str, target: str) -> bool:
-        found: bool = self.disk.step(self, name, lambda: super(FaultyStorage, self).link(name, target))
+    def mirror(self, name: str, target: str, without: Container[str]) -> bool:
+        found: bool = self.disk.step(self, name, lambda: super(FaultyStorage, self).mirror(name, target, without))
         return found
+
+    def copy_mode(self, name: str, other: Storage) -> None:
+        self.disk.step(self, name, lambda: super(FaultyStorage, self).copy_mode(name, other))
 
 
 class RenamingStorage(FaultyStorage):
@@ -138,7 +141,7 @@ class RenamingStorage(FaultyStorage):
     def exchange(self, name: str, other: Storage, other_name: str) -> None:
         raise no_exchange(name)
 
-    def link(self, name: str, target: str) -> bool:
+    def mirror(self, name: str, target: str, without: Container[str]) -> bool:
         return False
 
     def delete_leftovers(self, name: str, pattern: re.Pattern[str]) -> None:
@@ -152,10 +155,6 @@ class RenamingStorage(FaultyStorage):
     def make(self) -> None:
         """Make the directory."""
         Path(self.directory).mkdir(parents=True, exist_ok=True)
-
-    def names(self) -> list[str]:
-        """Return the names of what lies in the directory."""
-        return [each.name for each in Path(self.directory).iterdir()]
 
     def renames_directories(self) -> bool:
         """Whether a directory is renamed in one step."""

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from pyspark.errors import PySparkException
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import ClusterFacts
@@ -68,14 +69,24 @@ class Session:
         return self
 
     def parquet(self, *paths: str) -> Frame:
-        return Frame(self._storage, {"": [each for path in paths for each in json.loads(Path(path).read_bytes())]})
+        return Frame(self._storage, {"": [each for path in paths for each in offsets_in(Path(path))]})
+
+
+def offsets_in(path: Path) -> list[int]:
+    """Return the offsets of a file. Raise an error as Spark's for a damaged one."""
+    try:
+        found: list[int] = json.loads(path.read_bytes())
+    except ValueError:
+        text = f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file file://{path}. SQLSTATE: KD001"
+        raise PySparkException(text) from None
+    return found
 
 
 def written_files(_: Any, paths: Sequence[str], sizes: Mapping[str, int], __: str) -> dict[str, ArchivedFile]:
     """Return the content of files, as Spark reads it. The checksum of a record is a product of its offset."""
     found = {}
     for path in (file for each in map(Path, paths) for file in ([each] if each.is_file() else each.rglob("*.parquet"))):
-        offsets = json.loads(path.read_bytes())
+        offsets = offsets_in(path)
         proof = reduce(xor, (each * 0x9E3779B1 for each in offsets))
         name = "/".join(path.parts[-PLACES:])
         found[name] = ArchivedFile(sizes[name], [PartitionContent(0, min(offsets), max(offsets), len(offsets), proof)])
@@ -95,10 +106,12 @@ def ends_of(batch: int) -> Ends:
     return {TOPIC: {"0": (batch + 1) * BATCH_RECORDS}}
 
 
-def archive(directory: Path, storage: type[LocalStorage] = LocalStorage) -> None:
+def archive(
+    directory: Path, storage: type[LocalStorage] = LocalStorage, say: Callable[[str], None] = lambda _: None
+) -> None:
     """Archive all batches from where the checkpoint is, as the job does with Spark, which keeps offsets and commits."""
     target, checkpoint = storage(directory), storage(directory / CHECKPOINT)
-    sink = ParquetFiles(Session(target), target, 1 << 20, lambda _: None)  # type: ignore[arg-type]
+    sink = ParquetFiles(Session(target), target, 1 << 20, say)  # type: ignore[arg-type]
     sink.require_archive()
     with checkpoint.lock("lock"), target.lock("_pykbroker/lock"):
         manifest = begin_run(checkpoint, "archive", FACTS, {"target": target.directory})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.pipeline import storage as storage_module
+from pykbroker.pipeline import local_files
 from pykbroker.pipeline.cluster import LogEnds
 from pykbroker.pipeline.errors import PipelineError, RecordsLost, StateConflict
 from pykbroker.pipeline.jobs import archive as archive_job
@@ -372,7 +372,7 @@ def test_a_topic_that_was_left_out_before_is_in_no_plan(lake: Archive) -> None:
 
 def test_the_plan_of_a_batch_is_durable_before_the_batch(lake: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[Path] = []
-    monkeypatch.setattr(storage_module, "_sync", synced.append)
+    monkeypatch.setattr(local_files, "sync", synced.append)
     lake.kill_in_batch()
     assert Path(lake.checkpoint.directory) / "spark/offsets/0" in synced
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from operator import xor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ import pytest
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError, StateConflict
 from pykbroker.pipeline.jobs import archived, small_files
-from pykbroker.pipeline.jobs.archived import ArchiveClaims, FoundFiles, claims_of, look_up, settled_files, unproven_note
+from pykbroker.pipeline.jobs.archived import ArchiveClaims, FoundFiles, claims_of, look_up, settled_files
 from pykbroker.pipeline.jobs.archived_files import ArchivedFile, FileChange, PartitionContent, damages, summed_contents
 from pykbroker.pipeline.jobs.commits import (
     COMMITS,
@@ -26,9 +27,12 @@ from pykbroker.pipeline.jobs.commits import (
     ArchivedRange,
     ranges_of,
     summed,
+    summed_ranges,
+    unproven_note,
 )
 from pykbroker.pipeline.jobs.file_lists import CHANGES, LISTS
-from pykbroker.pipeline.jobs.small_files import MERGED, crowded_days, replace_day, require_same_records
+from pykbroker.pipeline.jobs.parquet import ParquetFiles
+from pykbroker.pipeline.jobs.small_files import MERGED, crowded_days, replace_day, unlike_partitions
 from pykbroker.pipeline.storage import LocalStorage, StoredFile
 from tests.unit.pipeline.jobs.crashes import CRASHES, OPERATIONS_MAX
 
@@ -88,7 +92,7 @@ def merge(commits: ArchiveCommits, directory: Path) -> None:
         name = f"{day}/part-{offsets[0]}-{len(offsets)}.parquet"
         added = {name: write_file(directory / commits.staging / MERGED / name, offsets)}
         change = FileChange([each.path for each in small], added)
-        require_same_records(day, [files[each.path] for each in small], added.values())
+        assert unlike_partitions([files[each.path] for each in small], added.values()) == []
         exchange = partial(replace_day, archive, commits.staging, day, small)
         assert commits.replace_files(change, exchange)
 
@@ -280,13 +284,11 @@ def test_a_damaged_list_of_files_is_named(tmp_path: Path) -> None:
 
 def test_a_merge_with_other_records_is_refused() -> None:
     one, two = (ArchivedFile(9, [PartitionContent(index, 0, 4, 5, 7)]) for index in range(2))
-    require_same_records("day", [one, two], [two, one])
+    assert unlike_partitions([one, two], [two, one]) == []
     altered = ArchivedFile(9, [PartitionContent(0, 0, 4, 5, 8)])
     for merged in ([altered, two], [two], [one, two, ArchivedFile(9, [PartitionContent(0, 5, 5, 1, 0)])]):
-        with pytest.raises(StateConflict, match="other records of partition 0 than their commits name"):
-            require_same_records("day", [one, two], merged)
-    with pytest.raises(StateConflict, match="other records of partition 1 than"):
-        require_same_records("day", [one], [one, two])
+        assert unlike_partitions([one, two], merged) == [0]
+    assert unlike_partitions([one], [one, two]) == [1]
 
 
 # ---- archives of before
@@ -316,10 +318,11 @@ def test_an_archive_of_an_earlier_version_goes_on_and_names_its_batches(tmp_path
         claims, found = claims_first(storage)
         assert claims.unproven == ((0, 5),), step
         assert claims.ranges[ORDERS] == ArchivedRange("orders", 0, 0, 69, 25)
+        assert claims.proven == {ORDERS: ArchivedRange("orders", 0, 60, 69, 10, checksum(range(60, 70)))}
         assert sorted(claims.files or {}) == [f"{DAY}/batch-6-0.parquet", f"{DAY}/batch-6-1.parquet"]
         assert len(records_of(tmp_path, found.paths)) == 25
         commits.fold(0)
-    assert "the batches 0 to 5 are of an earlier version" in unproven_note(claims)
+    assert unproven_note(claims.unproven).startswith("the batches of an earlier version (0 to 5) are proven by")
     (tmp_path / DAY / "batch-6-1.parquet").unlink()
     assert claims_first(storage)[1].damages == [f"{DAY}/batch-6-1.parquet is missing, which has 5 records"]
 
@@ -331,7 +334,38 @@ def test_batches_without_contents_are_summed_to_spans() -> None:
     total = summed([old[0], old[1], new, old[2], empty])
     assert total.unproven == [(0, 1), (3, 3)]
     assert [each.checksum for each in total.ranges] == [None, 5]
-    assert unproven_note(ArchiveClaims({})) == ""
+    assert unproven_note([]) == ""
+
+
+def test_ranges_without_checksums_are_summed_apart_and_end_the_proof_of_earlier_ones() -> None:
+    before, later = ArchivedRange("t", 0, 0, 4, 5), ArchivedRange("t", 0, 7, 7, 1)
+    newer = [ArchivedRange("t", 0, first, first, 1, first) for first in (5, 6)]
+    both = ArchivedRange("t", 0, 5, 6, 2, 5 ^ 6)
+    assert summed_ranges([before, *newer]) == summed_ranges([before, both]) == [before, both]
+    assert summed_ranges([before, *newer, later]) == [ArchivedRange("t", 0, 0, 7, 8)]
+    assert summed_ranges([*newer, later, ArchivedRange("t", 0, 8, 8, 1, 3)]) == [
+        ArchivedRange("t", 0, 5, 7, 3),
+        ArchivedRange("t", 0, 8, 8, 1, 3),
+    ]
+
+
+def test_the_batches_of_before_are_said_until_there_are_newer_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = LocalStorage(tmp_path)
+    storage.write("_pykbroker/archive.json", b'{"run_id":"run"}')
+    storage.write(
+        f"{COMMITS}/0000000000{DONE}",
+        b'{"batch":0,"files":{"a":"b"},"ranges":[{"topic":"orders","partition":0,"first":0,"last":9,"count":10}]}',
+    )
+    said: list[str] = []
+    spark: Any = SimpleNamespace(newSession=lambda: SimpleNamespace(conf=SimpleNamespace(set=lambda *_: None)))
+    for batch in (1, 2):
+        ParquetFiles(spark, storage, 1, said.append).open("run", is_new=False)
+        write_batch(ArchiveCommits(storage), tmp_path, batch)
+    [line] = said
+    assert line.startswith("archive: the batches of an earlier version (0) are proven by the numbers")
+    assert line.endswith("for theirs. New batches have checksums")
 
 
 def test_a_commit_is_read_as_it_was_written() -> None:
