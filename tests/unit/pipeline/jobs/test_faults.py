@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pykbroker.pipeline.errors import PipelineError, StateConflict
+from pykbroker.pipeline.jobs.archived import claims_of, look_up
 from pykbroker.pipeline.jobs.commits import COMMITS, STAGING
 from pykbroker.pipeline.storage import LocalStorage, no_exchange
 from tests.unit.pipeline.jobs import lake
@@ -111,7 +112,7 @@ def test_of_two_runs_at_a_time_one_writes_each_record(tmp_path: Path, disk: Disk
         require_whole(directory)
 
 
-LOST = ("_pykbroker/staging", "_pykbroker/commits", "_pykbroker/checkpoint", "_pykbroker", "")
+LOST = ("_pykbroker/staging", "_pykbroker/commits", "_pykbroker/checkpoint", "_pykbroker", DAYS[0], "")
 
 
 @pytest.mark.parametrize("lost", LOST)
@@ -126,13 +127,20 @@ def test_a_run_over_a_lost_directory_has_each_record_once_or_says_why_not(
     refused = 0
     for directory in faulty_runs(run, tmp_path, STEPS_MAX):
         for _ in range(2):
+            said: list[str] = []
             try:
-                archive(directory)
+                archive(directory, say=said.append)
             except PipelineError as error:
                 assert str(directory) in str(error)
                 refused += 1
             else:
-                require_whole(directory)
+                if said:
+                    [line] = said
+                    assert f"the archive {directory} is damaged: {lost}/" in line
+                    assert look_up(LocalStorage(directory), claims_of(LocalStorage(directory))).damages
+                    refused += 1
+                else:
+                    require_whole(directory)
     assert bool(refused) is bool(lost)
 
 

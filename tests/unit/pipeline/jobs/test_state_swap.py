@@ -1,4 +1,4 @@
-"""The replacement of a state: whatever step a crash stops, readers see the old state or the new one."""
+"""The replacement of a state: only a state is replaced, what is in its way is named, and the new one is there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import msgspec
 import pytest
@@ -20,45 +19,6 @@ from pykbroker.pipeline.storage import LocalStorage, Storage, no_exchange
 
 OWNER = StateOwner("compact", "/lake", "parquet", [])
 OLD, NEW = {"part-a.parquet": b"1", "part-b.parquet": b"2"}, {"part-c.parquet": b"3"}
-STEPS_MAX = 100
-
-
-class Crash(BaseException):
-    """The end of the process."""
-
-
-class CrashingStorage(LocalStorage):
-    """A storage whose process ends at one of its steps. A tree may have lost half of its files by then."""
-
-    steps = 0
-    ends_at = 0
-
-    def _step(self, name: str, action: Callable[..., Any], *arguments: Any) -> Any:
-        for moment in ("before", "within"):
-            CrashingStorage.steps += 1
-            if CrashingStorage.steps == CrashingStorage.ends_at:
-                if moment == "within" and action.__name__ == "delete":
-                    for file in LocalStorage.files(self, name)[::2]:
-                        LocalStorage.delete(self, file.path)
-                elif moment == "within":
-                    action(*arguments)
-                raise Crash
-        return action(*arguments)
-
-    def write(self, name: str, content: bytes) -> None:
-        self._step(name, super().write, name, content)
-
-    def take(self, other: Any, name: str, target: str) -> None:
-        self._step(name, super().take, other, name, target)
-
-    def delete(self, name: str = "") -> None:
-        self._step(name, super().delete, name)
-
-    def exchange(self, name: str, other: Any, other_name: str) -> None:
-        self._step(name, super().exchange, name, other, other_name)
-
-    def sync(self, name: str) -> None:
-        self._step(name, super().sync, name)
 
 
 def read(directory: Path) -> dict[str, bytes]:
@@ -94,39 +54,6 @@ def stage(swap: StateSwap, content: dict[str, bytes]) -> None:
     new.mkdir()
     for name, each in {**content, "_SUCCESS": b"", ".part.crc": b"x"}.items():
         (new / name).write_bytes(each)
-
-
-def crashed_run(directory: Path, step: int) -> bool:
-    """Replace the state by NEW until a step. Return whether the process ended there."""
-    CrashingStorage.steps, CrashingStorage.ends_at = 0, step
-    try:
-        run(directory, NEW, CrashingStorage)
-    except Crash:
-        return True
-    return False
-
-
-@pytest.mark.parametrize("before", [None, OLD])
-def test_a_crash_at_any_step_leaves_a_whole_state(
-    tmp_path: Path, before: dict[str, bytes] | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(os, "fsync", lambda _: None)  # the process ends here, and not the machine
-    seen = []
-    for step in range(1, STEPS_MAX):
-        directory = tmp_path / f"state-{step}"
-        if before is not None:
-            run(directory, before)
-        has_crashed = crashed_run(directory, step)
-        seen.append(read(directory))
-        if not has_crashed:
-            break
-        run(directory, NEW)
-        assert read(directory) == NEW
-        assert sorted(path.name for path in directory.iterdir()) == ["_pykbroker", "part-c.parquet"]
-        assert not Path(f"{directory}.staging").exists()
-    assert len(seen) > 20
-    assert (seen[0], seen[-1]) == (before or {}, NEW)
-    assert all(each in (before or {}, NEW) for each in seen)
 
 
 def test_a_second_run_waits_for_no_first_one(tmp_path: Path) -> None:
@@ -260,10 +187,64 @@ def test_a_foreign_file_in_a_state_is_never_deleted(tmp_path: Path, foreign: str
     run(tmp_path / "s", OLD)
     if not late:
         target.write(foreign, b"mine")
-    with pytest.raises(StateConflict, match=f"s/{foreign} is no file of the state.* move the file away"):
+    with pytest.raises(StateConflict, match=f"s/{foreign} is no file of the state.* move it away"):
         run(tmp_path / "s", NEW, before_publish=lambda: target.write(foreign, b"mine"))
     assert every_file(tmp_path / "s").items() >= {**OLD, foreign: b"mine"}.items()
     assert not (tmp_path / "s.staging").exists()
+
+
+def link_to_a_directory(path: Path) -> None:
+    path.with_name("away").mkdir()
+    (path / "more").symlink_to(path.with_name("away"))
+
+
+def broken_link(path: Path) -> None:
+    (path / "more").symlink_to(path.with_name("nowhere"))
+
+
+def empty_directory(path: Path) -> None:
+    (path / "more").mkdir()
+
+
+@pytest.mark.parametrize("put", [link_to_a_directory, broken_link, empty_directory])
+@pytest.mark.parametrize("has_state", [False, True])
+def test_a_directory_or_a_link_in_a_target_is_never_deleted(
+    tmp_path: Path, put: Callable[[Path], None], has_state: bool
+) -> None:
+    target = tmp_path / "s"
+    if has_state:
+        run(target, OLD)
+    target.mkdir(exist_ok=True)
+    put(target)
+    message = "s/more is no file of the state.* move it away" if has_state else "files that are no state"
+    with pytest.raises(StateConflict, match=message):
+        run(target, NEW)
+    assert os.path.lexists(target / "more")
+    assert read(target) == (OLD if has_state else {})
+
+
+def test_a_new_state_has_the_mode_of_the_old_one(tmp_path: Path) -> None:
+    run(tmp_path / "s", OLD)
+    (tmp_path / "s").chmod(0o2750)
+    run(tmp_path / "s", NEW)
+    assert (read(tmp_path / "s"), (tmp_path / "s").stat().st_mode & 0o7777) == (NEW, 0o2750)
+
+
+@pytest.mark.parametrize("content", [b"hello", b"", b"{}", b'{"run":"x","files":["precious"]}'])
+def test_a_mark_is_known_by_its_content(tmp_path: Path, content: bytes) -> None:
+    staging = LocalStorage(tmp_path / "s.staging")
+    staging.write("run.json", content)
+    staging.write("state/precious", b"cat")
+    with pytest.raises(StateConflict, match="has files of something else"):
+        run(tmp_path / "s", NEW)
+    assert every_file(tmp_path / "s.staging") == {"run.json": content, "state/precious": b"cat"}
+
+
+def test_an_empty_directory_beside_a_new_state_is_no_staging_directory(tmp_path: Path) -> None:
+    (tmp_path / "s.staging" / "mine").mkdir(parents=True)
+    with pytest.raises(StateConflict, match="has files of something else"):
+        run(tmp_path / "s", NEW)
+    assert (tmp_path / "s.staging" / "mine").exists()
 
 
 def test_a_state_of_an_earlier_version_is_replaced(tmp_path: Path) -> None:
