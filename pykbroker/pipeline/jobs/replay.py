@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -16,9 +16,9 @@ from pykbroker.pipeline.cluster import ClusterFacts, PipelineCluster, named, req
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.archived import ArchivedRecords, ArchivedSpan, archived_spans, read_settled
 from pykbroker.pipeline.jobs.commits import OWNER, ArchivedRange, ArchiveOwner, decoded
-from pykbroker.pipeline.jobs.differences import ranges_of
+from pykbroker.pipeline.jobs.differences import range_columns
 from pykbroker.pipeline.jobs.iceberg import is_directory, table_name, table_run
-from pykbroker.pipeline.jobs.shortfalls import has_checksums, require_claimed
+from pykbroker.pipeline.jobs.shortfalls import Claimed, has_checksums, require_claimed
 from pykbroker.pipeline.quantities import counted
 from pykbroker.pipeline.reading import require_plaintext
 from pykbroker.pipeline.report import JobReport, Say
@@ -94,8 +94,6 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
     rest = unwritten(records, sources, before)
     if any(each.offset for each in before):
         spans = archived_spans(rest)
-    elif not settings.start and not settings.end and has_checksums(settled.claims.ranges):
-        require_claimed(settled.claims.ranges, ranges_of(records), settings.archive, settings.topics)
     limit_batches(spark, records)
     if spans:
         with explained():
@@ -119,7 +117,7 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
 def read_spans(archived: ArchivedRecords, settings: ReplaySettings) -> dict[TopicPartition, ArchivedSpan]:
     """Return what there is between the bounds. Raise PipelineError if the archive lacks records that it claims to have.
 
-    The same scan counts all records, since a claim is about all of a partition.
+    The same scan counts and sums all records, since a claim is about all of a partition.
     """
     from pyspark.sql import functions as f
 
@@ -129,10 +127,22 @@ def read_spans(archived: ArchivedRecords, settings: ReplaySettings) -> dict[Topi
         return archived_spans(between(archived.records, start, end))
     inside = f.expr(f"({condition(start, is_end=False)}) and ({condition(end, is_end=True)})")
     offset = f.when(inside, f.col("offset"))
-    every = f.min("offset"), f.max("offset"), f.count("*"), f.min(offset), f.max(offset), f.count(offset)
-    rows = archived.records.groupBy("topic", "partition").agg(*every).collect()
-    require_claimed(claimed, [ArchivedRange(*row[:5]) for row in rows], settings.archive, settings.topics)
-    return {TopicPartition(row[0], row[1]): ArchivedSpan(*row[5:]) for row in rows if row[7]}
+    every = range_columns(has_checksum=has_checksums(claimed))
+    found = archived.records.groupBy("topic", "partition")
+    rows = found.agg(*every, f.min(offset), f.max(offset), f.count(offset)).collect()
+    return claimed_spans(claimed, [tuple(row) for row in rows], settings)
+
+
+def claimed_spans(
+    claimed: Claimed, rows: Iterable[tuple[Any, ...]], settings: ReplaySettings
+) -> dict[TopicPartition, ArchivedSpan]:
+    """Return what there is between the bounds. Raise PipelineError if the records of all partitions are not as claimed.
+
+    Each row has the range of a partition, and the first offset, the last one and the number between the bounds.
+    """
+    ranges = {ArchivedRange(*row[:6]): ArchivedSpan(*row[6:]) for row in rows}
+    require_claimed(claimed, ranges, settings.archive, settings.topics)
+    return {TopicPartition(each.topic, each.partition): span for each, span in ranges.items() if span.records}
 
 
 # ---- what is written where

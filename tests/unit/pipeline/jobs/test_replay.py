@@ -12,11 +12,13 @@ from msgspec.structs import replace
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import ClusterFacts
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.commits import OWNER
+from pykbroker.pipeline.jobs.archived import ArchivedSpan
+from pykbroker.pipeline.jobs.commits import OWNER, ArchivedRange
 from pykbroker.pipeline.jobs.replay import (
     ReplaySettings,
     archive_identity,
     archive_place,
+    claimed_spans,
     job_name,
     losses,
     partitions_lacking,
@@ -117,3 +119,17 @@ def test_records_that_are_missing_or_double_are_losses() -> None:
         "a-0: the archive had 10 records to write, and 9 are written, up to offset 14",
         "a-5: the archive had 0 records to write, and 1 are written, up to offset 8",
     ]
+
+
+def test_all_records_are_compared_with_the_commits_whatever_the_bounds_are() -> None:
+    """A row has what a partition holds as a whole, and what it has between the bounds."""
+    claimed = {A0: ArchivedRange("a", 0, 0, 9, 10, 77), A5: ArchivedRange("a", 5, 3, 4, 2, 8)}
+    rows = [("a", 0, 0, 9, 10, 77, 5, 9, 5), ("a", 5, 3, 4, 2, 8, None, None, 0)]
+    for settings in (SETTINGS, replace(SETTINGS, start="5", topics=("a",))):
+        assert claimed_spans(claimed, rows, settings) == {A0: ArchivedSpan(5, 9, 5)}
+        for other, match in (
+            (("a", 5, 3, 4, 2, 9, None, None, 0), "a-5: the files of the archive have other contents than the 2 rec"),
+            (("a", 5, 3, 4, 1, 8, None, None, 0), "a-5: the commits of the archive have 2 records .* Nothing was writ"),
+        ):
+            with pytest.raises(PipelineError, match=match):
+                claimed_spans(claimed, [rows[0], other], settings)
