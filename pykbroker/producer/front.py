@@ -178,7 +178,7 @@ class Front:
         )
         if len(columns):
             largest = columns.largest_row()
-            self._intake.check_size(columns.record_bytes_max(largest), f"row {largest}")
+            self._intake.check_size(columns.record_bytes_max(largest), largest)
         return given._replace(values=cast(Any, columns), partition=partition_of(given.partition))
 
     def acknowledge_many(self, delivery: ColumnsDelivery) -> None:

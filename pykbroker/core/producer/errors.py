@@ -10,7 +10,11 @@ from wire.error_codes import ErrorCode
 
 
 class RecordTooLarge(ValueError):
-    """The error of a record that can never be sent with the producer's settings."""
+    """The error of a record that can never be sent with the producer's settings. `row` is its place in columns."""
+
+    def __init__(self, message: str, row: int | None = None) -> None:
+        super().__init__(message)
+        self.row = row
 
 
 class ProducerClosed(RuntimeError):

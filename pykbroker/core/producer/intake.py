@@ -164,16 +164,13 @@ class Intake:
             rows.setdefault(chosen, []).append(row)
         return rows
 
-    def check_size(self, size: int, record: str = "a record") -> None:
-        """Raise RecordTooLarge if a batch of one record of this size can never be sent. `record` names it."""
-        if size > self._request_bytes_max:
-            raise RecordTooLarge(
-                f"{record} of {size} bytes exceeds max_request_size, which is {self._request_bytes_max}"
-            )
-        if size > self._accumulator.pool.bytes_max:
-            raise RecordTooLarge(
-                f"{record} of {size} bytes exceeds buffer_memory, which is {self._accumulator.pool.bytes_max}"
-            )
+    def check_size(self, size: int, row: int | None = None) -> None:
+        """Raise RecordTooLarge if a batch of one record of this size can never be sent. `row` is that of columns."""
+        limits = {"max_request_size": self._request_bytes_max, "buffer_memory": self._accumulator.pool.bytes_max}
+        for name, limit in limits.items():
+            if size > limit:
+                record = "a record" if row is None else f"row {row}"
+                raise RecordTooLarge(f"{record} of {size} bytes exceeds {name}, which is {limit}", row)
 
     def _partition(self, topic: TopicIntake, partition: int | None, key: bytes | None, size: int = 0) -> TopicPartition:
         if partition is None:

@@ -100,7 +100,7 @@ class SourceTask:
     def _write(self, batch: Any) -> None:
         if not self._rows:
             self._opened = time.monotonic()
-        self._writer.write(record_table(batch), batch.column("offset")[-1].as_py() + 1)
+        self._writer.write(record_table(batch), batch.column("offset"))
         self._written, self._rows = self._written + len(batch), self._rows + len(batch)
         self._bytes += batch.nbytes
         now, plan = time.monotonic(), self._plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -17,8 +17,10 @@ from pykbroker.core.producer.errors import (
     InvalidProducerEpoch,
     ProducerClosed,
     ProducerFenced,
+    RecordTooLarge,
     TransactionTimeout,
 )
+from pykbroker.core.producer.sender import OTHER_RECORD
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.producer.transactions.result import CallResult
 from pykbroker.core.topic_partition import TopicPartition
@@ -66,7 +68,8 @@ class TransactionalWriter:
         self._target, self._bootstrap = target, settings["bootstrap.servers"]
         given = {**PRODUCER, **settings, "transactional.id": target.transactional_id}
         self._producer = ThreadedProducer(target.transactional_id, producer_settings(given))
-        self._deliveries: list[ColumnsDelivery] = []
+        self._deliveries: list[tuple[ColumnsDelivery, Any]] = []
+        """The deliveries of the open transaction, each with the source offsets of its rows."""
         self.is_open = False
         self.position = SourcePosition()
 
@@ -78,18 +81,25 @@ class TransactionalWriter:
         found = PipelineCluster(self._bootstrap).committed(place.group, [place.key])
         self.position = position_of(found.get(place.key), self._target.facts, place)
 
-    def write(self, table: Any, next_offset: int) -> None:
+    def write(self, table: Any, offsets: Any) -> None:
         """Send the rows of an Arrow table in the open transaction, or in a new one.
 
-        `next_offset` is the offset behind that of the last row.
+        `offsets` is an Arrow array of the source offsets of the rows.
         """
         with self._failures():
             if not self.is_open:
                 self._producer.begin_transaction()
                 self.is_open = True
-            target = self._target
-            self._deliveries.append(self._producer.send_many(target.topic, table, partition=target.partition))
-        self.position = SourcePosition(next_offset, self.position.records + table.num_rows)
+            self._deliveries.append((self._sent(table, offsets), offsets))
+        self.position = SourcePosition(offsets[-1].as_py() + 1, self.position.records + table.num_rows)
+
+    def _sent(self, table: Any, offsets: Any) -> ColumnsDelivery:
+        target = self._target
+        try:
+            return self._producer.send_many(target.topic, table, partition=target.partition)
+        except RecordTooLarge as error:
+            refused = None if error.row is None else RefusedRecord(offsets[error.row].as_py(), error)
+            raise PipelineError(why_not_written(target, error, refused)) from error
 
     def commit(self) -> None:
         """Commit the open transaction with the position."""
@@ -119,35 +129,49 @@ class TransactionalWriter:
         try:
             yield
         except (ApiError, TimeoutError, ValueError) as error:
-            raise PipelineError(why_not_written(self._target, error, self._record_error())) from error
-
-    def _record_error(self) -> Exception | None:
-        """Return the error of the first record of the transaction that has failed."""
-        for delivery in self._deliveries:
-            if delivery.is_done:
-                try:
-                    delivery.result()
-                except RowsFailed as failed:
-                    return failed.errors[min(failed.errors)]
-        return None
+            raise PipelineError(why_not_written(self._target, error, refused_record(self._deliveries))) from error
 
 
-def why_not_written(target: WriteTarget, error: Exception, of_record: Exception | None) -> str:
-    """Return an error of the producer as a sentence. `of_record` is that of a record of the transaction."""
+class RefusedRecord(NamedTuple):
+    """A record that was not written: its offset in the source partition, and its error."""
+
+    offset: int
+    error: Exception
+
+
+def refused_record(deliveries: Iterable[tuple[ColumnsDelivery, Any]]) -> RefusedRecord | None:
+    """Return the first record that has failed of deliveries, each with the source offsets of its rows."""
+    for delivery, offsets in deliveries:
+        if delivery.is_done:
+            try:
+                delivery.result()
+            except RowsFailed as failed:
+                alone = [row for row, error in failed.errors.items() if OTHER_RECORD not in str(error)]
+                row = min(alone or failed.errors)
+                return RefusedRecord(offsets[row].as_py(), failed.errors[row])
+    return None
+
+
+def why_not_written(target: WriteTarget, error: Exception, refused: RefusedRecord | None) -> str:
+    """Return an error of the producer as a sentence. `refused` is the first record of the transaction that failed."""
     if isinstance(error, ProducerFenced | InvalidProducerEpoch):
         return (
             f"{target.name}: another task has taken over, since it has the same job and began later, or the "
             "transaction has expired because the brokers were away: start the job again, which continues"
         )
-    if isinstance(error, TransactionTimeout) or isinstance(of_record, DeliveryExpired):
+    if isinstance(error, TransactionTimeout) or (refused and isinstance(refused.error, DeliveryExpired)):
         return (
             f"{target.name}: the brokers of {target.topic} have not answered for too long: start the job again when "
             "they are back, and it continues behind its last transaction"
         )
+    if refused:
+        return (
+            f"{target.name}: the record at offset {refused.offset} cannot be written to {target.topic}: {refused.error}"
+        )
     advice = (
         "; if the brokers were away, start the job again, which continues" if isinstance(error, TimeoutError) else ""
     )
-    return f"{target.name}: {target.topic} cannot be written: {of_record or error}{advice}"
+    return f"{target.name}: {target.topic} cannot be written: {error}{advice}"
 
 
 def read_positions(bootstrap: str, targets: Sequence[WriteTarget]) -> list[SourcePosition]:
