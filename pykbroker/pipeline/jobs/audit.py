@@ -28,6 +28,7 @@ from pykbroker.pipeline.quantities import counted
 from pykbroker.pipeline.reading import TopicsToRead, read_records
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession, retried_by_data_source
+from pykbroker.pipeline.spark_errors import tolerating_end
 from pykbroker.pipeline.storage import storage_of, write_file
 
 if TYPE_CHECKING:
@@ -169,7 +170,8 @@ def found(
         covered = strips(_collected(measures.coverage(rows)))
         compared = _compared(spark, rows, collected["segments"], ends) if ends is not None and len(sides) > 1 else []
     finally:
-        frames[0].unpersist()
+        with tolerating_end():  # an error of the block says more
+            frames[0].unpersist()
     profiles = [side_profile(each.side, each.place, collected) for each in sides]
     sentences = remarks(profiles, compared), [*losses(profiles, compared), *lost]
     return AuditFindings(now_ms, cluster_id, profiles, compared, covered, *sentences)

@@ -10,7 +10,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 from urllib.parse import urlparse
@@ -131,7 +132,7 @@ def compact(session: PipelineSession, settings: CompactSettings, say: Say) -> Jo
     begun = time.monotonic()
     require_apart(settings.archive, settings.target)
     state = _state(session, settings)
-    try:
+    with closed_after(state):
         state.open()
         claims, records, _ = read_settled(session.spark, settings.archive, settings.format, settings.topics)
         counts = counted(records, has_checksum=has_checksums(claims.ranges))
@@ -142,8 +143,6 @@ def compact(session: PipelineSession, settings: CompactSettings, say: Say) -> Jo
         ends = Observation()
         latest = latest_by_key(records).observe(ends, f.count_if(f.col("value").isNull()).alias("tombstones"))
         keys = state.replace(living(latest))
-    finally:
-        state.close()
     say(f"compact: {settings.target} has {keys:,} keys")
     figures = {
         "records": sum(each.records for each in topics),
@@ -154,6 +153,21 @@ def compact(session: PipelineSession, settings: CompactSettings, say: Say) -> Jo
         "target": settings.target,
     }
     return JobReport(JOB, figures, [], time.monotonic() - begun)
+
+
+@contextmanager
+def closed_after(state: State) -> Iterator[None]:
+    """Close a state at the end of the block. The error of the block is raised even if the state cannot be closed.
+
+    The tasks of an interrupted write still create files while the state deletes them.
+    """
+    try:
+        yield
+    except BaseException:
+        with suppress(PipelineError):
+            state.close()
+        raise
+    state.close()
 
 
 def _state(session: PipelineSession, settings: CompactSettings) -> State:

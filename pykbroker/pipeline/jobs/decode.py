@@ -24,7 +24,7 @@ from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.schema import HEADERS
 from pykbroker.pipeline.session import PipelineSession
 from pykbroker.pipeline.source.client_options import job_producer
-from pykbroker.pipeline.spark_errors import explained
+from pykbroker.pipeline.spark_errors import explained, tolerating_end
 from pykbroker.pipeline.spark_offsets import Ends
 from pykbroker.pipeline.storage import Storage
 from pykbroker.pipeline.writing.batch_rows import ROWS_KEY
@@ -208,7 +208,8 @@ class DecodedFiles(ParquetFiles):
                 self._write_dead_letters(every, [each for each in counts if each.bad], check)
                 written = super().write(good(every), batch, ends, check)
             finally:
-                every.unpersist()
+                with tolerating_end():  # an error of the block says more
+                    every.unpersist()
         read, bad = sum(each.records for each in counts), sum(each.bad for each in counts)
         self.good, self.bad = self.good + written, self.bad + bad
         if written + bad != read:

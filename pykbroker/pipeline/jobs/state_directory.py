@@ -118,11 +118,13 @@ class StateSwap:
     def close(self) -> None:
         """Delete the staging directory and release the lock. After a crash, the next run tidies up."""
         if self._lock is not None:
-            if self._is_marked and not self._keeps_new:
-                self._tidy()
-            self._staging.delete_empty()
-            os.close(self._lock)
-            self._lock = None
+            try:
+                if self._is_marked and not self._keeps_new:
+                    self._tidy()
+                self._staging.delete_empty()
+            finally:
+                os.close(self._lock)
+                self._lock = None
 
     def _mark(self) -> None:
         """Mark the staging directory as that of this run. Raise StateConflict if it has something else."""

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from pykbroker.pipeline.errors import PipelineError, StateConflict
+from pykbroker.pipeline.jobs.compact import closed_after
 from pykbroker.pipeline.jobs.state_directory import StateSwap, replacement
 from pykbroker.pipeline.jobs.state_owner import StateOwner
 from pykbroker.pipeline.storage import LocalStorage, Storage, no_exchange
@@ -252,6 +253,35 @@ def test_a_state_of_an_earlier_version_is_replaced(tmp_path: Path) -> None:
     LocalStorage(tmp_path / "s").delete("_pykbroker/run.json")
     run(tmp_path / "s", NEW)
     assert read(tmp_path / "s") == NEW
+
+
+class Busy(LocalStorage):
+    """A storage to which tasks still write while it deletes a new state."""
+
+    def delete(self, name: str = "") -> None:
+        if name == "state" and self.exists(name):
+            raise PipelineError(f"{self.directory}/{name}: Directory not empty")
+        super().delete(name)
+
+
+def staged(place: Path, error: type[BaseException] | None) -> None:
+    """Stage a state in a storage that cannot delete it, until an error."""
+    swap = StateSwap(Busy(place), Busy(f"{place}.staging"))
+    with closed_after(swap):
+        swap.open(OWNER)
+        stage(swap, {"a.parquet": b"1"})
+        if error is not None:
+            raise error
+
+
+def test_an_interruption_is_raised_also_if_the_state_cannot_be_closed(tmp_path: Path) -> None:
+    place = tmp_path / "target"
+    with pytest.raises(KeyboardInterrupt):
+        staged(place, KeyboardInterrupt)
+    run(place, {"b.parquet": b"2"})  # the lock is free
+    assert read(place) == {"b.parquet": b"2"}
+    with pytest.raises(PipelineError, match="not empty"):
+        staged(place, None)
 
 
 @pytest.mark.parametrize("what", ["a link to", "a mount point"])
