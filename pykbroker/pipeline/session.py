@@ -24,6 +24,7 @@ from pykbroker.pipeline.jars import artifact, connector_package, missing_package
 from pykbroker.pipeline.java import require_java
 from pykbroker.pipeline.report import Say
 from pykbroker.pipeline.source.registration import register
+from pykbroker.pipeline.spark_defaults import LOCAL, SUBMITTED, lacking_defaults
 from pykbroker.pipeline.spark_errors import explained, tolerating_end, trace
 from pykbroker.pipeline.times import has_unreadable_time
 
@@ -35,30 +36,8 @@ T = TypeVar("T")
 PROVIDER = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 CLASSES = {"iceberg-spark-runtime": "org.apache.iceberg.spark.SparkCatalog"}
 """A class of each package that a job may need beside the connector."""
-DRIVER_MEMORY = "2g"
-"""The heap of a JVM in which all tasks run. Records of 1 MB, Kafka's default maximum, end Spark's default of 1 GB."""
-LOCAL = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.memory": DRIVER_MEMORY,
-}
-ROW_GROUP_BYTES = 32 << 20
-"""The size of a row group of a Parquet file. A task holds one for each file that it writes or reads."""
-DEFAULTS = {
-    "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
-    "spark.log.level": "ERROR",
-    "spark.sql.session.timeZone": "UTC",
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.hadoop.parquet.block.size": str(ROW_GROUP_BYTES),
-    # The size of a page and of a row group is first looked at after these rows, by default 100 of any size.
-    "spark.hadoop.parquet.page.size.row.check.min": "10",
-    "spark.hadoop.parquet.block.size.row.check.min": "10",
-}
 PRINTED_BYTES_MAX = 1 << 20
 GIVE_JARS = ". Give them with --spark spark.jars=PATH,... instead"
-SUBMITTED = "PYSPARK_GATEWAY_PORT"
-"""The variable of the environment that `spark-submit` sets. Its JVM runs already, with master and jars of its own."""
 
 
 class SessionSettings(msgspec.Struct, frozen=True):
@@ -224,18 +203,17 @@ def start(settings: SessionSettings, extra: Mapping[str, str]) -> SparkSession:
     """Start a session with these settings. Raise PipelineError if it cannot start."""
     from pyspark.sql import SparkSession
 
-    is_here = settings.master.startswith("local")
+    is_submitted = SUBMITTED in os.environ
+    is_here = settings.master.startswith("local") and not is_submitted
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("pykbroker")
-    if SUBMITTED not in os.environ:
-        builder = builder.master(settings.master)
-        if is_here:
-            os.environ.setdefault("SPARK_LOCAL_IP", LOCAL["spark.driver.host"])
-    local = LOCAL if is_here and SUBMITTED not in os.environ else {}
-    for key, value in {**DEFAULTS, **local, **settings.conf, **extra}.items():
-        builder = builder.config(key, value)
+    if is_here:
+        os.environ.setdefault("SPARK_LOCAL_IP", LOCAL["spark.driver.host"])
+    conf = {**({} if is_submitted else {"spark.master": settings.master}), **settings.conf, **extra}
     with quiet_launch() as printed, ended_if_unfinished(), keeping_interrupts():
         try:
+            builder = SparkSession.builder.appName("pykbroker")
+            for key, value in {**lacking_defaults(conf, is_here=is_here), **conf}.items():
+                builder = builder.config(key, value)
             return builder.getOrCreate()
         except Exception as error:
             raise launch_failure(error, printed()) from error
@@ -292,7 +270,7 @@ def ended_if_unfinished() -> Iterator[None]:
     except BaseException:
         for process in started:
             process.kill()
-            process.wait()
+            process.communicate()  # it closes the pipe, too
         raise
     finally:
         launcher.Popen = popen

@@ -24,6 +24,7 @@ from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.schema import HEADERS
 from pykbroker.pipeline.session import PipelineSession
 from pykbroker.pipeline.source.client_options import job_producer
+from pykbroker.pipeline.spark_defaults import prefer
 from pykbroker.pipeline.spark_errors import explained, tolerating_end
 from pykbroker.pipeline.spark_offsets import Ends
 from pykbroker.pipeline.storage import Storage
@@ -200,7 +201,7 @@ class DecodedFiles(ParquetFiles):
 
     def write(self, records: DataFrame, batch: int, ends: Ends, check: Check) -> int:
         """Write the dead letters and then the files of a batch. Return the number of records that were read."""
-        records.sparkSession.conf.set(ROWS_KEY, str(BATCH_ROWS))
+        prefer(records.sparkSession, ROWS_KEY, str(BATCH_ROWS))
         with explained():
             every = decoded(records, self._plan).persist()
             try:

@@ -20,6 +20,7 @@ from pykbroker.pipeline.jobs.small_files import merge_small_files
 from pykbroker.pipeline.jobs.written_files import written_files
 from pykbroker.pipeline.report import Say
 from pykbroker.pipeline.schema import ARCHIVE_TYPES
+from pykbroker.pipeline.spark_defaults import prefer
 from pykbroker.pipeline.spark_offsets import Ends
 from pykbroker.pipeline.storage import Storage
 
@@ -30,9 +31,13 @@ PARTITIONED_BY = ("topic", "date")
 WRITING = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # INT96 ends in 2262 for pyarrow
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-    "spark.sql.maxConcurrentOutputFileWriters": "16",  # a task with fewer days than that need not sort its records
 }
-"""Settings for the files. A task reads one partition of a topic, so its records are in order without a sort."""
+"""Settings for the files."""
+WRITERS_KEY, WRITERS = "spark.sql.maxConcurrentOutputFileWriters", "16"
+"""The files that a task has open. With fewer days than that it need not sort its records.
+
+It reads one partition of a topic, so they are in order.
+"""
 
 
 class ParquetFiles:
@@ -120,3 +125,4 @@ class ParquetFiles:
 def _configure(spark: SparkSession) -> None:
     for key, value in WRITING.items():
         spark.conf.set(key, value)
+    prefer(spark, WRITERS_KEY, WRITERS)

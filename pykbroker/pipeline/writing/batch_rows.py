@@ -23,7 +23,7 @@ def limit_batches(spark: SparkSession, records: DataFrame) -> None:
     """Set the rows of a session's batches by the size of some records, unless the user has set them."""
     from pyspark.sql import functions as f
 
-    if spark.sparkContext.getConf().contains(ROWS_KEY):
+    if spark.conf.get(ROWS_KEY, None) is not None:
         return
     rows = records.select(f.octet_length("value")).limit(SAMPLE_ROWS).collect()  # opens a few files, not all
     sizes = [size for (size,) in rows if size is not None]

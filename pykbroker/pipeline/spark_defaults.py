@@ -1,0 +1,75 @@
+"""The settings of a session of Spark that a job prefers, wherever the user has set nothing else.
+
+A user sets something by `--spark`, by the arguments of `spark-submit`, in `spark-defaults.conf`, or in the environment.
+A JVM that runs has all of that together. Only the size of its heap must be known before.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DRIVER_MEMORY = "2g"
+"""The heap of a JVM in which all tasks run. Records of 1 MB, Kafka's default maximum, end Spark's default of 1 GB."""
+MEMORY_VARIABLES = ("SPARK_DRIVER_MEMORY", "SPARK_MEM")
+"""The variables with the heap of a driver. Every other setting of it comes before them."""
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+"""The variable of the environment that `spark-submit` sets. Its JVM runs already, with master and jars of its own."""
+LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+PROGRESS = {"spark.ui.showConsoleProgress": "false"}
+"""What a launch has to set, since `spark-submit` turns it on for the session of pyspark."""
+ROW_GROUP_BYTES = 32 << 20
+"""The size of a row group of a Parquet file. A task holds one for each file that it writes or reads."""
+DEFAULTS = {
+    **PROGRESS,
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.hadoop.parquet.block.size": str(ROW_GROUP_BYTES),
+    # The size of a page and of a row group is first looked at after these rows, by default 100 of any size.
+    "spark.hadoop.parquet.page.size.row.check.min": "10",
+    "spark.hadoop.parquet.block.size.row.check.min": "10",
+}
+
+
+def lacking_defaults(conf: Mapping[str, str], *, is_here: bool) -> dict[str, str]:
+    """Return the defaults of a session that the user has not set. `conf` has the settings of a command.
+
+    A JVM with these settings starts if none runs. With `is_here`, it runs all tasks.
+    """
+    from pyspark import SparkConf, SparkContext
+
+    launch = SparkConf(loadDefaults=False)
+    for key, value in {**PROGRESS, **conf}.items():
+        launch.set(key, value)
+    with default_memory(is_here=is_here):
+        SparkContext._ensure_initialized(conf=launch)
+    known = SparkConf()
+    wanted = {**DEFAULTS, **(LOCAL if is_here else {})}
+    return {key: value for key, value in wanted.items() if not known.contains(key)}
+
+
+@contextmanager
+def default_memory(*, is_here: bool) -> Iterator[None]:
+    """Give a JVM that starts in the block a heap of DRIVER_MEMORY, unless the user has set another one."""
+    name = MEMORY_VARIABLES[0]
+    if not is_here or any(each in os.environ for each in MEMORY_VARIABLES):
+        yield
+        return
+    os.environ[name] = DRIVER_MEMORY
+    try:
+        yield
+    finally:
+        del os.environ[name]
+
+
+def prefer(spark: SparkSession, key: str, value: str) -> None:
+    """Set something in a session, unless the user has."""
+    if spark.conf.get(key, None) is None:
+        spark.conf.set(key, value)
