@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 
 import trio
 
@@ -108,6 +109,21 @@ class OffsetLookups:
             except UnsupportedVersion as error:
                 raise ApiError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from error
             await trio.sleep(backoff.failed())
+
+    async def topics_of_each(self, names: Collection[str], timeout_s: float) -> list[list[MetadataResponseTopic]]:
+        """Return the descriptions of some topics by each broker that answers in time, which may have old metadata."""
+        answers: list[list[MetadataResponseTopic]] = []
+        request = MetadataRequest([MetadataRequestTopic(name=name) for name in names], allow_auto_topic_creation=False)
+
+        async def ask(node: int) -> None:
+            with suppress(OSError, Disconnected, UnsupportedVersion):
+                answers.append((await self._nodes.ask(node, request)).topics)
+
+        with trio.move_on_after(timeout_s):
+            async with trio.open_nursery() as nursery:
+                for node in self._topics.cluster.brokers:
+                    nursery.start_soon(ask, node)
+        return answers
 
     def _backoff(self) -> Backoff:
         return Backoff(self._uniform, self._settings.retry_backoff_ms, self._backoff_ms_max)

@@ -42,6 +42,8 @@ class TopicBatchReader(Shipped, DataSourceReader):
             partitions = lookup.partitions()
             starts = lookup.resolved(options.starting, partitions, starts=True)
             ends = lookup.resolved(options.ending, partitions, starts=False)
+            existing = starts.keys() & ends.keys()  # the others were deleted in between
+            starts, ends = ({each: found[each] for each in existing} for found in (starts, ends))
             require_order(starts, ends)
             starts, ends = self._narrowed(lookup, starts, ends)
         return [RangePartition(each) for each in batch_ranges(options.starting, starts, ends, options.division)]

@@ -28,5 +28,5 @@ class FilteredBatchReader(TopicBatchReader):
         found, since_ms = {each: starts[each] for each in kept}, narrowing.since_ms
         if since_ms is not None:
             since = lookup.resolved(EveryTimestamp(since_ms, True), kept, starts=True)
-            found = {each: max(offset, since[each]) for each, offset in found.items()}
+            found = {each: max(offset, since.get(each, offset)) for each, offset in found.items()}
         return narrowing.ranges(found, {each: ends[each] for each in kept})

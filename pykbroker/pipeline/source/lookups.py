@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -13,7 +14,8 @@ from pykbroker.consumer.settings import consumer_settings
 from pykbroker.core.consumer.errors import ConsumerTimeout
 from pykbroker.core.consumer.offsets import TimedOffset
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.pipeline.source.errors import DataLoss, log
+from pykbroker.pipeline.source.deletions import unless_deleted
+from pykbroker.pipeline.source.errors import DataLoss, log, report_losses
 from pykbroker.pipeline.source.offset_json import OffsetMap
 from pykbroker.pipeline.source.offset_limits import (
     EARLIEST,
@@ -71,12 +73,13 @@ class OffsetLookup:
 
     def earliest(self, partitions: Collection[TopicPartition]) -> OffsetMap:
         """Return the first offsets of logs."""
-        return dict(self._ask(self._hosted.calls.beginning_offsets, partitions)) if partitions else {}
+        found: OffsetMap = self._existing(self._hosted.calls.beginning_offsets, partitions)
+        return found
 
     def latest(self, partitions: Collection[TopicPartition], known: Mapping[TopicPartition, int]) -> OffsetMap:
         """Return the ends of logs. A log that seems to end before a `known` offset is asked for again."""
         for attempt in range(1, self._options.attempts + 1):
-            found: OffsetMap = dict(self._ask(self._hosted.calls.end_offsets, partitions)) if partitions else {}
+            found: OffsetMap = self._existing(self._hosted.calls.end_offsets, partitions)
             behind = {each: offset for each, offset in found.items() if offset < known.get(each, 0)}
             if not behind or attempt == self._options.attempts:
                 break
@@ -104,12 +107,12 @@ class OffsetLookup:
         """Return offsets, with the start or the end of a log for EARLIEST and LATEST."""
         earliest = self.earliest([each for each, offset in offsets.items() if offset == EARLIEST])
         latest = self.latest([each for each, offset in offsets.items() if offset == LATEST], {})
-        return {**offsets, **earliest, **latest}
+        known = {each: offset for each, offset in offsets.items() if offset not in (EARLIEST, LATEST)}
+        return {**known, **earliest, **latest}
 
     def _timed(self, timestamps: Mapping[TopicPartition, int], falls_to_latest: bool) -> OffsetMap:
-        found: dict[TopicPartition, TimedOffset | None] = {}
-        if timestamps:
-            found = self._ask(self._hosted.calls.offsets_for_times, timestamps)
+        found: dict[TopicPartition, TimedOffset | None]
+        found = self._existing(self._hosted.calls.offsets_for_times, timestamps)
         missing = [each for each, offset in found.items() if offset is None]
         if missing and not falls_to_latest:
             raise ValueError(
@@ -118,7 +121,25 @@ class OffsetLookup:
                 "the log"
             )
         latest = self.latest(missing, {})
-        return {each: latest[each] if offset is None else offset.offset for each, offset in found.items()}
+        return {each: offset.offset for each, offset in found.items() if offset is not None} | latest
+
+    def _existing(self, function: Callable[..., Any], partitions: Collection[TopicPartition]) -> Any:
+        """Return what a call finds for partitions, without those that are deleted meanwhile. Raise DataLoss for these.
+
+        `partitions` may map them to more arguments. DataLoss is not raised if `failOnDataLoss` is false.
+        """
+        wanted: Collection[TopicPartition] = partitions
+        while wanted:
+            found = self._ask(unless_deleted, self._hosted.shell, partial(function, wanted), wanted)
+            if not isinstance(found, frozenset):
+                return dict(found)
+            deleted = dict.fromkeys(found, 0)
+            report_losses([f"Partitions {named(deleted)} have been deleted."], fails=self._options.fails_on_loss)
+            if isinstance(wanted, Mapping):
+                wanted = {each: given for each, given in wanted.items() if each not in found}
+            else:
+                wanted = [each for each in wanted if each not in found]
+        return {}
 
     def _ask(self, function: Callable[..., Any], *args: Any, timed: bool = False) -> Any:
         """Return the result of a call in the background, which is repeated if it times out."""

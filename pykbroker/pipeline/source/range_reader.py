@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import time
 from bisect import bisect_left
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -11,12 +12,13 @@ from typing import TYPE_CHECKING
 from pykbroker.consumer.hosted import HostedConsumer
 from pykbroker.consumer.settings import consumer_settings
 from pykbroker.core.consumer.errors import ConsumerTimeout, OffsetsOutOfRange
+from pykbroker.pipeline.source import deletions
+from pykbroker.pipeline.source.deletions import AbsenceCount
 from pykbroker.pipeline.source.errors import ReadStalled, report_losses
 from pykbroker.pipeline.source.offset_ranges import TaskRange
 from pykbroker.pipeline.source.portions import portions
 from pykbroker.pipeline.source.read_options import ReadOptions
 from pykbroker.pipeline.source.record_batches import RecordBatches
-from wire.error_codes import ErrorCode
 from wire.records.segments import read_segments
 
 if TYPE_CHECKING:
@@ -28,10 +30,8 @@ if TYPE_CHECKING:
 ROWS_ENOUGH = 1 << 16
 """The rows after which an Arrow batch takes no further batch of the log. The records of one Fetch are mostly fewer."""
 
-LOOK_S = 1.0
-"""The seconds without a record after which a task asks whether its partition still exists."""
-ABSENCES_ENOUGH = 3
-"""The answers in a row by which a partition is deleted. One alone may be that of a broker with old metadata."""
+LOG_S_MAX = 5.0
+"""The seconds in which the brokers have to say where the log of a stalled range begins, and where it ends."""
 
 
 def read_range(found: TaskRange, options: ReadOptions) -> Iterator[pa.RecordBatch]:
@@ -51,7 +51,7 @@ class RangeReader:
         self._range, self._options = found, options
         self._hosted = HostedConsumer(consumer_settings(options.consumer), reads=read_segments)
         self._poll: Future[None] | None = None
-        self._poll_s = min(LOOK_S, options.poll_timeout_s)
+        self._poll_s = min(deletions.LOOK_S, options.poll_timeout_s)
 
     def close(self) -> None:
         """Stop the consumer."""
@@ -76,18 +76,19 @@ class RangeReader:
 
     def _next_position(self, position: int) -> int:
         """Return the position after the next poll with progress, whose records are then there. Skip lost records."""
-        absences, polls = 0, math.ceil(self._options.poll_timeout_s / self._poll_s)
-        for _ in range(polls):
+        absences, deadline = AbsenceCount(self._hosted.shell), time.monotonic() + self._options.poll_timeout_s
+        while True:
             try:
                 after = self._polled()
             except OffsetsOutOfRange:
                 return self._after_loss(position, self._offsets_of_log())
             if after != position:
                 return after
-            absences = absences + 1 if self._is_absent() else 0
-            if absences == ABSENCES_ENOUGH:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                return self._without_progress(position)
+            if self._hosted.ask(absences.deleted, [self._range.partition], min(deletions.LOOK_S, left_s)):
                 return self._after_deletion(position)
-        return self._without_progress(position)
 
     def _polled(self) -> int:
         """Return the position after the next poll. Raise OffsetsOutOfRange if the log lacks the one before it."""
@@ -100,17 +101,6 @@ class RangeReader:
         assert after is not None, "the position was set by a seek"
         return after.offset
 
-    def _is_absent(self) -> bool:
-        """Whether a broker answers that the partition does not exist. A broker that does not answer says nothing."""
-        (topic, partition), hosted = self._range.partition, self._hosted
-        try:
-            (found,) = hosted.ask(hosted.shell.lookups.topics, [topic], timeout_s=LOOK_S)
-        except ConsumerTimeout:
-            return False
-        if found.error_code:
-            return bool(found.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        return all(each.partition_index != partition for each in found.partitions)
-
     def _after_deletion(self, position: int) -> int:
         """Return the end of the range, whose partition is deleted. Raise DataLoss unless `failOnDataLoss` is false."""
         partition, end = self._range.partition, self._range.end
@@ -120,13 +110,18 @@ class RangeReader:
 
     def _without_progress(self, position: int) -> int:
         """Return where to go on after a poll that has timed out. Raise ReadStalled if the log has the position."""
-        first, last = self._offsets_of_log()
-        if not first <= position < last:
-            return self._after_loss(position, (first, last))
+        try:
+            first, last = self._offsets_of_log(LOG_S_MAX)
+        except ConsumerTimeout:
+            what = "No broker says which offsets the log has."
+        else:
+            if not first <= position < last:
+                return self._after_loss(position, (first, last))
+            what = f"The log has the offsets [{first}, {last})."
         raise ReadStalled(
             f"{self._range.partition}: Cannot fetch record for offset {position} in "
-            f"{int(self._options.poll_timeout_s * 1000)} milliseconds. The log has the offsets [{first}, {last}). "
-            "Check the broker, or raise the option kafkaConsumer.pollTimeoutMs."
+            f"{int(self._options.poll_timeout_s * 1000)} milliseconds. {what} Check the broker, or raise the option "
+            "kafkaConsumer.pollTimeoutMs."
         )
 
     def _after_loss(self, position: int, log: tuple[int, int]) -> int:
@@ -145,11 +140,16 @@ class RangeReader:
         hosted.ask(hosted.calls.seek, partition, found)
         return found
 
-    def _offsets_of_log(self) -> tuple[int, int]:
-        """Return the first offset of the log, and its end."""
+    def _offsets_of_log(self, timeout_s: float = math.inf) -> tuple[int, int]:
+        """Return the first offset of the log, and its end. Raise ConsumerTimeout."""
         partition, hosted = self._range.partition, self._hosted
-        first = hosted.ask(hosted.calls.beginning_offsets, [partition])[partition]
-        return first, hosted.ask(hosted.calls.end_offsets, [partition])[partition]
+
+        async def ends() -> tuple[int, int]:
+            first = await hosted.calls.beginning_offsets([partition])
+            return first[partition], (await hosted.calls.end_offsets([partition]))[partition]
+
+        found: tuple[int, int] = hosted.ask(ends, timeout_s=timeout_s)
+        return found
 
 
 def _until(part: FetchedColumns, end: int) -> FetchedColumns | None:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from pykbroker.core.consumer.errors import ConsumerTimeout
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.kafka import KafkaProducer
-from pykbroker.pipeline.source import range_reader
+from pykbroker.pipeline.source import deletions, range_reader
+from pykbroker.pipeline.source.deletions import unknown_partitions
 from pykbroker.pipeline.source.errors import DataLoss, ReadStalled
 from pykbroker.pipeline.source.lookups import OffsetLookup
+from pykbroker.pipeline.source.offset_limits import LATEST, EveryPartition, EveryTimestamp
 from pykbroker.pipeline.source.offset_ranges import TaskRange
 from pykbroker.pipeline.source.range_reader import RangeReader, read_range
 from pykbroker.pipeline.source.read_options import ReadOptions, batch_options
 from pykbroker.testing import RunningBroker, running_broker
+from wire.error_codes import ErrorCode
 from wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 
 pytest.importorskip("pyarrow")
@@ -31,7 +37,7 @@ def broker() -> Iterator[RunningBroker]:
 
 @pytest.fixture(autouse=True)
 def _looks_soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(range_reader, "LOOK_S", 0.1)
+    monkeypatch.setattr(deletions, "LOOK_S", 0.1)
 
 
 def options(broker: RunningBroker, topic: str, **more: str) -> ReadOptions:
@@ -50,6 +56,73 @@ def test_a_deleted_partition_is_data_loss_within_seconds(broker: RunningBroker, 
         list(read_range(deleted, options(broker, name)))
     assert list(read_range(deleted, options(broker, name, failondataloss="false"))) == []
     assert time.monotonic() - begun < SLOW_S  # the time-outs of a consumer alone take 180 s
+
+
+def test_a_partition_that_is_deleted_while_a_query_is_planned_is_data_loss_within_seconds(
+    broker: RunningBroker,
+) -> None:
+    broker.topic("there", partitions=1)
+    there, gone = TopicPartition("there", 0), TopicPartition("lost", 0)
+    begun = time.monotonic()
+    with OffsetLookup(options(broker, "there")) as lookup:
+        for look_up in (lookup.earliest, lambda each: lookup.latest(each, {})):
+            with pytest.raises(DataLoss, match=r"Partitions \[lost-0\] have been deleted\."):
+                look_up([there, gone])
+    with OffsetLookup(options(broker, "there", failondataloss="false")) as lookup:
+        assert lookup.earliest([there, gone]) == lookup.latest([gone, there], {}) == {there: 0}
+        for limit in (EveryPartition(LATEST), EveryTimestamp(5, True)):
+            assert lookup.resolved(limit, [there, gone], starts=True) == {there: 0}
+    assert time.monotonic() - begun < SLOW_S  # each of them alone takes 180 s by the time-outs of a consumer
+
+
+def test_a_partition_is_unknown_if_no_broker_of_most_has_it() -> None:
+    """A broker with old metadata may lack a new topic, and one that cannot tell says nothing."""
+    one, two = TopicPartition("a", 0), TopicPartition("a", 1)
+    has_one = [MetadataResponseTopic(name="a", partitions=[MetadataResponsePartition(partition_index=0)])]
+    lacks = [MetadataResponseTopic(name="a", error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)]
+    is_unsure = [MetadataResponseTopic(name="a", error_code=ErrorCode.LEADER_NOT_AVAILABLE)]
+    for answers, brokers, unknown in (
+        ([lacks], 1, {one, two}),
+        ([lacks], 2, set()),
+        ([lacks], 3, set()),
+        ([lacks, lacks], 3, {one, two}),
+        ([lacks, has_one], 3, {two}),
+        ([lacks, is_unsure, lacks], 3, set()),
+        ([lacks, [], lacks], 3, set()),
+        ([], 0, set()),
+    ):
+        assert unknown_partitions([one, two], answers, brokers) == unknown
+
+
+@pytest.mark.parametrize(("log", "match"), [((0, 9), r"offsets \[0, 9\)"), (None, "No broker says which offsets")])
+def test_a_read_stalls_after_its_time_also_if_no_broker_answers(
+    broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, log: tuple[int, int] | None, match: str
+) -> None:
+    """Each poll and each question take a second. The second one is asked at most as long as there is time."""
+    now = [0.0]
+
+    def ask(function: Any, *arguments: Any, timeout_s: float = 0.0) -> Any:
+        now[0] += timeout_s or arguments[-1]
+        if timeout_s and log is None:
+            raise ConsumerTimeout("no answer")
+        return log if timeout_s else frozenset()
+
+    def polled(self: RangeReader) -> int:
+        now[0] += 1.0
+        return 0
+
+    monkeypatch.setattr(deletions, "LOOK_S", 1.0)
+    monkeypatch.setattr(range_reader, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    reader = RangeReader(
+        TaskRange(TopicPartition("x", 0), 0, 1), options(broker, "x", **{"kafkaconsumer.polltimeoutms": "20500"})
+    )
+    reader.close()
+    hosted = SimpleNamespace(ask=ask, shell=None)
+    monkeypatch.setattr(reader, "_hosted", hosted)
+    monkeypatch.setattr(RangeReader, "_polled", polled)
+    with pytest.raises(ReadStalled, match=f"in 20500 milliseconds.*{match}"):
+        reader._next_position(0)
+    assert now[0] <= 20.5 + 1.0 + range_reader.LOG_S_MAX
 
 
 def test_what_was_read_before_a_deletion_is_kept(broker: RunningBroker) -> None:
