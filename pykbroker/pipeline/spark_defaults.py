@@ -22,7 +22,7 @@ SUBMITTED = "PYSPARK_GATEWAY_PORT"
 """The variable of the environment that `spark-submit` sets. Its JVM runs already, with master and jars of its own."""
 LOCAL = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 PROGRESS = {"spark.ui.showConsoleProgress": "false"}
-"""What a launch has to set, since `spark-submit` turns it on for the session of pyspark."""
+"""A setting of every launch, since `spark-submit` turns it on for the session of pyspark."""
 ROW_GROUP_BYTES = 32 << 20
 """The size of a row group of a Parquet file. A task holds one for each file that it writes or reads."""
 DEFAULTS = {

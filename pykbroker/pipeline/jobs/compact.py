@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
@@ -132,7 +132,7 @@ def compact(session: PipelineSession, settings: CompactSettings, say: Say) -> Jo
     begun = time.monotonic()
     require_apart(settings.archive, settings.target)
     state = _state(session, settings)
-    with closed_after(state):
+    with closed_after(state.close):
         state.open()
         claims, records, _ = read_settled(session.spark, settings.archive, settings.format, settings.topics)
         counts = counted(records, has_checksum=has_checksums(claims.ranges))
@@ -156,7 +156,7 @@ def compact(session: PipelineSession, settings: CompactSettings, say: Say) -> Jo
 
 
 @contextmanager
-def closed_after(state: State) -> Iterator[None]:
+def closed_after(close: Callable[[], None]) -> Iterator[None]:
     """Close a state at the end of the block. The error of the block is raised even if the state cannot be closed.
 
     The tasks of an interrupted write still create files while the state deletes them.
@@ -165,9 +165,9 @@ def closed_after(state: State) -> Iterator[None]:
         yield
     except BaseException:
         with suppress(PipelineError):
-            state.close()
+            close()
         raise
-    state.close()
+    close()
 
 
 def _state(session: PipelineSession, settings: CompactSettings) -> State:

@@ -23,7 +23,7 @@ LOOK_S = 1.0
 ABSENCES_ENOUGH = 3
 """The rounds in a row in which no broker knows a deleted partition."""
 Descriptions = Sequence[MetadataResponseTopic]
-"""What one broker says about topics."""
+"""The answer of one broker about topics."""
 
 
 def unknown_partitions(

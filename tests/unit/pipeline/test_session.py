@@ -25,6 +25,7 @@ from pykbroker.pipeline.session import (
     open_session,
     pipeline_session,
 )
+from pykbroker.pipeline.spark_defaults import SUBMITTED
 
 KAFKA, ICEBERG = session.PROVIDER, session.CLASSES["iceberg-spark-runtime"]
 PACKAGE = "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.10.0"
@@ -62,7 +63,7 @@ class Machine:
         monkeypatch.setattr(session, "has_class", lambda spark, name: name in spark.classes)
         monkeypatch.setattr(session, "register", self._register)
         monkeypatch.setattr(session, "equip_executors", lambda spark, _: self.equipped.append(spark.master))
-        monkeypatch.delenv(session.SUBMITTED, raising=False)
+        monkeypatch.delenv(SUBMITTED, raising=False)
 
     def _resolve(self, packages: tuple[str, ...], _: Mapping[str, str]) -> dict[str, str]:
         self.resolved.append(packages)
@@ -146,7 +147,7 @@ def test_a_jar_without_the_connector_is_named(machine: Machine) -> None:
 
 
 def test_a_session_of_spark_submit_is_taken_as_it_is(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(session.SUBMITTED, "40000")
+    monkeypatch.setenv(SUBMITTED, "40000")
     machine.given = (KAFKA,)
     assert open_session(SessionSettings()).connector == "jvm"
     assert (machine.resolved, machine.started) == ([], [{}])

@@ -267,7 +267,7 @@ class Busy(LocalStorage):
 def staged(place: Path, error: type[BaseException] | None) -> None:
     """Stage a state in a storage that cannot delete it, until an error."""
     swap = StateSwap(Busy(place), Busy(f"{place}.staging"))
-    with closed_after(swap):
+    with closed_after(swap.close):
         swap.open(OWNER)
         stage(swap, {"a.parquet": b"1"})
         if error is not None:

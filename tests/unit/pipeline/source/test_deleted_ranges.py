@@ -98,7 +98,7 @@ def test_a_partition_is_unknown_if_no_broker_of_most_has_it() -> None:
 def test_a_read_stalls_after_its_time_also_if_no_broker_answers(
     broker: RunningBroker, monkeypatch: pytest.MonkeyPatch, log: tuple[int, int] | None, match: str
 ) -> None:
-    """Each poll and each question take a second. The second one is asked at most as long as there is time."""
+    """A poll and a question about the partition take a second each, which the time of the read includes."""
     now = [0.0]
 
     def ask(function: Any, *arguments: Any, timeout_s: float = 0.0) -> Any:
