@@ -59,7 +59,7 @@ class BackgroundLoop:
     @property
     def is_current_thread(self) -> bool:
         """Whether the caller runs in the background thread, where it may not block."""
-        return threading.get_ident() == self._thread.ident
+        return threading.current_thread() is self._thread
 
     def check_may_wait(self) -> None:
         """Raise RuntimeError in the background thread."""

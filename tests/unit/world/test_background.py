@@ -111,3 +111,15 @@ def test_the_owner_hears_of_the_end(fails: bool) -> None:
             with pytest.raises(LoopEnded):
                 loop.call(crashing.crash_and_wait)
     assert [type(failure) for failure in failures] == [Planted if fails else type(None)]
+
+
+def test_a_thread_with_the_identifier_of_an_ended_loop_is_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with running() as loop:
+        ended = loop.call(identifier)
+        assert not loop.is_current_thread
+    monkeypatch.setattr(threading, "get_ident", lambda: ended)
+    loop.check_may_wait()
+
+
+async def identifier() -> int:
+    return threading.get_ident()
