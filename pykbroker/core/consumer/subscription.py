@@ -52,9 +52,10 @@ class ConsumerSubscription:
     # ---- what the user asks for
 
     def subscribe(self, topics: Iterable[str]) -> bool:
-        """Subscribe to topics. Return whether they differ from those before."""
+        """Subscribe to topics. Return whether they differ from those before. Raise TypeError for a name of no text."""
+        names = checked_names(topics)
         self._become(SubscriptionKind.TOPICS)
-        return self._set_topics(topics)
+        return self._set_topics(names)
 
     def subscribe_pattern(self, matches: Matches) -> None:
         """Subscribe to the topics that match, as `update_matched` finds them in metadata."""
@@ -72,12 +73,16 @@ class ConsumerSubscription:
         return matches is not None and self._set_topics(name for name in names if matches(name))
 
     def assign(self, partitions: Collection[TopicPartition]) -> bool:
-        """Assign partitions without a group. Return whether the set of their topics changed."""
+        """Assign partitions without a group. Return whether the set of their topics changed.
+
+        Raise TypeError for a topic that is no text.
+        """
+        names = checked_names(partition.topic for partition in partitions)
         self._become(SubscriptionKind.ASSIGNED)
         if self._partitions.keys() == set(partitions):
             return False
         self._set_partitions(partitions)
-        return self._set_topics(partition.topic for partition in partitions)
+        return self._set_topics(names)
 
     def unsubscribe(self) -> None:
         """Read nothing."""
@@ -206,3 +211,12 @@ class ConsumerSubscription:
         self.assignment_id += 1
         old = self._partitions
         self._partitions = {partition: old.get(partition) or AssignedPartition() for partition in partitions}
+
+
+def checked_names(topics: Iterable[str]) -> list[str]:
+    """Return names of topics. Raise TypeError for one that is no text, which no request could carry."""
+    names = list(topics)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"the topic {name!r} is of type {type(name).__name__}: pass its name as str")
+    return names

@@ -227,3 +227,19 @@ async def test_a_topic_may_be_created_after_the_subscription(autojump_clock, con
         consuming.partitions[0] = TopicPartition("late", 0)
         consuming.append(b"value")
         assert await values_of(consumer, 1) == [b"value"]
+
+
+@pytest.mark.parametrize("topic", [5, None, b"topic"])
+async def test_a_topic_that_is_no_text_is_refused_and_changes_nothing(
+    autojump_clock, consuming: Consuming, topic: Any
+) -> None:
+    consuming.append(b"a")
+    async with consuming.consumer() as consumer:
+        for refused in (
+            lambda: consumer.subscribe(["topic", topic]),
+            lambda: consumer.assign([TopicPartition(topic, 0)]),
+        ):
+            with pytest.raises(TypeError, match="pass its name as str"):
+                refused()
+        consumer.assign(consuming.partitions)
+        assert await values_of(consumer, 1) == [b"a"]
