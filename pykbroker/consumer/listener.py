@@ -8,7 +8,7 @@ from pykbroker.core.consumer.membership.steps import CallListener, RebalanceEven
 
 
 class RebalanceListener:
-    """A listener that does nothing, as a base class. All partitions are lists of TopicPartition.
+    """A listener that does nothing, as a base class. All partitions are sets of TopicPartition.
 
     A listener needs only the methods that it uses. On trio and asyncio, they may be async functions.
     """
@@ -29,4 +29,4 @@ def call_listener(listener: Any, step: CallListener) -> Any:
     method = getattr(listener, step.event.value, None)
     if method is None and step.event is RebalanceEvent.LOST:
         method = getattr(listener, RebalanceEvent.REVOKED.value, None)
-    return None if method is None else method(list(step.partitions))
+    return None if method is None else method(set(step.partitions))

@@ -90,14 +90,14 @@ class Heard:
         self._consumer = each
         self.calls: list[tuple[str, int]] = []
 
-    async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+    async def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
         await self._note("assigned", partitions)
 
-    async def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+    async def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
         await self._consumer.commit()
         await self._note("revoked", partitions)
 
-    async def _note(self, event: str, partitions: list[TopicPartition]) -> None:
+    async def _note(self, event: str, partitions: set[TopicPartition]) -> None:
         await asyncio.sleep(0)
         if partitions:
             self.calls.append((event, len(partitions)))

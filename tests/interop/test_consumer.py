@@ -184,11 +184,11 @@ class Heard:
     def __init__(self) -> None:
         self.calls: list[tuple[str, int]] = []
 
-    async def on_partitions_assigned(self, partitions: list[TopicPartition]) -> None:
+    async def on_partitions_assigned(self, partitions: set[TopicPartition]) -> None:
         await trio.lowlevel.checkpoint()
         self.calls.append(("assigned", len(partitions)))
 
-    def on_partitions_revoked(self, partitions: list[TopicPartition]) -> None:
+    def on_partitions_revoked(self, partitions: set[TopicPartition]) -> None:
         self.calls.append(("revoked", len(partitions)))
 
 

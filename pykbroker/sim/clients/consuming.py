@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from contextlib import suppress
 from typing import Any
 
@@ -42,24 +42,24 @@ class Ownership(RebalanceListener):
         self._run, self._name = run, name
         self.next: dict[TopicPartition, int | None] = {}
 
-    def on_partitions_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+    def on_partitions_assigned(self, partitions: Collection[TopicPartition]) -> None:
         """Note the partitions. Their first records must not be committed so far."""
-        for partition in partitions:
+        for partition in sorted(partitions):
             self._run.expect(partition not in self.next, f"{self._name}: {partition} is assigned again")
             self.next[partition] = None
             self._run.floors[self._name, partition] = self._run.committed.get(partition, 0)
 
-    async def on_partitions_revoked(self, partitions: Sequence[TopicPartition]) -> None:
+    async def on_partitions_revoked(self, partitions: Collection[TopicPartition]) -> None:
         """Take a while, and forget the partitions."""
         await trio.sleep(self._run.dice.choice((0, 0.5)))
         self._forget(partitions)
 
-    def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
+    def on_partitions_lost(self, partitions: Collection[TopicPartition]) -> None:
         """Forget the partitions."""
         self._forget(partitions)
 
-    def _forget(self, partitions: Sequence[TopicPartition]) -> None:
-        for partition in partitions:
+    def _forget(self, partitions: Collection[TopicPartition]) -> None:
+        for partition in sorted(partitions):
             self._run.expect(partition in self.next, f"{self._name}: {partition} was not assigned, and is taken away")
             self.next.pop(partition, None)
 

@@ -40,7 +40,8 @@ class Heard(RebalanceListener):
     def on_partitions_lost(self, partitions: Any) -> None:
         self._note("lost", partitions)
 
-    def _note(self, event: str, partitions: list[TopicPartition]) -> None:
+    def _note(self, event: str, partitions: set[TopicPartition]) -> None:
+        assert isinstance(partitions, set)
         self.calls.append((event, sorted(each.partition for each in partitions)))
 
 
