@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import click
@@ -17,6 +17,7 @@ from pykbroker.cli.start import start
 from pykbroker.core.config.docs import DOCS, UNUSED
 from pykbroker.core.config.row import Row
 from pykbroker.core.config.table import BROKER
+from tests.interop import drop_in_programs as drop_in
 from tools.examples import PROGRAMS
 from tools.tested_with import rows
 
@@ -111,7 +112,20 @@ def tested() -> str:
     return table(("client or application", "version", "what is tested", "test or example"), *rows())
 
 
+def drop_in_differences(programs: Sequence[str], differences: Sequence[drop_in.Difference]) -> str:
+    """Return the number of programs that a test runs with kafka-python and the drop-in, and those that differ."""
+    rows = [
+        (f"`{program}`", *(f"`{each}`" for each in outcomes), difference.reason)
+        for difference in differences
+        for program, outcomes in difference.outcomes.items()
+    ]
+    opening = f"A test runs {len(programs)} small programs with both libraries. These {len(rows)} have another outcome:"
+    return f"\n{opening}\n\n{table(('program', 'kafka-python', 'pykbroker.kafka', 'reason'), *rows)}\n"
+
+
 PARTS = {
+    "drop-in-producer": lambda: drop_in_differences(drop_in.PROGRAMS_OF_PRODUCER, drop_in.OF_PRODUCER),
+    "drop-in-consumer": lambda: drop_in_differences(drop_in.PROGRAMS_OF_CONSUMER, drop_in.OF_CONSUMER),
     "files": files,
     "apis": apis,
     "own-configs": own_configs,

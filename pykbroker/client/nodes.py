@@ -101,6 +101,13 @@ class Nodes:
         """Whether the connection to a broker of the current metadata is open."""
         return any(node.is_open for node in self._candidates)
 
+    def in_flight_counts(self) -> dict[int, int]:
+        """Return the number of requests without a response on each open connection, by node id.
+
+        This may be called in any thread.
+        """
+        return {node.node_id: node.in_flight_count for node in list(self._nodes.values()) if node.is_open}
+
     def ready_or_connect(self, node_id: int) -> bool:
         """Whether a request may be sent to a node at once. If no connection is open, start to open one.
 

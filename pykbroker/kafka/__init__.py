@@ -2,15 +2,16 @@
 
 1. Names, arguments, defaults and errors are those of kafka-python. Where kafka-python is installed, the errors here are
    subclasses of its errors, so that existing `except` clauses catch them.
-2. kafka-python's admin client is not part of the drop-in. Its import raises an ImportError with a sentence.
-3. Arguments for TLS, SASL and proxies other than their defaults are refused with a sentence.
+2. Each name of kafka-python's admin client says which command does its work, when it is used.
+3. Arguments for TLS, SASL, proxies and other parts that this client lacks are refused by their names.
+4. `tests/interop/drop_in_programs.py` has programs that run with kafka-python and with the drop-in. The pages of the
+   producer and of the consumer list those whose outcome differs, with the reason.
 """
 
-from typing import Any
-
-from pykbroker.kafka.consumer import AsyncConsumerRebalanceListener as AsyncConsumerRebalanceListener
-from pykbroker.kafka.consumer import ConsumerRebalanceListener as ConsumerRebalanceListener
+from pykbroker.kafka.admin import KafkaAdminClient as KafkaAdminClient
 from pykbroker.kafka.consumer import KafkaConsumer as KafkaConsumer
+from pykbroker.kafka.consumer.subscription_state import AsyncConsumerRebalanceListener as AsyncConsumerRebalanceListener
+from pykbroker.kafka.consumer.subscription_state import ConsumerRebalanceListener as ConsumerRebalanceListener
 from pykbroker.kafka.enums import IsolationLevel as IsolationLevel
 from pykbroker.kafka.enums import OffsetSpec as OffsetSpec
 from pykbroker.kafka.producer import KafkaProducer as KafkaProducer
@@ -23,14 +24,4 @@ from pykbroker.kafka.structs import OffsetAndMetadata as OffsetAndMetadata
 from pykbroker.kafka.structs import OffsetAndTimestamp as OffsetAndTimestamp
 from pykbroker.kafka.structs import TopicPartition as TopicPartition
 from pykbroker.kafka.structs import TopicPartitionReplica as TopicPartitionReplica
-
-
-def __getattr__(name: str) -> Any:
-    """Raise ImportError for the admin client, and AttributeError for any other unknown name."""
-    if name == "KafkaAdminClient":
-        raise ImportError(
-            "KafkaAdminClient is not part of pykbroker.kafka: keep importing it from kafka, which works beside "
-            "pykbroker.kafka",
-            name=__name__,
-        )
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+from pykbroker.kafka.version import __version__ as __version__

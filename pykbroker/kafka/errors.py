@@ -95,8 +95,11 @@ class IllegalArgumentError(KafkaError, *theirs("IllegalArgumentError")):  # type
     """The error of an argument that is not allowed."""
 
 
-class KafkaConfigurationError(KafkaError, *theirs("KafkaConfigurationError")):  # type: ignore[misc]
-    """The error of a configuration that is not allowed."""
+class KafkaConfigurationError(KafkaError, *theirs("KafkaConfigurationError"), ValueError, TypeError):  # type: ignore[misc]
+    """The error of an argument of a client that is not allowed.
+
+    kafka-python raises this error, ValueError or TypeError, depending on the argument and the client.
+    """
 
 
 class TransactionAbortedError(KafkaError, *theirs("TransactionAbortedError")):  # type: ignore[misc]
@@ -145,6 +148,15 @@ def _class_of(code: ErrorCode) -> type[BrokerResponseError]:
 
 BY_CODE = {code: _class_of(code) for code in ErrorCode if code}
 BY_NAME = {found.__name__: found for found in BY_CODE.values()}
+
+
+FencedEpochError: type[BrokerResponseError] = type(
+    "FencedEpochError", (BY_NAME["ProducerFencedError"], BY_NAME["InvalidProducerEpochError"]), {}
+)
+"""The error of a producer whose epoch is old, for which Kafka's own client raises InvalidProducerEpochException.
+
+kafka-python raises ProducerFencedError, because its producer asks the coordinator before it fails the transaction.
+"""
 
 
 NEVER_RAISED = {
@@ -202,6 +214,8 @@ def as_kafka(error: BaseException) -> BaseException:
         return KafkaTimeoutError(text)
     if isinstance(error, TransactionAborted):
         return TransactionAbortedError(text)
+    if isinstance(error, ApiError) and error.code == ErrorCode.INVALID_PRODUCER_EPOCH:
+        return FencedEpochError(text)
     if isinstance(error, ApiError):
         return for_code(error.code)(text)
     if isinstance(error, RecordTooLarge):

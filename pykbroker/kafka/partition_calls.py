@@ -49,8 +49,8 @@ class PartitionCalls:
         return self._hosted.shell.subscription[TopicPartition(*partition)].high_watermark
 
     def pause(self, *partitions: TopicPartition) -> None:
-        """Return no records of these partitions until `resume`."""
-        self._ask(self._hosted.calls.pause, checked(partitions))
+        """Return no records of these partitions until `resume`. Raise KeyError for one that is not assigned."""
+        self._ask(self._hosted.calls.pause, self._check_known(checked(partitions)))
 
     def paused(self) -> set[TopicPartition]:
         """Return the paused partitions."""
@@ -58,8 +58,8 @@ class PartitionCalls:
         return {each for each in subscription.partitions if subscription[each].is_paused}
 
     def resume(self, *partitions: TopicPartition) -> None:
-        """Return records of these partitions again."""
-        self._ask(self._hosted.calls.resume, checked(partitions))
+        """Return records of these partitions again. Raise KeyError for one that is not assigned."""
+        self._ask(self._hosted.calls.resume, self._check_known(checked(partitions)))
 
     def seek(self, partition: TopicPartition, offset: Any) -> None:
         """Continue at an offset."""
@@ -143,7 +143,9 @@ class PartitionCalls:
         return found
 
     def partitions_for_topic(self, topic: str) -> set[int]:
-        """Return the partitions of a topic, none if it does not exist."""
+        """Return the partitions of a topic, none if it does not exist, as for anything that is no name."""
+        if not isinstance(topic, str):
+            return set()
         return set(self._ask(self._hosted.calls.partitions_for, topic))
 
     def offsets_for_times(
@@ -197,6 +199,13 @@ class PartitionCalls:
         if self._hosted.shell.subscription.get(key) is None:
             raise IllegalStateError("Partition is not assigned")
 
+    def _check_known(self, partitions: Collection[TopicPartition]) -> Collection[TopicPartition]:
+        assigned = self._hosted.shell.subscription.partitions
+        for partition in partitions:
+            if partition not in assigned:
+                raise KeyError(partition)
+        return partitions
+
     def _check_owned(self, partitions: Collection[TopicPartition]) -> Collection[TopicPartition]:
         """Raise ValueError for a partition that is not assigned, or if there is none."""
         assigned = self._hosted.shell.subscription.partitions
@@ -230,9 +239,9 @@ def checked(partitions: Iterable[Any]) -> list[TopicPartition]:
     return [TopicPartition(*each) for each in found]
 
 
-def committed_offsets(offsets: Mapping[Any, Any]) -> dict[TopicPartition, CommittedOffset]:
-    """Return the offsets of a commit. Raise TypeError for values that are not OffsetAndMetadata."""
-    if not all(hasattr(each, "offset") for each in offsets.values()):
+def committed_offsets(offsets: Any) -> dict[TopicPartition, CommittedOffset]:
+    """Return the offsets of a commit. Raise TypeError for anything that is no mapping to OffsetAndMetadata."""
+    if not isinstance(offsets, Mapping) or not all(hasattr(each, "offset") for each in offsets.values()):
         raise TypeError("offsets must be dict[TopicPartition, OffsetAndMetadata]")
     keys = checked(offsets)
     return {

@@ -13,15 +13,21 @@ from typing import Any, NamedTuple, Self
 
 from pykbroker.client.arrow import ArrowTable
 from pykbroker.client.cluster import Cluster
-from pykbroker.client.settings import InvalidSetting
 from pykbroker.core.producer.errors import RecordTooLarge, UnknownPartition
 from pykbroker.core.producer.transactions.manager import TransactionManager
 from pykbroker.core.producer.transactions.result import CallResult
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.kafka.errors import BY_CODE, IllegalStateError, KafkaConfigurationError, KafkaTimeoutError, as_kafka
 from pykbroker.kafka.future import FutureColumns, FutureRecordMetadata
+from pykbroker.kafka.metrics import Metrics, grouped
 from pykbroker.kafka.partition_calls import committed_offsets
-from pykbroker.kafka.settings import PRODUCER_DEFAULTS, producer_configs, producer_settings_of
+from pykbroker.kafka.settings import (
+    OWN_PARTITIONERS,
+    PRODUCER_CONFIG,
+    configuration_errors,
+    producer_configs,
+    producer_settings_of,
+)
 from pykbroker.kafka.structs import ConsumerGroupMetadata
 from pykbroker.producer.delivery import Delivery
 from pykbroker.producer.settings import producer_settings
@@ -36,20 +42,21 @@ client_numbers = itertools.count(1)
 class KafkaProducer:
     """A producer that any number of threads may use, as kafka-python's.
 
-    One background thread sends, on trio. `send` appends in the caller's thread and returns a future. ValueError or
+    One background thread sends, on trio. `send` appends in the caller's thread and returns a future.
     KafkaConfigurationError is raised for an argument that is unknown or not allowed.
     """
 
-    DEFAULT_CONFIG: Mapping[str, Any] = PRODUCER_DEFAULTS
+    DEFAULT_CONFIG: Mapping[str, Any] = PRODUCER_CONFIG
 
     def __init__(self, **configs: Any) -> None:
         self.config = producer_configs(configs)
         if self.config["client_id"] is None:
             self.config["client_id"] = f"pykbroker-producer-{next(client_numbers)}"
-        try:
+        with configuration_errors():
             settings = producer_settings(producer_settings_of(self.config, configs))
-        except InvalidSetting as error:
-            raise KafkaConfigurationError(str(error)) from error
+        partitioner = self.config["partitioner"]
+        self._partitioner = None if type(partitioner) in OWN_PARTITIONERS else partitioner
+        self._has_producer_id = False
         self._serialize_key = serializer_of("key_serializer", self.config["key_serializer"])
         self._serialize_value = serializer_of("value_serializer", self.config["value_serializer"])
         self._producer = ThreadedProducer(str(self.config["client_id"]), settings)
@@ -98,8 +105,8 @@ class KafkaProducer:
             sum(len(name.encode()) + len(content) for name, content in headers) if headers else -1,
         )
         try:
-            if partition is None and self.config["partitioner"] is not None:
-                partition = self._partition(topic, key, key_bytes, value, value_bytes)
+            if partition is None and self._partitioner is not None:
+                partition = self._partition(self._partitioner, topic, key, key_bytes, value, value_bytes)
             if partition is not None and producer.front.find(topic, partition) is None:
                 self._check_partition(topic, partition)
             sent = producer.try_send(topic, value_bytes, key_bytes, partition, headers, timestamp_ms)
@@ -140,11 +147,13 @@ class KafkaProducer:
         if partition not in self._producer.partitions_for(topic):
             raise ValueError(f"Unrecognized partition {partition} for topic {topic}")
 
-    def _partition(self, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None) -> int:
+    def _partition(
+        self, partitioner: Any, topic: str, key: Any, key_bytes: bytes | None, value: Any, value_bytes: bytes | None
+    ) -> int:
         """Return the partition that the user's partitioner selects."""
         producer = self._producer
         producer.wait_topic(topic, None, producer.deadline())
-        chosen = self.config["partitioner"].partition(
+        chosen = partitioner.partition(
             topic, key, key_bytes, value, value_bytes, PartitionerView(producer.shell.metadata.cluster)
         )
         if chosen is None:
@@ -154,12 +163,14 @@ class KafkaProducer:
     # ---- transactions
 
     def init_transactions(self) -> None:
-        """Get the producer id of `transactional_id`, and fence earlier producers with it. Call this once, at first.
+        """Get the producer id of `transactional_id`, and fence earlier producers with it. Further calls do nothing.
 
         This and all calls for transactions raise IllegalStateError in the wrong order, KafkaTimeoutError after
         `max_block_ms`, and the broker's error if the transaction or the producer has failed.
         """
-        self._call(TransactionManager.init)
+        if not self._has_producer_id:
+            self._call(TransactionManager.init)
+            self._has_producer_id = True
 
     def begin_transaction(self) -> None:
         """Begin a transaction. All records that are sent before its end are part of it."""
@@ -213,32 +224,36 @@ class KafkaProducer:
                 close()
 
     def partitions_for(self, topic: str) -> set[int]:
-        """Return the partitions of a topic. Raise KafkaTimeoutError if they are unknown after `max_block_ms`."""
+        """Return the partitions of a topic. Raise KafkaTimeoutError if they are unknown after `max_block_ms`.
+
+        Raise TypeError or ValueError for a name that no topic may have.
+        """
         try:
             return set(self._producer.partitions_for(topic))
         except Exception as error:
-            raise as_kafka(error) from error
+            raise refusal(error) from error
 
     def bootstrap_connected(self) -> bool:
         """Whether a broker has described the cluster."""
-        return not self._producer.shell.metadata.cluster.is_bootstrap
+        return not (self._producer.is_closed or self._producer.shell.metadata.cluster.is_bootstrap)
 
-    def metrics(self, raw: bool = False) -> dict[str, dict[str, float]]:
-        """Return totals and gauges under Kafka's names, in the group `producer-metrics`."""
+    def metrics(self, raw: bool = False) -> Metrics | None:
+        """Return totals and gauges under Kafka's names: none after `close`, and None if `metrics_enabled` is false."""
+        if not self.config["metrics_enabled"] or self._producer.is_closed:
+            return {} if self.config["metrics_enabled"] else None
         found = self._producer.shell.statistics()
-        return {
-            "producer-metrics": {
-                "record-send-total": found.records_sent,
-                "record-error-total": found.records_failed,
-                "record-retry-total": found.records_retried,
-                "batch-split-total": found.batches_split,
-                "request-total": found.requests,
-                "outgoing-byte-total": found.bytes_sent,
-                "buffer-total-bytes": found.buffer_bytes,
-                "buffer-available-bytes": found.buffer_available_bytes,
-                "waiting-threads": found.waiting,
-            }
+        totals = {
+            "record-send-total": found.records_sent,
+            "record-error-total": found.records_failed,
+            "record-retry-total": found.records_retried,
+            "batch-split-total": found.batches_split,
+            "request-total": found.requests,
+            "outgoing-byte-total": found.bytes_sent,
+            "buffer-total-bytes": found.buffer_bytes,
+            "buffer-available-bytes": found.buffer_available_bytes,
+            "waiting-threads": found.waiting,
         }
+        return grouped("producer", {"producer-metrics": totals}, self._producer.shell.nodes.in_flight_counts())
 
 
 class CommittingMember(NamedTuple):

@@ -3,32 +3,36 @@
 from __future__ import annotations
 
 import math
-import warnings
-from collections.abc import Collection, Mapping
+import re
+import selectors
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import Any
 
 from pykbroker.client.security import SECURITY, without_security
-from pykbroker.client.settings import INT32_MAX
+from pykbroker.client.settings import INT32_MAX, InvalidSetting
 from pykbroker.consumer.settings import ASSIGNORS
+from pykbroker.kafka.errors import KafkaConfigurationError
+from pykbroker.kafka.partitioner import DefaultPartitioner, StickyPartitioner
 
-WITHOUT_EFFECT = frozenset(
-    {
-        "api_version",
-        "bootstrap_timeout_ms",
-        "client_dns_lookup",
-        "metric_reporters",
-        "metrics_enabled",
-        "metrics_num_samples",
-        "metrics_sample_window_ms",
-        "receive_buffer_bytes",
-        "selector",
-        "send_buffer_bytes",
-        "socket_options",
-    }
-)
-"""The arguments that are accepted and have no effect, because this client has no such part."""
-DEPRECATED = frozenset({"buffer_memory_", "api_version_auto_timeout_ms", "wakeup_timeout_ms"})
+UNSUPPORTED: Mapping[str, Any] = {
+    **SECURITY,
+    "metric_reporters": [],
+    "selector": selectors.DefaultSelector,
+    "socket_options": [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)],
+}
+"""The arguments for parts that this client lacks, with the only value that is allowed."""
+WITHOUT_EFFECT: Mapping[str, Any] = {
+    "api_version": None,
+    "client_dns_lookup": "use_all_dns_ips",
+    "metrics_num_samples": 2,
+    "metrics_sample_window_ms": 30_000,
+    "receive_buffer_bytes": None,
+    "send_buffer_bytes": None,
+}
+"""The arguments that change no result: any value is accepted, and none has an effect."""
 PRODUCER_DEFAULTS: Mapping[str, Any] = {
     "bootstrap_servers": "localhost",
     "client_id": None,
@@ -43,7 +47,7 @@ PRODUCER_DEFAULTS: Mapping[str, Any] = {
     "retries": math.inf,
     "batch_size": 16_384,
     "linger_ms": 0,
-    "partitioner": None,
+    "partitioner": DefaultPartitioner(),
     "buffer_memory": 32 << 20,
     "connections_max_idle_ms": 540_000,
     "max_block_ms": 60_000,
@@ -56,8 +60,16 @@ PRODUCER_DEFAULTS: Mapping[str, Any] = {
     "reconnect_backoff_ms": 50,
     "reconnect_backoff_max_ms": 30_000,
     "max_in_flight_requests_per_connection": 5,
+    "metrics_enabled": True,
 }
-"""The arguments of KafkaProducer, with kafka-python's defaults."""
+"""The arguments of KafkaProducer that have an effect, with kafka-python's defaults."""
+PRODUCER_CONFIG: Mapping[str, Any] = {
+    **UNSUPPORTED,
+    **WITHOUT_EFFECT,
+    "bootstrap_timeout_ms": 30_000,
+    **PRODUCER_DEFAULTS,
+}
+"""All arguments of KafkaProducer. It is made without a broker, so that it does not wait for a bootstrap."""
 CONSUMER_DEFAULTS: Mapping[str, Any] = {
     "bootstrap_servers": "localhost",
     "bootstrap_timeout_ms": 30_000,
@@ -92,41 +104,73 @@ CONSUMER_DEFAULTS: Mapping[str, Any] = {
     "consumer_timeout_ms": math.inf,
     "connections_max_idle_ms": 540_000,
     "exclude_internal_topics": True,
+    "metrics_enabled": True,
+    "metric_group_prefix": "consumer",
 }
-"""The arguments of KafkaConsumer, with kafka-python's defaults."""
-CONSUMER_WITHOUT_EFFECT = WITHOUT_EFFECT | {
-    "enable_incremental_fetch_sessions",
-    "max_in_flight_requests_per_connection",
-    "metric_group_prefix",
+"""The arguments of KafkaConsumer that have an effect, with kafka-python's defaults."""
+CONSUMER_CONFIG: Mapping[str, Any] = {
+    **UNSUPPORTED,
+    **WITHOUT_EFFECT,
+    "enable_incremental_fetch_sessions": True,
+    "max_in_flight_requests_per_connection": 5,
+    **CONSUMER_DEFAULTS,
 }
+"""All arguments of KafkaConsumer."""
 FOR_FACE = (
     "bootstrap_timeout_ms",
     "consumer_timeout_ms",
     "default_offset_commit_callback",
     "key_deserializer",
+    "metric_group_prefix",
+    "metrics_enabled",
     "value_deserializer",
 )
 """The arguments of KafkaConsumer that the consumer behind it does not have."""
+OWN_PARTITIONERS = (DefaultPartitioner, StickyPartitioner)
+"""The partitioners that choose as the producer itself does, which then calls none for each record."""
 NO_OFFSET_RESET = "none"
 _RESETS = {"smallest": "earliest", "largest": "latest", "earliest": "earliest", "latest": "latest"}
 
 
-def refuse_unknown(configs: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise ValueError for arguments that are unknown, with the nearest name of each, and for those of TLS and SASL."""
-    without_security(configs)
-    unknown = {name: value for name, value in configs.items() if name not in known and name not in SECURITY}
-    if unknown:
-        near = [found for name in unknown for found in get_close_matches(name, known, 1)]
-        hint = f": do you mean {', '.join(map(repr, near))}?" if near else ""
-        raise ValueError(f"Unrecognized configs: {unknown}{hint}")
+@contextmanager
+def configuration_errors() -> Iterator[None]:
+    """Raise the errors of settings as that of kafka-python."""
+    try:
+        yield
+    except InvalidSetting as error:
+        raise KafkaConfigurationError(str(error)) from error
+
+
+def arguments(given: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all arguments of a client. `known` are those of its class, with their defaults.
+
+    Raise KafkaConfigurationError for an argument that is unknown, with the nearest name, and for one that is not
+    supported, unless it has its default.
+    """
+    for name, value in given.items():
+        if name not in known:
+            near = get_close_matches(name, known, 1)
+            hint = f": do you mean {near[0]!r}?" if near else ""
+            raise KafkaConfigurationError(f"Unrecognized configs: {{{name!r}: {value!r}}}{hint}")
+        if name not in SECURITY and name in UNSUPPORTED and value != UNSUPPORTED[name]:
+            raise KafkaConfigurationError(f"{name}={value!r} is not supported: leave it out")
+    with configuration_errors():
+        without_security({name: value for name, value in given.items() if name in SECURITY})
+    return {**known, **given}
+
+
+def check_version(version: Any, *, may_be_auto: bool) -> None:
+    """Raise KafkaConfigurationError for an `api_version` that kafka-python does not take. It has no effect here."""
+    is_text = isinstance(version, str)
+    if is_text and not re.fullmatch(r"\d+(\.\d+)*", version) and not (may_be_auto and version == "auto"):
+        raise KafkaConfigurationError(f"api_version={version!r} is not allowed: leave it out, or pass (4, 3)")
 
 
 def producer_configs(configs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all arguments of a KafkaProducer. Raise ValueError for one that is unknown or not supported."""
-    refuse_unknown(configs, PRODUCER_DEFAULTS.keys() | WITHOUT_EFFECT | DEPRECATED)
-    for name in DEPRECATED & configs.keys():
-        warnings.warn(f"Deprecated Producer config: {name}", category=DeprecationWarning, stacklevel=4)
-    return {name: configs.get(name, default) for name, default in PRODUCER_DEFAULTS.items()}
+    """Return all arguments of a KafkaProducer. Raise KafkaConfigurationError for one that is not allowed."""
+    found = arguments(configs, PRODUCER_CONFIG)
+    check_version(found["api_version"], may_be_auto=True)
+    return found
 
 
 def producer_settings_of(configs: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,11 +178,11 @@ def producer_settings_of(configs: Mapping[str, Any], given: Mapping[str, Any]) -
 
     As in kafka-python, an argument that contradicts idempotence disables it unless idempotence was asked for.
     """
-    settings = dict(configs)
+    settings = {name: configs[name] for name in PRODUCER_DEFAULTS}
     for name in ("client_id", "compression_type", "transactional_id"):
         if settings[name] is None:
             del settings[name]
-    for name in ("key_serializer", "value_serializer", "partitioner"):
+    for name in ("key_serializer", "value_serializer", "partitioner", "metrics_enabled"):
         del settings[name]
     settings["retries"] = INT32_MAX if settings["retries"] == math.inf else settings["retries"]
     for name in ("enable_idempotence", "acks", "delivery_timeout_ms"):
@@ -151,14 +195,26 @@ def producer_settings_of(configs: Mapping[str, Any], given: Mapping[str, Any]) -
 
 
 def consumer_configs(configs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all arguments of a KafkaConsumer. Raise ValueError for one that is unknown or not supported."""
-    refuse_unknown(configs, CONSUMER_DEFAULTS.keys() | CONSUMER_WITHOUT_EFFECT)
-    return {name: configs.get(name, default) for name, default in CONSUMER_DEFAULTS.items()}
+    """Return all arguments of a KafkaConsumer. Raise KafkaConfigurationError for one that is not allowed."""
+    found = arguments(configs, CONSUMER_CONFIG)
+    check_version(found["api_version"], may_be_auto=False)
+    fetch_ms, request_ms, idle_ms = (
+        found[name] for name in ("fetch_max_wait_ms", "request_timeout_ms", "connections_max_idle_ms")
+    )
+    if not fetch_ms < request_ms < idle_ms:
+        raise KafkaConfigurationError(
+            f"connections_max_idle_ms ({idle_ms}) must be larger than request_timeout_ms ({request_ms}) which must be "
+            f"larger than fetch_max_wait_ms ({fetch_ms})."
+        )
+    for name in ("client_id", "group_id"):
+        if isinstance(found[name], int):
+            found[name] = str(found[name])
+    return found
 
 
 def consumer_settings_of(configs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of our consumer. Raise ValueError for an assignor that is not one of Kafka's."""
-    settings = dict(configs)
+    """Return the settings of our consumer. Raise KafkaConfigurationError for an assignor that is not one of Kafka's."""
+    settings = {name: configs[name] for name in CONSUMER_DEFAULTS}
     for name in FOR_FACE:
         del settings[name]
     settings["auto_offset_reset"] = _RESETS.get(settings["auto_offset_reset"], NO_OFFSET_RESET)
@@ -177,10 +233,13 @@ def consumer_settings_of(configs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def assignor_name(assignor: Any) -> str:
-    """Return the name of an assignor, which is a name, or a class of kafka-python. Raise ValueError if it is custom."""
+    """Return the name of an assignor, from the name itself or a class of kafka-python.
+
+    Raise KafkaConfigurationError for an assignor of one's own.
+    """
     name = assignor if isinstance(assignor, str) else getattr(assignor, "name", None)
     if name not in ASSIGNORS:
-        raise ValueError(
+        raise KafkaConfigurationError(
             f"partition_assignment_strategy: {assignor!r} is not supported; use {', '.join(ASSIGNORS)}, as text"
         )
     return str(name)

@@ -33,7 +33,7 @@ from wire.records.record import Headers
 
 T = TypeVar("T")
 AIOKAFKA_NAMES = {"max_batch_size": "batch_size"}
-Partitioner = Callable[[bytes | None, list[int], list[int]], int]
+PartitionFunction = Callable[[bytes | None, list[int], list[int]], int]
 """A function of the serialized key, all partitions of the topic and those with a leader. It returns a partition."""
 client_numbers = itertools.count(1)
 
@@ -84,7 +84,9 @@ class AsyncProducer:
     def __init__(self, *, world: ClientWorld | None = None, **settings: Any) -> None:
         named = {AIOKAFKA_NAMES.get(name, name): value for name, value in without_aiokafka_defaults(settings).items()}
         named.setdefault("client_id", f"pykbroker-producer-{next(client_numbers)}")
-        self._partitioner: Partitioner | None = named.pop("partitioner") if callable(named.get("partitioner")) else None
+        self._partitioner: PartitionFunction | None = (
+            named.pop("partitioner") if callable(named.get("partitioner")) else None
+        )
         self._settings, self._world = producer_settings(named), world
         self._started: ThreadedProducer | None = None
         self._is_turn_due = False
@@ -170,7 +172,7 @@ class AsyncProducer:
         return AsyncDelivery(producer, sent)
 
     async def _try_send_partitioned(
-        self, producer: ThreadedProducer, record: ProducerRecord, partitioner: Partitioner
+        self, producer: ThreadedProducer, record: ProducerRecord, partitioner: PartitionFunction
     ) -> Delivery | Serialized:
         """Append a record to the partition that the user's function selects, or return it serialized."""
         record = producer.front.serialized(record)

@@ -10,8 +10,10 @@ from pykbroker.core.producer.errors import (
     BufferExhausted,
     DeliveryExpired,
     IllegalCall,
+    InvalidProducerEpoch,
     MetadataTimeout,
     ProducerClosed,
+    ProducerFenced,
     RecordTooLarge,
     TransactionAborted,
     TransactionTimeout,
@@ -49,6 +51,10 @@ def test_an_unknown_name_is_no_attribute() -> None:
         (TransactionTimeout("t"), theirs.KafkaTimeoutError),
         (DeliveryExpired(ErrorCode.REQUEST_TIMED_OUT, "d"), theirs.KafkaTimeoutError),
         (ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, "n"), theirs.NotEnoughReplicasError),
+        (ApiError(ErrorCode.INVALID_PRODUCER_EPOCH, "e"), theirs.ProducerFencedError),
+        (InvalidProducerEpoch(ErrorCode.INVALID_PRODUCER_EPOCH, "f"), theirs.ProducerFencedError),
+        (InvalidProducerEpoch(ErrorCode.INVALID_PRODUCER_EPOCH, "g"), theirs.InvalidProducerEpochError),
+        (ProducerFenced(ErrorCode.PRODUCER_FENCED, "h"), theirs.ProducerFencedError),
         (RecordTooLarge("r"), theirs.MessageSizeTooLargeError),
         (ProducerClosed("c"), theirs.IllegalStateError),
         (IllegalCall("i"), theirs.IllegalStateError),
@@ -66,3 +72,8 @@ def test_our_errors_become_those_of_kafka_python(ours: Exception, expected: type
 def test_the_text_is_that_of_kafka_python() -> None:
     assert str(errors.for_code(6)("gone")) == str(theirs.NotLeaderForPartitionError("gone"))
     assert str(errors.KafkaTimeoutError("late")) == str(theirs.KafkaTimeoutError("late"))
+
+
+@pytest.mark.parametrize("base", [theirs.KafkaConfigurationError, ValueError, TypeError])
+def test_a_refused_argument_is_caught_by_each_error_that_kafka_python_raises_for_one(base: type[Exception]) -> None:
+    assert issubclass(errors.KafkaConfigurationError, base)

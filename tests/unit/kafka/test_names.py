@@ -1,4 +1,4 @@
-"""The names of kafka-python's top level that the drop-in has, and those that it refuses."""
+"""The modules and names of kafka-python that the drop-in has."""
 
 from __future__ import annotations
 
@@ -8,14 +8,54 @@ from enum import IntEnum
 import kafka
 import pytest
 
-from pykbroker.kafka import IsolationLevel, OffsetSpec, TopicPartitionReplica
+from pykbroker.kafka import IsolationLevel, OffsetSpec, TopicPartitionReplica, __version__
+
+MODULES = (
+    "admin",
+    "consumer.group",
+    "consumer.subscription_state",
+    "coordinator.assignors.abstract",
+    "coordinator.assignors.cooperative_sticky",
+    "coordinator.assignors.range",
+    "coordinator.assignors.roundrobin",
+    "coordinator.assignors.sticky.sticky_assignor",
+    "errors",
+    "partitioner",
+    "partitioner.abc",
+    "partitioner.default",
+    "partitioner.sticky",
+    "serializer",
+    "structs",
+    "version",
+)
 
 
-def test_the_import_of_the_admin_client_says_what_to_do() -> None:
-    with pytest.raises(ImportError, match="not part of pykbroker.kafka: keep importing it from kafka"):
-        from pykbroker.kafka import KafkaAdminClient  # noqa: F401 - the import is the test
-    with pytest.raises(AttributeError, match="module 'pykbroker.kafka' has no attribute 'KafkaAdmin'"):
-        importlib.import_module("pykbroker.kafka").KafkaAdmin  # noqa: B018 - the access is the test
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_has_the_names_of_kafka_pythons(name: str) -> None:
+    ours, theirs = (importlib.import_module(f"{package}.{name}") for package in ("pykbroker.kafka", "kafka"))
+    own = getattr(theirs, "__all__", None) or [
+        each for each, found in vars(theirs).items() if getattr(found, "__module__", None) == theirs.__name__
+    ]
+    lacking = {each for each in own if isinstance(getattr(theirs, each), type) and not hasattr(ours, each)}
+    assert lacking == LACKING.get(name, set())
+
+
+LACKING = {
+    "consumer.subscription_state": {"SubscriptionState", "SubscriptionType", "TopicPartitionState"},
+    "coordinator.assignors.abstract": {"RebalanceProtocol"},
+    "coordinator.assignors.sticky.sticky_assignor": {
+        "ConsumerGenerationPair",
+        "StickyAssignmentExecutor",
+        "StickyAssignorMemberMetadataV1",
+    },
+    "errors": {"NoError"},
+    "structs": {"MemberState"},
+}
+"""The classes that programs have no use for."""
+
+
+def test_the_version_is_that_of_kafka_python() -> None:
+    assert __version__ == kafka.__version__
 
 
 @pytest.mark.parametrize(("ours", "theirs"), [(IsolationLevel, kafka.IsolationLevel), (OffsetSpec, kafka.OffsetSpec)])

@@ -5,15 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 import kafka
+import kafka.coordinator.assignors.roundrobin
 import kafka.errors
 import pytest
 
 import pykbroker.kafka
 from pykbroker.client.security import SECURITY
 from pykbroker.kafka import KafkaConsumer, KafkaProducer
+from pykbroker.kafka.coordinator.assignors.range import RangePartitionAssignor
 from pykbroker.kafka.errors import KafkaConfigurationError
-from pykbroker.kafka.settings import PRODUCER_DEFAULTS, WITHOUT_EFFECT, producer_configs, producer_settings_of
+from pykbroker.kafka.settings import (
+    UNSUPPORTED,
+    WITHOUT_EFFECT,
+    arguments,
+    consumer_configs,
+    consumer_settings_of,
+    producer_configs,
+    producer_settings_of,
+)
 from pykbroker.producer.settings import ProducerSettings, producer_settings
+
+VERSIONS = [
+    ((2, 6), True, True),
+    ("2.6", True, True),
+    ("auto", True, False),
+    ("newest", False, False),
+    ("2.", False, False),
+]
 
 
 def made(**given: Any) -> ProducerSettings:
@@ -21,19 +39,76 @@ def made(**given: Any) -> ProducerSettings:
     return producer_settings(producer_settings_of(producer_configs(given), given))
 
 
-def test_every_argument_of_kafka_python_is_known_with_its_default() -> None:
-    theirs = kafka.KafkaProducer.DEFAULT_CONFIG
-    known = PRODUCER_DEFAULTS.keys() | SECURITY.keys() | WITHOUT_EFFECT
-    assert theirs.keys() - known == set()
-    unlike = {name for name in theirs.keys() & PRODUCER_DEFAULTS.keys() if theirs[name] != PRODUCER_DEFAULTS[name]}
-    assert unlike == {"partitioner"}, "the default partitioner is our own"
-    assert {name for name in SECURITY if theirs[name] != SECURITY[name]} == {"kafka_client"}
+@pytest.mark.parametrize(
+    ("ours", "theirs", "more", "unlike"),
+    [
+        (KafkaProducer, kafka.KafkaProducer, {"buffer_memory"}, {"partitioner"}),
+        (
+            KafkaConsumer,
+            kafka.KafkaConsumer,
+            set(),
+            {"client_id", "default_offset_commit_callback", "partition_assignment_strategy"},
+        ),
+    ],
+)
+def test_the_arguments_and_defaults_are_those_of_kafka_python(
+    ours: Any, theirs: Any, more: set[str], unlike: set[str]
+) -> None:
+    own, other = ours.DEFAULT_CONFIG, theirs.DEFAULT_CONFIG
+    assert own.keys() ^ other.keys() == more
+    assert {name for name in other if own[name] != other[name]} == unlike | {"kafka_client"}
+    assert type(own.get("partitioner")).__name__ == type(other.get("partitioner")).__name__
+    assert arguments(own, own) == own, "the defaults may be passed"
+
+
+@pytest.mark.parametrize("make", [KafkaProducer, KafkaConsumer])
+@pytest.mark.parametrize("name", sorted(UNSUPPORTED))
+def test_an_argument_for_a_part_that_is_missing_is_refused_by_its_name(make: Any, name: str) -> None:
+    with pytest.raises(KafkaConfigurationError, match=f"{name}='other' is not supported"):
+        make(**{name: "other"})
+
+
+@pytest.mark.parametrize("name", sorted(WITHOUT_EFFECT))
+def test_an_argument_that_changes_no_result_is_accepted(name: str) -> None:
+    assert producer_configs({name: (4, 3)})[name] == (4, 3)
+
+
+@pytest.mark.parametrize(("version", "of_producer", "of_consumer"), VERSIONS)
+def test_a_version_is_accepted_where_kafka_python_takes_it(version: Any, of_producer: bool, of_consumer: bool) -> None:
+    for read, is_accepted in ((producer_configs, of_producer), (consumer_configs, of_consumer)):
+        if is_accepted:
+            assert read({"api_version": version})["api_version"] == version
+        else:
+            with pytest.raises(KafkaConfigurationError, match=f"api_version='{version}' is not allowed"):
+                read({"api_version": version})
+
+
+@pytest.mark.parametrize(
+    ("times", "is_allowed"),
+    [((500, 501, 502), True), ((501, 501, 502), False), ((500, 502, 502), False), ((500, 501, -1), False)],
+)
+def test_the_times_of_a_consumer_grow(times: tuple[int, int, int], is_allowed: bool) -> None:
+    names = ("fetch_max_wait_ms", "request_timeout_ms", "connections_max_idle_ms")
+    given = dict(zip(names, times, strict=True))
+    if is_allowed:
+        assert consumer_configs(given)["request_timeout_ms"] == times[1]
+    else:
+        with pytest.raises(KafkaConfigurationError, match="connections_max_idle_ms .* must be larger than"):
+            consumer_configs(given)
+
+
+def test_an_assignor_is_given_by_name_or_class_and_not_of_ones_own() -> None:
+    classes = (RangePartitionAssignor, kafka.coordinator.assignors.roundrobin.RoundRobinPartitionAssignor, "sticky")
+    settings = consumer_settings_of(consumer_configs({"partition_assignment_strategy": classes}))
+    assert settings["partition_assignment_strategy"] == ["range", "roundrobin", "sticky"]
+    with pytest.raises(KafkaConfigurationError, match="use range, roundrobin, sticky, cooperative-sticky, as text"):
+        KafkaConsumer(partition_assignment_strategy=[object])
 
 
 def test_an_unknown_argument_is_refused() -> None:
-    with pytest.raises(ValueError, match="Unrecognized configs: {'lingr_ms': 5}: do you mean 'linger_ms'"):
+    with pytest.raises(KafkaConfigurationError, match="Unrecognized configs: {'lingr_ms': 5}: do you mean 'linger_ms'"):
         KafkaProducer(lingr_ms=5)
-    with pytest.raises(ValueError, match="Unrecognized configs: {'grupid': 'g'}: do you mean 'group_id'"):
+    with pytest.raises(KafkaConfigurationError, match="Unrecognized configs: {'grupid': 'g'}: do you mean 'group_id'"):
         KafkaConsumer(grupid="g")
 
 
@@ -47,7 +122,7 @@ def test_a_serializer_that_is_no_function_is_refused(make: Any, part: str) -> No
 
 def test_the_names_of_kafka_python_are_here() -> None:
     lacking = {name for name in kafka.__all__ if name not in vars(pykbroker.kafka)}
-    assert lacking == {"KafkaAdminClient"}
+    assert lacking == set()
     errors = {name for name, found in vars(kafka.errors).items() if isinstance(found, type)} - {"NoError"}
     for name in errors:
         assert issubclass(getattr(pykbroker.kafka.errors, name), getattr(kafka.errors, name))
@@ -62,15 +137,6 @@ def test_serializers_are_those_of_kafka_python(content: Any) -> None:
         data = ours.serialize("topic", [], content)
         assert data == theirs.serialize("topic", [], content)
         assert ours.deserialize("topic", [], data) == theirs.deserialize("topic", [], data)
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("security_protocol", "SSL"), ("ssl_cafile", "ca.pem"), ("sasl_mechanism", "PLAIN"), ("proxy_url", "socks5://a")],
-)
-def test_security_other_than_plaintext_is_refused_with_a_sentence(name: str, value: str) -> None:
-    with pytest.raises(ValueError, match=rf"{name}='{value}' is not supported: this client connects without TLS"):
-        KafkaProducer(**{name: value})
 
 
 def test_the_defaults_of_security_are_accepted() -> None:

@@ -14,32 +14,22 @@ from math import inf
 from types import TracebackType
 from typing import Any, Self
 
-from pykbroker.client.settings import InvalidSetting
 from pykbroker.consumer.hosted import HostedConsumer
-from pykbroker.consumer.listener import RebalanceListener, call_listener
+from pykbroker.consumer.listener import call_listener
 from pykbroker.consumer.poller import COLUMNS_ENOUGH
 from pykbroker.consumer.settings import consumer_settings
 from pykbroker.core.consumer.membership.steps import CallListener, LeaveMode
 from pykbroker.core.consumer.records import FetchedColumns
+from pykbroker.core.errors import ApiError
+from pykbroker.core.names import check_topic_name
 from pykbroker.core.topic_partition import TopicPartition
-from pykbroker.kafka.errors import IllegalStateError, KafkaConfigurationError, KafkaTimeoutError
+from pykbroker.kafka.consumer.subscription_state import check_listener
+from pykbroker.kafka.errors import IllegalStateError, KafkaTimeoutError
+from pykbroker.kafka.metrics import Metrics, grouped
 from pykbroker.kafka.partition_calls import PartitionCalls, checked, kafka_errors
 from pykbroker.kafka.records import RecordReader
-from pykbroker.kafka.settings import CONSUMER_DEFAULTS, consumer_configs, consumer_settings_of
+from pykbroker.kafka.settings import CONSUMER_CONFIG, configuration_errors, consumer_configs, consumer_settings_of
 from pykbroker.kafka.structs import KafkaRecord
-
-ConsumerRebalanceListener = RebalanceListener
-
-
-class AsyncConsumerRebalanceListener:
-    """A listener with async methods. They run in an event loop of asyncio of their own, in the thread that polls."""
-
-    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
-        """Note that the group takes partitions away."""
-
-    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        """Note that the group gives partitions."""
-
 
 _CONFLICT = (
     "You must choose only one way to configure your consumer: (1) subscribe to specific topics by name, (2) subscribe "
@@ -52,11 +42,11 @@ class KafkaConsumer(PartitionCalls):
     """A consumer for one thread at a time, as kafka-python's.
 
     A background thread fetches and sends heartbeats, on trio. The rebalance listener and callbacks of commits run in
-    the caller's thread. ValueError or KafkaConfigurationError is raised for an argument that is unknown or not allowed,
-    and KafkaTimeoutError if no broker answers within `bootstrap_timeout_ms`.
+    the caller's thread. KafkaConfigurationError is raised for an argument that is unknown or not allowed, and
+    KafkaTimeoutError if no broker answers within `bootstrap_timeout_ms`.
     """
 
-    DEFAULT_CONFIG: Mapping[str, Any] = CONSUMER_DEFAULTS
+    DEFAULT_CONFIG: Mapping[str, Any] = CONSUMER_CONFIG
 
     def __init__(self, *topics: str, **configs: Any) -> None:
         config = consumer_configs(configs)
@@ -67,10 +57,9 @@ class KafkaConsumer(PartitionCalls):
             config["value_deserializer"],
             lambda partition, offset: hosted.ask(hosted.calls.seek, partition, offset),
         )
-        try:
+        check_topics(topics)
+        with configuration_errors():
             hosted = HostedConsumer(consumer_settings(consumer_settings_of(config)))
-        except InvalidSetting as error:
-            raise KafkaConfigurationError(str(error)) from error
         super().__init__(hosted, config)
         self._unread, self._is_closed, self._reader = hosted.unread, False, reader
         self._finalizer = weakref.finalize(self, stop_forgotten, hosted)
@@ -95,7 +84,7 @@ class KafkaConsumer(PartitionCalls):
 
     def bootstrap_connected(self) -> bool:
         """Whether a broker has described the cluster."""
-        return not self._hosted.shell.metadata.cluster.is_bootstrap
+        return not (self._is_closed or self._hosted.shell.metadata.cluster.is_bootstrap)
 
     def bootstrap(self, timeout_ms: float | None = None, refresh: bool = False) -> None:
         """Wait until a broker has described the cluster, with `refresh` once more. Raise KafkaTimeoutError."""
@@ -111,12 +100,15 @@ class KafkaConsumer(PartitionCalls):
         """Subscribe to topics, or to those whose name matches from its start, instead of the topics before.
 
         The group assigns partitions during the next polls. Without a `group_id`, the consumer has all partitions.
-        `listener` has `on_partitions_assigned` and `on_partitions_revoked`.
+        `listener` has `on_partitions_assigned` or `on_partitions_revoked`, which get sets. Raise ValueError or
+        TypeError for a name that no topic may have, and IllegalStateError after `assign`.
         """
         if not topics and not pattern:
             raise ValueError("Must provide topics or pattern")
         if topics and pattern:
             raise IllegalStateError(_CONFLICT)
+        check_listener(listener)
+        check_topics(topics)
         if pattern is not None:
             match = re.compile(pattern).match
             self._ask(self._hosted.calls.subscribe_matching, lambda name: match(name) is not None, listener)
@@ -249,22 +241,41 @@ class KafkaConsumer(PartitionCalls):
         with kafka_errors():
             return self._hosted.ask(function, timeout_s=max(0.0, deadline - time.monotonic()))
 
-    def metrics(self, raw: bool = False) -> dict[str, dict[str, float]]:
-        """Return the assigned partitions and the largest known lag, in Kafka's groups and under Kafka's names."""
-        subscription = self._hosted.shell.subscription
+    def metrics(self, raw: bool = False) -> Metrics | None:
+        """Return the assigned partitions and the largest known lag, in Kafka's groups and under Kafka's names.
+
+        There are none after `close`, and the result is None if `metrics_enabled` is false.
+        """
+        if not self.config["metrics_enabled"] or self._is_closed:
+            return {} if self.config["metrics_enabled"] else None
+        subscription, prefix = self._hosted.shell.subscription, self.config["metric_group_prefix"]
         states = [subscription.get(each) for each in subscription.partitions]
         lags = [
             each.high_watermark - each.position.offset
             for each in states
             if each is not None and each.position is not None and each.high_watermark is not None
         ]
-        return {
-            "consumer-coordinator-metrics": {"assigned-partitions": len(states)},
-            "consumer-fetch-manager-metrics": {"records-lag-max": max(lags, default=0)},
+        own = {
+            f"{prefix}-coordinator-metrics": {"assigned-partitions": len(states)},
+            f"{prefix}-fetch-manager-metrics": {"records-lag-max": max(lags, default=0)},
         }
+        return grouped(prefix, own, self._hosted.shell.nodes.in_flight_counts())
 
 
 def stop_forgotten(hosted: HostedConsumer) -> None:
     """End the thread of a consumer. One that has crashed, or belongs to the parent of a fork, is left alone."""
     with suppress(RuntimeError):
         hosted.stop()
+
+
+def check_topics(topics: Iterable[str]) -> None:
+    """Raise TypeError or ValueError, as kafka-python does, for a name that no topic may have."""
+    if isinstance(topics, str):
+        raise TypeError(f"topics must be a list of names, not the text {topics!r}")
+    for topic in topics:
+        if not isinstance(topic, str):
+            raise TypeError(f"topics must be names: {topic!r} is of type {type(topic).__name__}")
+        try:
+            check_topic_name(topic)
+        except ApiError as error:
+            raise ValueError(error.message) from error
