@@ -5,6 +5,7 @@ The class of a broker's error code is an attribute of this module too, such as `
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -29,9 +30,12 @@ from pykbroker.core.producer.errors import (
     ProducerClosed,
     RecordTooLarge,
     TransactionAborted,
+    TransactionError,
     TransactionTimeout,
     UnknownPartition,
 )
+from pykbroker.core.topic_partition import TopicPartition
+from pykbroker.kafka.structs import OffsetAndMetadata
 from wire.error_codes import ErrorCode
 
 THEIRS: ModuleType | None = import_module("kafka.errors") if find_spec("kafka") else None
@@ -111,10 +115,14 @@ class NoOffsetForPartitionError(KafkaError, *theirs("NoOffsetForPartitionError")
 
 
 class LogTruncationError(KafkaError, *theirs("LogTruncationError")):  # type: ignore[misc]
-    """The error of positions whose records were truncated. The partitions and offsets are in its text."""
+    """The error of positions whose records were truncated.
 
-    def __init__(self, text: str) -> None:
+    `divergent_offsets` has the first offset at which the log of each partition differs, or None if it is unknown.
+    """
+
+    def __init__(self, divergent_offsets: Mapping[TopicPartition, OffsetAndMetadata | None], text: str) -> None:
         Exception.__init__(self, text)
+        self.divergent_offsets = dict(divergent_offsets)
 
 
 class CommitFailedError(KafkaError, *theirs("CommitFailedError")):  # type: ignore[misc]
@@ -198,13 +206,23 @@ def for_code(code: int) -> type[BrokerResponseError]:
     return BY_CODE[found]
 
 
+NOT_A_MEMBER = frozenset({ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID})
+"""The errors of offsets in a transaction whose consumer has left its group. Kafka's own client fails the commit too."""
 _OF_CONSUMER: dict[type[Exception], type[KafkaError]] = {
     CommitFailed: CommitFailedError,
-    LogTruncation: LogTruncationError,
     NoOffsetForPartition: NoOffsetForPartitionError,
     OffsetsOutOfRange: BY_CODE[ErrorCode.OFFSET_OUT_OF_RANGE],
     UnreadableRecords: BY_CODE[ErrorCode.CORRUPT_MESSAGE],
 }
+
+
+def divergent_offsets(error: LogTruncation) -> dict[TopicPartition, OffsetAndMetadata | None]:
+    """Return the first offset at which each log differs, None where it is unknown."""
+    found = {partition: error.divergent.get(partition) for partition in error.offsets}
+    return {
+        partition: None if each is None else OffsetAndMetadata(each.offset, each.metadata, each.epoch)
+        for partition, each in found.items()
+    }
 
 
 def as_kafka(error: BaseException) -> BaseException:
@@ -214,6 +232,10 @@ def as_kafka(error: BaseException) -> BaseException:
         return KafkaTimeoutError(text)
     if isinstance(error, TransactionAborted):
         return TransactionAbortedError(text)
+    if isinstance(error, LogTruncation):
+        return LogTruncationError(divergent_offsets(error), text)
+    if isinstance(error, TransactionError) and error.code in NOT_A_MEMBER:
+        return CommitFailedError(text)
     if isinstance(error, ApiError) and error.code == ErrorCode.INVALID_PRODUCER_EPOCH:
         return FencedEpochError(text)
     if isinstance(error, ApiError):

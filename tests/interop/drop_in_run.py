@@ -89,11 +89,19 @@ class Library:
         producer.send("numbers", b"a")
         yield programs.SENT_AFTER_FENCING, {"producer": producer}
         yield programs.ASSIGNING, {"consumer": new_consumer(allow_auto_create_topics=False)}
+        for group, configs in (
+            (programs.READING, {"auto_offset_reset": "none"}),
+            (programs.DESERIALIZING, {"auto_offset_reset": "earliest", "value_deserializer": int}),
+        ):
+            consumer = new_consumer(consumer_timeout_ms=300, **configs)
+            consumer.assign([self._names["first"]])
+            yield group, {"consumer": consumer}
         yield programs.SUBSCRIBING, {"consumer": new_consumer(group_id="others")}
-        listener, group = heard(self._module.ConsumerRebalanceListener), uuid.uuid4().hex
-        consumer = new_consumer(group_id=group, auto_offset_reset="earliest")
+        listener, group_id = heard(self._module.ConsumerRebalanceListener), uuid.uuid4().hex
+        consumer = new_consumer(group_id=group_id, auto_offset_reset="earliest")
         consumer.subscribe(["letters"], listener=listener)
-        yield programs.IN_A_GROUP, {"consumer": consumer, "listener": listener}
+        rival = new_consumer(group_id=group_id)
+        yield programs.IN_A_GROUP, {"consumer": consumer, "listener": listener, "rival": rival}
         consumer = new_consumer(group_id="last")
         consumer.assign([self._names["first"]])
         consumer.position(self._names["first"])

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import kafka
 import kafka.errors as theirs
 import pytest
 
+from pykbroker.core.consumer.errors import LogTruncation
+from pykbroker.core.consumer.position import CommittedOffset
 from pykbroker.core.errors import ApiError
 from pykbroker.core.producer.errors import (
     BufferExhausted,
@@ -16,9 +19,11 @@ from pykbroker.core.producer.errors import (
     ProducerFenced,
     RecordTooLarge,
     TransactionAborted,
+    TransactionError,
     TransactionTimeout,
     UnknownPartition,
 )
+from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.kafka import errors
 from wire.error_codes import ErrorCode
 
@@ -55,6 +60,9 @@ def test_an_unknown_name_is_no_attribute() -> None:
         (InvalidProducerEpoch(ErrorCode.INVALID_PRODUCER_EPOCH, "f"), theirs.ProducerFencedError),
         (InvalidProducerEpoch(ErrorCode.INVALID_PRODUCER_EPOCH, "g"), theirs.InvalidProducerEpochError),
         (ProducerFenced(ErrorCode.PRODUCER_FENCED, "h"), theirs.ProducerFencedError),
+        (TransactionError(ErrorCode.ILLEGAL_GENERATION, "j"), theirs.CommitFailedError),
+        (TransactionError(ErrorCode.UNKNOWN_MEMBER_ID, "k"), theirs.CommitFailedError),
+        (TransactionError(ErrorCode.FENCED_INSTANCE_ID, "l"), theirs.FencedInstanceIdError),
         (RecordTooLarge("r"), theirs.MessageSizeTooLargeError),
         (ProducerClosed("c"), theirs.IllegalStateError),
         (IllegalCall("i"), theirs.IllegalStateError),
@@ -72,6 +80,14 @@ def test_our_errors_become_those_of_kafka_python(ours: Exception, expected: type
 def test_the_text_is_that_of_kafka_python() -> None:
     assert str(errors.for_code(6)("gone")) == str(theirs.NotLeaderForPartitionError("gone"))
     assert str(errors.KafkaTimeoutError("late")) == str(theirs.KafkaTimeoutError("late"))
+
+
+def test_a_truncation_has_the_offsets_at_which_the_logs_differ() -> None:
+    known, unknown = TopicPartition("topic", 0), TopicPartition("topic", 1)
+    found = errors.as_kafka(LogTruncation({known: 9, unknown: 8}, {known: CommittedOffset(5, 2)}))
+    assert isinstance(found, theirs.LogTruncationError)
+    assert found.divergent_offsets == {known: kafka.OffsetAndMetadata(5, "", 2), unknown: None}
+    assert "topic-0 at offset 9" in str(found)
 
 
 @pytest.mark.parametrize("base", [theirs.KafkaConfigurationError, ValueError, TypeError])
