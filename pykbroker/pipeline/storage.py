@@ -318,11 +318,13 @@ class LocalStorage:
             descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             with failures(path):
+                text = f"another process is working on {self._root} now: wait for its end, or stop it first"
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    text = f"another process is working on {self._root} now: wait for its end, or stop it first"
                     raise StateConflict(text) from None
+                if not path.exists() or not os.path.samestat(os.fstat(descriptor), path.stat()):
+                    raise StateConflict(text)  # its holder has deleted it, and another one may have made a new one
             yield
         finally:
             os.close(descriptor)

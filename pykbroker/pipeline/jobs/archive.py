@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster, matching, named, require_topics
 from pykbroker.pipeline.errors import PipelineError, RecordsLost, StateConflict
-from pykbroker.pipeline.jobs.commits import CHECKPOINT, OWN, require_same_ends
+from pykbroker.pipeline.jobs.commits import CHECKPOINT, OWN, OWNER, require_same_ends
 from pykbroker.pipeline.jobs.iceberg import IcebergTable, is_directory, require_location
 from pykbroker.pipeline.jobs.lost_records import changed_topics, lost_offsets
 from pykbroker.pipeline.jobs.parquet import ParquetFiles
@@ -195,14 +195,22 @@ class ArchiveJob:
             self._sink.tidy()
             self._sink.close()
 
-    def _target_lock(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def _target_lock(self) -> Iterator[None]:
         """Keep other runs out of an archive of files, whatever checkpoint they have, also before it has an owner.
 
-        A table has one commit at a time.
+        A table has one commit at a time. A run that is refused leaves no lock where there is no archive.
         """
         if self._target is None or self._settings.format == "iceberg":
-            return nullcontext()
-        return self._target.lock(f"{OWN}{LOCK}")
+            yield
+            return
+        with self._target.lock(f"{OWN}{LOCK}"):
+            try:
+                yield
+            finally:
+                if not self._target.exists(OWNER):
+                    self._target.delete(f"{OWN}{LOCK}")
+                    self._target.delete_empty(OWN.rstrip("/"))
 
     def _earlier(self, cluster_id: str) -> RunManifest | None:
         """Return the manifest of an earlier run of the job with the cluster, or None without one."""

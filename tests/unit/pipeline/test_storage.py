@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import fcntl
 import os
 import re
 import shutil
@@ -308,6 +309,18 @@ def test_a_lock_has_one_holder_until_its_process_ends(storage: LocalStorage) -> 
         holder.wait(30)
         with storage.lock("lock"):
             assert storage.exists("lock")
+
+
+def test_a_lock_that_is_deleted_meanwhile_is_not_held(storage: LocalStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    flock = fcntl.flock
+
+    def deleting(descriptor: int, operation: int) -> None:
+        storage.delete("lock")
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", deleting)
+    with pytest.raises(StateConflict, match="another process is working on"), storage.lock("lock"):
+        raise AssertionError("the lock is held")
 
 
 @pytest.mark.parametrize(
