@@ -199,11 +199,12 @@ class ArchiveJob:
     def _target_lock(self) -> Iterator[None]:
         """Keep other runs out of an archive of files, whatever checkpoint they have, also before it has an owner.
 
-        A table has one commit at a time. A run that is refused leaves no lock where there is no archive.
+        A table has one commit at a time. A run that is refused leaves nothing where there is no archive.
         """
         if self._target is None or self._settings.format == "iceberg":
             yield
             return
+        is_there = self._target.exists()
         with self._target.lock(f"{OWN}{LOCK}"):
             try:
                 yield
@@ -211,6 +212,8 @@ class ArchiveJob:
                 if not self._target.exists(OWNER):
                     self._target.delete(f"{OWN}{LOCK}")
                     self._target.delete_empty(OWN.rstrip("/"))
+                    if not is_there:
+                        self._target.delete_empty()
 
     def _earlier(self, cluster_id: str) -> RunManifest | None:
         """Return the manifest of an earlier run of the job with the cluster, or None without one."""

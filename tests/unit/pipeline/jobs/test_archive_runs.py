@@ -300,11 +300,15 @@ def test_a_first_run_keeps_another_one_with_its_own_checkpoint_out(
     assert (lake.sink.offsets(ORDERS), other.sink.batches) == ([0, 1, 2, 3, 4], {})
 
 
-def test_a_run_that_is_refused_leaves_nothing_in_a_new_target(lake: Archive, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_run_that_is_refused_leaves_nothing_in_a_new_target(lake: Archive, tmp_path: Path, is_there: bool) -> None:
+    if is_there:
+        (tmp_path / "lake").mkdir()
     lake.checkpoint.write("notes.txt", b"mine")
     with pytest.raises(StateConflict, match="it is the checkpoint of something else"):
         lake.run()
-    assert list((tmp_path / "lake").iterdir()) == []
+    assert sorted(tmp_path.rglob("lake*")) == [tmp_path / "lake"] * is_there
+    assert list(tmp_path.glob("lake/*")) == []
 
 
 CUTS = (b"", b"\0\0", b"v1\n{")
