@@ -59,7 +59,7 @@ class Session:
 
     def __init__(self, storage: LocalStorage) -> None:
         self._storage = storage
-        self.conf = SimpleNamespace(set=lambda *_: None)
+        self.conf = SimpleNamespace(set=lambda *_: None, get=lambda *_: None)
         self.read = self
 
     def newSession(self) -> Session:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from functools import partial, reduce
 from operator import xor
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -35,6 +34,7 @@ from pykbroker.pipeline.jobs.parquet import ParquetFiles
 from pykbroker.pipeline.jobs.small_files import MERGED, crowded_days, replace_day, unlike_partitions
 from pykbroker.pipeline.storage import LocalStorage, StoredFile
 from tests.unit.pipeline.jobs.crashes import CRASHES, OPERATIONS_MAX
+from tests.unit.pipeline.jobs.lake import Session
 
 DAY = "topic=orders/date=2026-11-24"
 FILES, FILE_RECORDS, BATCHES = 2, 5, 3
@@ -359,7 +359,7 @@ def test_the_batches_of_before_are_said_until_there_are_newer_ones(
         b'{"batch":0,"files":{"a":"b"},"ranges":[{"topic":"orders","partition":0,"first":0,"last":9,"count":10}]}',
     )
     said: list[str] = []
-    spark: Any = SimpleNamespace(newSession=lambda: SimpleNamespace(conf=SimpleNamespace(set=lambda *_: None)))
+    spark: Any = Session(storage)
     for batch in (1, 2):
         ParquetFiles(spark, storage, 1, said.append).open("run", is_new=False)
         write_batch(ArchiveCommits(storage), tmp_path, batch)
