@@ -27,6 +27,8 @@ KEEPS_ETAGS = "fs.capability.etags.preserved.in.rename"
 """A capability of stores that have real directories, such as Azure's with a hierarchical namespace."""
 LEFT_S_MIN = 24 * 3600
 """The time without a change after which staged files are of a run that has ended, where no lock tells it."""
+VANISHED, LISTINGS_MAX = "FileNotFoundException", 5
+"""The exception of Hadoop about a directory that is deleted while it is listed, and the number of listings then."""
 MOUNTS, OCTAL = Path("/proc/self/mountinfo"), re.compile(r"\\([0-7]{3})")
 """The file with the mount points of this process, and the characters in it that stand for one of a name (proc(5))."""
 PATTERN_SIGNS = re.compile(r"[\[\]{}*?\\]")
@@ -90,7 +92,7 @@ class Storage(Protocol):
     def files(self, name: str = "") -> list[StoredFile]:
         """Return all files below a directory, sorted by path, none if it does not exist.
 
-        A link to a directory is a file, which is not followed.
+        Files may come and go meanwhile. A link to a directory is a file, which is not followed.
         """
 
     def exchange(self, name: str, other: Storage, other_name: str) -> None:
@@ -221,9 +223,9 @@ class LocalStorage:
             (self._root / name).rmdir()
 
     def delete_leftovers(self, name: str, pattern: re.Pattern[str]) -> None:
-        directory = self._root / name
-        with failures(directory):
-            found = [path.name for path in directory.iterdir()] if directory.exists() else []
+        directory, found = self._root / name, list[str]()
+        with failures(directory), suppress(FileNotFoundError):
+            found = os.listdir(directory)
         for each in found:
             if pattern.fullmatch(each):
                 self.delete(f"{name}/{each}" if name else each)
@@ -464,6 +466,15 @@ class HadoopStorage:
             return int(self._files.getFileStatus(self._at(name)).getLen())
 
     def files(self, name: str = "") -> list[StoredFile]:
+        for _ in range(LISTINGS_MAX - 1):
+            try:
+                return self._listed(name)
+            except PipelineError as error:  # a directory below may be gone by now
+                if VANISHED not in str(error):
+                    raise
+        return self._listed(name)
+
+    def _listed(self, name: str) -> list[StoredFile]:
         found = []
         with failures(self._at(name)):
             if self._files.exists(self._at(name)):

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -55,10 +55,13 @@ OWNER = f"{OWN}archive.json"
 SUMMARY = f"{OWN}summary.json"
 PENDING = ".json.pending"
 DONE = ".json"
+COMMIT = re.compile(rf"{COMMITS}/([0-9]{{10,}})\.json(\.pending)?")
+"""The name of a commit, with the number of its batch. Other files there are not the job's own."""
 COMMITS_MAX = 1000
 """The number of commits from which they are folded."""
 READ_ATTEMPTS = 5
 """The number of attempts to read all commits while a run replaces them."""
+Result = TypeVar("Result")
 BatchSpan = tuple[int, int]
 """The first and the last one of consecutive batches."""
 
@@ -115,12 +118,16 @@ class ArchiveCommit(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class ArchiveState(NamedTuple):
-    """The sum of all commits, and the files that they name. Those in `pending` may not be in the archive yet."""
+    """The sum of all commits, and the files that they name. Those in `pending` may not be in the archive yet.
+
+    `batches` has the ranges of each commit, of which the first one may be the sum of many.
+    """
 
     total: ArchiveCommit
     files: dict[str, ArchivedFile]
     pending: frozenset[str]
     is_pending: bool
+    batches: list[ArchivedRange]
 
 
 class ArchiveOwner(msgspec.Struct, frozen=True):
@@ -170,7 +177,7 @@ class ArchiveCommits:
         else:
             self._archive.create(OWNER, msgspec.json.encode(ArchiveOwner(run_id)))
         for name in self._names(PENDING):
-            commit = decoded(self._archive, name, ArchiveCommit)
+            commit = self._commit(name)
             if self.committed(commit.batch) is None:
                 self._complete(commit)
             else:
@@ -186,7 +193,7 @@ class ArchiveCommits:
         """Return the commit of a batch, or that of all batches up to it, or None if it is not written."""
         name = f"{COMMITS}/{batch:010d}{DONE}"
         if self._archive.exists(name):
-            return decoded(self._archive, name, ArchiveCommit)  # type: ignore[no-any-return]
+            return self._commit(name)
         summary = self._summary()
         return summary if summary is not None and batch <= summary.batch else None
 
@@ -203,19 +210,26 @@ class ArchiveCommits:
         self._complete(commit)
 
     def all(self) -> list[ArchiveCommit]:
-        """Return all commits, the first one first. The first one may be the sum of many."""
-        return self._all(self._names(DONE, PENDING))
+        """Return all commits, the first one first. The first one may be the sum of many.
+
+        Raise StateConflict if a batch before the last one has no commit.
+        """
+        return self._settled(lambda: self._all(self._names(DONE, PENDING)))
 
     def read(self) -> ArchiveState:
-        """Return what all commits say together, also while a run adds to them and folds them."""
+        """Return what all commits say together. Raise StateConflict if a batch before the last one has no commit."""
+        return self._settled(self._read)
+
+    def _settled(self, read: Callable[[], Result]) -> Result:
+        """Return what a function reads, also while a run adds commits and folds them."""
         for _ in range(READ_ATTEMPTS - 1):
             before = self._version()
             try:
-                return self._read()
+                return read()
             except PipelineError:
                 if self._version() == before:
                     raise
-        return self._read()
+        return read()
 
     def replace_files(self, change: FileChange, exchange: Callable[[], bool]) -> bool:
         """Record a change of the archive's files, and make it. Return False if the file system cannot make it."""
@@ -234,6 +248,11 @@ class ArchiveCommits:
         if len(names) <= commits_max and not changes:
             return
         commits, before = self._all(names), self._summary()
+        if not commits:
+            raise StateConflict(
+                f"{self._archive.directory}/{CHANGES} has a merge of files, but there is no commit: restore {SUMMARY} "
+                f"and {COMMITS}, or archive into a new directory"
+            )
         total = summed(commits)
         listed = self._lists.write(total.batch, self._files(commits, changes.values()))
         self._archive.write(SUMMARY, msgspec.json.encode(msgspec.structs.replace(total, listed=listed)))
@@ -292,12 +311,13 @@ class ArchiveCommits:
     def _delete_staging_of_before(self, commit: ArchiveCommit) -> None:
         """Delete the directory that the commit of an earlier version names, and the one around it if it is empty."""
         names = {name.partition("/")[0] for name in commit.files if not name.startswith(f"{STAGING}/")}
+        if not names:
+            return
         staging = self._archive.sibling(STAGING_OF_BEFORE)
         for name in names:
             if BATCH_OF_BEFORE.fullmatch(name):
                 staging.delete(name)
-        if names:
-            staging.delete_empty()
+        staging.delete_empty()
 
     def _version(self) -> Sequence[StoredFile]:
         """Return what changes whenever a run commits, merges or folds."""
@@ -310,12 +330,35 @@ class ArchiveCommits:
         files = self._files(commits, changes.values())
         half = [each for each in commits if f"{COMMITS}/{each.batch:010d}{PENDING}" in names]
         pending = frozenset(path for each in half for path in each.moves().values())
-        return ArchiveState(summed(commits), files, pending, is_pending=bool(half))
+        batches = [found for each in commits for found in each.ranges]
+        return ArchiveState(summed(commits), files, pending, bool(half), batches)
 
     def _all(self, names: Iterable[str]) -> list[ArchiveCommit]:
-        found = sorted((decoded(self._archive, each, ArchiveCommit) for each in names), key=lambda each: each.batch)
+        """Return the summary and the commits of later batches. Spark numbers batches without a gap."""
+        found = sorted((self._commit(each) for each in names), key=lambda each: each.batch)
         summary = self._summary()
-        return found if summary is None else [summary, *(each for each in found if each.batch > summary.batch)]
+        done = -1 if summary is None else summary.batch
+        later = [each for each in found if each.batch > done]
+        for batch, each in enumerate(later, done + 1):
+            if each.batch != batch:
+                other = f", or {SUMMARY}" if summary is None else ""
+                raise StateConflict(
+                    f"{self._archive.directory}/{COMMITS} has no commit of batch {batch}, but later ones: restore "
+                    f"{batch:010d}{DONE} and the files of the batch{other}, or archive into a new directory"
+                )
+        return later if summary is None else [summary, *later]
+
+    def _commit(self, name: str) -> ArchiveCommit:
+        """Return a commit. Raise StateConflict if it is damaged, or that of another batch than its name says."""
+        found: ArchiveCommit = decoded(self._archive, name, ArchiveCommit)
+        match = COMMIT.fullmatch(name)
+        assert match is not None, "names are listed by this pattern"
+        if int(match[1]) != found.batch:
+            raise StateConflict(
+                f"{self._archive.directory}/{name} is the commit of batch {found.batch}: restore that of batch "
+                f"{int(match[1])}, or archive into a new directory"
+            )
+        return found
 
     def _files(self, commits: Iterable[ArchiveCommit], changes: Iterable[FileChange]) -> dict[str, ArchivedFile]:
         files: dict[str, ArchivedFile] = {}
@@ -334,7 +377,8 @@ class ArchiveCommits:
 
     def _names(self, *suffixes: str) -> list[str]:
         """Return the names of commits, each once: a commit is renamed while names are listed."""
-        found = [file.path for file in self._archive.files(COMMITS) if file.path.endswith(suffixes)]
+        listed = [file.path for file in self._archive.files(COMMITS) if COMMIT.fullmatch(file.path)]
+        found = [each for each in listed if each.endswith(suffixes)]
         return [each for each in found if each.removesuffix(PENDING) + DONE not in found or each.endswith(DONE)]
 
 

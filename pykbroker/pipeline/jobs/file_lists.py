@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LISTS = "_pykbroker/files"
 LIST = re.compile(r"(?P<batch>[0-9]{10})-[0-9a-f]{8}\.json\.gz")
 CHANGES = "_pykbroker/changes"
-CHANGE = ".json"
+CHANGE = re.compile(rf"{CHANGES}/[0-9a-f]{{8}}\.json")
 LEFT = re.compile(r"\.?([0-9a-f-]+|archive|summary)\.json(\.gz|\.pending)?(\.[0-9a-f]{8})?\.tmp")
 """The names under which a storage writes the files of commits, lists and changes before it renames them."""
 COMPRESSION_LEVEL = 6
@@ -70,7 +70,7 @@ class FileLists:
 
     def begin(self, change: FileChange) -> str:
         """Record a change that is about to happen. Return the name of the record."""
-        name = f"{CHANGES}/{uuid4().hex[:8]}{CHANGE}"
+        name = f"{CHANGES}/{uuid4().hex[:8]}.json"
         self._archive.create(name, msgspec.json.encode(change))
         return name
 
@@ -80,7 +80,7 @@ class FileLists:
 
     def changes(self) -> dict[str, FileChange]:
         """Return the recorded changes by the names of their records."""
-        names = [each.path for each in self._archive.files(CHANGES) if each.path.endswith(CHANGE)]
+        names = [each.path for each in self._archive.files(CHANGES) if CHANGE.fullmatch(each.path)]
         return {name: parsed(self._archive, name, self._archive.read(name), FileChange) for name in names}
 
     def has_happened(self, change: FileChange) -> bool:

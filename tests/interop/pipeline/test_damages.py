@@ -100,6 +100,11 @@ def commit_file(place: Place, index: int) -> Path:
     return sorted((place.directory / "_pykbroker" / "commits").glob("*.json"))[index]
 
 
+def removed(*paths: Path) -> None:
+    for path in paths:
+        path.unlink()
+
+
 def sums(place: Place, text: str | None) -> None:
     changes = loaded(place.archives.spark, place.table).updateProperties()
     (changes.remove(SUMS) if text is None else changes.set(SUMS, text)).commit()
@@ -126,7 +131,9 @@ PARQUET: dict[str, Damage] = {
     "a row is removed": edited(lambda rows: rows[1:]),
     "a row is forged": edited(lambda rows: [*rows, with_value(rows[0], offset=90)]),
     "a row takes the place of another one": edited(lambda rows: [rows[1], *rows[1:]]),
-    "the commit of a batch is removed": lambda place: commit_file(place, 1).unlink(),
+    "the commit of a batch is removed": lambda place: commit_file(place, 0).unlink(),
+    "the commit of a batch is removed with its files": lambda place: removed(commit_file(place, 0), place.files()[0]),
+    "the commit of the last batch is removed": lambda place: commit_file(place, 1).unlink(),
     "the commit of a batch is emptied": lambda place: commit_file(place, 1).write_bytes(b""),
     "the commit of a batch is an older one": lambda place: shutil.copy(commit_file(place, 0), commit_file(place, 1)),
 }
@@ -142,6 +149,10 @@ ICEBERG: dict[str, Damage] = {
     ),
     "a row takes the place of another one": lambda place: place.sql("update {table} set offset = 2L where " + FIRST),
     "the commit of a batch is removed": lambda place: sums(place, None),
+    "the commit of a batch is removed with its files": lambda place: place.sql(
+        "delete from {table} where partition = 0 and offset < 10"
+    ),
+    "the commit of the last batch is removed": rolled_back,
     "the commit of a batch is emptied": lambda place: sums(place, ""),
     "the commit of a batch is an older one": rolled_back,
 }

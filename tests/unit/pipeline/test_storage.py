@@ -19,7 +19,15 @@ import pytest
 from pykbroker.pipeline import local_files
 from pykbroker.pipeline import storage as storage_module
 from pykbroker.pipeline.errors import NoExchange, PipelineError, StateConflict
-from pykbroker.pipeline.storage import LocalStorage, StoredFile, literal, storage_of, write_file
+from pykbroker.pipeline.storage import (
+    LISTINGS_MAX,
+    HadoopStorage,
+    LocalStorage,
+    StoredFile,
+    literal,
+    storage_of,
+    write_file,
+)
 
 
 @pytest.fixture
@@ -43,6 +51,64 @@ def test_a_file_is_written_read_listed_and_deleted(storage: LocalStorage) -> Non
     assert storage.files() == []
     storage.delete()
     assert not storage.exists()
+
+
+def test_a_listing_goes_on_while_files_vanish_and_where_a_link_leads_nowhere(
+    storage: LocalStorage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link has the size of its file, or its own without one. A file, a link and a directory vanish meanwhile."""
+    for name in ("a/gone", "b/kept", "c/d/within"):
+        storage.write(name, b"12345")
+    root = Path(storage.directory)
+    for name, target in (("link", "b/kept"), ("nowhere", "missing"), ("circle", "circle"), ("a/lost", "missing")):
+        (root / name).symlink_to(target)
+    walk = os.walk
+
+    def walked(top: Path, **options: Any) -> Any:
+        for directory, names, files in walk(top, **options):
+            if Path(directory).name in ("a", "c"):
+                shutil.rmtree(directory)
+            yield directory, names, files
+
+    monkeypatch.setattr(os, "walk", walked)
+    assert storage.files() == [("b/kept", 5), ("circle", 6), ("link", 5), ("nowhere", 7)]
+
+
+class Deleted(Exception):
+    """An exception of Hadoop."""
+
+    __module__ = "py4j.protocol"
+
+
+@pytest.mark.parametrize(
+    ("failures", "text"),
+    [
+        (LISTINGS_MAX - 1, "java.io.FileNotFoundException: x"),
+        (LISTINGS_MAX, "java.io.FileNotFoundException: x"),
+        (1, "java.io.IOException: x"),
+    ],
+)
+def test_a_listing_of_hadoop_is_repeated_if_a_directory_vanishes(failures: int, text: str) -> None:
+    calls = []
+
+    def listed(*_: object) -> Any:
+        calls.append(1)
+        if len(calls) <= failures:
+            raise Deleted(text)
+        return SimpleNamespace(hasNext=lambda: False)
+
+    system = SimpleNamespace(exists=lambda _: True, listFiles=listed, makeQualified=lambda path: path)
+    path = SimpleNamespace(getFileSystem=lambda _: system, toString=lambda: "hdfs://h/lake")
+    jvm = SimpleNamespace(org=SimpleNamespace(apache=SimpleNamespace(hadoop=SimpleNamespace())))
+    jvm.org.apache.hadoop.fs = SimpleNamespace(Path=lambda *_: path)
+    spark: Any = SimpleNamespace(_jvm=jvm, _jsc=SimpleNamespace(hadoopConfiguration=lambda: None))
+    storage = HadoopStorage(spark, "hdfs://h/lake")
+    if failures == LISTINGS_MAX - 1:
+        assert storage.files() == []
+    else:
+        with pytest.raises(PipelineError, match=text):
+            storage.files()
+    assert len(calls) == min(failures + 1, LISTINGS_MAX) - ("IO" in text)
 
 
 def test_files_move_between_siblings(storage: LocalStorage) -> None:

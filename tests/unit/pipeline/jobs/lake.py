@@ -160,7 +160,7 @@ def require_whole(directory: Path) -> None:
     """Require that a reader sees each record once, and that the commits and the names of files agree with that."""
     assert seen(directory) == EVERYTHING
     storage = LocalStorage(directory)
-    total, files, _, is_pending = ArchiveCommits(storage).read()
+    total, files, _, is_pending, _ = ArchiveCommits(storage).read()
     [found] = total.ranges
     assert (total.batch, found.first, found.last, found.count, total.ends) == (
         *(BATCHES - 1, EVERYTHING[0], EVERYTHING[-1], len(EVERYTHING)),
