@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError
@@ -16,6 +17,7 @@ from pykbroker.pipeline.jobs.skipped import SkippedRange
 from pykbroker.pipeline.jobs.table_batches import history, loaded, skipped_of
 from pykbroker.pipeline.jobs.table_sums import claimed_ranges
 from pykbroker.pipeline.schema import ARCHIVE, with_times
+from pykbroker.pipeline.spark_errors import is_of_spark
 from pykbroker.pipeline.spark_offsets import by_partition
 from pykbroker.pipeline.state import MANIFEST, read_manifest
 from pykbroker.pipeline.storage import Storage, literal, storage_of
@@ -45,7 +47,8 @@ class ArchiveClaims(NamedTuple):
 
     `files` has the files that the commits name by their paths in the archive, or None for a format that names files
     itself, and for a directory that no job has made. Those in `pending` may not be there yet. `unproven` are the
-    batches of an earlier version, which do not name their files.
+    batches of an earlier version, which do not name their files. `batches` has the ranges of each batch, as far as
+    commits are not folded.
     """
 
     ends: Mapping[TopicPartition, int]
@@ -57,6 +60,7 @@ class ArchiveClaims(NamedTuple):
     pending: AbstractSet[str] = frozenset()
     unproven: Sequence[BatchSpan] = ()
     proven: Mapping[TopicPartition, ArchivedRange] = {}
+    batches: Sequence[ArchivedRange] = ()
 
 
 class ArchivedRecords(NamedTuple):
@@ -72,29 +76,56 @@ class ArchivedRecords(NamedTuple):
     damages: Sequence[str] = ()
 
 
-def read_archive(spark: SparkSession, place: str, format_: str, topics: tuple[str, ...] = ()) -> ArchivedRecords:
-    """Return the records of an archive, of all topics or of some. Raise PipelineError if there is none.
+class ArchiveReader(NamedTuple):
+    """The claims of an archive and the damages of its files, with what reads the records that it had then.
 
-    A batch that stays half there, and damages, are in the result.
+    `is_replaced`: files with the records are gone, since others have these records now.
     """
-    if format_ == "iceberg":
-        return _read_table(spark, place, topics)
-    return _read_directory(spark, storage_of(spark, place), topics)
+
+    claims: ArchiveClaims
+    damages: Sequence[str]
+    records: Callable[[], DataFrame]
+    is_replaced: Callable[[], bool] = lambda: False
 
 
-def read_settled(spark: SparkSession, place: str, format_: str, topics: tuple[str, ...] = ()) -> ArchivedRecords:
-    """Return the records of an archive that is whole. Raise PipelineError for a batch that stays half there.
+def with_archive(
+    spark: SparkSession, place: str, format_: str, topics: tuple[str, ...], use: Callable[[ArchivedRecords], Result]
+) -> Result:
+    """Return what a function makes of the records of an archive, of all topics or of some.
 
-    A job that took the half of a batch would count records as missing, or pass those whose file appears later. Raise
-    PipelineError also for a file that is missing or has another size.
+    A batch that stays half there, and damages, are in the records. A running `archive` may merge files before Spark has
+    read them. Then the function runs again. Raise PipelineError if there is no archive.
     """
-    found = read_archive(spark, place, format_, topics)
+    for attempt in range(1, READ_ATTEMPTS + 1):
+        reader = _reader(spark, place, format_, topics)
+        try:
+            return use(ArchivedRecords(reader.claims, _of_topics(reader.records(), topics), reader.damages))
+        except Exception:
+            if attempt == READ_ATTEMPTS or not _is_replaced(reader):
+                raise
+    raise AssertionError("the last attempt has a result or an error")
+
+
+def _is_replaced(reader: ArchiveReader) -> bool:
+    """Whether files that a reader was to read are replaced. Its own error says more than one about this question."""
+    try:
+        return reader.is_replaced()
+    except Exception as error:
+        if isinstance(error, PipelineError) or is_of_spark(error):
+            return False
+        raise
+
+
+def require_settled(found: ArchivedRecords, place: str) -> None:
+    """Raise PipelineError for a batch that stays half there, and for a file that is missing or has another size.
+
+    A job that took the half of a batch would count records as missing, or pass those whose file appears later.
+    """
     if found.claims.is_pending:
         raise half_written(place)
     if found.damages:
         more = f", and {len(found.damages) - 1} more files are damaged" if len(found.damages) > 1 else ""
         raise PipelineError(f"the archive {place} is damaged: {found.damages[0]}{more}. Restore it, or archive anew")
-    return found
 
 
 def half_written(place: str) -> PipelineError:
@@ -104,74 +135,52 @@ def half_written(place: str) -> PipelineError:
     )
 
 
-def with_settled(
-    spark: SparkSession, place: str, format_: str, topics: tuple[str, ...], use: Callable[[ArchivedRecords], Result]
-) -> Result:
-    """Return what a function makes of the records of an archive that is whole, as `read_settled` returns them.
-
-    The function runs again if a merge has replaced files before Spark has read them.
-    """
-    return _repeated(spark, place, format_, lambda: read_settled(spark, place, format_, topics), use)
+def _reader(spark: SparkSession, place: str, format_: str, topics: tuple[str, ...]) -> ArchiveReader:
+    if format_ == "iceberg":
+        return _table_reader(spark, place)
+    return _directory_reader(spark, storage_of(spark, place), topics)
 
 
-def with_archive(
-    spark: SparkSession, place: str, format_: str, topics: tuple[str, ...], use: Callable[[ArchivedRecords], Result]
-) -> Result:
-    """Return what a function makes of the records of an archive, as `read_archive` returns them.
-
-    The function runs again if a merge has replaced files before Spark has read them.
-    """
-    return _repeated(spark, place, format_, lambda: read_archive(spark, place, format_, topics), use)
-
-
-def _repeated(
-    spark: SparkSession,
-    place: str,
-    format_: str,
-    read: Callable[[], ArchivedRecords],
-    use: Callable[[ArchivedRecords], Result],
-) -> Result:
-    for _ in range(READ_ATTEMPTS - 1):
-        found = read()
-        try:
-            return use(found)
-        except Exception:
-            now = read_claims(spark, place, format_).files
-            if not (found.claims.files or {}).keys() - (now or {}).keys():
-                raise
-    return use(read())
-
-
-def _read_table(spark: SparkSession, place: str, topics: tuple[str, ...]) -> ArchivedRecords:
+def _table_reader(spark: SparkSession, place: str) -> ArchiveReader:
+    """Return the claims and the records of one snapshot. A batch that is archived meanwhile is in a later one."""
     name = table_name(spark, place)
     if not spark.catalog.tableExists(name):
         raise PipelineError(f"no table {name} at {place}")
-    for _ in range(READ_ATTEMPTS):
-        before = _snapshot(spark, name)
-        claims = read_claims(spark, place, "iceberg")
-        if _snapshot(spark, name) == before:
-            break
-    reader = spark.read if before is None else spark.read.option("snapshot-id", before)
-    found = reader.table(name)
-    require_columns(found, name)
-    return ArchivedRecords(claims, _of_topics(found, topics))
+    table = loaded(spark, name)
+    snapshot = table.currentSnapshot()
+    claims = _table_claims(spark, name, table)
+    require_columns(spark.table(name), name)
+    if snapshot is None:
+        return ArchiveReader(claims, (), lambda: spark.table(name).where("false"))
+    number = snapshot.snapshotId()
+    return ArchiveReader(
+        claims,
+        (),
+        lambda: spark.read.option("snapshot-id", number).table(name),
+        lambda: loaded(spark, name).snapshot(number) is None,
+    )
 
 
-def _snapshot(spark: SparkSession, name: str) -> int | None:
-    """Return the id of a table's snapshot. A batch that is archived after the claims is in a later one."""
-    snapshot = loaded(spark, name).currentSnapshot()
-    return None if snapshot is None else snapshot.snapshotId()
-
-
-def _read_directory(spark: SparkSession, archive: Storage, topics: tuple[str, ...]) -> ArchivedRecords:
+def _directory_reader(spark: SparkSession, archive: Storage, topics: tuple[str, ...]) -> ArchiveReader:
     if not archive.exists():
         raise PipelineError(f"no archive at {archive.directory}")
     claims = claims_of(archive)
     if claims.files is None:
         reader = spark.read.schema(ARCHIVE).option("pathGlobFilter", "*.parquet")
-        return ArchivedRecords(claims, _of_topics(reader.parquet(literal(archive.directory)), topics))
+        return ArchiveReader(claims, (), lambda: reader.parquet(literal(archive.directory)))
     claims, found = settled_files(archive, claims, topics)
-    return ArchivedRecords(claims, _of_topics(_read_files(spark, archive, found.paths), topics), found.damages)
+    return ArchiveReader(
+        claims,
+        found.damages,
+        partial(_read_files, spark, archive, found.paths),
+        partial(are_replaced, archive, found.paths),
+    )
+
+
+def are_replaced(archive: Storage, paths: Collection[str]) -> bool:
+    """Whether some of an archive's files are gone, and no commit names them any more. Damaged files are named."""
+    gone = set(paths) - {each.path for each in archive.files()}
+    return bool(gone) and not gone <= (claims_of(archive).files or {}).keys()
 
 
 class FoundFiles(NamedTuple):
@@ -187,15 +196,21 @@ def settled_files(
     """Return claims and the files with their records, looked up again while a run commits a batch or merges files.
 
     Files are listed after the claims are read. Otherwise the files of a batch that is committed in between would be
-    missing.
+    missing. Raise PipelineError if damages may be those of a run that replaces files again and again.
     """
     for attempt in range(SETTLING_ATTEMPTS):
         if attempt:
             time.sleep(SETTLING_S)
             claims = claims_of(archive)
         found = look_up(archive, claims, topics)
-        if not claims.is_pending and ((not found.damages and not claims.unproven) or claims_of(archive) == claims):
+        is_settled = (not found.damages and not claims.unproven) or claims_of(archive) == claims
+        if is_settled and not claims.is_pending:
             break
+    if not is_settled:
+        raise PipelineError(
+            f"{archive.directory} changes faster than it is read: try again, or stop the run of `pykbroker pipeline "
+            "archive` first"
+        )
     return claims, found
 
 
@@ -244,14 +259,18 @@ def read_claims(spark: SparkSession, place: str, format_: str) -> ArchiveClaims:
     """Return what an archive says about itself. Nothing if no job has written it."""
     if format_ == "iceberg":
         name = table_name(spark, place)
-        table = loaded(spark, name)
-        last, skipped = history(table).last, skipped_of(table)
-        if last is None:
-            return ArchiveClaims({}, skipped=skipped)
-        found = claimed_ranges(spark, name, table, last.batch, last.ends)
-        claims = ArchiveClaims(by_partition(last.ends), skipped=skipped)
-        return claims if found is None else _with_ranges(claims, found)
+        return _table_claims(spark, name, loaded(spark, name))
     return claims_of(storage_of(spark, place))
+
+
+def _table_claims(spark: SparkSession, name: str, table: Any) -> ArchiveClaims:
+    """Return what a table says about itself. It has its sums alone in place of batches."""
+    last, skipped = history(table).last, skipped_of(table)
+    if last is None:
+        return ArchiveClaims({}, skipped=skipped)
+    found = claimed_ranges(spark, name, table, last.batch, last.ends)
+    claims = ArchiveClaims(by_partition(last.ends), skipped=skipped)
+    return claims if found is None else _with_ranges(claims._replace(batches=found), found)
 
 
 def claims_of(archive: Storage) -> ArchiveClaims:
@@ -268,6 +287,7 @@ def claims_of(archive: Storage) -> ArchiveClaims:
         files=state.files,
         pending=state.pending,
         unproven=tuple(total.unproven),
+        batches=state.batches,
     )
     return _with_ranges(claims, total.ranges)
 
@@ -284,13 +304,12 @@ def _with_ranges(claims: ArchiveClaims, sums: Iterable[ArchivedRange]) -> Archiv
     return claims._replace(ranges=ranges, counts={key: each.count for key, each in ranges.items()}, proven=proven)
 
 
-def read_batches(spark: SparkSession, place: str, format_: str) -> list[ArchivedRange]:
-    """Return the records of each batch, as far as commits are not folded. A table has its sums alone."""
+def archive_directory(spark: SparkSession, place: str, format_: str) -> str:
+    """Return the directory of an archive, or its URI. Its files lie below it."""
     if format_ == "iceberg":
-        table = loaded(spark, name := table_name(spark, place))
-        last = history(table).last
-        return [] if last is None else claimed_ranges(spark, name, table, last.batch, last.ends) or []
-    return [each for commit in ArchiveCommits(storage_of(spark, place)).all() for each in commit.ranges]
+        found: str = loaded(spark, table_name(spark, place)).location()
+        return found
+    return storage_of(spark, place).directory
 
 
 def read_topic_ids(spark: SparkSession, place: str, format_: str) -> Mapping[str, str]:

@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 from urllib.parse import urlparse
 
 import msgspec
 
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.archived import read_settled
+from pykbroker.pipeline.jobs.archived import ArchivedRecords, require_settled, with_archive
 from pykbroker.pipeline.jobs.commits import ArchivedRange
 from pykbroker.pipeline.jobs.differences import range_columns
 from pykbroker.pipeline.jobs.iceberg import is_directory
@@ -67,7 +67,10 @@ class State(Protocol):
         """Take the target for this run. Raise StateConflict if it belongs to something else."""
 
     def replace(self, records: DataFrame) -> int:
-        """Replace the content of the target by these records in one step. Return their number."""
+        """Replace the content of the target by these records in one step. Return their number.
+
+        If that has failed, it may be called again.
+        """
 
     def close(self) -> None:
         """Release the target."""
@@ -126,25 +129,38 @@ def by_topic(counts: Iterable[PartitionCount]) -> list[TopicCount]:
 
 def compact(session: PipelineSession, settings: CompactSettings, say: Say) -> JobReport:
     """Run the job. Raise PipelineError for a mistake that the user can correct."""
-    from pyspark.sql import Observation
-    from pyspark.sql import functions as f
-
     begun = time.monotonic()
     require_apart(settings.archive, settings.target)
     state = _state(session, settings)
     with closed_after(state.close):
         state.open()
-        claims, records, _ = read_settled(session.spark, settings.archive, settings.format, settings.topics)
-        counts = counted(records, has_checksum=has_checksums(claims.ranges))
-        require_claimed(claims.ranges, [each.found for each in counts], settings.archive, settings.topics)
-        topics = by_topic(counts)
-        require_content(topics, settings)
-        say(f"compact: {sum(each.records for each in topics):,} archived records of {len(topics)} topics")
-        ends = Observation()
-        latest = latest_by_key(records).observe(ends, f.count_if(f.col("value").isNull()).alias("tombstones"))
-        keys = state.replace(living(latest))
-    say(f"compact: {settings.target} has {keys:,} keys")
-    figures = {
+        figures = with_archive(
+            session.spark,
+            settings.archive,
+            settings.format,
+            settings.topics,
+            lambda archived: _compacted(archived, state, settings, say),
+        )
+    say(f"compact: {settings.target} has {figures['keys']:,} keys")
+    return JobReport(JOB, figures, [], time.monotonic() - begun)
+
+
+def _compacted(archived: ArchivedRecords, state: State, settings: CompactSettings, say: Say) -> dict[str, Any]:
+    """Replace the state by that of an archive, and return the figures. It may be repeated."""
+    from pyspark.sql import Observation
+    from pyspark.sql import functions as f
+
+    require_settled(archived, settings.archive)
+    claimed, records = archived.claims.ranges, archived.records
+    counts = counted(records, has_checksum=has_checksums(claimed))
+    require_claimed(claimed, [each.found for each in counts], settings.archive, settings.topics)
+    topics = by_topic(counts)
+    require_content(topics, settings)
+    say(f"compact: {sum(each.records for each in topics):,} archived records of {len(topics)} topics")
+    ends = Observation()
+    latest = latest_by_key(records).observe(ends, f.count_if(f.col("value").isNull()).alias("tombstones"))
+    keys = state.replace(living(latest))
+    return {
         "records": sum(each.records for each in topics),
         "keys": keys,
         "tombstones": ends.get["tombstones"],
@@ -152,7 +168,6 @@ def compact(session: PipelineSession, settings: CompactSettings, say: Say) -> Jo
         "topics": {each.topic: each.records for each in topics},
         "target": settings.target,
     }
-    return JobReport(JOB, figures, [], time.monotonic() - begun)
 
 
 @contextmanager

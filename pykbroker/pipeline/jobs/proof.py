@@ -6,7 +6,7 @@ their commits are read again, to name the batches that differ.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -115,6 +115,19 @@ def batch_losses(batches: Iterable[ArchivedRange], found: Mapping[tuple[Any, ...
         if now is None or _is_unlike(each, now):
             losses.append(_sentence(each, 0 if now is None else now.count))
     return losses
+
+
+def between_batches(
+    differing: Mapping[TopicPartition, ArchivedRange],
+    found: Mapping[TopicPartition, ArchivedRange],
+    named: Sequence[str],
+) -> list[str]:
+    """Return a sentence for each differing partition that no other one names: it has records between its batches."""
+    return [
+        _sentence(each, found[key].count if key in found else 0)
+        for key, each in differing.items()
+        if not any(sentence.startswith(f"{key}: ") for sentence in named)
+    ]
 
 
 def _sentence(batch: ArchivedRange, count: int) -> str:

@@ -14,7 +14,13 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.bounds import between, condition, parse_bound
 from pykbroker.pipeline.cluster import ClusterFacts, PipelineCluster, named, require_topics
 from pykbroker.pipeline.errors import PipelineError
-from pykbroker.pipeline.jobs.archived import ArchivedRecords, ArchivedSpan, archived_spans, read_settled
+from pykbroker.pipeline.jobs.archived import (
+    ArchivedRecords,
+    ArchivedSpan,
+    archived_spans,
+    require_settled,
+    with_archive,
+)
 from pykbroker.pipeline.jobs.commits import OWNER, ArchivedRange, ArchiveOwner, decoded
 from pykbroker.pipeline.jobs.differences import range_columns
 from pykbroker.pipeline.jobs.iceberg import is_directory, table_name, table_run
@@ -70,11 +76,30 @@ class ReplaySettings(msgspec.Struct, frozen=True):
 
 def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobReport:
     """Run the job. Raise PipelineError for a mistake that the user can correct, and if a task fails."""
-    begun = time.monotonic()
+    begun, starts = time.monotonic(), dict[TopicPartition, SourcePosition]()
     spark = session.spark.newSession()
-    settled = read_settled(spark, settings.archive, settings.format, settings.topics)
-    spans = read_spans(settled, settings)
-    records = between(settled.records, parse_bound(settings.start), parse_bound(settings.end))
+    report = with_archive(
+        spark,
+        settings.archive,
+        settings.format,
+        settings.topics,
+        lambda archived: _replayed(spark, settings, archived, starts, say),
+    )
+    report.seconds = time.monotonic() - begun
+    return report
+
+
+def _replayed(
+    spark: SparkSession,
+    settings: ReplaySettings,
+    archived: ArchivedRecords,
+    starts: dict[TopicPartition, SourcePosition],
+    say: Say,
+) -> JobReport:
+    """Write what is not written yet. It may be repeated: `starts` keeps the positions at which the job has begun."""
+    require_settled(archived, settings.archive)
+    spans = read_spans(archived, settings)
+    records = between(archived.records, parse_bound(settings.start), parse_bound(settings.end))
     topics = target_topics(settings, {key.topic for key in spans})
     cluster = PipelineCluster(settings.bootstrap)
     facts = cluster.facts(named(topics.values()))
@@ -84,7 +109,8 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
     sources = sorted(spans)
     identity = archive_identity(spark, settings)
     targets = [write_target(job, identity, key, topics[key.topic], facts, settings) for key in sources]
-    before = read_positions(settings.bootstrap, targets)
+    now = read_positions(settings.bootstrap, targets)
+    before = [starts.setdefault(key, position) for key, position in zip(sources, now, strict=True)]
     say(f"replay: job {job}: {_progress(spans, sources, before)}")
     plan = WritePlan(
         job_producer(settings.options, settings.bootstrap),
@@ -106,12 +132,8 @@ def replay(session: PipelineSession, settings: ReplaySettings, say: Say) -> JobR
         "partitions": len(sources),
         "targets": sorted(set(topics.values())),
     }
-    return JobReport(
-        JOB,
-        figures,
-        losses({key: each.records for key, each in spans.items()}, sources, before, after),
-        time.monotonic() - begun,
-    )
+    expected = {key: each.records for key, each in spans.items()}
+    return JobReport(JOB, figures, losses(expected, sources, before, after))
 
 
 def read_spans(archived: ArchivedRecords, settings: ReplaySettings) -> dict[TopicPartition, ArchivedSpan]:

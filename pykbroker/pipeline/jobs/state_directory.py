@@ -53,7 +53,7 @@ class StateDirectory:
         self._swap.open(self._owner)
 
     def replace(self, records: DataFrame) -> int:
-        records.write.parquet(self._swap.new_directory)
+        records.write.mode("overwrite").parquet(self._swap.new_directory)
         count = self._spark.read.parquet(literal(self._swap.new_directory)).count()
         self._swap.publish(self._owner)
         return count

@@ -11,9 +11,9 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -23,12 +23,13 @@ from pykbroker.pipeline.cluster import ClusterFacts, LogEnds, PipelineCluster, n
 from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs.archived import (
     ArchiveClaims,
+    ArchivedRecords,
     ArchivedSpan,
-    read_archive,
-    read_batches,
+    archive_directory,
     read_claims,
     read_topic_ids,
     unnamed_files,
+    with_archive,
 )
 from pykbroker.pipeline.jobs.commits import unproven_note
 from pykbroker.pipeline.jobs.differences import (
@@ -48,6 +49,7 @@ from pykbroker.pipeline.jobs.differences import (
 )
 from pykbroker.pipeline.jobs.proof import (
     HeldRecords,
+    between_batches,
     differing_batches,
     held_records,
     newer_ranges,
@@ -56,21 +58,20 @@ from pykbroker.pipeline.jobs.proof import (
     unproven_losses,
 )
 from pykbroker.pipeline.jobs.skipped import SkippedRange, merged, never_archived, skipped_losses
+from pykbroker.pipeline.jobs.unreadable import names_damage, unreadable_file
 from pykbroker.pipeline.quantities import counted
 from pykbroker.pipeline.reading import TopicsToRead, read_records
 from pykbroker.pipeline.report import JobReport, Say
 from pykbroker.pipeline.session import PipelineSession, retried_by_data_source
-from pykbroker.pipeline.spark_errors import is_of_spark, root_cause, trace
+from pykbroker.pipeline.spark_errors import is_loss, is_of_spark, root_cause, trace
 from pykbroker.pipeline.storage import storage_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 JOB = "verify"
-UNREADABLE = re.compile(
-    r"FAILED_READ_FILE|FileNotFoundException|is not a Parquet file|(iceberg|parquet)\S*(Exception|Error)"
-)
-"""The words of Spark's and Iceberg's errors about a missing or a damaged file."""
+COMPARISONS_MAX = 5
+"""The number of comparisons with topics whose logs begin elsewhere after each of them."""
 WORDS = {
     MISSING: "are missing in the archive",
     DOUBLE: "are in the archive more than once",
@@ -104,24 +105,37 @@ def verify(session: PipelineSession, settings: VerifySettings, say: Say) -> JobR
     begun = time.monotonic()
     try:
         if settings.source is None:
-            report = _verified_alone(session, settings, say)
+            report = _with_archive(
+                session, settings, settings.topics, lambda archived: _verified_alone(session, settings, archived, say)
+            )
         else:
             report = retried_by_data_source(
                 session, lambda session: _verified(session, settings, say), lambda line: say(f"verify: {line}")
             )
     except Exception as error:
-        if not is_of_spark(error) or not UNREADABLE.search(trace(error)):
+        if not is_of_spark(error) or not names_damage(text := trace(error)):
             raise
-        report = JobReport(JOB, {}, [f"a file of the archive cannot be read: {root_cause(trace(error))}"])
+        path = unreadable_file(text, archive_directory(session.spark, settings.archive, settings.format))
+        if path is None:
+            raise
+        report = JobReport(JOB, {}, [f"a file of the archive cannot be read: {path}: {root_cause(text)}"])
     report.seconds = time.monotonic() - begun
     return report
 
 
-def _verified_alone(session: PipelineSession, settings: VerifySettings, say: Say) -> JobReport:
+def _with_archive(
+    session: PipelineSession,
+    settings: VerifySettings,
+    topics: tuple[str, ...],
+    compare: Callable[[ArchivedRecords], JobReport],
+) -> JobReport:
+    return with_archive(session.spark, settings.archive, settings.format, topics, compare)
+
+
+def _verified_alone(session: PipelineSession, settings: VerifySettings, found: ArchivedRecords, say: Say) -> JobReport:
     """Compare an archive with its own commits."""
-    spark, topics = session.spark, settings.topics
-    claims, archived, damages = read_archive(spark, settings.archive, settings.format, topics)
-    claims = _of_topics(claims, topics)
+    topics, archived = settings.topics, found.records
+    claims = _of_topics(found.claims, topics)
     if not claims.ends:
         raise PipelineError(f"{settings.archive} has no commits{' of these topics' * bool(topics)}: nothing proves it")
     if claims.counts is None:
@@ -136,11 +150,7 @@ def _verified_alone(session: PipelineSession, settings: VerifySettings, say: Say
     ]:
         say(f"verify: without checksums, records are proven by their numbers alone: {', '.join(without)}")
     keys = held.ranges.keys() | claims.ranges.keys()
-    losses = [
-        *damages,
-        *_unnamed(session, settings, claims, topics),
-        *_own_losses(session, settings, archived, claims, held, keys),
-    ]
+    losses = [*found.damages, *_unnamed(session, settings, claims, topics), *_own_losses(archived, claims, held, keys)]
     losses += _strayed_losses(archived, held) + skipped_losses(claims.skipped)
     never = sum(each.end - each.first for each in claims.skipped)
     records = sum(each.count for each in held.ranges.values())
@@ -148,12 +158,7 @@ def _verified_alone(session: PipelineSession, settings: VerifySettings, say: Say
 
 
 def _own_losses(
-    session: PipelineSession,
-    settings: VerifySettings,
-    archived: DataFrame,
-    claims: ArchiveClaims,
-    held: HeldRecords,
-    keys: Collection[TopicPartition],
+    archived: DataFrame, claims: ArchiveClaims, held: HeldRecords, keys: Collection[TopicPartition]
 ) -> list[str]:
     """Return what partitions have other than their commits say. `held` has their checksums.
 
@@ -165,11 +170,11 @@ def _own_losses(
     differing = unlike(claimed, found)
     if newer := newer_ranges({key: each for key, each in claimed.items() if key not in differing}, claims.proven):
         limits = {key: (each.first, each.last + 1) for key, each in newer.items()}
-        differing |= unlike(newer, held_records(within(archived, limits), has_checksums=True).ranges)
+        found |= held_records(within(archived, limits), has_checksums=True).ranges
+        differing |= unlike(newer, found)
     if differing:
-        batches = read_batches(session.spark, settings.archive, settings.format)
-        losses = differing_batches(archived, batches, differing) + losses
-    return losses
+        losses = differing_batches(archived, claims.batches, differing) + losses
+    return losses + between_batches(differing, found, losses)
 
 
 def _strayed_losses(archived: DataFrame, held: HeldRecords) -> list[str]:
@@ -220,21 +225,59 @@ def _verified(session: PipelineSession, settings: VerifySettings, say: Say) -> J
     topic_ids = read_topic_ids(session.spark, settings.archive, settings.format)
     if note := recreation(topic_ids, facts):
         say(f"verify: {note}")
-    claims, archived, damages = read_archive(session.spark, settings.archive, settings.format, source.topics)
-    claims = _of_topics(claims, source.topics)
-    _say_state(claims, say)
-    held = held_records(archived, has_checksums=False)
+
+    def compare(found: ArchivedRecords) -> JobReport:
+        claims = _of_topics(found.claims, source.topics)
+        _say_state(claims, say)
+        held = held_records(found.records, has_checksums=False)
+        names = {*topic_ids, *(key.topic for key in (*held.ranges, *claims.ends))}
+        require_archived(settings.archive, source.topics, names)
+        _say_found(held, say)
+        facts = cluster.facts(named(source.topics))  # the archive may have partitions that are new since the first ones
+        against = partial(_against_topics, session, settings, cluster, found._replace(claims=claims), held)
+        return with_still_logs(lambda: cluster.ends(facts), against)
+
+    return _with_archive(session, settings, source.topics, compare)
+
+
+def with_still_logs(read_ends: Callable[[], LogEnds], compare: Callable[[LogEnds], JobReport]) -> JobReport:
+    """Return the report of a comparison with logs up to their ends.
+
+    Retention may delete records of the logs meanwhile. They seem to be lost then, or stop the comparison. It is made
+    again with the new ends if it has failed because of lost records, or has found losses.
+    """
+    for attempt in range(1, COMPARISONS_MAX + 1):
+        ends = read_ends()
+        try:
+            report = compare(ends)
+        except Exception as error:
+            if attempt == COMPARISONS_MAX or not is_loss(error) or read_ends().first == ends.first:
+                raise
+        else:
+            if attempt == COMPARISONS_MAX or not report.losses or read_ends().first == ends.first:
+                return report
+    raise AssertionError("the last comparison has a report or an error")
+
+
+def _against_topics(
+    session: PipelineSession,
+    settings: VerifySettings,
+    cluster: PipelineCluster,
+    archive: ArchivedRecords,
+    held: HeldRecords,
+    ends: LogEnds,
+) -> JobReport:
+    """Compare an archive with the records that topics have before these ends, and with its own commits."""
+    source, (claims, archived, damages) = settings.source, archive
+    assert source is not None, "there is a cluster to compare with"
     spans = {key: ArchivedSpan(each.first, each.last, each.count) for key, each in held.ranges.items()}
-    require_archived(settings.archive, source.topics, {*topic_ids, *(key.topic for key in (*spans, *claims.ends))})
-    _say_found(held, say)
-    ends = cluster.ends(facts)
     require_partitions({*spans, *claims.ends}, ends)
     limits = comparable(spans, claims.ends, ends)
     compacted = cluster.compacted(source.topics)
     found = _compared(session, settings, archived, limits, compacted, ends)
     losses = behind_the_end(spans, ends)
     losses += explained([*_early_doubles(archived, spans, ends), *found.differences])
-    losses += _unproven_by_topic(session, settings, archived, claims, ends, compacted)
+    losses += _unproven_by_topic(archived, claims, ends, compacted)
     losses += count_losses(claims.counts, spans) if claims.counts is not None else []
     losses += [*_strayed_losses(archived, held), *damages, *_unnamed(session, settings, claims, source.topics)]
     skipped = merged(claims.skipped, _never_archived(session, settings, claims, spans, ends))
@@ -243,12 +286,7 @@ def _verified(session: PipelineSession, settings: VerifySettings, say: Say) -> J
 
 
 def _unproven_by_topic(
-    session: PipelineSession,
-    settings: VerifySettings,
-    archived: DataFrame,
-    claims: ArchiveClaims,
-    ends: LogEnds,
-    compacted: Collection[str],
+    archived: DataFrame, claims: ArchiveClaims, ends: LogEnds, compacted: Collection[str]
 ) -> list[str]:
     """Return what partitions of which the topic may lack records have other than their commits say."""
     keys = {
@@ -259,7 +297,7 @@ def _unproven_by_topic(
     if not keys:
         return []
     held = held_records(within(archived, keys), has_checksums=True)
-    return _own_losses(session, settings, archived, claims, held, keys)
+    return _own_losses(archived, claims, held, keys)
 
 
 def _never_archived(

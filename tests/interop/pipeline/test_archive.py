@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError, StateConflict
 from pykbroker.pipeline.jobs import archived, iceberg, small_files
-from pykbroker.pipeline.jobs.archived import read_archive, read_claims
+from pykbroker.pipeline.jobs.archived import read_claims, with_archive
 from pykbroker.pipeline.jobs.audit import AuditSettings, audit
 from pykbroker.pipeline.jobs.commits import STAGING, ArchivedRange
 from pykbroker.pipeline.jobs.compact import CompactSettings, compact
@@ -177,7 +177,7 @@ def test_the_sums_of_a_table_outlive_a_kill_before_they_are_noted(
     now = loaded(archives.spark, table_of(archives, table))
     assert sums_of(archives, table) == summed_rows(archives, table)
     assert noted_sums(now).ranges() == list(sums_of(archives, table).values())
-    read = read_archive(archives.spark, archives.path(table), "iceberg")
+    read = with_archive(archives.spark, archives.path(table), "iceberg", (), lambda found: found)
     formats.feed(topic, numbers(15, 17), 1)
     archives.archive(source, table, format="iceberg")
     assert read.records.count() == sum(each.count for each in read.claims.ranges.values()) == 15  # of one snapshot

@@ -13,10 +13,15 @@ from pykbroker.pipeline.errors import PipelineError
 from pykbroker.pipeline.jobs import archived as reading
 from pykbroker.pipeline.jobs import compact as compacting
 from pykbroker.pipeline.jobs import replay as replaying
+from pykbroker.pipeline.jobs import verify as verifying
+from pykbroker.pipeline.jobs.archived_files import FileChange
 from pykbroker.pipeline.jobs.audit import AuditSettings, audit
+from pykbroker.pipeline.jobs.commits import ArchiveCommits
 from pykbroker.pipeline.jobs.compact import CompactSettings, compact
 from pykbroker.pipeline.jobs.replay import ReplaySettings, replay
 from pykbroker.pipeline.report import ExitCode, JobReport
+from pykbroker.pipeline.schema import with_times
+from pykbroker.pipeline.storage import LocalStorage
 from tests.interop.pipeline.archive_jobs import Archives
 from tests.interop.pipeline.archived_rows import topic_content
 from tests.interop.pipeline.both_formats import BothFormats
@@ -120,23 +125,52 @@ def test_records_that_no_file_has_stop_every_job(holes: Holes, monkeypatch: pyte
 
 
 def test_records_with_other_contents_are_found_by_their_checksum(holes: Holes, monkeypatch: pytest.MonkeyPatch) -> None:
-    forged = reading.read_settled
-
-    def forging(*arguments: Any) -> Any:
+    def forging(records: Any) -> Any:
         from pyspark.sql import functions as f
 
-        found = forged(*arguments)
         value = f.when(f.col("offset") == 7, f.lit(b"forged")).otherwise(f.col("value"))
-        return found._replace(records=found.records.withColumn("value", value))
+        return with_times(records).withColumn("value", value)
 
-    for job in (replaying, compacting):
-        monkeypatch.setattr(job, "read_settled", forging)
+    monkeypatch.setattr(reading, "with_times", forging)
     for run in (holes.replay, partial(holes.replay, start="20"), holes.compact):
         with pytest.raises(
             PipelineError, match="other contents than the 60 records from offset 0 to 59 of its commits"
         ):
             run()
     assert holes.written() == 0
+
+
+def replace_a_file(lake: Path) -> None:
+    """Give a file another name, as a merge gives its records to another file."""
+    commits = ArchiveCommits(LocalStorage(lake))
+    old, content = min(commits.read().files.items())
+    new = old.replace(".parquet", "-merged.parquet")
+    assert commits.replace_files(FileChange([old], {new: content}), lambda: bool((lake / old).rename(lake / new)))
+    commits.fold()
+
+
+def test_a_merge_in_the_middle_of_a_job_is_no_loss(holes: Holes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file is replaced before `verify` reads it, and before the others read it for the second time."""
+    left: list[str] = []
+
+    def replacing(name: str, action: Any) -> Any:
+        def replaced(*given: Any, **named: Any) -> Any:
+            if name in left:
+                left.remove(name)
+                replace_a_file(holes.directory / "lake")
+            return action(*given, **named)
+
+        return replaced
+
+    points = [(verifying, "held_records"), (compacting, "require_content"), (replaying, "limit_batches")]
+    for job, name in points:
+        monkeypatch.setattr(job, name, replacing(name, getattr(job, name)))
+        left.append(name)
+    verified, compacted, replayed = holes.archives.prove("lake"), holes.compact(), holes.replay()
+    assert left == []
+    for report in (verified, compacted, replayed):
+        assert (report.losses, report.figures["records"]) == ([], RECORDS)
+    assert holes.written() == RECORDS
 
 
 def test_the_planted_bug_of_a_position_past_a_hole_is_found(holes: Holes, monkeypatch: pytest.MonkeyPatch) -> None:

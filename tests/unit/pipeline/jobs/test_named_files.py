@@ -15,11 +15,20 @@ import pytest
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.errors import PipelineError, StateConflict
 from pykbroker.pipeline.jobs import archived, small_files
-from pykbroker.pipeline.jobs.archived import ArchiveClaims, FoundFiles, claims_of, look_up, settled_files
+from pykbroker.pipeline.jobs.archived import (
+    ArchiveClaims,
+    ArchivedRecords,
+    FoundFiles,
+    claims_of,
+    look_up,
+    require_settled,
+    settled_files,
+)
 from pykbroker.pipeline.jobs.archived_files import ArchivedFile, FileChange, PartitionContent, damages, summed_contents
 from pykbroker.pipeline.jobs.commits import (
     COMMITS,
     DONE,
+    READ_ATTEMPTS,
     SUMMARY,
     ArchiveCommit,
     ArchiveCommits,
@@ -222,32 +231,158 @@ def test_claims_that_are_read_after_the_files_are_found_as_a_planted_bug(tmp_pat
     assert any("is missing, which has" in each for each in invented_losses(claims_after_files, tmp_path))
 
 
+class Reading:
+    """The way of jobs to an archive, with the paths of files in place of records. `in_read` runs before Spark reads."""
+
+    def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.directory, self.in_read = directory, list[Callable[[], object]]()
+        monkeypatch.setattr(archived, "storage_of", lambda _, place: LocalStorage(place))
+        monkeypatch.setattr(archived, "_read_files", self._read_files)
+        monkeypatch.setattr(archived, "with_times", lambda records: records)
+
+    def _read_files(self, _: Any, archive: LocalStorage, paths: Sequence[str]) -> Sequence[str]:
+        if self.in_read:
+            self.in_read.pop(0)()
+            archive.size(paths[0])  # as Spark lists the files before it reads them
+        return paths
+
+    def with_archive(self, use: Callable[[ArchivedRecords], Any]) -> Any:
+        spark: Any = None
+        return archived.with_archive(spark, str(self.directory), "parquet", (), use)
+
+
+@pytest.fixture
+def reading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reading:
+    return Reading(tmp_path, monkeypatch)
+
+
+def number_of(directory: Path, found: ArchivedRecords) -> int:
+    require_settled(found, "lake")
+    return len(records_of(directory, found.records))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("is_listed", [False, True])
 def test_a_reader_of_a_file_that_a_merge_has_replaced_begins_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, reading: Reading, is_listed: bool
 ) -> None:
+    """The merge comes before Spark lists the files, or before it reads them."""
     run(tmp_path)
-
-    def read(*_: Any) -> archived.ArchivedRecords:
-        claims, found = claims_first(LocalStorage(tmp_path))
-        return archived.ArchivedRecords(claims, found.paths, found.damages)  # type: ignore[arg-type]
-
+    merges = [partial(go_on, tmp_path)]
     uses = []
 
-    def use(found: archived.ArchivedRecords) -> int:
+    def use(found: ArchivedRecords) -> int:
         uses.append(found)
-        if len(uses) == 1:
-            go_on(tmp_path)
-        return len(records_of(tmp_path, found.records))  # type: ignore[arg-type]
+        if is_listed and merges:
+            merges.pop()()
+        return number_of(tmp_path, found)
 
-    monkeypatch.setattr(archived, "read_archive", read)
-    monkeypatch.setattr(archived, "read_claims", lambda *_: claims_of(LocalStorage(tmp_path)))
-    spark: Any = None
-    assert archived.with_settled(spark, str(tmp_path), "parquet", (), use) == (BATCHES + 1) * FILES * FILE_RECORDS
-    assert len(uses) == 2
+    reading.in_read = [] if is_listed else list(merges)
+    assert reading.with_archive(use) == (BATCHES + 1) * FILES * FILE_RECORDS
+    assert len(uses) == 1 + is_listed
     [path] = (tmp_path / DAY).glob("part-*.parquet")
     path.unlink()
     with pytest.raises(PipelineError, match=rf"is damaged: {DAY}/part-0-40\.parquet is missing, which has 40 records"):
-        archived.with_settled(spark, str(tmp_path), "parquet", (), use)
+        reading.with_archive(use)
+
+
+def test_a_reader_of_unnamed_files_that_a_merge_has_replaced_begins_again(tmp_path: Path, reading: Reading) -> None:
+    """Batches of an earlier version do not name their files, and a merge names what it has made of them."""
+    storage, commits = LocalStorage(tmp_path), ArchiveCommits(LocalStorage(tmp_path))
+    commits.open("run", is_new=True)
+    old = b'{"batch":0,"files":{"a":"b"},"ranges":[{"topic":"orders","partition":0,"first":0,"last":9,"count":10}]}'
+    storage.write(f"{COMMITS}/0000000000{DONE}", old)
+    for index in range(2):
+        write_file(tmp_path / DAY / f"batch-0-{index}.parquet", range(index * 5, index * 5 + 5))
+
+    def merged() -> None:
+        files = storage.files(DAY)
+        name = f"{DAY}/part-0-10.parquet"
+        change = FileChange(
+            [each.path for each in files], {name: write_file(tmp_path / commits.staging / MERGED / name, range(10))}
+        )
+        assert commits.replace_files(change, partial(replace_day, storage, commits.staging, DAY, files))
+
+    reading.in_read = [merged]
+    assert reading.with_archive(partial(number_of, tmp_path)) == 10
+
+
+def test_the_error_of_a_reader_is_not_hidden(tmp_path: Path, reading: Reading) -> None:
+    """The question whether files were replaced may fail, too, as when the JVM has ended."""
+    run(tmp_path)
+    uses = []
+
+    def use(_: ArchivedRecords) -> None:
+        uses.append(1)
+        for path in (tmp_path / DAY).iterdir():
+            path.unlink()
+        (tmp_path / COMMITS / f"{9:010d}{DONE}").write_bytes(b"{")
+        raise ValueError("first")
+
+    with pytest.raises(ValueError, match="first"):
+        reading.with_archive(use)
+    assert len(uses) == 1
+
+
+def test_a_reader_that_never_has_the_files_gives_up(tmp_path: Path, reading: Reading) -> None:
+    run(tmp_path)
+    uses = []
+
+    def use(found: ArchivedRecords) -> int:
+        uses.append(1)
+        path = Path(tmp_path, found.records[0])  # type: ignore[arg-type]
+        name = f"{DAY}/part-{len(uses)}.parquet"
+        commits = ArchiveCommits(LocalStorage(tmp_path))
+        content = (found.claims.files or {})[found.records[0]]  # type: ignore[index]
+        change = FileChange([found.records[0]], {name: content})  # type: ignore[list-item]
+        assert commits.replace_files(change, lambda: bool(path.rename(tmp_path / name)))
+        commits.fold()
+        return number_of(tmp_path, found)
+
+    with pytest.raises(FileNotFoundError):
+        reading.with_archive(use)
+    assert len(uses) == READ_ATTEMPTS
+
+
+def test_damages_of_an_archive_that_never_settles_are_no_losses(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(tmp_path)
+    claims = claims_of(LocalStorage(tmp_path))
+    ends = iter(range(100))
+    monkeypatch.setattr(archived, "claims_of", lambda _: claims._replace(ends={ORDERS: next(ends)}))
+    assert settled_files(LocalStorage(tmp_path), claims)[1].damages == []
+    for path in (tmp_path / DAY).iterdir():
+        path.unlink()
+    with pytest.raises(PipelineError, match="changes faster than it is read: try again"):
+        settled_files(LocalStorage(tmp_path), claims)
+
+
+def test_the_claims_of_a_table_are_those_of_the_snapshot_that_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A look at the table finds a new snapshot each time, and the one before is expired."""
+    looks = []
+
+    def loaded(*_: object) -> Any:
+        looks.append(1)
+        number = len(looks)
+        snapshot = SimpleNamespace(snapshotId=lambda: number)
+        return SimpleNamespace(currentSnapshot=lambda: snapshot, snapshot=lambda _: None, number=number)
+
+    read: Any = SimpleNamespace(option=lambda _, number: SimpleNamespace(table=lambda _: number))
+    spark: Any = SimpleNamespace(read=read, catalog=SimpleNamespace(tableExists=bool), table=str)
+    monkeypatch.setattr(archived, "loaded", loaded)
+    monkeypatch.setattr(archived, "table_name", lambda _, place: place)
+    monkeypatch.setattr(archived, "require_columns", lambda *_: None)
+    monkeypatch.setattr(archived, "with_times", lambda records: records)
+    monkeypatch.setattr(archived, "_table_claims", lambda _, __, table: table.number)
+    found: list[Any] = []
+
+    def use(read: ArchivedRecords) -> None:
+        found.append((read.claims, read.records))
+        raise ValueError("expired")
+
+    with pytest.raises(ValueError, match="expired"):
+        archived.with_archive(spark, "c.n.t", "iceberg", (), use)
+    assert found == [(number, number) for number in range(1, 2 * READ_ATTEMPTS, 2)]
 
 
 # ---- damages

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from unittest.mock import MagicMock
 
 import pytest
 
@@ -11,9 +10,17 @@ from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.jobs import verify
 from pykbroker.pipeline.jobs.archived import ArchiveClaims
 from pykbroker.pipeline.jobs.commits import ArchivedRange
-from pykbroker.pipeline.jobs.proof import NO_DAY, HeldRecords, batch_losses, day_text, held, unlike, unproven_losses
+from pykbroker.pipeline.jobs.proof import (
+    NO_DAY,
+    HeldRecords,
+    batch_losses,
+    between_batches,
+    day_text,
+    held,
+    unlike,
+    unproven_losses,
+)
 from pykbroker.pipeline.jobs.skipped import SkippedRange, never_archived
-from pykbroker.pipeline.jobs.verify import VerifySettings
 
 ONE, TWO, THREE = (TopicPartition("t", index) for index in range(3))
 
@@ -49,19 +56,21 @@ def test_batches_with_checksums_are_compared_by_themselves(monkeypatch: pytest.M
     """Partition 0 has batches of an earlier version, and partition 1 has none."""
     before, newer = ArchivedRange("t", 0, 0, 9, 10), ArchivedRange("t", 0, 10, 19, 10, 5)
     other = ArchivedRange("t", 1, 0, 9, 10, 7)
-    claims = ArchiveClaims({}, {}, ranges={ONE: before.plus(newer), TWO: other}, proven={ONE: newer, TWO: other})
+    ranges, proven = {ONE: before.plus(newer), TWO: other}, {ONE: newer, TWO: other}
+    claims = ArchiveClaims({}, {}, ranges=ranges, proven=proven, batches=[before, newer])
     limits: list[object] = []
     found = ArchivedRange("t", 0, 10, 19, 10, 4)
     monkeypatch.setattr(verify, "within", lambda _, wanted: limits.append(wanted))
     monkeypatch.setattr(verify, "held_records", lambda *_, **__: HeldRecords({ONE: found}, has_strayed=False))
-    monkeypatch.setattr(verify, "read_batches", lambda *_: [before, newer])
-    monkeypatch.setattr(verify, "differing_batches", lambda _, batches, keys: [str((batches, sorted(keys)))])
+    monkeypatch.setattr(verify, "differing_batches", lambda _, batches, keys: [f"t-0: {batches}, {sorted(keys)}"])
     whole = HeldRecords({ONE: ArchivedRange("t", 0, 0, 19, 20, 99), TWO: other}, has_strayed=False)
-    session: Any = MagicMock()
-    settings = VerifySettings(None, "/lake")
-    arguments: Any = (session, settings, None, claims, whole, {ONE, TWO})
-    assert verify._own_losses(*arguments) == [str(([before, newer], [ONE]))]
+    arguments: Any = (None, claims, whole, {ONE, TWO})
+    assert verify._own_losses(*arguments) == [f"t-0: {[before, newer]}, {[ONE]}"]
     assert limits == [{ONE: (10, 20)}]
+    monkeypatch.setattr(verify, "differing_batches", lambda *_: [])
+    assert verify._own_losses(*arguments) == [
+        "t-0: between the offsets 10 and 19 the archive has other records than its commits"
+    ]
     found = newer
     assert verify._own_losses(*arguments) == []
 
@@ -74,6 +83,22 @@ def test_losses_are_as_narrow_as_the_commits() -> None:
         "t-0: between the offsets 20 and 29 the archive has other records than its commits",
         "t-0: between the offsets 30 and 39 the archive has 0 records, and its commits 10",
     ]
+
+
+def test_no_difference_is_without_a_sentence() -> None:
+    """A record is forged between two batches, at the offset of a marker."""
+    batches = [ArchivedRange("t", 0, 0, 9, 10, 3), ArchivedRange("t", 0, 11, 19, 9, 5)]
+    claimed = {ONE: batches[0].plus(batches[1]), TWO: ArchivedRange("t", 1, 0, 9, 10, 3)}
+    found = {ONE: ArchivedRange("t", 0, 0, 19, 20, 3 ^ 5 ^ 7), TWO: ArchivedRange("t", 1, 0, 9, 10, 4)}
+    differing = unlike(claimed, found)
+    assert batch_losses(batches, {("t", 0, 0): (0, 9, 10, 3), ("t", 0, 11): (11, 19, 9, 5)}) == []
+    assert between_batches(differing, found, ["t-1: said", "t-00: of another topic"]) == [
+        "t-0: between the offsets 0 and 19 the archive has 20 records, and its commits 19"
+    ]
+    assert between_batches(differing, {ONE: found[ONE]}, ["t-0: said"]) == [
+        "t-1: between the offsets 0 and 9 the archive has 0 records, and its commits 10"
+    ]
+    assert between_batches({}, found, []) == []
 
 
 def test_records_outside_of_the_commits_are_losses() -> None:

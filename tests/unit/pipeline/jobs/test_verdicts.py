@@ -17,6 +17,7 @@ from pykbroker.pipeline.jobs.differences import ALONE, DIFFERENT, DOUBLE, MISSIN
 from pykbroker.pipeline.jobs.iceberg import is_directory, table_directory, table_name
 from pykbroker.pipeline.jobs.small_files import crowded_days, merged_files, own_files
 from pykbroker.pipeline.jobs.verify import (
+    COMPARISONS_MAX,
     assigned,
     behind_the_end,
     comparable,
@@ -27,8 +28,10 @@ from pykbroker.pipeline.jobs.verify import (
     recreation,
     require_archived,
     require_partitions,
+    with_still_logs,
 )
 from pykbroker.pipeline.reading import TopicsToRead
+from pykbroker.pipeline.report import JobReport
 from pykbroker.pipeline.storage import StoredFile
 
 ONE, TWO, THREE = (TopicPartition("t", index) for index in range(3))
@@ -80,6 +83,56 @@ def test_a_topic_that_was_created_again_is_named() -> None:
     facts = ClusterFacts("c", {"t": "2"}, {"t": 1})
     assert recreation({"t": "2"}, facts) == recreation({}, facts) == ""
     assert recreation({"t": "1"}, facts) == "topic t was deleted and created again since the archive began"
+
+
+class Logs:
+    """Logs whose starts are those of a list, one after the other, and reports of a comparison with them."""
+
+    def __init__(self, starts: list[int], results: list[list[str] | Exception]) -> None:
+        self.starts, self.results, self.compared = starts, results, list[int]()
+
+    def ends(self) -> LogEnds:
+        first = self.starts.pop(0) if len(self.starts) > 1 else self.starts[0]
+        return LogEnds({ONE: first}, {ONE: 100})
+
+    def compare(self, ends: LogEnds) -> JobReport:
+        self.compared.append(ends.first[ONE])
+        result = self.results.pop(0)
+        if isinstance(result, Exception):
+            raise result
+        return JobReport("verify", {}, result)
+
+
+GONE = PipelineError("some data may have been lost")
+
+
+@pytest.mark.parametrize(
+    ("starts", "results", "losses", "compared"),
+    [
+        ([0], [[]], [], [0]),
+        ([0], [["x"]], ["x"], [0]),  # the logs are still
+        ([0, 5], [[]], [], [0]),
+        ([0, 5, 5], [["x"], []], [], [0, 5]),
+        ([0, 5, 5], [GONE, []], [], [0, 5]),
+        (list(range(99)), [["x"]] * COMPARISONS_MAX, ["x"], [0, 2, 4, 6, 8]),
+    ],
+)
+def test_a_comparison_is_made_again_if_retention_deletes_records_meanwhile(
+    starts: list[int], results: list[list[str] | Exception], losses: list[str], compared: list[int]
+) -> None:
+    logs = Logs(list(starts), list(results))
+    assert with_still_logs(logs.ends, logs.compare).losses == losses
+    assert logs.compared == compared
+
+
+@pytest.mark.parametrize(
+    ("starts", "error", "compared"), [([0], GONE, 1), ([0, 5], ValueError("x"), 1), (list(range(99)), GONE, 5)]
+)
+def test_another_error_of_a_comparison_is_raised(starts: list[int], error: Exception, compared: int) -> None:
+    logs = Logs(list(starts), [error] * COMPARISONS_MAX)
+    with pytest.raises(type(error)):
+        with_still_logs(logs.ends, logs.compare)
+    assert len(logs.compared) == compared
 
 
 def test_differences_are_sentences() -> None:
