@@ -39,10 +39,13 @@ class RunManifest(msgspec.Struct, frozen=True):
     options: dict[str, str] = {}
 
 
-def begin_run(checkpoint: Storage, job: str, facts: ClusterFacts, options: Mapping[str, str]) -> RunManifest:
-    """Write the manifest of a new checkpoint, or compare it with that of an earlier run, and add topics that are new.
+def planned_run(
+    checkpoint: Storage, job: str, facts: ClusterFacts, options: Mapping[str, str], *, is_moved: bool = False
+) -> RunManifest:
+    """Return the manifest of a new checkpoint, or that of an earlier run with the topics that are new. Write nothing.
 
-    Raise StateConflict if the checkpoint belongs to another job, cluster or target, or if a topic was created again.
+    `is_moved`: it has the new place of what the run writes. Raise StateConflict if the checkpoint belongs to another
+    job, cluster or target, or if a topic was created again.
     """
     wanted = RunManifest(uuid4().hex, job, facts.cluster_id, facts.topic_ids, dict(options))
     if not checkpoint.exists(MANIFEST):
@@ -51,25 +54,33 @@ def begin_run(checkpoint: Storage, job: str, facts: ClusterFacts, options: Mappi
                 f"{checkpoint.directory} has files, but no {MANIFEST}: it is the checkpoint of something else. "
                 "Choose another with --checkpoint"
             )
-        checkpoint.create(MANIFEST, _encoded(wanted))
         return wanted
     found = read_manifest(checkpoint)
+    if is_moved:
+        found = replace(found, options={**found.options, TARGET: options[TARGET]})
     _compare(checkpoint.directory, found, wanted)
-    return remember_topics(checkpoint, found, facts.topic_ids)
+    return _with_topics(checkpoint, found, facts.topic_ids)
+
+
+def note_run(checkpoint: Storage, manifest: RunManifest) -> None:
+    """Write the manifest of a run that may begin, unless it is there already."""
+    if not checkpoint.exists(MANIFEST):
+        checkpoint.create(MANIFEST, _encoded(manifest))
+    elif read_manifest(checkpoint) != manifest:
+        checkpoint.write(MANIFEST, _encoded(manifest))
 
 
 def remember_topics(checkpoint: Storage, manifest: RunManifest, topic_ids: Mapping[str, str]) -> RunManifest:
     """Add the ids of new topics to a manifest. Raise StateConflict if a topic was created again."""
-    require_same_topics(manifest.topic_ids, topic_ids, checkpoint.directory)
-    merged = replace(manifest, topic_ids={**manifest.topic_ids, **topic_ids})
+    merged = _with_topics(checkpoint, manifest, topic_ids)
     if merged != manifest:
-        _write(checkpoint, merged)
+        checkpoint.write(MANIFEST, _encoded(merged))
     return merged
 
 
-def move_run(checkpoint: Storage, manifest: RunManifest, target: str) -> None:
-    """Note the new place of what a run writes, which was moved there."""
-    _write(checkpoint, replace(manifest, options={**manifest.options, TARGET: target}))
+def _with_topics(checkpoint: Storage, manifest: RunManifest, topic_ids: Mapping[str, str]) -> RunManifest:
+    require_same_topics(manifest.topic_ids, topic_ids, checkpoint.directory)
+    return replace(manifest, topic_ids={**manifest.topic_ids, **topic_ids})
 
 
 def read_manifest(checkpoint: Storage) -> RunManifest:
@@ -108,10 +119,6 @@ def require_same_topics(before: Mapping[str, str], now: Mapping[str, str], direc
             f"topic {', '.join(recreated)} was deleted and created again since {directory} began: its offsets mean "
             "other records now. Archive it into a new directory, with a new checkpoint"
         )
-
-
-def _write(checkpoint: Storage, manifest: RunManifest) -> None:
-    checkpoint.write(MANIFEST, _encoded(manifest))
 
 
 def _encoded(manifest: RunManifest) -> bytes:

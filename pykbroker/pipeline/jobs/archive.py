@@ -43,8 +43,8 @@ from pykbroker.pipeline.state import (
     MANIFEST,
     TARGET,
     RunManifest,
-    begin_run,
-    move_run,
+    note_run,
+    planned_run,
     read_manifest,
     remember_topics,
 )
@@ -92,8 +92,11 @@ class Sink(Protocol):
     def require_archive(self) -> None:
         """Raise StateConflict if the target has something that is no archive. Nothing is written yet."""
 
+    def require_run(self, run_id: str, *, is_new: bool) -> None:
+        """Raise StateConflict if the target belongs to another run, or is gone. Nothing is written yet."""
+
     def open(self, run_id: str, *, is_new: bool) -> None:
-        """Take the target for a run. Raise StateConflict if it belongs to another, or is gone."""
+        """Take the target for a run, and complete what a crash has interrupted."""
 
     def require_batch(self, batch: int, planned: Callable[[int], Ends]) -> None:
         """Raise StateConflict if the target lacks a batch that the checkpoint counts as written.
@@ -180,17 +183,23 @@ class ArchiveJob:
         with self._checkpoint.lock(LOCK), self._target_lock():
             found = self._earlier(facts.cluster_id)
             if self._settings.is_moved:
-                self._note_move(found)
+                self._require_moved(found)
             if found is not None:
                 self._session = continued(self._session, found.options.get(CONNECTOR, ""), self._say)
-            self._manifest = begin_run(self._checkpoint, self._job, facts, self._fixed_options())
-            self._sink.open(self._manifest.run_id, is_new=not has_offsets(self._checkpoint))
+            options, is_new = self._fixed_options(), not has_offsets(self._checkpoint)
+            is_moved = self._settings.is_moved
+            self._manifest = planned_run(self._checkpoint, self._job, facts, options, is_moved=is_moved)
+            self._sink.require_run(self._manifest.run_id, is_new=is_new)
+            if found is None:
+                note_run(self._checkpoint, self._manifest)  # before the target names the run
+            self._sink.open(self._manifest.run_id, is_new=is_new)
             self._check_files(self._manifest.options.get(CONNECTOR, ""), facts.topic_ids.keys())
             self._check_left_out()
             if (done := last_done(self._checkpoint)) is not None:
                 self._sink.require_batch(done, self._planned)
             if (planned := last_planned(self._checkpoint)) is not None:
                 self._check_new(facts.topic_ids.keys() - planned.keys())
+            note_run(self._checkpoint, self._manifest)
             self._archive(facts)
             self._sink.tidy()
             self._sink.close()
@@ -220,8 +229,8 @@ class ArchiveJob:
         found = read_manifest(self._checkpoint) if self._checkpoint.exists(MANIFEST) else None
         return found if found is not None and (found.job, found.cluster_id) == (self._job, cluster_id) else None
 
-    def _note_move(self, found: RunManifest | None) -> None:
-        """Note that the target was moved. Raise PipelineError if it and the checkpoint do not belong together."""
+    def _require_moved(self, found: RunManifest | None) -> None:
+        """Raise PipelineError if the target cannot have been moved, or if its checkpoint is not there."""
         if found is None:
             raise PipelineError(
                 f"{self._checkpoint.directory} has no checkpoint of this job and cluster: move that of the target, "
@@ -229,8 +238,6 @@ class ArchiveJob:
             )
         if self._settings.format == "iceberg" and self._target is not None:
             require_location(self._session.spark, self._target.directory)
-        self._sink.open(found.run_id, is_new=False)
-        move_run(self._checkpoint, found, self._fixed_options()[TARGET])
 
     def _check_files(self, connector: str, topics: AbstractSet[str]) -> None:
         """Mend damaged files of Spark's checkpoint. Raise StateConflict for one that the target cannot mend."""

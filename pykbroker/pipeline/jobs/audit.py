@@ -83,26 +83,29 @@ def audit(session: PipelineSession, settings: AuditSettings, say: Say) -> AuditR
 
 
 def _audited(session: PipelineSession, settings: AuditSettings, say: Say) -> AuditReport:
-    now_ms = time.time_ns() // 1_000_000
-    facts = ends = None
-    sides: list[AuditedSide] = []
-    if settings.source is not None:
-        facts, ends = _topics(settings.source)
-        offsets = counted(sum(ends.next[key] - ends.first[key] for key in ends.next), "offset")
-        say(f"audit: {offsets} in {counted(len(ends.next), 'partition')} of {settings.source.bootstrap}")
-        records = read_records(session, settings.source, endingOffsets=ending_offsets(ends))
-        sides.append(AuditedSide("topic", settings.source.bootstrap, records))
-    cluster_id = facts.cluster_id if facts else ""
+    now_ms, source = time.time_ns() // 1_000_000, settings.source
+    # The archive may be growing. It lacks what the logs had lost before its claims were read, and the brokers know all
+    # of its partitions afterwards.
+    before = None if source is None else _topics(source)
 
-    def with_archived(archived: ArchivedRecords) -> AuditFindings:
-        both = [*sides, AuditedSide("archive", settings.archive, archived.records)]
-        lost = claimed_losses(archived, settings, ends)
-        return compared_with_claims(found(session.spark, both, ends, cluster_id, now_ms, lost), archived, settings)
+    def measured(archived: ArchivedRecords | None = None) -> AuditFindings:
+        sides, ends, cluster_id = list[AuditedSide](), None, ""
+        if source is not None:
+            facts, ends = _topics(source)
+            offsets = counted(sum(ends.next[key] - ends.first[key] for key in ends.next), "offset")
+            say(f"audit: {offsets} in {counted(len(ends.next), 'partition')} of {source.bootstrap}")
+            records = read_records(session, source, endingOffsets=ending_offsets(ends))
+            sides, cluster_id = [AuditedSide("topic", source.bootstrap, records)], facts.cluster_id
+        if archived is None:
+            return found(session.spark, sides, ends, cluster_id, now_ms)
+        sides.append(AuditedSide("archive", settings.archive, archived.records))
+        lost = claimed_losses(archived, settings, before and before[1])
+        return compared_with_claims(found(session.spark, sides, ends, cluster_id, now_ms, lost), archived, settings)
 
     if settings.archive:
-        findings = with_archive(session.spark, settings.archive, settings.format, settings.topics, with_archived)
+        findings = with_archive(session.spark, settings.archive, settings.format, settings.topics, measured)
     else:
-        findings = found(session.spark, sides, ends, cluster_id, now_ms)
+        findings = measured()
     if settings.page:
         say(f"audit: the page is {write_page(session.spark, settings.page, findings)}")
     lines = audit_lines(findings)

@@ -157,11 +157,8 @@ class ArchiveCommits:
         if not self.is_archive() and any(not each.path.startswith(OWN) for each in self._archive.files()):
             raise StateConflict(f"{self._archive.directory} has files that are no archive: choose an empty directory")
 
-    def open(self, run_id: str, *, is_new: bool) -> None:
-        """Take the archive for a run, and complete its last commit and its last merge.
-
-        Raise StateConflict if it belongs to another run, or if it is gone and the run is not new.
-        """
+    def require_run(self, run_id: str, *, is_new: bool) -> None:
+        """Raise StateConflict if the archive belongs to another run, or if it is gone and the run is not new."""
         if self.is_archive():
             owner = decoded(self._archive, OWNER, ArchiveOwner)
             if owner.run_id != run_id:
@@ -174,7 +171,14 @@ class ArchiveCommits:
                 f"{self._archive.directory} is empty, but the checkpoint has the offsets of an archive there: restore "
                 "the archive, or delete the checkpoint too to begin at the first record again"
             )
-        else:
+
+    def open(self, run_id: str, *, is_new: bool) -> None:
+        """Take the archive for a run, and complete its last commit and its last merge.
+
+        Raise StateConflict as `require_run` does, and if commits or files of batches are lost.
+        """
+        self.require_run(run_id, is_new=is_new)
+        if not self.is_archive():
             self._archive.create(OWNER, msgspec.json.encode(ArchiveOwner(run_id)))
         for name in self._names(PENDING):
             commit = self._commit(name)

@@ -52,22 +52,27 @@ class IcebergTable:
         if self._spark.catalog.tableExists(self.name):
             require_columns(self._spark.table(self.name), self.name)
 
-    def open(self, run_id: str, *, is_new: bool) -> None:
-        """Take the table for a run. Raise StateConflict if it belongs to another, or is gone and the run is not new."""
-        self._run_id = run_id
-        if not self._spark.catalog.tableExists(self.name):
-            if not is_new:
+    def require_run(self, run_id: str, *, is_new: bool) -> None:
+        """Raise StateConflict if the table belongs to another run, or is gone and the run is not new."""
+        if self._spark.catalog.tableExists(self.name):
+            if table_run(self._spark, self.name) != run_id:
                 raise StateConflict(
-                    f"there is no table {self.name}, but the checkpoint has the offsets of one: restore the table, or "
-                    "delete the checkpoint too to begin at the first record again"
+                    f"the table {self.name} was written by a run with another checkpoint: a new one would begin at its "
+                    "first record again. Give the old one with --checkpoint, or choose another table"
                 )
+        elif not is_new:
+            raise StateConflict(
+                f"there is no table {self.name}, but the checkpoint has the offsets of one: restore the table, or "
+                "delete the checkpoint too to begin at the first record again"
+            )
+
+    def open(self, run_id: str, *, is_new: bool) -> None:
+        """Take the table for a run, or make it. Raise StateConflict as `require_run` does."""
+        self._run_id = run_id
+        if is_new and not self._spark.catalog.tableExists(self.name):
             text = f"CREATE TABLE {self.name} ({ARCHIVE}) USING iceberg PARTITIONED BY (topic, date)"
             self._spark.sql(f"{text} TBLPROPERTIES ('{RUN}' = '{run_id}', '{SUMS}' = '{TableSums().json()}')")
-        if table_run(self._spark, self.name) != run_id:
-            raise StateConflict(
-                f"the table {self.name} was written by a run with another checkpoint: a new one would begin at its "
-                "first record again. Give the old one with --checkpoint, or choose another table"
-            )
+        self.require_run(run_id, is_new=is_new)
         require_time_column(self._spark, self.name)
 
     def require_batch(self, batch: int, planned: Callable[[int], Ends]) -> None:

@@ -57,6 +57,10 @@ class ParquetFiles:
         """Raise StateConflict if the directory has files, but is no archive."""
         self._commits.require_archive()
 
+    def require_run(self, run_id: str, *, is_new: bool) -> None:
+        """Raise StateConflict if the directory belongs to another run, or is gone and the run is not new."""
+        self._commits.require_run(run_id, is_new=is_new)
+
     def open(self, run_id: str, *, is_new: bool) -> None:
         """Take the directory for a run, and complete its last commit. Say if no batch has checksums yet."""
         self._commits.open(run_id, is_new=is_new)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,17 @@ from msgspec.structs import replace
 
 from pykbroker.pipeline.cluster import ClusterFacts
 from pykbroker.pipeline.errors import StateConflict
-from pykbroker.pipeline.state import MANIFEST, begin_run, move_run, read_manifest, remember_topics
+from pykbroker.pipeline.state import MANIFEST, RunManifest, note_run, planned_run, read_manifest, remember_topics
 from pykbroker.pipeline.storage import LocalStorage
 
 FACTS = ClusterFacts("cluster-1", {"orders": "id-1", "users": "id-2"}, {"orders": 2, "users": 1})
 OPTIONS = {"target": "/lake", "format": "parquet", "connector": "jvm"}
+
+
+def begin_run(checkpoint: LocalStorage, job: str, facts: ClusterFacts, options: Mapping[str, str]) -> RunManifest:
+    manifest = planned_run(checkpoint, job, facts, options)
+    note_run(checkpoint, manifest)
+    return manifest
 
 
 def test_a_run_is_continued_with_its_id(tmp_path: Path) -> None:
@@ -91,9 +98,14 @@ def test_a_target_is_the_same_in_every_spelling(tmp_path: Path, monkeypatch: pyt
 def test_a_target_that_was_moved_is_noted(tmp_path: Path) -> None:
     checkpoint = LocalStorage(tmp_path)
     first = begin_run(checkpoint, "archive", FACTS, OPTIONS)
-    move_run(checkpoint, first, "/other")
-    moved = begin_run(checkpoint, "archive", FACTS, {**OPTIONS, "target": "/other"})
-    assert moved == replace(first, options={**OPTIONS, "target": "/other"})
+    there = {**OPTIONS, "target": "/other"}
+    with pytest.raises(StateConflict, match="connector=jvm, not connector=python"):
+        planned_run(checkpoint, "archive", FACTS, {**there, "connector": "python"}, is_moved=True)
+    moved = planned_run(checkpoint, "archive", FACTS, there, is_moved=True)
+    assert moved == replace(first, options=there)
+    assert read_manifest(checkpoint) == first
+    note_run(checkpoint, moved)
+    assert begin_run(checkpoint, "archive", FACTS, there) == moved
     with pytest.raises(StateConflict, match="belongs to a run with target=/other, not target=/lake"):
         begin_run(checkpoint, "archive", FACTS, OPTIONS)
 
@@ -103,6 +115,15 @@ def test_a_directory_with_other_files_is_no_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(StateConflict, match=r"has files, but no run\.json: it is the checkpoint of something else"):
         begin_run(LocalStorage(tmp_path), "archive", FACTS, OPTIONS)
     assert not (tmp_path / MANIFEST).exists()
+
+
+def test_a_planned_run_writes_nothing(tmp_path: Path) -> None:
+    checkpoint = LocalStorage(tmp_path)
+    planned_run(checkpoint, "archive", FACTS, OPTIONS)
+    assert checkpoint.files() == []
+    first = begin_run(checkpoint, "archive", FACTS, OPTIONS)
+    planned_run(checkpoint, "archive", replace(FACTS, topic_ids={"late": "id-3"}), OPTIONS)
+    assert read_manifest(checkpoint) == first
 
 
 def test_a_lock_is_no_other_file(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from pykbroker.pipeline.jobs.parquet import ParquetFiles
 from pykbroker.pipeline.jobs.skipped import SkippedRange
 from pykbroker.pipeline.jobs.written_files import PLACES
 from pykbroker.pipeline.spark_offsets import Ends
-from pykbroker.pipeline.state import begin_run
+from pykbroker.pipeline.state import note_run, planned_run
 from pykbroker.pipeline.storage import LocalStorage
 
 TOPIC = "orders"
@@ -114,8 +114,10 @@ def archive(
     sink = ParquetFiles(Session(target), target, 1 << 20, say)  # type: ignore[arg-type]
     sink.require_archive()
     with checkpoint.lock("lock"), target.lock("_pykbroker/lock"):
-        manifest = begin_run(checkpoint, "archive", FACTS, {"target": target.directory})
+        manifest = planned_run(checkpoint, "archive", FACTS, {"target": target.directory})
         planned, done = (len(checkpoint.files(name)) for name in ("offsets", "commits"))
+        sink.require_run(manifest.run_id, is_new=not planned)
+        note_run(checkpoint, manifest)
         sink.open(manifest.run_id, is_new=not planned)
         if done:
             sink.require_batch(done - 1, ends_of)

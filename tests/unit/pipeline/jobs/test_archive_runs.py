@@ -17,7 +17,7 @@ from pykbroker.pipeline.jobs.archive import IDLE_RUNS_MAX, ArchiveJob, ArchiveSe
 from pykbroker.pipeline.reading import TopicsToRead
 from pykbroker.pipeline.session import PipelineSession
 from pykbroker.pipeline.spark_offsets import Ends, last_done, left_batch, planned_ends
-from pykbroker.pipeline.state import begin_run
+from pykbroker.pipeline.state import MANIFEST, planned_run
 from pykbroker.pipeline.storage import LocalStorage, Storage
 from tests.unit.pipeline.jobs.spark_model import Kind, ModelQuery, ModelTopics, Ranges, plan
 
@@ -30,20 +30,30 @@ class Killed(BaseException):
 
 
 class ModelSink:
-    """A target that keeps the ranges of its batches. `fails` is raised in place of the next batch."""
+    """A target that keeps the ranges of its batches. `fails` is raised in place of the next batch.
+
+    `refuses` is what it does not take: a run, or its last batch.
+    """
 
     def __init__(self) -> None:
         self.batches: dict[int, tuple[Ends, Ranges]] = {}
+        self.opened, self.refuses = 0, ""
         self.fails: BaseException | None = None
 
     def require_archive(self) -> None:
         pass
 
+    def require_run(self, run_id: str, *, is_new: bool) -> None:
+        if self.refuses == "run":
+            raise StateConflict("another run")
+
     def open(self, run_id: str, *, is_new: bool) -> None:
-        pass
+        self.opened += 1
 
     def require_batch(self, batch: int, planned: object) -> None:
         assert batch in self.batches
+        if self.refuses == "batch":
+            raise StateConflict("an older archive")
 
     def topics(self) -> set[str]:
         return {topic for ends, _ in self.batches.values() for topic in ends}
@@ -80,10 +90,12 @@ class Archive:
         self.checkpoint, self.kind, self.pattern = checkpoint, kind, ".*"
         self.sink, self.topics, self.lines = ModelSink(), ModelTopics(orders0=(0, 5)), list[str]()
         self.triggers: list[Mapping[str, Any]] = []
+        self.is_moved, self.committed_only = False, True
 
     def job(self, **options: str) -> ArchiveJob:
         session = PipelineSession(None, self.kind, "")  # type: ignore[arg-type]
-        settings = ArchiveSettings(TopicsToRead("b:9092", pattern=self.pattern, options=options), "lake")
+        source = TopicsToRead("b:9092", pattern=self.pattern, options=options, committed_only=self.committed_only)
+        settings = ArchiveSettings(source, "lake", is_moved=self.is_moved)
         job = ArchiveJob(session, settings, self.lines.append, sink=lambda _: self.sink)
         fails_on_loss = options.get("failOnDataLoss") != "false"
 
@@ -288,14 +300,14 @@ def test_a_first_run_keeps_another_one_with_its_own_checkpoint_out(
 ) -> None:
     other = Archive(LocalStorage(tmp_path / "other"), lake.kind)
 
-    def begun(*arguments: Any) -> Any:
-        monkeypatch.setattr(archive_job, "begin_run", begin_run)
+    def begun(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(archive_job, "planned_run", planned_run)
         monkeypatch.setattr(archive_job, "places", lambda *_: (LocalStorage(tmp_path / "lake"), other.checkpoint))
         with pytest.raises(StateConflict, match="another process is working on .*lake now"):
             other.run()
-        return begin_run(*arguments)
+        return planned_run(*arguments, **options)
 
-    monkeypatch.setattr(archive_job, "begin_run", begun)
+    monkeypatch.setattr(archive_job, "planned_run", begun)
     lake.run()
     assert (lake.sink.offsets(ORDERS), other.sink.batches) == ([0, 1, 2, 3, 4], {})
 
@@ -386,6 +398,60 @@ def test_the_plan_of_a_batch_is_durable_before_the_batch(lake: Archive, monkeypa
     monkeypatch.setattr(local_files, "sync", synced.append)
     lake.kill_in_batch()
     assert Path(lake.checkpoint.directory) / "spark/offsets/0" in synced
+
+
+def move(lake: Archive, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Move the target, and its checkpoint with it."""
+    target = LocalStorage(Path(lake.checkpoint.directory).with_name(place))
+    monkeypatch.setattr(archive_job, "places", lambda *_: (target, lake.checkpoint))
+    lake.is_moved = True
+
+
+@pytest.mark.parametrize("refusal", ["option", "run", "batch", "left out", "damage"])
+def test_a_move_is_noted_after_all_checks(lake: Archive, monkeypatch: pytest.MonkeyPatch, refusal: str) -> None:
+    lake.topics = ModelTopics(orders0=(0, 5), others0=(0, 3))
+    lake.run()
+    before, opened = lake.checkpoint.read(MANIFEST), lake.sink.opened
+    move(lake, "other", monkeypatch)
+    lake.committed_only = refusal != "option"
+    lake.sink.refuses = refusal
+    if refusal == "left out":
+        lake.pattern = "orders"
+    if refusal == "damage":
+        lake.checkpoint.write("spark/metadata", b"")
+    with pytest.raises(StateConflict):
+        lake.run()
+    assert lake.checkpoint.read(MANIFEST) == before
+    assert lake.sink.opened == opened + (refusal not in ("option", "run"))
+
+
+def test_a_moved_archive_goes_on(lake: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake.run()
+    move(lake, "other", monkeypatch)
+    lake.topics = ModelTopics(orders0=(0, 7))
+    for _ in range(2):
+        lake.run()
+        lake.is_moved = False
+    assert lake.sink.offsets(ORDERS) == list(range(7))
+
+
+def test_a_new_run_that_the_target_refuses_leaves_no_manifest(lake: Archive) -> None:
+    lake.sink.refuses = "run"
+    with pytest.raises(StateConflict, match="another run"):
+        lake.run()
+    assert [each.path for each in lake.checkpoint.files()] == ["lock"]
+    lake.sink.refuses = ""
+    lake.run()
+
+
+def test_a_new_topic_is_noted_after_all_checks(lake: Archive) -> None:
+    lake.run()
+    before = lake.checkpoint.read(MANIFEST)
+    lake.topics = ModelTopics(orders0=(0, 5), others0=(0, 3))
+    lake.sink.refuses = "batch"
+    with pytest.raises(StateConflict, match="an older archive"):
+        lake.run()
+    assert lake.checkpoint.read(MANIFEST) == before
 
 
 def lose_left_batches(monkeypatch: pytest.MonkeyPatch) -> None:

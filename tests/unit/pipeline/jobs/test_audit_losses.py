@@ -8,12 +8,15 @@ import pytest
 
 from pykbroker.core.topic_partition import TopicPartition
 from pykbroker.pipeline.audit.findings import AuditFindings
-from pykbroker.pipeline.cluster import LogEnds
+from pykbroker.pipeline.cluster import ClusterFacts, LogEnds
 from pykbroker.pipeline.errors import PipelineError
+from pykbroker.pipeline.jobs import audit as audit_job
 from pykbroker.pipeline.jobs.archived import ArchiveClaims, ArchivedRecords
 from pykbroker.pipeline.jobs.audit import AuditSettings, claimed_losses, compared_with_claims
 from pykbroker.pipeline.jobs.commits import ArchivedRange
 from pykbroker.pipeline.jobs.skipped import SkippedRange
+from pykbroker.pipeline.reading import TopicsToRead
+from pykbroker.pipeline.session import PipelineSession
 from tests.unit.pipeline.audit.samples import partition, side, topic
 
 A0, A1, NEW = (TopicPartition("a", index) for index in range(3))
@@ -34,6 +37,28 @@ def test_retention_that_has_outrun_the_archive_is_a_loss() -> None:
         "a-2: the topic had deleted the offsets 0 to 4 before they were archived",
     ]
     assert claimed_losses(archived(), SETTINGS, None) == []
+
+
+def test_ends_are_asked_for_before_and_after_the_claims_of_a_growing_archive(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The archive goes on from offset 10 to 40, retention follows it to 40, and a partition is new."""
+    looks = [LogEnds({A0: 0}, {A0: 40}), LogEnds({A0: 40, A1: 0}, {A0: 50, A1: 5})]
+    seen = []
+
+    def found(_: object, sides: Any, ends: LogEnds, cluster: str, now: int, lost: Any) -> AuditFindings:
+        seen.append((sides, ends, list(lost)))
+        return AuditFindings(now, cluster, [])
+
+    def with_archive(*arguments: Any) -> AuditFindings:
+        return arguments[-1](ArchivedRecords(ArchiveClaims({A0: 10, A1: 5}), FRAME))
+
+    monkeypatch.setattr(audit_job, "_topics", lambda _: (ClusterFacts("c", {}, {}), looks.pop(0)))
+    monkeypatch.setattr(audit_job, "read_records", lambda *_, **__: FRAME)
+    monkeypatch.setattr(audit_job, "found", found)
+    monkeypatch.setattr(audit_job, "with_archive", with_archive)
+    session: Any = PipelineSession(None, "python", "")  # type: ignore[arg-type]
+    audit_job.audit(session, AuditSettings(TopicsToRead("h:1", ("a",)), "/lake"), lambda _: None)
+    [(sides, ends, lost)] = seen
+    assert ([each.side for each in sides], set(ends.next), lost) == (["topic", "archive"], {A0, A1}, [])
 
 
 def test_skipped_offsets_and_damaged_files_are_losses() -> None:
